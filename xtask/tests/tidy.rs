@@ -20,7 +20,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("informer", &["keel", "machinery"]),
     ("client", &["keel", "tls", "machinery", "informer"]),
     ("runtime", &["keel", "machinery", "schema", "informer", "client", "derive"]),
-    ("apiserver", &["keel", "tls", "machinery", "cel", "schema", "store", "types", "kinds"]),
+    (
+        "apiserver",
+        &["keel", "tls", "machinery", "cel", "schema", "store", "types", "kinds", "informer"],
+    ),
     ("sampan", &["keel", "machinery", "schema", "store", "types", "kinds", "apiserver"]),
 ];
 

@@ -21,7 +21,7 @@ use futures_util::{StreamExt, future::BoxFuture};
 use http::{Request, header::ACCEPT};
 use http_body_util::{BodyExt, Limited};
 use informer::{
-    Form, ListRequest, ListWatch, ListWatchError, Page, Scope, Selection, WatchEvent, WatchRequest,
+    Form, List, ListRequest, ListWatch, ListWatchError, Scope, Selection, WatchEvent, WatchRequest,
     WatchStream,
 };
 use kube_client::{Client, client::Body};
@@ -101,7 +101,7 @@ impl ClientListWatch {
 }
 
 impl ListWatch for ClientListWatch {
-    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page, ListWatchError>> {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<List, ListWatchError>> {
         let mut query = Vec::new();
         if let Some(limit) = request.limit {
             query.push(("limit", limit.to_string()));
@@ -122,16 +122,16 @@ impl ListWatch for ClientListWatch {
         Box::pin(async move {
             let body = Limited::new(sent.await?, LONGEST_PAGE).collect().await;
             let bytes = body.map_err(ListWatchError::Connection)?.to_bytes();
-            Page::parse(bytes)
+            List::parse(bytes)
         })
     }
 
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<WatchStream, ListWatchError>> {
-        let mut query = vec![
-            ("watch", "true".to_owned()),
-            ("allowWatchBookmarks", "true".to_owned()),
-            ("timeoutSeconds", request.timeout_seconds.to_string()),
-        ];
+        let mut query =
+            vec![("watch", "true".to_owned()), ("allowWatchBookmarks", "true".to_owned())];
+        if let Some(timeout) = request.timeout_seconds {
+            query.push(("timeoutSeconds", timeout.to_string()));
+        }
         if let Some(version) = request.resource_version {
             query.push(("resourceVersion", version));
         }

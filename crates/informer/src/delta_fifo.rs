@@ -1,154 +1,227 @@
-//! [`DeltaFifo`]: what the Reflector saw, waiting for the Informer to act on it.
+//! [`DeltaFifo`]: a queue of the changes of objects, grouped by object.
 //!
-//! One entry per object, holding everything that happened to it since it was last popped; entries
-//! leave in the order in which their object first changed.
+//! One entry per object holds all changes of the object since the entry was last popped; entries
+//! leave in the order of their first change.
 //!
 //! ```text
 //! add(a) add(b) update(a)      queue: a b      a → [Added, Updated]   b → [Added]
-//! pop()  = a, [Added, Updated] queue: b        one call, the whole story of `a`
+//! pop()  = a, [Added, Updated] queue: b        one call for all changes of `a`
+//! ```
+//!
+//! It is a [`ReflectorStore`]. A consumer pops its entries and brings the indexer up to date, which
+//! also tells the queue which objects a list does not contain any more:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use informer::{BadItem, Delta, DeltaFifo, Indexer, Item, Transaction};
+//!
+//! fn pod(name: &str) -> Result<Item, BadItem> {
+//!     Item::parse(format!(r#"{{"metadata":{{"name":"{name}"}}}}"#))
+//! }
+//!
+//! let indexer = Arc::new(Indexer::new());
+//! let fifo = DeltaFifo::new(&indexer);
+//! let process = |deltas: Vec<Delta>| {
+//!     for delta in deltas {
+//!         match delta {
+//!             Delta::Added(item) | Delta::Updated(item) | Delta::Replaced(item) => {
+//!                 indexer.insert(item);
+//!             }
+//!             Delta::Deleted(item) | Delta::DeletedFinalStateUnknown(item) => {
+//!                 indexer.remove(item.key());
+//!             }
+//!             Delta::Sync(..) => {}
+//!         }
+//!     }
+//! };
+//! fifo.replace(vec![pod("a")?, pod("b")?], "7");
+//! fifo.apply(vec![Transaction::Update(pod("a")?)]);
+//! assert!(fifo.pop(|deltas| {
+//!     assert!(matches!(deltas.as_slice(), [Delta::Replaced(_), Delta::Updated(_)]));
+//!     process(deltas);
+//! }));
+//! assert!(fifo.pop(process) && fifo.has_synced());
+//!
+//! fifo.replace(vec![pod("b")?], "9");
+//! while fifo.pop(process) {}
+//! assert_eq!(indexer.len(), 1, "the deletion of a was found by the list");
+//! # Ok::<(), BadItem>(())
 //! ```
 //!
 //! Invariants:
-//! - a key is in `order` exactly once if and only if `stories` holds a non-empty list for it;
+//! - a key is in `order` exactly once if and only if `deltas` holds a non-empty list for it;
 //! - two deletions of one object never follow each other: the one that was watched stays, or else
 //!   the later one;
-//! - a story that grows past [`LONGEST_STORY`] keeps only the last of its updates;
-//! - all that has happened up to `reached` is in the indexer or waits here.
-//!
-//! Whoever puts something in also has the Informer act on all that waits, at the latest before it
-//! waits itself. So what comes in a burst is acted on together, and there is never more in here than
-//! a list, which goes in whole, or [`LARGEST_BURST`] events.
+//! - a list of deltas that grows past [`MAX_DELTAS`] keeps only the last of its updates, so the
+//!   queue is bounded by the number of objects;
+//! - all changes up to `version` are in the indexer or wait here.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+
+use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
 
 use crate::{
-    Indexer, Item, ObjectKey, event_handler::HandlerId, item::version_number, own_writes::Listing,
+    Indexer, Item, ObjectKey, ReflectorStore, Transaction, event_handler::HandlerId,
+    item::version_number,
 };
 
-/// So many deltas are put in at most before they are acted on, but for those of a list.
-pub(crate) const LARGEST_BURST: usize = 256;
-/// The length from which on updates of one object are merged.
-pub(crate) const LONGEST_STORY: usize = 16;
+/// The number of deltas of one object from which on updates are merged.
+pub(crate) const MAX_DELTAS: usize = 16;
 
-/// Something that happened to an object, with its state thereafter.
+/// A change of an object, with its state after the change.
 #[derive(Debug, Clone)]
-pub(crate) enum Delta {
+pub enum Delta {
+    /// A watch has shown that the object was created, or came into scope.
     Added(Item),
+    /// A watch has shown that the object was changed.
     Updated(Item),
-    /// The watch has shown the end and the last state.
+    /// A watch has shown that the object was deleted, or left the scope. This is its last state.
     Deleted(Item),
-    /// A list shows this state; whether it is new, the indexer knows.
-    Replaced(Item, Listing),
-    /// A list does not show the object any more, so its end was missed. This is the last state
-    /// that was seen, not the last one there was.
-    Missed(Item, Listing),
-    /// Nothing happened; this handler wants to look at all objects again.
+    /// A list has shown this state, which may be the known one.
+    Replaced(Item),
+    /// A list does not contain the object any more. This is the last known state, which may be
+    /// older than the last state of the object.
+    DeletedFinalStateUnknown(Item),
+    /// The object was not changed. This handler of an informer has asked for a resync.
     Sync(Item, HandlerId),
 }
 
 impl Delta {
-    fn item(&self) -> &Item {
+    /// The object.
+    pub fn item(&self) -> &Item {
         match self {
             Self::Added(item)
             | Self::Updated(item)
             | Self::Deleted(item)
-            | Self::Replaced(item, _)
-            | Self::Missed(item, _)
+            | Self::Replaced(item)
+            | Self::DeletedFinalStateUnknown(item)
             | Self::Sync(item, _) => item,
         }
     }
 
-    fn is_end(&self) -> bool {
-        matches!(self, Self::Deleted(_) | Self::Missed(..))
+    fn is_deletion(&self) -> bool {
+        matches!(self, Self::Deleted(_) | Self::DeletedFinalStateUnknown(_))
+    }
+}
+
+impl From<Transaction<Item>> for Delta {
+    fn from(transaction: Transaction<Item>) -> Self {
+        match transaction {
+            Transaction::Add(item) => Self::Added(item),
+            Transaction::Update(item) => Self::Updated(item),
+            Transaction::Delete(item) => Self::Deleted(item),
+        }
     }
 }
 
 /// See the [module documentation](self).
-#[derive(Default)]
-pub(crate) struct DeltaFifo {
+pub struct DeltaFifo {
+    /// The objects known to the consumer.
+    known_objects: Arc<Indexer>,
     /// Locked before the indexer.
     queue: Mutex<Queue>,
+    added: Notify,
 }
 
-/// What waits, as it is while the lock is held.
+/// The content of a [`DeltaFifo`] while its lock is held.
 #[derive(Default)]
 pub(crate) struct Queue {
     order: VecDeque<ObjectKey>,
-    stories: HashMap<ObjectKey, Vec<Delta>>,
-    /// All deltas of all stories.
-    length: usize,
-    /// How many stories are left to pop until the first list was; None before that list.
+    deltas: HashMap<ObjectKey, Vec<Delta>>,
+    /// The number of entries left to pop until the first list was popped; `None` before that list.
     initial: Option<usize>,
     /// The last resourceVersion that was put in, if it is a number.
-    reached: Option<u64>,
+    version: Option<u64>,
 }
 
 impl DeltaFifo {
-    /// Appends what a watch has shown. True if it is time to act on what waits.
-    pub(crate) fn push(&self, delta: Delta) -> bool {
-        let mut queue = self.lock();
-        queue.reach(delta.item().resource_version());
-        queue.push(delta);
-        queue.length >= LARGEST_BURST
-    }
-
-    /// Notes that nothing has happened up to `version` but what was put in.
-    pub(crate) fn reach(&self, version: &str) {
-        self.lock().reach(version);
-    }
-
-    /// Lets `act` act before anything else is put in or taken out.
-    pub(crate) fn hold<T>(&self, act: impl FnOnce(&Queue) -> T) -> T {
-        act(&self.lock())
-    }
-
-    /// Appends a resync of `item`, unless something that this handler will be told waits already.
-    pub(crate) fn sync(&self, item: Item, handler: HandlerId) {
-        let mut queue = self.lock();
-        let story = queue.stories.get(item.key());
-        let is_told = |delta: &Delta| !matches!(delta, Delta::Sync(_, other) if *other != handler);
-        if !story.is_some_and(|story| story.iter().any(is_told)) {
-            queue.push(Delta::Sync(item, handler));
+    /// An empty queue, whose consumer keeps `known_objects` up to date.
+    pub fn new(known_objects: &Arc<Indexer>) -> Self {
+        Self {
+            known_objects: Arc::clone(known_objects),
+            queue: Mutex::default(),
+            added: Notify::new(),
         }
     }
 
-    /// Appends a whole list, and the end of everything that is known and not in it.
-    pub(crate) fn replace(&self, items: Vec<Item>, listing: Listing, indexer: &Indexer) {
+    /// Appends changes that a watch has shown.
+    pub fn apply(&self, transactions: impl IntoIterator<Item = Transaction<Item>>) {
         let mut queue = self.lock();
-        queue.reached = listing.version.or(queue.reached);
-        let missed = queue.missed(&items, indexer.list());
+        for transaction in transactions {
+            let delta = Delta::from(transaction);
+            queue.set_version(delta.item().resource_version());
+            queue.push(delta);
+        }
+        drop(queue);
+        self.added.notify_one();
+    }
+
+    /// Appends a whole list, and the deletion of every known object that is not in it.
+    pub fn replace(&self, items: Vec<Item>, resource_version: &str) {
+        let version = version_number(resource_version);
+        let mut queue = self.lock();
+        queue.version = version.or(queue.version);
+        let missing = queue.missing(&items, self.known_objects.list());
         for item in items {
-            queue.push(Delta::Replaced(item, listing));
+            queue.push(Delta::Replaced(item));
         }
-        // Whatever waits now leaves before anything that comes later.
+        // All entries that wait now leave before those that are added later.
         let listed = queue.order.len();
         queue.initial.get_or_insert(listed);
-        for item in missed {
-            queue.push(Delta::Missed(item, listing));
+        for item in missing {
+            queue.push(Delta::DeletedFinalStateUnknown(item));
         }
-        indexer.settle_writes(listing, |key| queue.stories.contains_key(key));
+        self.known_objects.end_list(version, |key| queue.deltas.contains_key(key));
+        drop(queue);
+        self.added.notify_one();
     }
 
-    /// Takes the oldest story and lets `act` act on it before anything else can be put in: what is
-    /// neither queued nor in the indexer is nowhere. False if there is no story.
-    pub(crate) fn pop(&self, act: impl FnOnce(Vec<Delta>)) -> bool {
+    /// Takes the oldest entry and calls `process` with its deltas, before anything else can be put
+    /// in: every known object is queued or in the indexer. Returns false if the queue is empty.
+    pub fn pop(&self, process: impl FnOnce(Vec<Delta>)) -> bool {
         let mut queue = self.lock();
         let Some(key) = queue.order.pop_front() else { return false };
-        let story = queue.stories.remove(&key).expect("a queued key has deltas");
-        queue.length -= story.len();
-        act(story);
+        process(queue.deltas.remove(&key).expect("a queued key has deltas"));
         if let Some(initial) = &mut queue.initial {
             *initial = initial.saturating_sub(1);
         }
         true
     }
 
-    /// Whether all of the first list was popped.
-    pub(crate) fn has_synced(&self) -> bool {
+    /// Waits until there is an entry to pop. For one consumer.
+    pub async fn wait_for_entry(&self) {
+        while self.lock().order.is_empty() {
+            self.added.notified().await;
+        }
+    }
+
+    /// Whether the whole first list was popped.
+    pub fn has_synced(&self) -> bool {
         self.lock().initial == Some(0)
+    }
+
+    /// Notes that all changes up to `version` were put in.
+    pub(crate) fn set_version(&self, version: &str) {
+        self.lock().set_version(version);
+    }
+
+    /// Calls `act` before anything else is put in or taken out.
+    pub(crate) fn hold<T>(&self, act: impl FnOnce(&Queue) -> T) -> T {
+        act(&self.lock())
+    }
+
+    /// Appends a resync of `item`, unless a delta waits already of which this handler is notified.
+    pub(crate) fn sync(&self, item: Item, handler: HandlerId) {
+        let mut queue = self.lock();
+        let deltas = queue.deltas.get(item.key());
+        let notifies = |delta: &Delta| !matches!(delta, Delta::Sync(_, other) if *other != handler);
+        if !deltas.is_some_and(|deltas| deltas.iter().any(notifies)) {
+            queue.push(Delta::Sync(item, handler));
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -156,74 +229,93 @@ impl DeltaFifo {
     }
 }
 
+impl ReflectorStore<Item> for DeltaFifo {
+    fn replace<'a>(&'a self, items: Vec<Item>, resource_version: &'a str) -> BoxFuture<'a, ()> {
+        self.replace(items, resource_version);
+        Box::pin(async {})
+    }
+
+    fn apply(&self, transactions: Vec<Transaction<Item>>) {
+        self.apply(transactions);
+    }
+
+    fn bookmark(&self, resource_version: &str) {
+        self.set_version(resource_version);
+    }
+
+    fn begin_list(&self) {
+        self.known_objects.begin_list();
+    }
+}
+
 impl Queue {
-    /// How far the watch has got.
-    pub(crate) fn reached(&self) -> Option<u64> {
-        self.reached
+    /// The last resourceVersion that was put in, if it is a number.
+    pub(crate) fn version(&self) -> Option<u64> {
+        self.version
     }
 
-    /// Whether there is news of this object that was not popped.
-    pub(crate) fn tells_of(&self, key: &ObjectKey) -> bool {
-        self.stories.contains_key(key)
+    /// Whether a change of this object waits.
+    pub(crate) fn contains(&self, key: &ObjectKey) -> bool {
+        self.deltas.contains_key(key)
     }
 
-    /// Whether all news up to this state of an object was put in and popped.
+    /// Whether all changes up to this state of an object were put in and popped.
     pub(crate) fn has_passed(&self, item: &Item) -> bool {
         let version = version_number(item.resource_version());
-        let is_reached = version.zip(self.reached).is_some_and(|(own, reached)| own <= reached);
-        is_reached && !self.tells_of(item.key())
+        let is_put_in = version.zip(self.version).is_some_and(|(own, last)| own <= last);
+        is_put_in && !self.contains(item.key())
     }
 
-    fn reach(&mut self, version: &str) {
-        self.reached = version_number(version).or(self.reached);
+    fn set_version(&mut self, version: &str) {
+        self.version = version_number(version).or(self.version);
     }
 
-    /// The last states of what is cached, or waits and has not ended, and is not in `list`; by
-    /// their keys.
-    fn missed(&self, list: &[Item], cached: Vec<Item>) -> Vec<Item> {
-        if cached.is_empty() && self.stories.is_empty() {
+    /// The last states of the objects that are known, or wait and were not deleted, and are not in
+    /// `list`; in the order of their keys.
+    fn missing(&self, list: &[Item], known: Vec<Item>) -> Vec<Item> {
+        if known.is_empty() && self.deltas.is_empty() {
             return Vec::new();
         }
         let listed: HashSet<&ObjectKey> = list.iter().map(Item::key).collect();
-        let cached = cached.into_iter().map(|item| (item.key().clone(), item));
-        let mut missed: BTreeMap<ObjectKey, Item> =
-            cached.filter(|(key, _)| !listed.contains(key)).collect();
-        for (key, story) in self.stories.iter().filter(|(key, _)| !listed.contains(key)) {
-            let last = story.last().expect("a queued key has deltas");
-            // A newer state than the indexer's, or none that anybody needs to be told of.
-            if last.is_end() {
-                missed.remove(key);
+        let known = known.into_iter().map(|item| (item.key().clone(), item));
+        let mut missing: BTreeMap<ObjectKey, Item> =
+            known.filter(|(key, _)| !listed.contains(key)).collect();
+        for (key, deltas) in self.deltas.iter().filter(|(key, _)| !listed.contains(key)) {
+            let last = deltas.last().expect("a queued key has deltas");
+            // The queue has a newer state than the indexer, or the deletion.
+            if last.is_deletion() {
+                missing.remove(key);
             } else {
-                missed.insert(key.clone(), last.item().clone());
+                missing.insert(key.clone(), last.item().clone());
             }
         }
-        missed.into_values().collect()
+        missing.into_values().collect()
     }
 
     fn push(&mut self, delta: Delta) {
         let key = delta.item().key();
-        let Some(story) = self.stories.get_mut(key) else {
+        let Some(deltas) = self.deltas.get_mut(key) else {
             self.order.push_back(key.clone());
-            self.stories.insert(key.clone(), vec![delta]);
-            self.length += 1;
+            self.deltas.insert(key.clone(), vec![delta]);
             return;
         };
-        let last = story.last_mut().expect("a queued key has deltas");
-        if last.is_end() && delta.is_end() {
-            // What a list did not show says less than what the watch has shown.
-            if !matches!((&*last, &delta), (Delta::Deleted(_), Delta::Missed(..))) {
+        let last = deltas.last_mut().expect("a queued key has deltas");
+        if last.is_deletion() && delta.is_deletion() {
+            // A watch knows the last state, a list does not.
+            let is_less =
+                matches!((&*last, &delta), (Delta::Deleted(_), Delta::DeletedFinalStateUnknown(_)));
+            if !is_less {
                 *last = delta;
             }
             return;
         }
-        if story.len() >= LONGEST_STORY
-            && let (Some(Delta::Updated(last)), Delta::Updated(item)) = (story.last_mut(), &delta)
+        if deltas.len() >= MAX_DELTAS
+            && let (Some(Delta::Updated(last)), Delta::Updated(item)) = (deltas.last_mut(), &delta)
         {
             *last = item.clone();
             return;
         }
-        story.push(delta);
-        self.length += 1;
+        deltas.push(delta);
     }
 }
 

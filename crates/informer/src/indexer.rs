@@ -20,7 +20,7 @@
 //!
 //! Invariants:
 //! - an object is in every index under just the values that its present state gives;
-//! - after [`observe_write`](Indexer::observe_write), no read of that key gives an older state.
+//! - after a write was observed, no read of its key gives an older state.
 
 use std::{
     borrow::Borrow,
@@ -33,7 +33,7 @@ use std::{
 use crate::{
     Item, ObjectKey,
     item::compare_versions,
-    own_writes::{Epoch, Listing, Origin, OwnWrites},
+    unconfirmed_writes::{Origin, UnconfirmedWrites},
 };
 
 /// The values under which an object is found in an index. It must give the same for the same
@@ -69,7 +69,7 @@ pub struct Indexer(RwLock<Store>);
 struct Store {
     objects: BTreeSet<ByKey>,
     indices: BTreeMap<String, Index>,
-    own_writes: OwnWrites,
+    unconfirmed_writes: UnconfirmedWrites,
 }
 
 struct Index {
@@ -162,36 +162,14 @@ impl Indexer {
         self.write().remove(key)
     }
 
-    /// Records the object that a successful write returned: from now on reads of its key give this
+    /// Applies the object that a successful write returned: from now on reads of its key give this
     /// state or a newer one, and older events of the watch are ignored.
-    ///
-    /// ```
-    /// # use informer::{Indexer, Item};
-    /// # let item = |version| {
-    /// #     let json = format!(r#"{{"metadata":{{"name":"a","resourceVersion":"{version}"}}}}"#);
-    /// #     Item::parse(json.into_bytes()).unwrap()
-    /// # };
-    /// let indexer = Indexer::new();
-    /// indexer.observe_write(item(8));
-    /// indexer.observe_write(item(7)); // a slower answer to an earlier write
-    /// assert_eq!(indexer.list()[0].resource_version(), "8");
-    /// ```
-    pub fn observe_write(&self, item: Item) {
-        self.apply_write(item);
-    }
-
-    /// Records that a deletion of this object has succeeded. An object that has finalizers is not
-    /// gone then: its last answer belongs to [`observe_write`](Self::observe_write).
-    pub fn observe_deletion(&self, key: &ObjectKey, uid: &str) {
-        self.apply_deletion(key, uid);
-    }
-
     pub(crate) fn apply_write(&self, item: Item) -> Applied {
         let mut store = self.write();
         if !store.admits_write(&item) {
             return Applied::Nothing;
         }
-        store.own_writes.wrote(&item);
+        store.unconfirmed_writes.wrote(&item);
         store.put(item, Origin::Watch)
     }
 
@@ -201,10 +179,12 @@ impl Indexer {
         if !store.admits_write(&item) {
             return Applied::Nothing;
         }
-        store.own_writes.wrote(&item);
+        store.unconfirmed_writes.wrote(&item);
         store.remove(item.key()).map_or(Applied::Nothing, |_| Applied::Deleted(item))
     }
 
+    /// Applies the deletion of this object by a successful write. An object that has finalizers is
+    /// not deleted then: the answer belongs to [`apply_write`](Self::apply_write).
     pub(crate) fn apply_deletion(&self, key: &ObjectKey, uid: &str) -> Applied {
         let mut store = self.write();
         let last = store.objects.get(key).map(|ByKey(known)| known.clone());
@@ -212,14 +192,14 @@ impl Indexer {
         if uid.is_empty() || last.as_ref().is_some_and(|last| last.uid() != uid) {
             return Applied::Nothing;
         }
-        store.own_writes.deleted(key, uid, last.as_ref());
+        store.unconfirmed_writes.deleted(key, uid, last.as_ref());
         store.remove(key).map_or(Applied::Nothing, Applied::Deleted)
     }
 
     /// Takes over a state that the server has shown.
     pub(crate) fn apply_state(&self, item: Item, origin: Origin) -> Applied {
         let mut store = self.write();
-        if !store.own_writes.admits_state(&item, origin) {
+        if !store.unconfirmed_writes.admits_state(&item, origin) {
             return Applied::Nothing;
         }
         store.put(item, origin)
@@ -229,25 +209,25 @@ impl Indexer {
     /// knows it, a list has only not seen it.
     pub(crate) fn apply_end(&self, last: Item, origin: Origin) -> Applied {
         let mut store = self.write();
-        if !store.own_writes.admits_end(&last, origin) {
+        if !store.unconfirmed_writes.admits_end(&last, origin) {
             return Applied::Nothing;
         }
         let removed = store.remove(last.key());
         removed.map_or(Applied::Nothing, |cached| match origin {
             Origin::Watch => Applied::Deleted(last),
-            Origin::List(_) => Applied::Deleted(cached),
+            Origin::List => Applied::Deleted(cached),
         })
     }
 
-    /// To be noted before a list is asked for.
-    pub(crate) fn epoch(&self) -> Epoch {
-        self.read().own_writes.now()
+    /// A list is about to be requested.
+    pub(crate) fn begin_list(&self) {
+        self.write().unconfirmed_writes.begin_list();
     }
 
-    /// Forgets the own writes that a list has shown or undone, but for those whose news is still
-    /// to come.
-    pub(crate) fn settle_writes(&self, listing: Listing, is_to_come: impl Fn(&ObjectKey) -> bool) {
-        self.write().own_writes.settle(listing, is_to_come);
+    /// The list has arrived; forgets the own writes that it has shown or undone, but for those whose
+    /// news `is_queued`.
+    pub(crate) fn end_list(&self, version: Option<u64>, is_queued: impl Fn(&ObjectKey) -> bool) {
+        self.write().unconfirmed_writes.end_list(version, is_queued);
     }
 
     /// The same for those that a watch has passed, which is at `reached`.
@@ -256,7 +236,7 @@ impl Indexer {
         reached: Option<u64>,
         is_to_come: impl Fn(&ObjectKey) -> bool,
     ) {
-        self.write().own_writes.forget_passed(reached, is_to_come);
+        self.write().unconfirmed_writes.forget_passed(reached, is_to_come);
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Store> {
@@ -276,14 +256,13 @@ impl Store {
                 == Some(Ordering::Greater)
         };
         !self.objects.get(item.key()).is_some_and(is_newer)
-            && self.own_writes.admits_state(item, Origin::Watch)
+            && self.unconfirmed_writes.admits_state(item, Origin::Watch)
     }
 
     fn put(&mut self, item: Item, origin: Origin) -> Applied {
         let known = || self.objects.get(item.key());
         // A list shows mostly what is known, a watch what is not.
-        if matches!(origin, Origin::List(_))
-            && known().is_some_and(|ByKey(known)| known.is_same_state(&item))
+        if origin == Origin::List && known().is_some_and(|ByKey(known)| known.is_same_state(&item))
         {
             return Applied::Nothing;
         }

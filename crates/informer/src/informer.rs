@@ -4,7 +4,7 @@
 //! ```text
 //! ListWatch ─▶ Reflector ─▶ DeltaFifo ─▶ SharedInformer ─┬─▶ Indexer ◀── Lister
 //!                                          ▲             └─▶ queue ─▶ EventHandler (each)
-//!                         observe_write ───┘
+//!                         WriteObserver ───┘
 //! ```
 //!
 //! Invariants:
@@ -13,26 +13,25 @@
 //! - a handler's history of an object ends in the state that the cache has.
 
 use std::{
-    cmp::Ordering,
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use keel::{Clock, Entropy, Tasks, Unclean};
 use tokio::sync::watch;
 
 use crate::{
-    EventHandler, HandlerId, HandlerOptions, HasSynced, Indexer, Intake, Item, ListWatch, Lister,
-    ObjectEvent, ObjectKey, ReflectorOptions, Registration, Report, Selection, Storage,
-    Subscription, Transform,
-    delta_fifo::{Delta, DeltaFifo, LARGEST_BURST},
+    Delta, DeltaFifo, EventHandler, HandlerId, HandlerOptions, HasSynced, Indexer, Item, ListWatch,
+    Lister, ObjectEvent, Reflector, ReflectorOptions, ReflectorStatus, ReflectorStore,
+    Registration, Selection, Storage, Subscription, Transaction, Transform,
     event_handler::{Guarded, Listener},
     indexer::Applied,
-    item::compare_versions,
-    own_writes::Origin,
-    reflector::Reflector,
+    reflector::MAX_BATCH,
     resync::resync_periodically,
+    transform::Transformer,
+    unconfirmed_writes::Origin,
 };
 
 /// What an informer caches, and how.
@@ -61,12 +60,12 @@ impl Default for InformerOptions {
 
 /// See the [module documentation](self). Clones are the same informer.
 #[derive(Clone)]
-pub struct SharedInformer(Arc<Shared>);
+pub struct SharedInformer(pub(crate) Arc<InformerState>);
 
-pub(crate) struct Shared {
-    pub(crate) source: Arc<dyn ListWatch>,
+pub(crate) struct InformerState {
+    source: Arc<dyn ListWatch>,
     pub(crate) options: InformerOptions,
-    pub(crate) intake: Intake,
+    pub(crate) transformer: Transformer,
     pub(crate) indexer: Arc<Indexer>,
     /// Locked before `handlers`.
     pub(crate) fifo: DeltaFifo,
@@ -74,14 +73,14 @@ pub(crate) struct Shared {
     /// told: so a handler that is added sees each change either in the cache or as an event.
     handlers: Mutex<Handlers>,
     pub(crate) clock: Clock,
-    pub(crate) entropy: Entropy,
+    entropy: Entropy,
     tasks: Tasks,
     synced: watch::Sender<bool>,
-    pub(crate) report: watch::Sender<Report>,
+    reflector_status: watch::Sender<ReflectorStatus>,
 }
 
 #[derive(Default)]
-struct Handlers {
+pub(crate) struct Handlers {
     listeners: BTreeMap<HandlerId, Arc<Listener>>,
     added: u64,
     started: bool,
@@ -98,30 +97,36 @@ impl SharedInformer {
         entropy: &Entropy,
         tasks: &Tasks,
     ) -> Self {
-        let intake = Intake::new(options.transforms.clone(), options.storage);
-        Self(Arc::new(Shared {
+        let transformer = Transformer::new(options.transforms.clone(), options.storage);
+        let indexer = Arc::default();
+        Self(Arc::new(InformerState {
             source,
-            intake,
-            indexer: Arc::default(),
-            fifo: DeltaFifo::default(),
+            transformer,
+            fifo: DeltaFifo::new(&indexer),
+            indexer,
             options,
             handlers: Mutex::default(),
             clock: clock.clone(),
             entropy: entropy.clone(),
             tasks: tasks.child("informer"),
             synced: watch::Sender::new(false),
-            report: watch::Sender::new(Report::default()),
+            reflector_status: watch::Sender::default(),
         }))
     }
 
     /// Starts to list and watch; the second time and later it does nothing.
     pub fn start(&self) {
-        let shared = &self.0;
-        if std::mem::replace(&mut shared.lock().started, true) {
+        let state = &self.0;
+        if std::mem::replace(&mut state.lock().started, true) {
             return;
         }
-        let reflector = Reflector::new(shared);
-        shared.spawn("reflector", reflector.run());
+        let store: Arc<InformerState> = Arc::clone(state);
+        let options = state.options.reflector.clone();
+        let source = Arc::clone(&state.source);
+        let reflector = Reflector::new(source, store, options, &state.clock, &state.entropy)
+            .with_selection(state.options.selection.clone())
+            .with_status(state.reflector_status.clone());
+        state.spawn("reflector", reflector.run());
     }
 
     /// The cache.
@@ -139,9 +144,9 @@ impl SharedInformer {
         HasSynced { synced: self.0.synced.subscribe(), tasks: self.0.tasks.clone() }
     }
 
-    /// How listing and watching goes.
-    pub fn report(&self) -> watch::Receiver<Report> {
-        self.0.report.subscribe()
+    /// The progress and the failures of lists and watches.
+    pub fn reflector_status(&self) -> watch::Receiver<ReflectorStatus> {
+        self.0.reflector_status.subscribe()
     }
 
     /// Events to be taken one by one, beginning with all objects that are cached. At any time; once
@@ -208,80 +213,6 @@ impl SharedInformer {
         removed.inspect(|listener| listener.close()).is_some()
     }
 
-    /// Records the object that a successful write returned: the next read of that key is at least
-    /// as new, handlers are told at once, and older events of the watch are ignored.
-    ///
-    /// Objects out of the informer's scope are left out. If the scope has fields that only the
-    /// server can judge, objects that are not cached yet are left to the watch. An object that
-    /// ended with this write, as with its last finalizer, is gone at once. An answer that comes so
-    /// late that the watch has shown the end of the object already is ignored.
-    pub fn observe_write(&self, item: Item) {
-        if item.is_last_state() {
-            self.observe_deletion(item.key(), item.uid());
-        } else {
-            self.take_over_write(item);
-        }
-    }
-
-    /// The same, but for an object of which it is known that it has not ended: metadata alone do not
-    /// tell that of a namespace.
-    pub fn take_over_write(&self, item: Item) {
-        let shared = &self.0;
-        // Before the transforms, which may take away what the selection is about.
-        let is_selected = shared.options.selection.selects(&item);
-        let item = shared.intake.admit_recent(item, &shared.clock);
-        shared.fifo.hold(|queue| {
-            let handlers = shared.lock();
-            let is_known = shared.indexer.get(item.key()).is_some();
-            if !is_known && (is_selected.is_none() || queue.has_passed(&item)) {
-                return;
-            }
-            let applied = match is_selected {
-                Some(false) => shared.indexer.apply_departure(item),
-                None | Some(true) => shared.indexer.apply_write(item),
-            };
-            shared.indexer.forget_passed_writes(queue.reached(), |key| queue.tells_of(key));
-            handlers.tell(applied, Told::Normally);
-        });
-    }
-
-    /// Records that a deletion has succeeded and left nothing behind (no finalizers): the object is
-    /// gone for readers and handlers at once.
-    pub fn observe_deletion(&self, key: &ObjectKey, uid: &str) {
-        let shared = &self.0;
-        shared.fifo.hold(|queue| {
-            let handlers = shared.lock();
-            let applied = shared.indexer.apply_deletion(key, uid);
-            shared.indexer.forget_passed_writes(queue.reached(), |key| queue.tells_of(key));
-            handlers.tell(applied, Told::Normally);
-        });
-    }
-
-    /// Records what a list of the most recent state, asked for after a write, has shown of one
-    /// object: its state, or that it is not (any more) among those that this informer is about.
-    /// `resource_version` is that of the list.
-    pub fn observe_read(&self, key: &ObjectKey, found: Option<Item>, resource_version: &str) {
-        let shared = &self.0;
-        let found = found.map(|item| shared.intake.admit(item));
-        // What came since is not the list's to judge.
-        let is_newer = |known: &Item| {
-            compare_versions(known.resource_version(), resource_version) == Some(Ordering::Greater)
-        };
-        shared.fifo.hold(|queue| {
-            let handlers = shared.lock();
-            let applied = match (found, shared.indexer.get(key)) {
-                (Some(item), None) if queue.has_passed(&item) => Applied::Nothing,
-                (Some(item), _) => shared.indexer.apply_write(item),
-                (None, Some(known)) if !is_newer(&known) => {
-                    shared.indexer.apply_deletion(key, known.uid())
-                }
-                (None, _) => Applied::Nothing,
-            };
-            shared.indexer.forget_passed_writes(queue.reached(), |key| queue.tells_of(key));
-            handlers.tell(applied, Told::Normally);
-        });
-    }
-
     /// Stops listing, watching, and all handlers.
     pub async fn shutdown(&self, patience: Duration) -> Result<(), Unclean> {
         for listener in self.0.lock().listeners.values() {
@@ -291,27 +222,22 @@ impl SharedInformer {
     }
 }
 
-impl Shared {
-    /// Acts on everything that waits in the FIFO, which is a burst of events at most.
-    pub(crate) fn apply_burst(&self) {
-        while self.apply_story() {}
-    }
-
+impl InformerState {
     /// Acts on everything that waits in the FIFO, however much it is, and lets others work in
     /// between.
     pub(crate) async fn apply_all(&self) {
-        while (0..LARGEST_BURST).all(|_| self.apply_story()) {
+        while (0..MAX_BATCH).all(|_| self.apply_next()) {
             tokio::task::yield_now().await;
         }
     }
 
     /// False if nothing waits.
-    fn apply_story(&self) -> bool {
+    fn apply_next(&self) -> bool {
         let is_initial = !*self.synced.borrow();
-        let popped = self.fifo.pop(|story| {
+        let popped = self.fifo.pop(|deltas| {
             let handlers = self.lock();
-            for delta in story {
-                self.apply(&handlers, delta, is_initial);
+            for delta in deltas {
+                self.apply_delta(&handlers, delta, is_initial);
             }
         });
         if is_initial && self.fifo.has_synced() {
@@ -320,21 +246,22 @@ impl Shared {
         popped
     }
 
-    fn apply(&self, handlers: &Handlers, delta: Delta, is_initial: bool) {
+    fn apply_delta(&self, handlers: &Handlers, delta: Delta, is_initial: bool) {
         let indexer = &self.indexer;
         match delta {
             Delta::Added(item) | Delta::Updated(item) => {
-                handlers.tell(indexer.apply_state(item, Origin::Watch), Told::Normally);
+                handlers.notify(indexer.apply_state(item, Origin::Watch), Notification::Ordinary);
             }
-            Delta::Replaced(item, listing) => {
-                let told = if is_initial { Told::AsInitial } else { Told::Normally };
-                handlers.tell(indexer.apply_state(item, Origin::List(listing)), told);
+            Delta::Replaced(item) => {
+                let kind = if is_initial { Notification::Initial } else { Notification::Ordinary };
+                handlers.notify(indexer.apply_state(item, Origin::List), kind);
             }
             Delta::Deleted(item) => {
-                handlers.tell(indexer.apply_end(item, Origin::Watch), Told::Normally);
+                handlers.notify(indexer.apply_end(item, Origin::Watch), Notification::Ordinary);
             }
-            Delta::Missed(item, listing) => {
-                handlers.tell(indexer.apply_end(item, Origin::List(listing)), Told::AsMissed);
+            Delta::DeletedFinalStateUnknown(item) => {
+                handlers
+                    .notify(indexer.apply_end(item, Origin::List), Notification::FinalStateUnknown);
             }
             Delta::Sync(item, handler) => {
                 let listener = handlers.listeners.get(&handler);
@@ -371,29 +298,63 @@ impl Shared {
         });
     }
 
-    fn lock(&self) -> MutexGuard<'_, Handlers> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Handlers> {
         self.handlers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What handlers should know beside what happened.
+impl ReflectorStore<Item> for InformerState {
+    fn replace<'a>(&'a self, items: Vec<Item>, resource_version: &'a str) -> BoxFuture<'a, ()> {
+        self.fifo.replace(items, resource_version);
+        Box::pin(self.apply_all())
+    }
+
+    fn apply(&self, transactions: Vec<Transaction<Item>>) {
+        let cached = |item| self.transformer.transform_recent(item, &self.clock);
+        self.fifo.apply(transactions.into_iter().map(|transaction| match transaction {
+            Transaction::Add(item) => Transaction::Add(cached(item)),
+            Transaction::Update(item) => Transaction::Update(cached(item)),
+            Transaction::Delete(item) => Transaction::Delete(cached(item)),
+        }));
+        while self.apply_next() {}
+    }
+
+    fn bookmark(&self, resource_version: &str) {
+        self.fifo.bookmark(resource_version);
+        self.transformer.settle(&self.clock);
+    }
+
+    fn begin_list(&self) {
+        self.fifo.begin_list();
+        self.transformer.settle(&self.clock);
+    }
+
+    fn transform(&self, item: Item) -> Item {
+        self.transformer.transform_known(item, &self.indexer)
+    }
+}
+
+/// What a notification of a change says beside the change.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
-    Normally,
-    AsInitial,
-    AsMissed,
+pub(crate) enum Notification {
+    Ordinary,
+    /// The object is in the first list.
+    Initial,
+    /// The deletion was found by a list.
+    FinalStateUnknown,
 }
 
 impl Handlers {
-    fn tell(&self, applied: Applied, told: Told) {
+    pub(crate) fn notify(&self, applied: Applied, kind: Notification) {
         let event = match applied {
             Applied::Added(item) => {
-                ObjectEvent::Added { item, is_initial: told == Told::AsInitial }
+                ObjectEvent::Added { item, is_initial: kind == Notification::Initial }
             }
             Applied::Updated { old, new } => ObjectEvent::Updated { old, new },
-            Applied::Deleted(item) => {
-                ObjectEvent::Deleted { item, is_final_state_unknown: told == Told::AsMissed }
-            }
+            Applied::Deleted(item) => ObjectEvent::Deleted {
+                item,
+                is_final_state_unknown: kind == Notification::FinalStateUnknown,
+            },
             Applied::Nothing => return,
         };
         for listener in self.listeners.values() {

@@ -37,11 +37,7 @@ use machinery::{
     codec::{self, DecodeError},
     selector::LabelSelector,
 };
-use serde::{
-    Deserialize,
-    de::{DeserializeOwned, IgnoredAny},
-};
-use serde_json::value::RawValue;
+use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{own_words::OwnWords, packing::Dictionary};
 use body::Body;
@@ -292,58 +288,6 @@ impl Item {
         Ok(Object::from_value(read.value).unwrap_or_default())
     }
 
-    /// The same state as `PartialObjectMetadata`, which is how an informer of metadata gets it.
-    #[must_use]
-    pub fn metadata_only(&self) -> Self {
-        #[derive(Deserialize)]
-        struct Whole<'a> {
-            #[serde(borrow)]
-            metadata: &'a RawValue,
-        }
-        let whole = self.json();
-        // Bytes that are not UTF-8 are passed over by whoever does not read them.
-        let whole = String::from_utf8_lossy(&whole);
-        // An object that says twice what its metadata are is left whole.
-        let Ok(Whole { metadata }) = serde_json::from_str(&whole) else { return self.clone() };
-        let json = format!(
-            r#"{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{metadata}}}"#,
-        );
-        let namespace = Arc::clone(&self.0.identity.key.namespace);
-        self.clone().with(namespace, Body::plain(json.into(), None))
-    }
-
-    /// Whether this, as the answer to a write, is the last state of an object: it was to be deleted,
-    /// and nothing holds it any more. Servers answer with the version of before then.
-    ///
-    /// Upstream: registry/generic/registry/store.go `ShouldDeleteDuringUpdate`
-    pub fn is_last_state(&self) -> bool {
-        #[derive(Deserialize)]
-        struct Ending {
-            metadata: Holds,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Holds {
-            deletion_timestamp: Option<IgnoredAny>,
-            deletion_grace_period_seconds: Option<i64>,
-            finalizers: Option<Vec<IgnoredAny>>,
-        }
-        // Those of a namespace.
-        #[derive(Deserialize)]
-        struct Held {
-            spec: Finalizers,
-        }
-        #[derive(Deserialize)]
-        struct Finalizers {
-            finalizers: Vec<IgnoredAny>,
-        }
-        let Ok(Ending { metadata }) = self.decode() else { return false };
-        metadata.deletion_timestamp.is_some()
-            && metadata.deletion_grace_period_seconds.unwrap_or(0) == 0
-            && metadata.finalizers.is_none_or(|finalizers| finalizers.is_empty())
-            && !self.decode().is_ok_and(|held: Held| !held.spec.finalizers.is_empty())
-    }
-
     /// The labels; empty if they are not a map of strings.
     pub fn labels(&self) -> BTreeMap<String, String> {
         #[derive(Deserialize)]
@@ -417,15 +361,8 @@ impl fmt::Debug for Item {
     }
 }
 
-/// Which of two resourceVersions is the newer one; None if they are not both numbers, and so
-/// cannot be compared.
-///
-/// ```
-/// use std::cmp::Ordering;
-/// assert_eq!(informer::compare_versions("9", "10"), Some(Ordering::Less));
-/// assert_eq!(informer::compare_versions("9", "x"), None);
-/// ```
-pub fn compare_versions(one: &str, other: &str) -> Option<Ordering> {
+/// Which of two resourceVersions is the newer one; `None` if they are not both numbers.
+pub(crate) fn compare_versions(one: &str, other: &str) -> Option<Ordering> {
     Some(version_number(one)?.cmp(&version_number(other)?))
 }
 

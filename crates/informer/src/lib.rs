@@ -14,8 +14,8 @@
 //! use std::{sync::Arc, time::Duration};
 //! use futures_util::{StreamExt, future::BoxFuture, stream};
 //! use informer::{
-//!     EventHandler, HandlerOptions, InformerOptions, Item, ListRequest, ListWatch, ListWatchError,
-//!     ObjectKey, Page, SharedInformer, WatchRequest, WatchStream, WorkQueue, work_queue::QueueOptions,
+//!     EventHandler, HandlerOptions, InformerOptions, Item, List, ListRequest, ListWatch, ListWatchError,
+//!     ObjectKey, SharedInformer, WatchRequest, WatchStream, WorkQueue, work_queue::QueueOptions,
 //! };
 //! use keel::{Clock, Entropy, Tasks};
 //!
@@ -23,9 +23,9 @@
 //! struct Quiet;
 //!
 //! impl ListWatch for Quiet {
-//!     fn list(&self, _: ListRequest) -> BoxFuture<'_, Result<Page, ListWatchError>> {
+//!     fn list(&self, _: ListRequest) -> BoxFuture<'_, Result<List, ListWatchError>> {
 //!         Box::pin(async {
-//!             Page::parse(r#"{"metadata":{"resourceVersion":"7"},
+//!             List::parse(r#"{"metadata":{"resourceVersion":"7"},
 //!                 "items":[{"metadata":{"namespace":"default","name":"a"}}]}"#)
 //!         })
 //!     }
@@ -79,15 +79,16 @@ mod own_words;
 mod hex_tail;
 pub mod list_watch;
 mod recent;
-pub mod intake;
+pub mod transform;
 pub mod reflector;
-mod own_writes;
-mod delta_fifo;
+mod unconfirmed_writes;
+pub mod delta_fifo;
 pub mod indexer;
 pub mod event_handler;
 mod resync;
 pub mod informer;
 pub mod informer_factory;
+pub mod write_observer;
 mod decoded;
 pub mod lister;
 pub mod work_queue;
@@ -95,17 +96,21 @@ pub mod work_queue;
 #[path = "../tests/it/seeded.rs"]
 mod seeded;
 
+pub use delta_fifo::{Delta, DeltaFifo};
 pub use event_handler::{
     EventHandler, HandlerId, HandlerOptions, HasSynced, ObjectEvent, Registration, Subscription,
 };
 pub use indexer::{Indexer, NoSuchIndex};
 pub use informer::{InformerOptions, SharedInformer};
 pub use informer_factory::{Form, InformerFactory, NeverSynced, Scope};
-pub use intake::{Intake, Storage, Transform};
-pub use item::{BadItem, Item, ObjectKey, compare_versions};
+pub use item::{BadItem, Item, ObjectKey};
 pub use list_watch::{
-    ListRequest, ListWatch, ListWatchError, Page, Selection, WatchEvent, WatchRequest, WatchStream,
+    List, ListRequest, ListWatch, ListWatchError, Selection, WatchEvent, WatchRequest, WatchStream,
 };
 pub use lister::{Listed, Lister, Misfit};
-pub use reflector::{ReflectorOptions, Report};
+pub use reflector::{
+    Reflector, ReflectorItem, ReflectorOptions, ReflectorPhase, ReflectorStatus, ReflectorStore,
+    Transaction,
+};
+pub use transform::{Storage, Transform};
 pub use work_queue::WorkQueue;

@@ -71,7 +71,7 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Intake, Storage, Transform};
+    use crate::{Storage, Transform, transform::Transformer};
     use keel::Timestamp;
 
     fn item(name: &str, notes: &str) -> Item {
@@ -84,18 +84,19 @@ mod tests {
     #[test]
     fn what_stays_as_it_is_gets_packed_for_all_who_have_it() {
         let clock = Clock::manual(Timestamp::from_seconds(100));
-        let intake = Intake::new(vec![Transform::StripManagedFields], Storage::Packed);
+        let transformer = Transformer::new(vec![Transform::StripManagedFields], Storage::Packed);
         for teacher in ["a", "b", "c"] {
-            intake.admit(item(teacher, "much the same in all of them"));
+            transformer.transform(item(teacher, "much the same in all of them"));
         }
-        let recent = intake.admit_recent(item("d", "much the same in all of them"), &clock);
+        let recent =
+            transformer.transform_recent(item("d", "much the same in all of them"), &clock);
         let (json, clone) = (recent.json(), recent.clone());
         assert_eq!(recent.size(), json.len());
         clock.advance(LATELY / 2);
-        intake.settle(&clock);
+        transformer.settle(&clock);
         assert_eq!(recent.size(), json.len(), "it may change again");
         clock.advance(LATELY / 2);
-        intake.settle(&clock);
+        transformer.settle(&clock);
         assert!(clone.size() < json.len());
         assert_eq!(clone.json(), json);
         assert!(!json.windows(13).any(|text| text == b"managedFields"));

@@ -1,423 +1,242 @@
-//! [`Reflector`]: lists, then watches from there, for ever: the Delta FIFO gets everything that
-//! happens to the objects in scope, without a gap.
+//! [`Reflector`]: lists, then watches from the list's version, and again after each failure, so
+//! that a [`ReflectorStore`] gets every change of the items in scope without a gap.
 //!
 //! ```text
-//!            ┌──────────────── 410, went back, 404 ───────────────┐
+//!            ┌──────── 410, out of order, 404 ────────────────────┐
 //!            ▼                                                    │
 //!   list (streamed, or in pages) ──▶ watch from its version ──▶ events, bookmarks ──┐
 //!                                          ▲                                        │
-//!                                          └── closed, cut, silent, 401, 403, 5xx ──┘
+//!                                          └─ closed, cut, timed out, 401, 403, 5xx ┘
 //! ```
 //!
-//! Which failure leads where:
+//! A reflector takes a [`ListWatch`] and a store. Both may be of any item type that implements
+//! [`ReflectorItem`]:
+//!
+//! ```
+//! use std::{borrow::Cow, collections::BTreeMap, sync::{Arc, Mutex}};
+//! use futures_util::{StreamExt, future::BoxFuture, stream};
+//! use informer::{
+//!     List, ListRequest, ListWatch, ListWatchError, Reflector, ReflectorItem, ReflectorOptions,
+//!     ReflectorStore, Transaction, WatchEvent, WatchRequest, WatchStream,
+//! };
+//! use keel::{Clock, Entropy};
+//!
+//! /// A file on a file server that counts its changes.
+//! #[derive(Clone)]
+//! struct File { path: &'static str, size: u32, change: u64 }
+//!
+//! impl ReflectorItem for File {
+//!     type Key = &'static str;
+//!     fn key(&self) -> &'static str {
+//!         self.path
+//!     }
+//!     fn resource_version(&self) -> Cow<'_, str> {
+//!         self.change.to_string().into()
+//!     }
+//! }
+//!
+//! /// Has one file, which grows once, and stops.
+//! struct FileServer;
+//!
+//! impl ListWatch<File> for FileServer {
+//!     fn list(&self, _: ListRequest) -> BoxFuture<'_, Result<List<File>, ListWatchError>> {
+//!         let items = vec![File { path: "/a", size: 1, change: 7 }];
+//!         let list = List { items, resource_version: "7".to_owned(), ..List::default() };
+//!         Box::pin(async { Ok(list) })
+//!     }
+//!     fn watch(
+//!         &self,
+//!         _: WatchRequest,
+//!     ) -> BoxFuture<'_, Result<WatchStream<File>, ListWatchError>> {
+//!         let grown = WatchEvent::Modified(File { path: "/a", size: 2, change: 8 });
+//!         let events = stream::iter([Ok(grown), Err(ListWatchError::Stopped)]);
+//!         Box::pin(async { Ok(events.boxed()) })
+//!     }
+//!     fn offers_watch_list(&self) -> bool {
+//!         false
+//!     }
+//! }
+//!
+//! /// The sizes of all files.
+//! #[derive(Default)]
+//! struct Sizes(Mutex<BTreeMap<&'static str, u32>>);
+//!
+//! impl ReflectorStore<File> for Sizes {
+//!     fn replace<'a>(&'a self, files: Vec<File>, _: &'a str) -> BoxFuture<'a, ()> {
+//!         *self.0.lock().unwrap() = files.iter().map(|file| (file.path, file.size)).collect();
+//!         Box::pin(async {})
+//!     }
+//!     fn apply(&self, transactions: Vec<Transaction<File>>) {
+//!         let mut sizes = self.0.lock().unwrap();
+//!         for transaction in transactions {
+//!             match transaction {
+//!                 Transaction::Add(file) | Transaction::Update(file) => {
+//!                     sizes.insert(file.path, file.size)
+//!                 }
+//!                 Transaction::Delete(file) => sizes.remove(file.path),
+//!             };
+//!         }
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let sizes = Arc::new(Sizes::default());
+//! let (clock, entropy) = (Clock::system(), Entropy::system());
+//! let options = ReflectorOptions::default();
+//! let store: Arc<Sizes> = Arc::clone(&sizes);
+//! let reflector = Reflector::new(Arc::new(FileServer), store, options, &clock, &entropy);
+//! let status = reflector.status();
+//! reflector.run().await;
+//! assert_eq!(sizes.0.lock().unwrap()["/a"], 2);
+//! assert_eq!(status.borrow().resource_version.as_deref(), Some("8"));
+//! # }
+//! ```
+//!
+//! What follows each failure:
 //!
 //! | failure | then |
 //! |---|---|
 //! | 410 (as an answer or as an event), a version from the future, 400 or 422 to a watch | list |
-//! | an event older than the last one | list: only that is right for a server that lost its history *and* for a proxy that repeats itself |
-//! | 404 | list, until the resource is there again; its objects are gone when nothing else was answered for half a minute |
-//! | 429, or anything with a Retry-After | the same again, not before that time |
+//! | an event older than the last one | list: only that is right for a server that lost its history *and* for a proxy that repeats events |
+//! | 404 | list, until the resource exists again; its items are deleted after half a minute without another answer |
+//! | 429, or an answer with a Retry-After | the same request, not before that time |
 //! | a watch with initial events refused, or closed, silent or endless before their end | list in pages, from then on |
 //! | a watch with initial events failed with 5xx | list in pages at once, this time |
-//! | a watch with initial events failed in another way | the same again; after three times in a row, list in pages |
-//! | a page's token expired | list without pages, once |
-//! | an object without a name | counted, and passed over |
-//! | an answer that cannot be read, 500 | the same again; after three times in a row without an event, list |
-//! | 401, 403, 502 to 504, no connection, silence | the same again; tokens are the source's to renew |
+//! | a watch with initial events failed in another way | the same request; after three times in a row, list in pages |
+//! | a continue token expired | list without pages, once |
+//! | an object without a name | counted, and left out |
+//! | an answer that cannot be read, 500 | the same request; after three times in a row without an event, list |
+//! | 401, 403, 502 to 504, no connection, no answer in time | the same request; the source renews tokens |
+//! | the source was stopped | the reflector ends |
 //!
-//! How it fares is told by the informer that it works for:
-//!
-//! ```
-//! use informer::{InformerOptions, ReflectorOptions, Report, SharedInformer};
-//!
-//! let reflector = ReflectorOptions { page_size: 1000, ..ReflectorOptions::default() };
-//! let options = InformerOptions { reflector, ..InformerOptions::default() };
-//! # drop(options);
-//!
-//! async fn complain(informer: &SharedInformer) {
-//!     let mut reports = informer.report();
-//!     while reports.changed().await.is_ok() {
-//!         let Report { failures, trouble, .. } = reports.borrow_and_update().clone();
-//!         if let Some(trouble) = trouble {
-//!             println!("{failures} failures so far, the last one: {trouble}");
-//!         }
-//!     }
-//! }
-//! ```
-//!
-//! Between two attempts lies a growing time with jitter; an event or a bookmark makes it small
-//! again. Lists are always of the most recent state.
+//! The delay between two attempts grows with each failure, with jitter; an event or a bookmark
+//! resets it. Lists are always of the most recent state.
 
+mod listing;
+mod options;
 mod position;
+mod reflector_store;
+mod status;
+mod watching;
 
-use std::{
-    collections::BTreeMap, error::Error, future::poll_fn, mem, pin::pin, sync::Arc, task::Poll,
-    time::Duration,
-};
+use std::{error::Error, mem, sync::Arc, time::Duration};
 
-use futures_util::StreamExt;
-use keel::Backoff;
+use keel::{Backoff, Clock, Entropy};
+use tokio::sync::watch;
 
-use crate::{
-    BadItem, Item, ListRequest, ListWatchError, WatchEvent, WatchRequest, WatchStream,
-    delta_fifo::Delta,
-    informer::Shared,
-    item::version_number,
-    own_writes::{Epoch, Listing},
-};
-use position::{Advanced, NO_ACCIDENT, Position, is_expired, is_misunderstood};
+use crate::{BadItem, ListWatch, ListWatchError, Selection};
+use position::{MIN_REPEATED_FAILURES, Position};
 
-/// A watch is given this much longer than it was asked for.
-const WATCH_GRACE: Duration = Duration::from_secs(30);
-/// Initial objects follow each other quickly; a server that shows none for longer, or some for ever,
-/// does not know of initial events.
-const INITIAL_PATIENCE: Duration = Duration::from_secs(10);
-const LONGEST_INITIAL: Duration = Duration::from_mins(2);
-const LIST_PATIENCE: Duration = Duration::from_mins(1);
-/// A watch that lived so long was not in vain, even if nothing happened.
-const GOOD_LIFE: Duration = Duration::from_secs(1);
-/// A definition that was deleted took its objects with it. But the same answer comes from a server
-/// that is just starting, or from somebody else while the server is exchanged, and objects are not
-/// declared gone lightly.
-const LONG_ABSENCE: Duration = Duration::from_secs(30);
+pub use options::ReflectorOptions;
+pub use reflector_store::{ReflectorItem, ReflectorStore, Transaction};
+pub use status::{ReflectorPhase, ReflectorStatus};
+pub(crate) use watching::MAX_BATCH;
 
-/// How to list and watch.
-#[derive(Debug, Clone)]
-pub struct ReflectorOptions {
-    /// Objects in a page.
-    pub page_size: u32,
-    /// Watches last this long up to twice as long, drawn for each.
-    pub watch_timeout: Duration,
-    /// The longest wait after a first failure.
-    pub backoff_base: Duration,
-    /// The longest wait after many failures.
-    pub backoff_cap: Duration,
-}
-
-impl Default for ReflectorOptions {
-    fn default() -> Self {
-        Self {
-            page_size: 500,
-            watch_timeout: Duration::from_mins(5),
-            backoff_base: Duration::from_millis(800),
-            backoff_cap: Duration::from_secs(30),
-        }
-    }
-}
-
-/// How the reflector fares.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Lists that were taken over, in whichever form.
-    pub lists: u64,
-    /// Watches that were opened.
-    pub watches: u64,
-    /// Failures since the start.
-    pub failures: u64,
-    /// What went wrong last, and has not gone well since.
-    pub trouble: Option<String>,
-    /// Objects that could not be cached, since they have no name or cannot be read at all.
-    pub bad_items: u64,
-    /// How far the cache has been told of what happened. An event that changes nothing else here is
-    /// no reason to wake those who wait for a change.
-    pub resource_version: Option<String>,
-}
+/// The time after which a request without an answer has failed.
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
+/// The time for which a resource must be unknown to the server before its items count as deleted. A
+/// CRD that was deleted took its objects with it, but the same answer comes from a server that is
+/// starting.
+const MIN_ABSENCE: Duration = Duration::from_secs(30);
 
 /// See the [module documentation](self).
-pub(crate) struct Reflector {
-    /// Has the cache, and acts on what is put into the FIFO.
-    informer: Arc<Shared>,
+pub struct Reflector<T> {
+    source: Arc<dyn ListWatch<T>>,
+    store: Arc<dyn ReflectorStore<T>>,
+    selection: Selection,
+    start: Option<String>,
+    options: ReflectorOptions,
+    clock: Clock,
+    entropy: Entropy,
+    status: watch::Sender<ReflectorStatus>,
 }
 
-impl Reflector {
-    pub(crate) fn new(informer: &Arc<Shared>) -> Self {
-        Self { informer: Arc::clone(informer) }
+impl<T: ReflectorItem> Reflector<T> {
+    /// A reflector that does nothing until it [runs](Self::run).
+    pub fn new(
+        source: Arc<dyn ListWatch<T>>,
+        store: Arc<dyn ReflectorStore<T>>,
+        options: ReflectorOptions,
+        clock: &Clock,
+        entropy: &Entropy,
+    ) -> Self {
+        Self {
+            source,
+            store,
+            selection: Selection::default(),
+            start: None,
+            options,
+            clock: clock.clone(),
+            entropy: entropy.clone(),
+            status: watch::Sender::default(),
+        }
     }
 
-    /// Runs until it is dropped.
-    pub(crate) async fn run(self) {
-        let (options, entropy) = (&self.informer.options.reflector, self.informer.entropy.clone());
+    /// Requests only the items that `selection` selects.
+    #[must_use]
+    pub fn with_selection(self, selection: Selection) -> Self {
+        Self { selection, ..self }
+    }
+
+    /// Begins with a watch from `resource_version`, whose state the store has already, instead of
+    /// a list.
+    #[must_use]
+    pub fn starting_at(self, resource_version: String) -> Self {
+        Self { start: Some(resource_version), ..self }
+    }
+
+    /// Publishes the status through `status`.
+    pub(crate) fn with_status(self, status: watch::Sender<ReflectorStatus>) -> Self {
+        Self { status, ..self }
+    }
+
+    /// The status, which changes while the reflector runs.
+    pub fn status(&self) -> watch::Receiver<ReflectorStatus> {
+        self.status.subscribe()
+    }
+
+    /// Lists and watches until the source says that it was [stopped](ListWatchError::Stopped), or
+    /// the future is dropped.
+    pub async fn run(self) {
+        let (options, entropy) = (&self.options, self.entropy.clone());
         let backoff = Backoff::new(options.backoff_base, options.backoff_cap, entropy);
-        let mut position = Position::new(self.informer.source.offers_watch_list(), backoff);
+        let mut position = Position::new(self.source.offers_watch_list(), backoff);
+        if let Some(start) = &self.start {
+            position.listed_at(start.clone());
+            self.set_phase(ReflectorPhase::Connecting);
+        }
         loop {
             let attempt = match position.version.clone() {
                 None if position.streams() => self.stream_or_list(&mut position).await,
                 None => self.list_pages(&mut position).await,
                 Some(version) => self.watch(&mut position, version).await,
             };
-            self.informer.apply_burst();
-            self.informer.intake.settle(&self.informer.clock);
-            let Err(error) = attempt else { continue };
-            let delay = self.after(&error, &mut position).await;
-            self.informer.clock.sleep(delay).await;
-        }
-    }
-
-    /// A server may know of initial events and yet be unable to send them, such as kube-apiserver on
-    /// an etcd without progress notifications; it says so like any other failure.
-    async fn stream_or_list(&self, position: &mut Position) -> Result<(), ListWatchError> {
-        let streamed = self.stream_list(position).await;
-        if position.version.is_some() {
-            return streamed;
-        }
-        match streamed {
-            Err(ListWatchError::Refused(status)) if status.code >= 500 => {
-                tracing::debug!(%status, "no initial events; listing instead");
-                self.list_pages(position).await
+            if let Err(ListWatchError::Stopped) = attempt {
+                self.set_phase(ReflectorPhase::Stopped);
+                return;
             }
-            Err(error) => {
-                position.streamed_in_vain();
-                Err(error)
-            }
-            Ok(()) => Ok(()),
-        }
-    }
-
-    /// Asks for all objects and what follows in one watch.
-    async fn stream_list(&self, position: &mut Position) -> Result<(), ListWatchError> {
-        let (asked, life) = (self.informer.indexer.epoch(), self.draw_life());
-        let mut stream = match self.open(None, life).await {
-            Err(ListWatchError::Refused(status)) if is_misunderstood(&status) => {
-                position.stop_streaming();
-                return Ok(());
-            }
-            stream => stream?,
-        };
-        let mut items = BTreeMap::new();
-        let (began, mut last_addition) =
-            (self.informer.clock.moment(), self.informer.clock.moment());
-        loop {
-            let patience = INITIAL_PATIENCE
-                .saturating_sub(self.informer.clock.passed_since(&last_addition))
-                .min(LONGEST_INITIAL.saturating_sub(self.informer.clock.passed_since(&began)));
-            let event = match self.next(&mut stream, patience).await {
-                Ok(Some(event)) if !patience.is_zero() => event,
-                Ok(_) | Err(ListWatchError::Silent) => {
-                    position.stop_streaming();
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
+            let delay = match &attempt {
+                Ok(()) => None,
+                Err(error) => Some(self.recover(error, &mut position).await),
             };
-            match event {
-                WatchEvent::Added(item) | WatchEvent::Modified(item) => {
-                    let item = self.informer.intake.admit_known(item, &self.informer.indexer);
-                    if items.insert(item.key().clone(), item).is_none() {
-                        last_addition = self.informer.clock.moment();
-                    }
-                }
-                WatchEvent::Deleted(item) => drop(items.remove(item.key())),
-                WatchEvent::Bad { error, .. } => self.note_bad(&error),
-                WatchEvent::Error(status) => return Err(ListWatchError::Refused(status)),
-                WatchEvent::Bookmark { resource_version, initial_events_end: true } => {
-                    let items = items.into_values().collect();
-                    self.take_over(position, items, asked, resource_version).await;
-                    return self.follow(position, stream, life).await;
-                }
-                WatchEvent::Bookmark { .. } => {}
-            }
-        }
-    }
-
-    async fn list_pages(&self, position: &mut Position) -> Result<(), ListWatchError> {
-        let asked = self.informer.indexer.epoch();
-        let (mut items, mut version, mut token) = (Vec::new(), None, None);
-        loop {
-            let request = ListRequest {
-                selection: self.informer.options.selection.clone(),
-                limit: position.pages.then_some(self.informer.options.reflector.page_size),
-                continue_token: token.take(),
-                resource_version: None,
-            };
-            let is_continued = request.continue_token.is_some();
-            let page = tokio::select! {
-                page = self.informer.source.list(request) => page,
-                () = self.informer.clock.sleep(LIST_PATIENCE) => Err(ListWatchError::Silent),
-            };
-            let page = page.inspect_err(|error| {
-                let is_too_late = is_continued && error.status().is_some_and(is_expired);
-                // One in a single piece that has failed was that once.
-                position.pages = !(position.pages && is_too_late);
-            })?;
-            page.bad.iter().for_each(|bad| self.note_bad(bad));
-            let admitted = page.items.into_iter();
-            items.extend(
-                admitted.map(|item| self.informer.intake.admit_known(item, &self.informer.indexer)),
-            );
-            // The first page's version: whatever happened while the others were read comes again.
-            let version = version.get_or_insert(page.resource_version);
-            token = page.continue_token;
-            if token.is_none() {
-                let version = mem::take(version);
-                self.take_over(position, items, asked, version).await;
-                return Ok(());
-            }
-        }
-    }
-
-    async fn take_over(
-        &self,
-        position: &mut Position,
-        items: Vec<Item>,
-        asked: Epoch,
-        version: String,
-    ) {
-        let listing = Listing { asked, version: version_number(&version) };
-        self.informer.fifo.replace(items, listing, &self.informer.indexer);
-        self.informer.apply_all().await;
-        position.absence = None;
-        self.informer.report.send_modify(|report| {
-            report.lists += 1;
-            report.resource_version = Some(version.clone());
-        });
-        position.listed_at(version);
-    }
-
-    fn note_bad(&self, bad: &BadItem) {
-        tracing::warn!(error = %describe(bad), "an object cannot be cached");
-        self.informer.report.send_modify(|report| report.bad_items += 1);
-    }
-
-    async fn watch(&self, position: &mut Position, from: String) -> Result<(), ListWatchError> {
-        let life = self.draw_life();
-        let followed = match self.open(Some(from), life).await {
-            Ok(stream) => self.follow(position, stream, life).await,
-            Err(error) => Err(error),
-        };
-        position.leave_nowhere();
-        followed
-    }
-
-    async fn open(
-        &self,
-        from: Option<String>,
-        life: Duration,
-    ) -> Result<WatchStream, ListWatchError> {
-        let request = WatchRequest {
-            selection: self.informer.options.selection.clone(),
-            initial_events: from.is_none(),
-            resource_version: from,
-            timeout_seconds: u32::try_from(life.as_secs()).unwrap_or(u32::MAX),
-        };
-        let stream = tokio::select! {
-            stream = self.informer.source.watch(request) => stream?,
-            () = self.informer.clock.sleep(LIST_PATIENCE) => return Err(ListWatchError::Silent),
-        };
-        self.informer.report.send_modify(|report| {
-            report.watches += 1;
-            report.trouble = None;
-        });
-        Ok(stream)
-    }
-
-    /// Passes events on until the watch ends.
-    async fn follow(
-        &self,
-        position: &mut Position,
-        mut stream: WatchStream,
-        life: Duration,
-    ) -> Result<(), ListWatchError> {
-        let (began, mut is_in_vain) = (self.informer.clock.moment(), true);
-        let mut silence = pin!(self.informer.clock.sleep(life.saturating_add(WATCH_GRACE)));
-        loop {
-            let event = tokio::select! {
-                biased;
-                event = self.next_of_burst(&mut stream) => event,
-                () = &mut silence => return Err(ListWatchError::Silent),
-            };
-            let Some(event) = event.transpose()? else { break };
-            self.pass_on(position, event).await?;
-            is_in_vain = false;
-            position.made_progress();
-            // Nobody is woken for that: it happens with every event.
-            self.informer.report.send_if_modified(|report| {
-                report.resource_version.clone_from(&position.version);
-                false
+            self.set_phase(match position.version {
+                None => ReflectorPhase::Listing,
+                Some(_) => ReflectorPhase::Connecting,
             });
-        }
-        if is_in_vain && self.informer.clock.passed_since(&began) < GOOD_LIFE {
-            return Err(ListWatchError::Closed);
-        }
-        position.backoff.reset();
-        Ok(())
-    }
-
-    async fn pass_on(
-        &self,
-        position: &mut Position,
-        event: WatchEvent,
-    ) -> Result<(), ListWatchError> {
-        let (delta, item, advanced): (fn(Item) -> Delta, _, _) = match event {
-            WatchEvent::Added(item) => {
-                let advanced = position.advance_with_addition(item.resource_version());
-                (Delta::Added, item, advanced)
+            if let Some(delay) = delay {
+                self.clock.sleep(delay).await;
             }
-            WatchEvent::Modified(item) => {
-                let advanced = position.advance(item.resource_version());
-                (Delta::Updated, item, advanced)
-            }
-            WatchEvent::Deleted(item) => {
-                let advanced = position.advance(item.resource_version());
-                (Delta::Deleted, item, advanced)
-            }
-            WatchEvent::Bookmark { resource_version, .. } => {
-                position.advance(&resource_version)?;
-                self.informer.fifo.reach(&resource_version);
-                self.informer.intake.settle(&self.informer.clock);
-                return Ok(());
-            }
-            WatchEvent::Bad { resource_version, error } => {
-                self.note_bad(&error);
-                // Which may be one of those with which a watch from nowhere begins.
-                position.advance_with_addition(&resource_version)?;
-                return Ok(());
-            }
-            WatchEvent::Error(status) => return Err(ListWatchError::Refused(status)),
-        };
-        if advanced? == Advanced::No {
-            return Ok(());
-        }
-        let item = self.informer.intake.admit_recent(item, &self.informer.clock);
-        if self.informer.fifo.push(delta(item)) {
-            self.informer.apply_burst();
-            tokio::task::yield_now().await;
-        }
-        Ok(())
-    }
-
-    /// The next event. Before it waits for one, what came so far is acted on.
-    async fn next_of_burst(
-        &self,
-        stream: &mut WatchStream,
-    ) -> Option<Result<WatchEvent, ListWatchError>> {
-        poll_fn(|context| {
-            let event = stream.poll_next_unpin(context);
-            if !matches!(event, Poll::Ready(Some(Ok(_)))) {
-                self.informer.apply_burst();
-            }
-            event
-        })
-        .await
-    }
-
-    /// The next event within `patience`; None at the end of the watch.
-    async fn next(
-        &self,
-        stream: &mut WatchStream,
-        patience: Duration,
-    ) -> Result<Option<WatchEvent>, ListWatchError> {
-        tokio::select! {
-            biased;
-            event = stream.next() => event.transpose(),
-            () = self.informer.clock.sleep(patience) => Err(ListWatchError::Silent),
         }
     }
 
-    /// Decides where to go on after a failure, and says when.
-    async fn after(&self, error: &ListWatchError, position: &mut Position) -> Duration {
+    /// Chooses the next request after a failure, and returns the delay before it.
+    async fn recover(&self, error: &ListWatchError, position: &mut Position) -> Duration {
         tracing::debug!(error = %describe(error), version = ?position.version, "list or watch failed");
-        self.informer.report.send_modify(|report| {
-            report.failures += 1;
-            report.trouble = Some(match error.status() {
+        self.status.send_modify(|status| {
+            status.failures += 1;
+            status.failing_since.get_or_insert_with(|| self.clock.now());
+            status.last_error = Some(match error.status() {
                 Some(status) if status.code == 404 => format!(
                     "{}; apply the CRD of the resource if it has one",
                     describe(error).trim_end()
@@ -425,35 +244,38 @@ impl Reflector {
                 _ => describe(error),
             });
         });
-        let delay = position.backoff.next_delay();
+        let is_immediate = self.options.retries_at_once && position.backoff.failures() == 0;
+        let backoff = position.backoff.next_delay();
+        let delay = if is_immediate { Duration::ZERO } else { backoff };
         position.fall_back(error);
         match error.status() {
             Some(status) if status.code == 404 => self.note_absence(position).await,
             _ => position.absence = None,
         }
         let details = error.status().and_then(|status| status.details.as_ref());
-        let advice = details.map_or(0, |details| details.retry_after_seconds);
-        delay.max(Duration::from_secs(advice.into()))
+        let retry_after = details.map_or(0, |details| details.retry_after_seconds);
+        delay.max(Duration::from_secs(retry_after.into()))
     }
 
+    /// Counts an answer with the code 404, and deletes all items after enough of them.
     async fn note_absence(&self, position: &mut Position) {
-        let (since, count) =
-            position.absence.get_or_insert_with(|| (self.informer.clock.moment(), 0));
+        let (since, count) = position.absence.get_or_insert_with(|| (self.clock.moment(), 0));
         *count += 1;
         let is_long =
-            *count >= NO_ACCIDENT && self.informer.clock.passed_since(since) >= LONG_ABSENCE;
+            *count >= MIN_REPEATED_FAILURES && self.clock.passed_since(since) >= MIN_ABSENCE;
         if is_long && mem::take(&mut position.listed) {
-            let listing = Listing { asked: self.informer.indexer.epoch(), version: None };
-            self.informer.fifo.replace(Vec::new(), listing, &self.informer.indexer);
-            self.informer.apply_all().await;
+            self.store.begin_list();
+            self.store.replace(Vec::new(), "").await;
         }
     }
 
-    /// Different for each watch, so that those of many clients do not end together.
-    fn draw_life(&self) -> Duration {
-        let base = self.informer.options.reflector.watch_timeout;
-        let nanos = u64::try_from(base.as_nanos()).unwrap_or(u64::MAX);
-        base.saturating_add(Duration::from_nanos(self.informer.entropy.below(nanos)))
+    fn count_bad_item(&self, bad: &BadItem) {
+        tracing::warn!(error = %describe(bad), "an object cannot be cached");
+        self.status.send_modify(|status| status.bad_items += 1);
+    }
+
+    fn set_phase(&self, phase: ReflectorPhase) {
+        self.status.send_if_modified(|status| mem::replace(&mut status.phase, phase) != phase);
     }
 }
 

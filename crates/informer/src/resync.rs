@@ -3,10 +3,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{event_handler::HandlerId, informer::Shared};
+use crate::{event_handler::HandlerId, informer::InformerState};
 
 /// Runs until the handler is removed.
-pub(crate) async fn resync_periodically(shared: Arc<Shared>, handler: HandlerId, period: Duration) {
+pub(crate) async fn resync_periodically(
+    shared: Arc<InformerState>,
+    handler: HandlerId,
+    period: Duration,
+) {
     loop {
         shared.clock.sleep(period).await;
         if !shared.has_handler(handler) {

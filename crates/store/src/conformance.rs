@@ -1,8 +1,26 @@
-//! The one suite that every backend passes. A backend that fails a case is not a store.
+//! The conformance suite: what every [`Store`] does, whatever its backend.
 //!
-//! The cases use nothing but the [`Store`] trait, and time only by letting it pass, so that a real
-//! etcd can be put to the same test.
+//! [`conformance!`](crate::conformance!) makes each case a test of its own. A crate with a backend
+//! enables the feature `conformance` of this crate in its `dev-dependencies`:
+//!
+//! ```
+//! use store::{Memory, Options, conformance::Fixture};
+//!
+//! fn fixture() -> Fixture {
+//!     Fixture::with_manual_clock(|clock, tasks| (Memory::open(Options::default(), clock, tasks), ()))
+//! }
+//!
+//! store::conformance!(memory, fixture());
+//! ```
+//!
+//! The cases use the methods of [`Store`] alone, and time only by letting it pass, so that they
+//! also run on a backend behind a network. The expression for the fixture may contain `.await`.
 
+#![allow(missing_docs, reason = "a case is described by its name")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a case fails at the first surprise")]
+#![allow(clippy::print_stdout, reason = "a case prints its seed")]
+
+mod watcher;
 mod writes;
 mod reads;
 mod watches;
@@ -12,63 +30,71 @@ use std::{any::Any, sync::Arc, time::Duration};
 
 use keel::{Clock, Tasks, Timestamp};
 
-pub(crate) use model::*;
-pub(crate) use reads::*;
-pub(crate) use watches::*;
-pub(crate) use writes::*;
+pub use model::*;
+pub use reads::*;
+pub use watches::*;
+pub use writes::*;
 
-use crate::{BoxFuture, Engine, Event, Expect, Record, Revision, Store};
+pub(crate) use watcher::Watcher;
 
-/// Makes each case a test of its own, on a fixture of its own that `$fixture` evaluates to.
+use crate::{BoxFuture, Event, Expect, Record, Revision, Store};
+
+/// Makes each case of the suite a test in the module `$name`. `$fixture` evaluates to a
+/// [`Fixture`](crate::conformance::Fixture) with an empty store, once for each case.
+#[macro_export]
 macro_rules! conformance {
-    ($fixture:expr) => {
-        $crate::conformance::cases! { $fixture =>
+    ($name:ident, $fixture:expr) => {
+        $crate::conformance_cases! { $name, $fixture =>
             a_created_key_can_be_read,
             a_key_is_created_once,
-            a_stale_writer_is_told_the_current_record,
+            a_conflicting_write_returns_the_current_record,
             an_update_of_a_missing_key_is_a_conflict,
             a_write_without_expectation_always_happens,
             revisions_increase_by_one_and_are_shared_by_all_keys,
             a_failed_write_takes_no_revision,
-            a_deletion_returns_what_was_there_and_takes_a_revision,
+            a_deletion_returns_the_record_and_takes_a_revision,
             a_missing_key_cannot_be_deleted,
-            a_stale_deletion_is_told_the_current_record,
-            a_key_that_was_deleted_is_created_anew,
-            of_many_racing_creations_one_wins,
-            a_counter_incremented_by_many_loses_nothing,
-            an_expired_record_is_deleted_for_all_to_see,
-            a_record_written_again_in_time_does_not_expire,
-            a_record_written_again_without_ttl_stays,
-            a_closed_store_says_so,
-            a_range_is_sorted_and_keeps_to_its_prefix,
+            a_conflicting_deletion_returns_the_current_record,
+            a_deleted_key_can_be_created_again,
+            one_of_many_concurrent_creations_succeeds,
+            concurrent_increments_are_all_applied,
+            an_expired_record_is_deleted_by_a_watched_write,
+            a_record_that_is_written_again_in_time_does_not_expire,
+            a_record_that_is_written_again_without_a_ttl_does_not_expire,
+            a_closed_store_fails_with_closed,
+            a_range_is_sorted_and_limited_to_its_prefix,
             a_range_can_be_read_page_by_page,
-            a_start_before_the_prefix_is_the_prefix,
-            pages_at_one_revision_ignore_later_writes,
+            a_range_starts_at_its_prefix_at_the_earliest,
+            pages_at_one_revision_do_not_show_later_writes,
             the_state_at_each_past_revision_can_be_read,
             a_compacted_revision_cannot_be_read,
             a_future_revision_cannot_be_read,
             the_future_cannot_be_compacted,
             compacting_twice_is_no_error,
-            a_watch_delivers_the_past_first,
-            a_watch_delivers_what_happens_later,
-            a_watch_keeps_to_its_prefix,
-            an_event_tells_what_was_and_what_is,
+            a_watch_delivers_past_events_first,
+            a_watch_delivers_later_events,
+            a_watch_is_limited_to_its_prefix,
+            an_event_has_the_record_before_and_after_it,
             a_watch_cannot_start_in_the_compacted_past,
             a_watch_cannot_start_in_the_future,
-            a_watch_that_fell_behind_is_cut_off,
+            a_compacted_watch_delivers_all_events_or_fails,
             an_idle_watch_survives_compaction,
-            an_idle_watch_knows_how_far_the_store_is,
-            a_watch_ends_with_the_store_but_delivers_the_rest_first,
-            a_cancelled_wait_loses_nothing,
-            watches_see_no_gap_under_concurrent_writers,
-            random_scripts_agree_with_the_model,
+            an_idle_watch_reports_progress_on_request,
+            a_request_for_progress_does_not_overtake_events,
+            a_watch_of_a_closed_store_delivers_the_last_events_and_ends,
+            a_canceled_wait_loses_no_event,
+            watches_have_no_gap_under_concurrent_writers,
+            random_scripts_match_the_model,
         }
     };
 }
 
-macro_rules! cases {
-    ($fixture:expr => $($case:ident,)*) => {
-        mod conformance {
+/// The second half of [`conformance!`](crate::conformance!).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_cases {
+    ($name:ident, $fixture:expr => $($case:ident,)*) => {
+        mod $name {
             use super::*;
             $(
                 #[tokio::test]
@@ -80,30 +106,46 @@ macro_rules! cases {
     };
 }
 
-pub(crate) use {cases, conformance};
-
-/// A store of some backend, empty at first, and what a case needs beside it.
-pub(crate) struct Fixture {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) tasks: Tasks,
-    pass_time: Box<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>,
-    /// What must live as long as the store, such as its directory.
-    _keep: Box<dyn Any + Send + Sync>,
+/// An empty store, and what a case needs beside it.
+pub struct Fixture {
+    pub store: Arc<dyn Store>,
+    /// The tasks that a case starts.
+    pub tasks: Tasks,
+    pass_time: PassTime,
+    /// What lives as long as the store, such as its directory.
+    _resources: Box<dyn Any + Send + Sync>,
 }
 
+type PassTime = Box<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>;
+
 impl Fixture {
-    /// A fixture whose store lives by a manual clock.
-    pub(crate) fn new<K: Any + Send + Sync>(
-        open: impl FnOnce(&Clock, &Tasks) -> (Arc<Engine>, K),
+    /// A fixture whose cases call `pass_time` to let time pass for the store. `resources` are
+    /// dropped with the fixture.
+    pub fn new(
+        store: Arc<dyn Store>,
+        tasks: Tasks,
+        resources: impl Any + Send + Sync,
+        pass_time: impl Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync + 'static,
+    ) -> Self {
+        Self { store, tasks, pass_time: Box::new(pass_time), _resources: Box::new(resources) }
+    }
+
+    /// A fixture whose store has a manual clock. `open` returns the store, and what lives as long.
+    pub fn with_manual_clock<S: Store, R: Any + Send + Sync>(
+        open: impl FnOnce(&Clock, &Tasks) -> (Arc<S>, R),
     ) -> Self {
         let clock = Clock::manual(Timestamp::from_seconds(1_700_000_000));
         let tasks = Tasks::new();
-        let (store, keep) = open(&clock, &tasks);
-        let pass_time = Box::new(move |duration| {
+        let (store, resources) = open(&clock, &tasks);
+        Self::new(store, tasks, resources, move |duration| {
             clock.advance(duration);
-            Box::pin(async {}) as BoxFuture<'static, ()>
-        });
-        Self { store, tasks, pass_time, _keep: Box::new(keep) }
+            Box::pin(std::future::ready(()))
+        })
+    }
+
+    /// A watch that starts after `after`.
+    pub(crate) async fn watch(&self, prefix: &str, after: Revision) -> Watcher {
+        Watcher::open(&*self.store, prefix, after).await.unwrap()
     }
 
     /// Lets `duration` pass for the store.
@@ -111,7 +153,7 @@ impl Fixture {
         (self.pass_time)(duration).await;
     }
 
-    /// Writes `value` whatever is there, and returns the revision.
+    /// Writes `value` without an expectation, and returns the revision.
     pub(crate) async fn set(&self, key: &str, value: &'static str) -> Revision {
         let record = self.store.put(key, value.into(), Expect::Any, None).await.unwrap();
         record.modified
@@ -122,7 +164,7 @@ impl Fixture {
         self.store.delete(key, Expect::Any).await.unwrap().revision
     }
 
-    /// All records at some revision, as `key=value`, sorted.
+    /// All records at a revision, or now, as `key=value`, in the order of keys.
     pub(crate) async fn all(&self, at: Option<Revision>) -> Vec<String> {
         show(&self.store.range("", None, usize::MAX, at).await.unwrap().records)
     }

@@ -1,10 +1,11 @@
-//! [`Engine`]: the store itself, whatever lies below it: reads from the published state, writes
-//! through the one writer.
+//! [`Engine`]: a store in this process, in memory or on disk. Reads use the published state; writes go
+//! through one writer.
 //!
-//! Without a journal a write is done on the spot, under a lock. With one it is queued for the
-//! commit thread, which takes all that waits and lets it share one fsync.
+//! Without a journal, a write is committed by the caller, under a lock. With a journal, it is queued
+//! for the commit thread, which commits all queued writes with one fsync.
 
 use std::{
+    io,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -14,33 +15,34 @@ use keel::{Clock, Moment, Tasks};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    BoxFuture, Error, Event, Expect, Page, Record, Revision, Store, Watch, expiry,
+    BoxFuture, Error, Event, Expect, Page, Record, Revision, Store, Watch, expiration,
     history::Bounds,
     maintenance,
-    shared::Shared,
+    state::StoreState,
+    watch::Cursor,
     writer::{Request, Writer},
 };
 
-/// How many writes wait for the commit thread; who comes later waits for a place in the queue.
-const QUEUE: usize = 4096;
+/// The capacity of the queue of the commit thread. Later writes wait for a free place.
+const QUEUE_CAPACITY: usize = 4096;
 
-/// How many of them share one commit.
-const BATCH: usize = 512;
+/// The largest number of writes in one commit.
+const MAX_BATCH: usize = 512;
 
-/// How much a store remembers.
+/// The limits of a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How many events are kept for watches and for reads of the past.
+    /// The number of events that are kept for watches and for reads of the past.
     pub history_events: usize,
-    /// How many bytes of replaced values these events may keep in memory.
+    /// The size of the replaced values that these events keep in memory.
     pub history_bytes: usize,
-    /// How many bytes of writes the log of a durable store takes before they are folded into its
-    /// database. Twice as much is kept on the disk, and read after a crash.
+    /// The size of the log of a durable store at which a checkpoint into its database begins. Twice
+    /// as much is kept on the disk, and read after a crash.
     pub log_bytes: u64,
-    /// How many bytes of the disk a durable store keeps in reserve, for deletions when the disk is
-    /// full. It should have room for all that the log holds.
+    /// The disk space that a durable store reserves for deletions on a full disk. It should be larger
+    /// than the log.
     pub reserve_bytes: u64,
-    /// How many bytes all records may have together.
+    /// The limit on the size of all records together.
     pub quota_bytes: usize,
 }
 
@@ -62,115 +64,146 @@ impl Options {
     }
 }
 
-/// A store; made by [`Memory::open`](crate::Memory::open) or
+/// A store; opened by [`Memory::open`](crate::Memory::open) or
 /// [`Embedded::open`](crate::Embedded::open).
 pub struct Engine {
-    shared: Arc<Shared>,
-    door: Door,
+    state: Arc<StoreState>,
+    writer: WriterHandle,
     clock: Clock,
 }
 
-/// The way to the writer.
-enum Door {
+/// How writes reach the writer.
+enum WriterHandle {
     /// Never locked across an await.
     Inline(Box<Mutex<Writer>>),
     Queue(mpsc::Sender<Queued>),
 }
 
-/// A command for the commit thread, and when it was sent.
+/// A command for the commit thread, and the time at which it was sent.
 struct Queued {
     command: Command,
     sent: Moment,
 }
 
-/// What the commit thread is asked to do.
+/// A command for the commit thread.
 enum Command {
-    Write(Request, Answer<Event>),
-    Sweep(usize, Answer<usize>),
-    Compact(Revision, Answer<()>),
-    Maintain(Answer<()>),
-    Close(Answer<()>),
+    Write(Request, ReplySender<Event>),
+    DeleteExpired(usize, ReplySender<usize>),
+    Compact(Revision, ReplySender<()>),
+    Maintain(ReplySender<()>),
+    Close(ReplySender<()>),
 }
 
-type Answer<T> = oneshot::Sender<Result<T, Error>>;
+type ReplySender<T> = oneshot::Sender<Result<T, Error>>;
 
 impl Engine {
-    /// An engine that writes on the spot.
+    /// An engine whose callers commit their writes.
     pub(crate) fn inline(
-        shared: Arc<Shared>,
+        state: Arc<StoreState>,
         writer: Writer,
         clock: &Clock,
         tasks: &Tasks,
     ) -> Arc<Self> {
-        let door = Door::Inline(Box::new(Mutex::new(writer)));
-        let engine = Arc::new(Self { shared, door, clock: clock.clone() });
-        engine.keep(clock, tasks);
+        let writer = WriterHandle::Inline(Box::new(Mutex::new(writer)));
+        let engine = Arc::new(Self { state, writer, clock: clock.clone() });
+        engine.spawn_expiration(clock, tasks);
         engine
     }
 
-    /// An engine that writes through a commit thread.
+    /// An engine with a commit thread.
     pub(crate) fn threaded(
-        shared: Arc<Shared>,
+        state: Arc<StoreState>,
         writer: Writer,
         clock: &Clock,
         tasks: &Tasks,
-    ) -> std::io::Result<Arc<Self>> {
-        let (sender, receiver) = mpsc::channel(QUEUE);
-        let pending = Arc::clone(&shared);
-        tasks.spawn_thread("commit", move || run(&pending, writer, receiver))?;
-        let engine = Arc::new(Self { shared, door: Door::Queue(sender), clock: clock.clone() });
-        engine.keep(clock, tasks);
-        let kept = maintenance::keep(Arc::clone(&engine), clock.clone(), tasks.shutdown());
-        tasks.spawn("maintain", kept);
+    ) -> io::Result<Arc<Self>> {
+        let (sender, receiver) = mpsc::channel(QUEUE_CAPACITY);
+        let pending = Arc::clone(&state);
+        tasks.spawn_thread("commit", move || run_commit_thread(&pending, writer, receiver))?;
+        let engine =
+            Arc::new(Self { state, writer: WriterHandle::Queue(sender), clock: clock.clone() });
+        engine.spawn_expiration(clock, tasks);
+        let maintenance = maintenance::run(Arc::clone(&engine), clock.clone(), tasks.shutdown());
+        tasks.spawn("maintain", maintenance);
         Ok(engine)
     }
 
-    fn keep(self: &Arc<Self>, clock: &Clock, tasks: &Tasks) {
-        let next_expiry = self.shared.next_expiry();
+    fn spawn_expiration(self: &Arc<Self>, clock: &Clock, tasks: &Tasks) {
+        let next_expiry = self.state.next_expiry();
         let shutdown = tasks.shutdown();
-        tasks.spawn("sweep", expiry::keep(Arc::clone(self), next_expiry, clock.clone(), shutdown));
+        tasks.spawn(
+            "expiration",
+            expiration::run(Arc::clone(self), next_expiry, clock.clone(), shutdown),
+        );
     }
 
     async fn write(&self, request: Request) -> Result<Event, Error> {
-        match &self.door {
-            Door::Inline(writer) => {
+        match &self.writer {
+            WriterHandle::Inline(writer) => {
                 let mut outcomes = lock(writer).commit(&[request]);
                 outcomes.pop().expect("one request has one outcome")
             }
-            Door::Queue(queue) => self.ask(queue, |answer| Command::Write(request, answer)).await,
+            WriterHandle::Queue(queue) => {
+                self.send(queue, |reply_to| Command::Write(request, reply_to)).await
+            }
         }
     }
 
-    /// Sends a command to the commit thread and waits for its answer.
-    async fn ask<T>(
+    /// Sends a command to the commit thread and waits for its reply.
+    async fn send<T>(
         &self,
         queue: &mpsc::Sender<Queued>,
-        command: impl FnOnce(Answer<T>) -> Command,
+        command: impl FnOnce(ReplySender<T>) -> Command,
     ) -> Result<T, Error> {
-        let (answer, answered) = oneshot::channel();
-        // Before the wait for a place in the queue, which is part of the command's age.
+        let (reply_to, replied) = oneshot::channel();
+        // The age of a command includes its wait for a place in the queue.
         let sent = self.clock.moment();
-        queue.send(Queued { command: command(answer), sent }).await.map_err(|_| Error::Closed)?;
-        answered.await.map_err(|_| Error::Closed)?
+        queue.send(Queued { command: command(reply_to), sent }).await.map_err(|_| Error::Closed)?;
+        replied.await.map_err(|_| Error::Closed)?
     }
 
-    /// Does what is due from time to time. A store without a journal has nothing of the kind.
+    /// Runs the maintenance of the journal, if there is one.
     pub(crate) async fn maintain(&self) -> Result<(), Error> {
-        match &self.door {
-            Door::Inline(_) => Ok(()),
-            Door::Queue(queue) => self.ask(queue, Command::Maintain).await,
+        match &self.writer {
+            WriterHandle::Inline(_) => Ok(()),
+            WriterHandle::Queue(queue) => self.send(queue, Command::Maintain).await,
         }
+    }
+
+    /// The error with which all writes are refused until the store is opened again.
+    fn check_writable(&self) -> Result<(), Error> {
+        if let Some(failure) = self.state.failure() {
+            return Err(failure.clone());
+        }
+        match &self.writer {
+            // The commit thread has ended.
+            WriterHandle::Queue(queue) if queue.is_closed() => Err(Error::Closed),
+            _ => self.state.read().map(|_| ()),
+        }
+    }
+
+    /// Fails if a write is not finished although it was sent before `timeout`: the disk hangs.
+    fn check_pending(&self, timeout: Duration) -> Result<(), Error> {
+        let Some(sent) = self.state.oldest_pending() else { return Ok(()) };
+        let age = self.clock.passed_since(&sent);
+        if age < timeout {
+            return Ok(());
+        }
+        let detail = format!("a write has not finished for {age:?}");
+        Err(Error::Unavailable(Arc::new(io::Error::new(io::ErrorKind::TimedOut, detail))))
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        matches!(self.shared.read(), Err(Error::Closed))
+        matches!(self.state.read(), Err(Error::Closed))
     }
 
-    /// Deletes up to `limit` expired records, and says how many there were.
-    pub(crate) async fn sweep(&self, limit: usize) -> Result<usize, Error> {
-        match &self.door {
-            Door::Inline(writer) => lock(writer).sweep(limit),
-            Door::Queue(queue) => self.ask(queue, |answer| Command::Sweep(limit, answer)).await,
+    /// Deletes up to `limit` expired records, and returns their number.
+    pub(crate) async fn delete_expired(&self, limit: usize) -> Result<usize, Error> {
+        match &self.writer {
+            WriterHandle::Inline(writer) => lock(writer).delete_expired(limit),
+            WriterHandle::Queue(queue) => {
+                self.send(queue, |reply_to| Command::DeleteExpired(limit, reply_to)).await
+            }
         }
     }
 }
@@ -179,76 +212,78 @@ fn lock(writer: &Mutex<Writer>) -> std::sync::MutexGuard<'_, Writer> {
     writer.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The commit thread: takes all that waits, commits it as one batch, answers, and again. While it
-/// works on commands, `shared` knows when the oldest of them was sent: the queue is in that order.
-fn run(shared: &Shared, mut writer: Writer, mut queue: mpsc::Receiver<Queued>) {
-    let mut queued = Vec::with_capacity(BATCH);
+/// The commit thread: commits all queued writes as one batch, replies, and repeats. `state` has the
+/// time at which the oldest unfinished command was sent.
+fn run_commit_thread(state: &StoreState, mut writer: Writer, mut queue: mpsc::Receiver<Queued>) {
+    let mut queued = Vec::with_capacity(MAX_BATCH);
     let mut batch = WriteBatch::default();
     loop {
-        if queue.blocking_recv_many(&mut queued, BATCH) == 0 {
+        if queue.blocking_recv_many(&mut queued, MAX_BATCH) == 0 {
             close(&mut writer);
             return;
         }
         for Queued { command, sent } in queued.drain(..) {
-            if let Command::Write(request, answer) = command {
-                batch.push(request, answer, sent);
+            if let Command::Write(request, reply_to) = command {
+                batch.push(request, reply_to, sent);
                 continue;
             }
-            // Anything else happens after the writes that were asked for before it.
-            batch.commit(shared, &mut writer);
-            shared.set_oldest_pending(Some(sent));
+            // Other commands are run after the writes that were sent before them.
+            batch.commit(state, &mut writer);
+            state.set_oldest_pending(Some(sent));
             match command {
                 Command::Write(..) => {}
-                Command::Sweep(limit, answer) => reply(answer, writer.sweep(limit)),
-                Command::Compact(upto, answer) => reply(answer, writer.compact(upto)),
-                Command::Maintain(answer) => reply(answer, writer.maintain()),
-                Command::Close(answer) => {
+                Command::DeleteExpired(limit, reply_to) => {
+                    reply(reply_to, writer.delete_expired(limit));
+                }
+                Command::Compact(upto, reply_to) => reply(reply_to, writer.compact(upto)),
+                Command::Maintain(reply_to) => reply(reply_to, writer.maintain()),
+                Command::Close(reply_to) => {
                     let result = writer.close();
-                    // With the writer, the lock on the directory is gone before anybody hears.
+                    // The lock on the directory is released before the reply.
                     drop(writer);
-                    reply(answer, result);
+                    reply(reply_to, result);
                     return;
                 }
             }
         }
-        batch.commit(shared, &mut writer);
-        shared.set_oldest_pending(None);
+        batch.commit(state, &mut writer);
+        state.set_oldest_pending(None);
     }
 }
 
-/// Writes that share one commit. The buffers are used again for the next batch.
+/// The writes of one commit. The buffers are reused.
 #[derive(Default)]
 struct WriteBatch {
     requests: Vec<Request>,
-    answers: Vec<Answer<Event>>,
-    /// When the first of them was sent.
+    replies: Vec<ReplySender<Event>>,
+    /// The time at which the first of them was sent.
     sent: Option<Moment>,
 }
 
 impl WriteBatch {
-    fn push(&mut self, request: Request, answer: Answer<Event>, sent: Moment) {
+    fn push(&mut self, request: Request, reply_to: ReplySender<Event>, sent: Moment) {
         self.requests.push(request);
-        self.answers.push(answer);
+        self.replies.push(reply_to);
         self.sent.get_or_insert(sent);
     }
 
-    /// Commits and answers what was pushed since the last call.
-    fn commit(&mut self, shared: &Shared, writer: &mut Writer) {
+    /// Commits the writes since the last call, and replies to them.
+    fn commit(&mut self, state: &StoreState, writer: &mut Writer) {
         if self.requests.is_empty() {
             return;
         }
-        shared.set_oldest_pending(self.sent.take());
+        state.set_oldest_pending(self.sent.take());
         let outcomes = writer.commit(&self.requests);
         self.requests.clear();
-        for (answer, outcome) in self.answers.drain(..).zip(outcomes) {
-            reply(answer, outcome);
+        for (reply_to, outcome) in self.replies.drain(..).zip(outcomes) {
+            reply(reply_to, outcome);
         }
     }
 }
 
-fn reply<T>(answer: Answer<T>, result: Result<T, Error>) {
-    // Who no longer waits has given up on the answer, not on the write.
-    let _ = answer.send(result);
+fn reply<T>(reply_to: ReplySender<T>, result: Result<T, Error>) {
+    // The write happens also if the caller no longer waits for the reply.
+    let _ = reply_to.send(result);
 }
 
 fn close(writer: &mut Writer) {
@@ -259,7 +294,7 @@ fn close(writer: &mut Writer) {
 
 impl Store for Engine {
     fn get(&self, key: &str) -> BoxFuture<'_, Result<Option<Arc<Record>>, Error>> {
-        let found = self.shared.read().map(|published| published.records.get(key).cloned());
+        let found = self.state.read().map(|published| published.records.get(key).cloned());
         Box::pin(std::future::ready(found))
     }
 
@@ -273,7 +308,7 @@ impl Store for Engine {
         let request = Request::Put { key: key.into(), value, expect, ttl };
         Box::pin(async move {
             let event = self.write(request).await?;
-            Ok(event.new.expect("a put leaves a record"))
+            Ok(event.new.expect("a put has a new record"))
         })
     }
 
@@ -288,40 +323,34 @@ impl Store for Engine {
         limit: usize,
         at: Option<Revision>,
     ) -> BoxFuture<'_, Result<Page, Error>> {
-        Box::pin(std::future::ready(self.shared.range(prefix, start, limit, at)))
+        Box::pin(std::future::ready(self.state.range(prefix, start, limit, at)))
     }
 
-    fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, Error> {
-        Watch::new(&self.shared, prefix, after)
+    fn watch(&self, prefix: &str, after: Revision) -> BoxFuture<'_, Result<Watch, Error>> {
+        let watch = Cursor::new(&self.state, prefix, after).map(Cursor::into_watch);
+        Box::pin(std::future::ready(watch))
+    }
+
+    fn request_progress(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(std::future::ready(self.state.request_progress()))
     }
 
     fn revision(&self) -> BoxFuture<'_, Result<Revision, Error>> {
-        let revision = self.shared.read().map(|published| published.revision);
+        let revision = self.state.read().map(|published| published.revision);
         Box::pin(std::future::ready(revision))
     }
 
-    fn check_writable(&self) -> Result<(), Error> {
-        if let Some(failure) = self.shared.failure() {
-            return Err(failure.clone());
-        }
-        match &self.door {
-            // The commit thread is gone.
-            Door::Queue(queue) if queue.is_closed() => Err(Error::Closed),
-            _ => self.shared.read().map(|_| ()),
-        }
-    }
-
-    fn oldest_pending(&self) -> Duration {
-        let sent = self.shared.oldest_pending();
-        sent.map_or(Duration::ZERO, |sent| self.clock.passed_since(&sent))
+    fn check_health(&self, timeout: Duration) -> BoxFuture<'_, Result<(), Error>> {
+        let health = self.check_writable().and_then(|()| self.check_pending(timeout));
+        Box::pin(std::future::ready(health))
     }
 
     fn compact(&self, upto: Revision) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            match &self.door {
-                Door::Inline(writer) => lock(writer).compact(upto),
-                Door::Queue(queue) => {
-                    self.ask(queue, |answer| Command::Compact(upto, answer)).await
+            match &self.writer {
+                WriterHandle::Inline(writer) => lock(writer).compact(upto),
+                WriterHandle::Queue(queue) => {
+                    self.send(queue, |reply_to| Command::Compact(upto, reply_to)).await
                 }
             }
         })
@@ -329,9 +358,9 @@ impl Store for Engine {
 
     fn close(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            match &self.door {
-                Door::Inline(writer) => lock(writer).close(),
-                Door::Queue(queue) => match self.ask(queue, Command::Close).await {
+            match &self.writer {
+                WriterHandle::Inline(writer) => lock(writer).close(),
+                WriterHandle::Queue(queue) => match self.send(queue, Command::Close).await {
                     Err(Error::Closed) => Ok(()),
                     result => result,
                 },

@@ -1,66 +1,70 @@
-//! Why a store operation failed, sorted by what the caller can do about it.
+//! [`Error`]: a failed store operation. The variants differ in what the caller can do about it.
 
 use std::{io, path::PathBuf, sync::Arc};
 
 use crate::{Record, Revision};
 
-/// A failed store operation. Cloneable, because all writes of a batch share their failure.
+/// A failed store operation. Cloneable, since all writes of a batch share a failure.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// Look at the record that is there, and try again with its revision.
-    #[error("key {key} is {}, which is not what was expected", state(.found.as_ref()))]
+    /// Try again with the revision of the found record.
+    #[error("key {key} is {}, which is not what was expected", describe(.found.as_ref()))]
     Conflict {
         /// The contested key.
         key: Arc<str>,
-        /// What the store holds, so that nobody needs to read it first.
+        /// The present record, so that it need not be read again.
         found: Option<Arc<Record>>,
     },
-    /// There is nothing to delete.
+    /// The key to delete does not exist.
     #[error("key {key} does not exist")]
     NotFound {
         /// The missing key.
         key: Arc<str>,
     },
-    /// List afresh and watch from there.
+    /// List again, and watch from the revision of the list.
     #[error("revision {asked} was compacted; the oldest kept is {oldest}")]
     Compacted {
-        /// The revision asked for.
+        /// The requested revision.
         asked: Revision,
-        /// The first one that can still be read, and watched from.
+        /// The oldest revision that can be read, and watched from.
         oldest: Revision,
     },
-    /// Wait until the store is there, or give up the revision: it may be of another store.
+    /// Wait until the store reaches the revision, or list again: it may be of another store.
     #[error("revision {asked} is in the future; the newest is {current}")]
     Future {
-        /// The revision asked for.
+        /// The requested revision.
         asked: Revision,
-        /// The newest one.
+        /// The newest revision.
         current: Revision,
     },
-    /// Write less: nothing was written, and the store is well.
+    /// Write a smaller value: nothing was written.
     #[error("the value of {key} has {size} bytes; at most {limit} are allowed")]
     TooLarge {
-        /// The key that was to be written.
+        /// The key of the value.
         key: Arc<str>,
         /// The size of the refused value.
         size: usize,
-        /// The largest size allowed.
+        /// The largest allowed size.
         limit: usize,
     },
-    /// Nothing: the store was closed, and the process is about to end.
+    /// Try again later: the store cannot be reached, or does not answer in time. A write may have
+    /// happened.
+    #[error("the store is unavailable")]
+    Unavailable(#[source] Arc<io::Error>),
+    /// The store was closed; the process is about to end.
     #[error("the store is closed")]
     Closed,
-    /// Delete something, or free space on the disk, and try again: nothing was written.
+    /// Delete records, or free space on the disk, and try again: nothing was written.
     #[error(
         "no space is left on the disk: all writes but deletions are refused until there is some"
     )]
     Full,
-    /// Delete something, or raise the limit, and try again: nothing was written.
+    /// Delete records, or raise the limit, and try again: nothing was written.
     #[error(
         "the objects take up {limit} bytes, which is the limit: what adds to them is refused until something is deleted"
     )]
     OverQuota {
-        /// The most bytes that all records may have together.
+        /// The limit on the size of all records together.
         limit: usize,
     },
     /// Free space on the disk, and try again: nothing was deleted.
@@ -68,8 +72,8 @@ pub enum Error {
         "no space is left on the disk, and none is in reserve for deletions: free some on the disk"
     )]
     FullForDeletions,
-    /// Restart the process once the disk is well. Reads go on, but writes are refused: after a
-    /// failed write or fsync nobody knows what the disk holds until it is read again.
+    /// Restart the process once the disk works. Reads continue, but writes are refused: after a failed
+    /// write or fsync the content of the disk is unknown until it is read again.
     #[error("the disk failed; writes are refused until a restart")]
     Broken(#[source] Arc<io::Error>),
     /// Stop the other process, or use another directory.
@@ -77,37 +81,37 @@ pub enum Error {
     Locked {
         /// The directory.
         path: PathBuf,
-        /// Who has it, as far as is known.
+        /// The process that has it open, if known.
         holder: String,
     },
-    /// Nothing to be done here: an operator must restore or remove the file.
+    /// An operator must restore or remove the file.
     #[error("{} cannot be used: {detail}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The damage, and what to do about it.
         detail: String,
     },
-    /// See what the operating system says, put it right, and open the store again.
+    /// Correct the cause that the operating system reports, and open the store again.
     #[error("cannot {doing} {}", path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The operation, as a verb.
         doing: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
 }
 
 impl Error {
-    /// The error as a field of a log event, which is written with its causes.
+    /// The error as a field of a log event, which includes its causes.
     pub fn with_causes(&self) -> &(dyn std::error::Error + 'static) {
         self
     }
 }
 
-fn state(found: Option<&Arc<Record>>) -> String {
+fn describe(found: Option<&Arc<Record>>) -> String {
     match found {
         Some(record) => format!("at revision {}", record.modified),
         None => "absent".to_owned(),

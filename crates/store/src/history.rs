@@ -1,18 +1,18 @@
-//! [`History`]: the recent events, oldest first, bounded by their number and by what they weigh.
+//! [`History`]: the recent events, oldest first, bounded by their number and their memory.
 //!
 //! ```text
-//! floor 4      events: 5 put /a   6 put /b   8 delete /a       (7 was given to a write that failed)
+//! floor 4      events: 5 put /a   6 put /b   8 delete /a       (the write of 7 failed)
 //! ```
 //!
-//! Every state from the floor on can be rebuilt from the present one by taking events back, newest
-//! first. The weight of an event is that of the record that it replaced, which nothing but the
-//! history keeps alive.
+//! Every state from the floor on can be rebuilt from the present one by undoing events, newest
+//! first. The weight of an event is the size of the record that it replaced, which only the history
+//! references.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use crate::{Error, Event, Record, Revision};
 
-/// What an event costs beside the value it keeps alive: itself, two records' fixed parts, a key.
+/// The memory of an event without the replaced value: the event, two records, a key.
 const EVENT_WEIGHT: usize = 256;
 
 /// See the [module documentation](self).
@@ -25,7 +25,7 @@ pub(crate) struct History {
     bounds: Bounds,
 }
 
-/// When a history forgets its oldest events by itself.
+/// The limits beyond which a history removes its oldest events.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) events: usize,
@@ -48,23 +48,23 @@ impl History {
         self.events.push_back(event);
     }
 
-    /// Takes out, oldest first, what exceeds the bounds.
+    /// Removes the events that exceed the bounds, oldest first.
     pub(crate) fn trim(&mut self) -> Vec<Event> {
-        let mut forgotten = Vec::new();
+        let mut removed = Vec::new();
         while self.events.len() > self.bounds.events || self.weight > self.bounds.bytes {
-            forgotten.extend(self.pop());
+            removed.extend(self.pop());
         }
-        forgotten
+        removed
     }
 
-    /// Takes out, oldest first, all events up to `upto`, which becomes the floor.
-    pub(crate) fn forget(&mut self, upto: Revision) -> Vec<Event> {
-        let mut forgotten = Vec::new();
+    /// Removes all events up to `upto`, oldest first. `upto` becomes the floor.
+    pub(crate) fn compact(&mut self, upto: Revision) -> Vec<Event> {
+        let mut removed = Vec::new();
         while self.events.front().is_some_and(|event| event.revision <= upto) {
-            forgotten.extend(self.pop());
+            removed.extend(self.pop());
         }
         self.floor = self.floor.max(upto);
-        forgotten
+        removed
     }
 
     fn pop(&mut self) -> Option<Event> {
@@ -74,7 +74,7 @@ impl History {
         Some(event)
     }
 
-    /// Fails unless events after `revision` are all still here.
+    /// Fails if events after `revision` were removed.
     pub(crate) fn check(&self, revision: Revision) -> Result<(), Error> {
         if revision < self.floor {
             return Err(Error::Compacted { asked: revision, oldest: self.floor });
@@ -92,16 +92,16 @@ impl History {
         self.events.range(first..).filter(move |event| event.key.starts_with(prefix))
     }
 
-    /// What the keys with `prefix` that changed after `revision` held before each change, newest
-    /// change first: applied in this order to the present state they give that of `revision`.
-    pub(crate) fn undo(&self, revision: Revision, prefix: &str) -> Vec<Former> {
+    /// The records of keys with `prefix` before each change after `revision`, newest change first.
+    /// Applied in this order to the present state, they give the state at `revision`.
+    pub(crate) fn undo(&self, revision: Revision, prefix: &str) -> Vec<PreviousRecord> {
         let changes = self.after(revision, prefix).rev();
         changes.map(|event| (Arc::clone(&event.key), event.old.clone())).collect()
     }
 }
 
-/// A key, and the record that it once had.
-pub(crate) type Former = (Arc<str>, Option<Arc<Record>>);
+/// A key, and its record before a change.
+pub(crate) type PreviousRecord = (Arc<str>, Option<Arc<Record>>);
 
 fn weight(event: &Event) -> usize {
     EVENT_WEIGHT + event.old.as_ref().map_or(0, |old| old.value.len())
@@ -142,19 +142,19 @@ mod tests {
     }
 
     #[test]
-    fn reading_starts_after_a_revision_that_was_never_used() {
+    fn a_revision_without_an_event_can_be_read() {
         let history = history(9, usize::MAX);
         assert_eq!(revisions(history.after(7, "/")), [8]);
         assert_eq!(revisions(history.after(4, "/a")), [5, 8]);
     }
 
     #[test]
-    fn forgetting_raises_the_floor_even_between_events() {
+    fn compaction_raises_the_floor_also_between_events() {
         let mut history = history(9, usize::MAX);
-        assert_eq!(revisions(&history.forget(7)), [5, 6]);
+        assert_eq!(revisions(&history.compact(7)), [5, 6]);
         assert!(matches!(history.check(6), Err(Error::Compacted { asked: 6, oldest: 7 })));
         assert!(history.check(7).is_ok());
-        assert!(history.forget(3).is_empty());
+        assert!(history.compact(3).is_empty());
         assert_eq!(history.floor(), 7);
     }
 }

@@ -1,4 +1,4 @@
-//! [`Journal`]: where a durable store keeps its writes.
+//! [`Journal`]: the durable storage of writes.
 
 use std::path::PathBuf;
 
@@ -6,48 +6,48 @@ use crate::{Error, Event, Revision};
 
 /// Makes batches durable. Only the writer uses it, from one thread.
 pub(crate) trait Journal: Send {
-    /// Makes a batch durable, as a whole or not at all, before it returns.
+    /// Makes a batch durable, atomically, before it returns.
     ///
-    /// After [`Error::Full`] the journal may be tried again. After any other error it must not be
-    /// used any more, and what is on the disk is known only once it is opened again.
+    /// After [`Error::Full`] the journal may be used again. After any other error it must not be used,
+    /// and the content of the disk is unknown until the journal is opened again.
     fn append(&mut self, batch: &Batch<'_>) -> Result<(), Error>;
 
-    /// A file on the disk, and the number of bytes that a complete reserve has.
-    fn reserve(&self) -> (PathBuf, u64);
+    /// The path of a file on the disk, and the size of a complete reserve.
+    fn reserve_location(&self) -> (PathBuf, u64);
 
-    /// Gives up the space that is kept in reserve, so that deletions find room on a full disk.
+    /// Releases the reserved space, for deletions on a full disk.
     fn release_reserve(&mut self) -> Result<(), Error>;
 
-    /// Whether the reserve is complete. It takes what space there is towards that. An error means
-    /// that the disk failed, not that it is full.
+    /// Allocates the missing part of the reserve, and returns whether it is complete. An error is a
+    /// failure of the disk; a full disk is none.
     fn restore_reserve(&mut self) -> Result<bool, Error>;
 
-    /// Whether nothing that [`maintain`](Self::maintain) has begun is under way. What was refused
-    /// for want of space begins again.
+    /// Whether no work of [`maintain`](Self::maintain) is running. Work that was refused on a full
+    /// disk begins again.
     fn is_idle(&mut self) -> Result<bool, Error>;
 
-    /// Begins to bring appended batches and garbage to where they belong, and to return unused
-    /// space to the file system. Does not wait for that, and does nothing if it is under way.
+    /// Begins a checkpoint of appended batches and garbage, and returns unused space to the file
+    /// system. Does not wait for it, and does nothing if one is running.
     fn maintain(&mut self, shrink: Shrink) -> Result<(), Error>;
 
-    /// Releases the files, in a state that opens quickly.
+    /// Closes the files in a state that opens quickly.
     fn close(self: Box<Self>) -> Result<(), Error>;
 }
 
 /// When unused space is returned to the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shrink {
-    /// When it is more than what is used, so that the effort pays.
-    IfMuch,
-    /// When there is any: somebody waits for it.
+    /// If it is more than the used space.
+    IfLarge,
+    /// If there is any: the disk is full.
     IfAny,
 }
 
-/// What one commit changes on the disk.
+/// The changes of one commit on the disk.
 pub(crate) struct Batch<'a> {
     /// New writes, in the order of their revisions.
     pub(crate) events: &'a [Event],
-    /// Writes that no state from `floor` on shows, to be forgotten some time.
+    /// Writes that no state from `floor` on contains, to be removed by a checkpoint.
     pub(crate) garbage: &'a [Revision],
     /// The oldest revision whose state must remain readable after a restart.
     pub(crate) floor: Revision,

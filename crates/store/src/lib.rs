@@ -1,18 +1,20 @@
-//! A revisioned map of keys to bytes. It knows nothing of Kubernetes.
+//! A revisioned map of keys to bytes, independent of Kubernetes.
 //!
-//! Each write gets the next number of one counter, its [`Revision`], which is shared by all keys.
-//! The present state, recent earlier states, and the events between them can be read:
+//! Each write gets a [`Revision`], the next number of a counter for all keys. The present state,
+//! recent earlier states, and the events between them can be read:
 //!
 //! ```
+//! use futures_util::StreamExt;
 //! # use {keel::{Clock, Tasks}, store::{Error, Expect, Memory, Options, Store}};
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Error> {
 //! let store = Memory::open(Options::default(), &Clock::system(), &Tasks::new());
 //! let first = store.put("/a", "1".into(), Expect::Absent, None).await?;
-//! let mut watch = store.watch("/", first.modified)?;
+//! let mut watch = store.watch("/", first.modified).await?;
 //! store.put("/a", "2".into(), Expect::At(first.modified), None).await?;
 //!
-//! assert_eq!(watch.next().await?[0].new.as_ref().unwrap().value, "2");
+//! let response = watch.next().await.unwrap()?;
+//! assert_eq!(response.events[0].new.as_ref().unwrap().value, "2");
 //! let page = store.range("/", None, usize::MAX, Some(first.modified)).await?;
 //! assert_eq!(page.records[0].value, "1");
 //! # Ok(())
@@ -20,25 +22,26 @@
 //! ```
 //!
 //! Invariants:
-//! - revisions strictly increase, and no two acknowledged writes ever share one, crash or not;
-//! - what was acknowledged is durable, if the backend is;
-//! - a watch delivers every event of its prefix in the order of revisions, or ends with an error.
+//! - revisions strictly increase, and no two acknowledged writes share one, also after a crash;
+//! - an acknowledged write is durable if the backend is;
+//! - a watch delivers every event of its prefix in the order of revisions until it ends with an
+//!   error.
 
 mod error;
 mod record;
 mod history;
-mod shared;
+mod state;
 mod watch;
 mod journal;
 mod quota;
 mod writer;
 mod engine;
-mod expiry;
+mod expiration;
 mod maintenance;
 pub mod memory;
 pub mod embedded;
-#[cfg(test)]
-mod conformance;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -49,21 +52,22 @@ pub use engine::{Engine, Options};
 pub use error::Error;
 pub use memory::Memory;
 pub use record::{Event, Expect, Page, Record, Revision};
-pub use watch::Watch;
+pub use watch::{Watch, WatchResponse};
 
-/// What the methods of [`Store`] return, so that a store can be a `dyn Store`.
+/// The return type of the methods of [`Store`], which allows `dyn Store`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What a backend must do. All reads are linearizable: they see each write that was acknowledged
-/// before they began.
+/// A backend, in this process or behind a network. All reads are linearizable: they return each write
+/// that was acknowledged before they began.
 ///
-/// Dropping the future of a write leaves it undecided: it happens as a whole or not at all.
+/// If the future of a write is dropped, the write happens completely or not at all. Any method may
+/// fail with [`Error::Unavailable`] if the backend is behind a network.
 pub trait Store: Send + Sync + 'static {
-    /// The record of `key`, if there is one.
+    /// The record of `key`, if it exists.
     fn get(&self, key: &str) -> BoxFuture<'_, Result<Option<Arc<Record>>, Error>>;
 
-    /// Writes `value` if `key` is as expected, and has it deleted after `ttl` unless it is written
-    /// again. Fails with [`Error::Conflict`] if the key is not as expected.
+    /// Writes `value` if `key` is as expected, and fails with [`Error::Conflict`] otherwise. The record
+    /// is deleted after `ttl` unless it is written again.
     fn put(
         &self,
         key: &str,
@@ -72,12 +76,12 @@ pub trait Store: Send + Sync + 'static {
         ttl: Option<Duration>,
     ) -> BoxFuture<'_, Result<Arc<Record>, Error>>;
 
-    /// Deletes `key` if it is as expected. Fails with [`Error::NotFound`] if there is no such key,
+    /// Deletes `key` if it is as expected. Fails with [`Error::NotFound`] if the key does not exist,
     /// and with [`Error::Conflict`] if it is not as expected.
     fn delete(&self, key: &str, expect: Expect) -> BoxFuture<'_, Result<Event, Error>>;
 
     /// The first `limit` records whose keys begin with `prefix` and are not before `start`, in the
-    /// order of keys, as they are now or were `at` an earlier revision.
+    /// order of keys, at the present revision or `at` an earlier one.
     fn range(
         &self,
         prefix: &str,
@@ -86,26 +90,27 @@ pub trait Store: Send + Sync + 'static {
         at: Option<Revision>,
     ) -> BoxFuture<'_, Result<Page, Error>>;
 
-    /// All events after revision `after` on keys that begin with `prefix`, those to come included.
-    fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, Error>;
+    /// The events after revision `after` on keys that begin with `prefix`, past and future. Fails
+    /// with [`Error::Compacted`] if some of them are no longer kept, and with [`Error::Future`] if
+    /// the store has not reached `after`.
+    fn watch(&self, prefix: &str, after: Revision) -> BoxFuture<'_, Result<Watch, Error>>;
+
+    /// Has each open watch deliver a response with the present revision, or a later one, unless it
+    /// has done so. A watch of a prefix is otherwise silent about writes to other keys.
+    fn request_progress(&self) -> BoxFuture<'_, Result<(), Error>>;
 
     /// The revision of the newest write.
     fn revision(&self) -> BoxFuture<'_, Result<Revision, Error>>;
 
-    /// Whether the store accepts writes at all. The error is the one with which it refuses all of
-    /// them until it is opened again. A full disk is no such error: deletions succeed, and a server
-    /// that counted as unhealthy would get none of them.
-    fn check_writable(&self) -> Result<(), Error>;
+    /// Whether the store answers, and accepts writes and finishes them, within `timeout`. A full
+    /// disk is no error: deletions succeed, and an unhealthy server would receive none.
+    fn check_health(&self, timeout: Duration) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// The age of the oldest write that is not finished; zero if there is none. A disk that hangs
-    /// makes it grow, although writes are still accepted.
-    fn oldest_pending(&self) -> Duration;
-
-    /// Forgets what happened before `upto`: the states before it can no longer be read, and no
-    /// watch can start before it. To forget again what was forgotten already is no error.
+    /// Removes the history before `upto`: the states before it can no longer be read, and no watch can
+    /// start before it. Compacting a compacted revision again is no error.
     fn compact(&self, upto: Revision) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// Finishes the writes that wait, ends all watches, and releases what the store holds.
-    /// Everything fails with [`Error::Closed`] from then on; closing twice is no error.
+    /// Finishes the queued writes, ends all watches, and releases the resources of the store. All
+    /// methods fail with [`Error::Closed`] from then on; closing twice is no error.
     fn close(&self) -> BoxFuture<'_, Result<(), Error>>;
 }

@@ -1,6 +1,6 @@
-//! What a durable store does from time to time, whether or not anybody writes: it restores its
-//! reserve of disk space, and returns unused space to the file system. How long history is kept is
-//! decided by the caller of [`Store::compact`](crate::Store::compact).
+//! The periodic maintenance of a durable store: it restores the reserve of disk space, and returns
+//! unused space to the file system. The caller of [`Store::compact`](crate::Store::compact) decides
+//! how long history is kept.
 
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
@@ -11,15 +11,15 @@ use crate::{Engine, Error};
 /// The time between two rounds.
 pub(crate) const INTERVAL: Duration = Duration::from_mins(5);
 
-/// Runs until `shutdown`, or until the store is closed; the first round is at once.
-pub(crate) async fn keep(engine: Arc<Engine>, clock: Clock, shutdown: impl Future<Output = ()>) {
+/// Runs until `shutdown`, or until the store is closed. The first round begins at once.
+pub(crate) async fn run(engine: Arc<Engine>, clock: Clock, shutdown: impl Future<Output = ()>) {
     let mut shutdown = pin!(shutdown);
     loop {
         match engine.maintain().await {
             Ok(()) => {}
             Err(Error::Closed) => return,
             Err(error) => {
-                tracing::warn!(error = error.with_causes(), "the store cannot tidy its files");
+                tracing::warn!(error = error.with_causes(), "the maintenance of the store failed");
             }
         }
         tokio::select! {

@@ -1,4 +1,4 @@
-//! [`Memory`]: the store that forgets, for tests and for planes that live for one test.
+//! [`Memory`]: a store without a disk, for tests.
 
 use std::sync::Arc;
 
@@ -7,33 +7,49 @@ use keel::{Clock, Tasks};
 use crate::{
     Engine, Options,
     history::History,
-    shared::{Records, Shared},
+    state::{Records, StoreState},
     writer::Writer,
 };
 
-/// The backend without a disk.
+/// The backend in memory.
 pub struct Memory;
 
 impl Memory {
     /// An empty store. It is closed when `tasks` stop. Must be called within a runtime, which runs
-    /// the sweeper.
+    /// the deletion of expired records.
     pub fn open(options: Options, clock: &Clock, tasks: &Tasks) -> Arc<Engine> {
         let history = History::new(0, options.bounds());
-        let shared = Arc::new(Shared::new(Records::new(), 0, history));
+        let state = Arc::new(StoreState::new(Records::new(), 0, history));
         let quota = options.quota_bytes;
-        let writer = Writer::new(Arc::clone(&shared), None, clock.clone(), 0, quota);
-        Engine::inline(shared, writer, clock, tasks)
+        let writer = Writer::new(Arc::clone(&state), None, clock.clone(), 0, quota);
+        Engine::inline(state, writer, clock, tasks)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::{Fixture, conformance};
+    use crate::{Error, conformance::Fixture};
 
     fn fixture() -> Fixture {
-        Fixture::new(|clock, tasks| (Memory::open(Options::default(), clock, tasks), ()))
+        Fixture::with_manual_clock(|clock, tasks| {
+            (Memory::open(Options::default(), clock, tasks), ())
+        })
     }
 
-    conformance!(fixture());
+    crate::conformance!(conformance, fixture());
+
+    #[tokio::test]
+    async fn a_watch_whose_events_leave_the_history_fails() {
+        let options = Options { history_events: 2, ..Options::default() };
+        let fixture =
+            Fixture::with_manual_clock(|clock, tasks| (Memory::open(options, clock, tasks), ()));
+        let mut watch = fixture.watch("/", 0).await;
+        for _ in 0..3 {
+            fixture.set("/a", "1").await;
+        }
+        let result = watch.next().await;
+        let is_compacted = matches!(result, Err(Error::Compacted { asked: 0, oldest: 1 }));
+        assert!(is_compacted, "{result:?}");
+    }
 }

@@ -1,21 +1,21 @@
-//! [`Quota`]: how many bytes all records may have together.
+//! [`Quota`]: the limit on the size of all records together.
 //!
-//! All records are in memory. Without a limit, one client could write until the process is ended for
-//! lack of memory, and it would be ended again at each start.
+//! All records are in memory. Without a limit, one client could write until the process runs out of
+//! memory, and the process would run out of memory again at each start.
 //!
-//! At the limit, keys can still be deleted, and values replaced by ones that are not longer. A value
-//! may grow a little above the limit, so that an object can be marked as deleted.
+//! At the limit, keys can still be deleted, and values can be replaced by shorter ones. A value may
+//! grow a little above the limit, so that an object can be marked as deleted.
 
-use crate::{Error, Record, shared::Records};
+use crate::{Error, Record, state::Records};
 
-/// What a record takes up in memory besides its key and its value, about.
-const OVERHEAD: usize = 256;
+/// The approximate memory of a record without its key and its value.
+const RECORD_OVERHEAD: usize = 256;
 
-/// The part of the limit by which it may be exceeded when values of existing keys grow.
-const GROWTH: usize = 16;
+/// The values of existing keys may exceed the limit by the limit divided by this number.
+const GROWTH_DIVISOR: usize = 16;
 
-/// Once the limit was reached, it counts as reached until this part of it is free.
-const FREE: usize = 20;
+/// A reached limit counts as reached until the limit divided by this number is free.
+const FREE_DIVISOR: usize = 20;
 
 /// See the [module documentation](self).
 pub(crate) struct Quota {
@@ -29,13 +29,13 @@ impl Quota {
         Self { limit, used: records.values().map(|it| size(it)).sum(), is_reached: false }
     }
 
-    /// The bytes of all records.
+    /// The size of all records.
     pub(crate) fn used(&self) -> usize {
         self.used
     }
 
-    /// The bytes of all records after one of them is replaced, if `used` are in use before that.
-    pub(crate) fn replaced(
+    /// The size of all records after one of them is replaced, where `used` is the size before.
+    pub(crate) fn after_replacement(
         &self,
         used: usize,
         old: Option<&Record>,
@@ -43,21 +43,21 @@ impl Quota {
     ) -> Result<usize, Error> {
         let (old_size, new_size) = (old.map_or(0, size), new.map_or(0, size));
         let after = used.saturating_sub(old_size).saturating_add(new_size);
-        let growth = if old.is_some() { self.limit / GROWTH } else { 0 };
+        let growth = if old.is_some() { self.limit / GROWTH_DIVISOR } else { 0 };
         if new_size > old_size && after > self.limit.saturating_add(growth) {
             return Err(Error::OverQuota { limit: self.limit });
         }
         Ok(after)
     }
 
-    /// Notes the bytes of all records after a batch, and whether a write of it was refused.
+    /// Sets the size of all records after a batch, and whether a write of it was refused.
     pub(crate) fn set_used(&mut self, used: usize, was_refused: bool) {
         self.used = used;
         let Self { limit, .. } = *self;
         if was_refused && !self.is_reached {
             self.is_reached = true;
             tracing::error!(limit, "the store is full: delete something, or raise its limit");
-        } else if self.is_reached && used < limit - limit / FREE {
+        } else if self.is_reached && used < limit - limit / FREE_DIVISOR {
             self.is_reached = false;
             tracing::warn!(used, limit, "there is room in the store again");
         }
@@ -65,5 +65,5 @@ impl Quota {
 }
 
 fn size(record: &Record) -> usize {
-    record.key.len() + record.value.len() + OVERHEAD
+    record.key.len() + record.value.len() + RECORD_OVERHEAD
 }

@@ -1,41 +1,41 @@
-//! The vocabulary of the store: what is kept, what happened to it, and what a write may expect.
+//! [`Record`], [`Event`], [`Expect`] and [`Page`]: the data types of the store.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use keel::Timestamp;
 
-/// A point in the store's history: the number of a write. Zero is before the first one.
+/// A point in the history of the store: the number of a write. Zero is before the first write.
 pub type Revision = u64;
 
-/// One key and its value, as some write left them.
+/// A key and its value after a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The key.
     pub key: Arc<str>,
     /// The value.
     pub value: Bytes,
-    /// The write that made the key, after the last deletion if there was one.
+    /// The revision of the write that created the key, after its last deletion.
     pub created: Revision,
-    /// The write that left the value.
+    /// The revision of the last write.
     pub modified: Revision,
-    /// When the store will delete the record.
+    /// The time at which the store deletes the record. `None` also if the backend does not know it.
     pub expires: Option<Timestamp>,
 }
 
-/// What must be true of a key for a write to happen.
+/// The precondition of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// The key does not exist.
     Absent,
     /// The key exists and was last written at this revision.
     At(Revision),
-    /// Nothing is expected.
+    /// No precondition.
     Any,
 }
 
 impl Expect {
-    /// Whether a key with this record is as expected.
+    /// Whether a key with this record meets the precondition.
     pub(crate) fn is_met_by(self, found: Option<&Arc<Record>>) -> bool {
         match self {
             Self::Any => true,
@@ -45,32 +45,32 @@ impl Expect {
     }
 }
 
-/// One write, seen from outside.
+/// The effect of one write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The number of the write.
+    /// The revision of the write.
     pub revision: Revision,
-    /// The key written.
+    /// The key.
     pub key: Arc<str>,
-    /// What the write left; `None` for a deletion.
+    /// The record after the write; `None` for a deletion.
     pub new: Option<Arc<Record>>,
-    /// What was there before; `None` for a creation.
+    /// The record before the write; `None` for a creation.
     pub old: Option<Arc<Record>>,
 }
 
-/// The answer to a range read.
+/// The result of a range read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// The records, in the order of their keys.
     pub records: Vec<Arc<Record>>,
-    /// The revision whose state this shows; asking for the next page at it continues this one.
+    /// The revision of the records. The next page is read at the same revision.
     pub revision: Revision,
-    /// How many more records of the range follow after this page.
+    /// The number of records of the range after this page.
     pub remaining: usize,
 }
 
 impl Page {
-    /// Whether the limit cut the range short.
+    /// Whether there is another page.
     pub fn more(&self) -> bool {
         self.remaining > 0
     }

@@ -1,72 +1,91 @@
-//! [`Watch`]: a cursor in the store's history.
+//! [`WatchResponse`]: what a watch delivers. `Cursor`: a watch of an [`Engine`](crate::Engine).
 //!
-//! A watch holds no events. One that is idle costs a few hundred bytes and is not woken by writes
-//! outside of its prefix; one that is too slow for the bounded history ends with
-//! [`Error::Compacted`] instead of making the store keep more.
+//! A cursor is a position in the history and holds no events. An idle one costs a few hundred bytes
+//! and is not woken by writes outside of its prefix. One that is too slow for the bounded history
+//! ends with [`Error::Compacted`]; the store does not keep more history for it.
 
-use std::sync::Arc;
+use std::{pin::Pin, sync::Arc};
 
+use futures_util::stream::{self, Stream};
 use tokio::sync::watch;
 
 use crate::{
     Error, Event, Revision,
-    shared::{Shared, Topic},
+    state::{StoreState, WatchedPrefix},
 };
 
-/// How many events one call hands out at most, to keep the time short for which the state is
-/// locked.
+/// The largest number of events in one response. It limits the time for which the state is locked.
 const BATCH: usize = 512;
 
-/// The events on some keys, in the order of their revisions and without a gap.
-pub struct Watch {
-    shared: Arc<Shared>,
-    prefix: Arc<str>,
-    /// Everything up to here was delivered.
-    cursor: Revision,
-    /// What happened to the prefix; wakes us when something does.
-    topic: watch::Receiver<Topic>,
+/// The responses of one watch, in the order of revisions and without a gap. The stream ends after
+/// its first error:
+/// - [`Error::Compacted`]: events were compacted before they were delivered;
+/// - [`Error::Unavailable`]: the connection to the store is lost;
+/// - [`Error::Closed`]: the store is closed.
+pub type Watch = Pin<Box<dyn Stream<Item = Result<WatchResponse, Error>> + Send>>;
+
+/// One item of a [`Watch`]: events that were committed since the previous one. A response without
+/// events is a progress notification: nothing happened up to its revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchResponse {
+    /// The events, in the order of their revisions.
+    pub events: Vec<Event>,
+    /// All events of the watch up to this revision are delivered. It is not below the revision of
+    /// the last event.
+    pub revision: Revision,
 }
 
-impl Watch {
-    pub(crate) fn new(shared: &Arc<Shared>, prefix: &str, after: Revision) -> Result<Self, Error> {
+/// See the [module documentation](self).
+pub(crate) struct Cursor {
+    state: Arc<StoreState>,
+    prefix: Arc<str>,
+    /// All events up to this revision are delivered.
+    revision: Revision,
+    /// The revision of the last response.
+    reported: Revision,
+    /// Changes with each event on the prefix, and with each request for progress.
+    watched: watch::Receiver<WatchedPrefix>,
+}
+
+impl Cursor {
+    pub(crate) fn new(
+        state: &Arc<StoreState>,
+        prefix: &str,
+        after: Revision,
+    ) -> Result<Self, Error> {
         let prefix = Arc::from(prefix);
-        let topic = shared.subscribe(&prefix, after)?;
-        Ok(Self { shared: Arc::clone(shared), prefix, cursor: after, topic })
+        let watched = state.subscribe(&prefix, after)?;
+        Ok(Self { state: Arc::clone(state), prefix, revision: after, reported: after, watched })
     }
 
-    /// The next events, at least one; waits for it if need be. Nothing is lost when the future is
-    /// dropped before it is ready.
-    ///
-    /// Fails with [`Error::Compacted`] if the watch fell behind what the history keeps, and with
-    /// [`Error::Closed`] at the end of the store.
-    pub async fn next(&mut self) -> Result<Vec<Event>, Error> {
+    pub(crate) fn into_watch(self) -> Watch {
+        Box::pin(stream::try_unfold(self, async |mut cursor| {
+            let response = cursor.next().await?;
+            Ok(Some((response, cursor)))
+        }))
+    }
+
+    async fn next(&mut self) -> Result<WatchResponse, Error> {
         loop {
-            // Before looking at the events: a change from here on ends the wait below.
-            self.topic.mark_unchanged();
-            let events = self.take()?;
-            if !events.is_empty() {
-                return Ok(events);
+            // Before the events are read: a change from here on ends the wait below.
+            self.watched.mark_unchanged();
+            if let Some(response) = self.take()? {
+                return Ok(response);
             }
-            self.topic.changed().await.map_err(|_| Error::Closed)?;
+            self.watched.changed().await.map_err(|_| Error::Closed)?;
         }
     }
 
-    /// The events that [`next`](Self::next) would return without waiting; none if it would wait.
-    pub fn take(&mut self) -> Result<Vec<Event>, Error> {
-        let (events, cursor) = self.shared.events(&self.prefix, self.cursor, &self.topic, BATCH)?;
-        self.cursor = cursor;
-        Ok(events)
-    }
-
-    /// The revision up to which this watch has delivered everything there is. After a
-    /// [`take`](Self::take) that found nothing, that is the revision of the store.
-    pub fn revision(&self) -> Revision {
-        self.cursor
-    }
-}
-
-impl std::fmt::Debug for Watch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Watch of {} after {}", self.prefix, self.cursor)
+    /// The response that does not have to wait, if there is one.
+    fn take(&mut self) -> Result<Option<WatchResponse>, Error> {
+        let is_requested = self.watched.borrow().requested > self.reported;
+        let (events, revision) =
+            self.state.events(&self.prefix, self.revision, &self.watched, BATCH)?;
+        self.revision = revision;
+        if events.is_empty() && !is_requested {
+            return Ok(None);
+        }
+        self.reported = revision;
+        Ok(Some(WatchResponse { events, revision }))
     }
 }

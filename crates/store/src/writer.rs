@@ -1,7 +1,7 @@
-//! [`Writer`]: the one place where the state changes.
+//! [`Writer`]: makes all changes of the state.
 //!
-//! A batch of requests is checked against the state, each seeing those before it; the outcome goes
-//! to the journal in one append, and only then to the readers:
+//! The requests of a batch are checked against the state, each after the one before. The outcome is
+//! appended to the journal, and then published to readers:
 //!
 //! ```text
 //! put /a expecting nothing      → revision 8     ┐
@@ -9,12 +9,11 @@
 //! delete /b expecting 3         → conflict       ┘
 //! ```
 //!
-//! When the disk is full, puts are refused and deletions still succeed, on space that the journal
-//! has kept in reserve, until there is room for all of the reserve again. Puts search for that room,
-//! at most once a second.
+//! On a full disk, puts are refused and deletions succeed, on reserved space, until the disk has space
+//! for the whole reserve again. Puts check for that at most once a second.
 //!
 //! Invariants:
-//! - what readers see is in the journal;
+//! - published writes are in the journal;
 //! - a revision is assigned once: when an append fails, its revisions are skipped.
 
 use std::{mem, sync::Arc, time::Duration};
@@ -26,17 +25,17 @@ use crate::{
     Error, Event, Expect, Record, Revision,
     journal::{Batch, Journal, Shrink},
     quota::Quota,
-    shared::{Records, Shared},
+    state::{Records, StoreState},
 };
 
-/// Far above what an API server lets through, and far below what the journal cannot take.
+/// Far above the limit of an API server, and far below that of the journal.
 const MAX_VALUE: usize = 64 << 20;
 
-/// The least time between two searches for room on a full disk. Each writes up to all of the
-/// reserve, on the thread that commits.
-const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
+/// The shortest time between two checks for free space on a full disk. Each writes up to the whole
+/// reserve, on the commit thread.
+const SPACE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A write that somebody asked for.
+/// A requested write.
 pub(crate) enum Request {
     Put { key: Arc<str>, value: Bytes, expect: Expect, ttl: Option<Duration> },
     Delete { key: Arc<str>, expect: Expect },
@@ -47,90 +46,90 @@ impl Request {
         matches!(self, Self::Put { .. })
     }
 
-    /// The error if not even the reserve has room for it.
-    fn full(&self) -> Error {
+    /// The error if the disk and the reserve are full.
+    fn full_error(&self) -> Error {
         if self.is_put() { Error::Full } else { Error::FullForDeletions }
     }
 }
 
-/// What came of each request of a batch.
+/// The outcome of each request of a batch.
 type Outcomes = Vec<Result<Event, Error>>;
 
 /// See the [module documentation](self).
 pub(crate) struct Writer {
-    shared: Arc<Shared>,
-    /// `None` for a store that forgets.
+    state: Arc<StoreState>,
+    /// `None` for a store in memory.
     journal: Option<Box<dyn Journal>>,
     clock: Clock,
     /// The last revision that was assigned, published or not.
     last: Revision,
-    /// Superseded writes that the journal was not told of yet.
+    /// Superseded writes that were not appended to the journal yet.
     garbage: Vec<Revision>,
-    /// Up to this revision the journal has been told what is superseded. After the disk was full it
-    /// may be above the floor of the history, of which the disk then has less than the memory.
-    collected: Revision,
-    /// Whether there was a round of maintenance.
+    /// The superseded writes up to this revision are known to the journal. After the disk was full
+    /// it may be above the floor of the history: the disk then has less history than the memory.
+    compacted_on_disk: Revision,
+    /// Whether maintenance has run.
     is_maintained: bool,
-    /// The disk was full, and the reserve is not complete since.
+    /// Whether the disk was full and the reserve is not complete yet.
     is_full: bool,
-    /// The time of the last search for room; `None` as long as the disk was never full.
-    searched: Option<Moment>,
+    /// The time of the last check for free space; `None` if the disk was never full.
+    space_checked: Option<Moment>,
     quota: Quota,
 }
 
-/// The state as the requests of a batch leave it, before anybody else sees it.
-struct Stage {
+/// The state after the requests of a batch, before it is published.
+struct StagedState {
     records: Records,
     events: Vec<Event>,
     last: Revision,
-    /// The bytes of all records.
+    /// The size of all records.
     used: usize,
 }
 
 impl Writer {
-    /// A writer that goes on after the published state.
+    /// A writer that continues the published state.
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        state: Arc<StoreState>,
         journal: Option<Box<dyn Journal>>,
         clock: Clock,
         last: Revision,
         quota_bytes: usize,
     ) -> Self {
-        let records = shared.read().map(|it| it.records.clone()).unwrap_or_default();
+        let records = state.read().map(|it| it.records.clone()).unwrap_or_default();
         Self {
             quota: Quota::new(quota_bytes, &records),
-            shared,
+            state,
             journal,
             clock,
             last,
             garbage: Vec::new(),
-            collected: 0,
+            compacted_on_disk: 0,
             is_maintained: false,
             is_full: false,
-            searched: None,
+            space_checked: None,
         }
     }
 
-    /// Does what the requests ask, as one batch, and returns what came of each.
+    /// Commits the requests as one batch, and returns the outcome of each.
     pub(crate) fn commit(&mut self, requests: &[Request]) -> Vec<Result<Event, Error>> {
-        let looked = if self.is_full && requests.iter().any(Request::is_put) {
-            self.look_for_room()
+        let checked = if self.is_full && requests.iter().any(Request::is_put) {
+            self.check_space()
         } else {
             Ok(())
         };
-        match looked.and_then(|()| self.commit_or_make_room(requests)) {
+        match checked.and_then(|()| self.commit_or_release_reserve(requests)) {
             Ok(outcomes) => outcomes,
-            // Those that failed for reasons of their own may have seen a write that never was.
-            Err(Error::Full) => requests.iter().map(|request| Err(request.full())).collect(),
+            // A request may have failed because of another one of the batch, which did not happen.
+            Err(Error::Full) => requests.iter().map(|request| Err(request.full_error())).collect(),
             Err(error) => vec![Err(error); requests.len()],
         }
     }
 
-    /// Once the disk is full, the deletions of the batch are tried again on the reserve.
-    fn commit_or_make_room(&mut self, requests: &[Request]) -> Result<Outcomes, Error> {
+    /// If the disk is full, commits the deletions of the batch on the reserved space.
+    fn commit_or_release_reserve(&mut self, requests: &[Request]) -> Result<Outcomes, Error> {
         match self.try_commit(requests) {
             Err(Error::Full) => {
-                self.make_room()?;
+                self.release_reserve()?;
                 self.try_commit(requests)
             }
             outcome => outcome,
@@ -138,12 +137,12 @@ impl Writer {
     }
 
     fn try_commit(&mut self, requests: &[Request]) -> Result<Outcomes, Error> {
-        if let Some(failure) = self.shared.failure() {
+        if let Some(failure) = self.state.failure() {
             return Err(failure.clone());
         }
-        let records = self.shared.read()?.records.clone();
+        let records = self.state.read()?.records.clone();
         let events = Vec::with_capacity(requests.len());
-        let mut stage = Stage { records, events, last: self.last, used: self.quota.used() };
+        let mut stage = StagedState { records, events, last: self.last, used: self.quota.used() };
         let outcomes: Outcomes =
             requests.iter().map(|request| self.stage(&mut stage, request)).collect();
         let was_refused = outcomes.iter().any(|it| matches!(it, Err(Error::OverQuota { .. })));
@@ -154,13 +153,13 @@ impl Writer {
         self.last = stage.last;
         self.append(&stage.events)?;
         self.quota.set_used(stage.used, was_refused);
-        let forgotten = self.shared.publish(stage.records, stage.events);
-        self.collect(&forgotten);
+        let removed = self.state.publish(stage.records, stage.events);
+        self.collect_garbage(&removed);
         Ok(outcomes)
     }
 
-    /// Checks one request and, if nothing speaks against it, applies it to the stage.
-    fn stage(&self, stage: &mut Stage, request: &Request) -> Result<Event, Error> {
+    /// Checks one request and applies it to the staged state.
+    fn stage(&self, stage: &mut StagedState, request: &Request) -> Result<Event, Error> {
         let (Request::Put { key, expect, .. } | Request::Delete { key, expect }) = request;
         let old = stage.records.get(key).cloned();
         if old.is_none() && matches!(request, Request::Delete { .. }) {
@@ -173,11 +172,11 @@ impl Writer {
             return Err(Error::Full);
         }
         let revision = stage.last + 1;
-        // One allocation per key, however often it is written.
+        // All records of a key share one allocation of it.
         let key = Arc::clone(old.as_ref().map_or(key, |old| &old.key));
         let new = match request {
             Request::Delete { .. } => {
-                stage.used = self.quota.replaced(stage.used, old.as_deref(), None)?;
+                stage.used = self.quota.after_replacement(stage.used, old.as_deref(), None)?;
                 stage.records.remove(&key);
                 None
             }
@@ -192,7 +191,8 @@ impl Writer {
                     modified: revision,
                     expires: ttl.map(|ttl| self.clock.now() + ttl),
                 });
-                stage.used = self.quota.replaced(stage.used, old.as_deref(), Some(&record))?;
+                stage.used =
+                    self.quota.after_replacement(stage.used, old.as_deref(), Some(&record))?;
                 stage.records.insert(Arc::clone(&key), Arc::clone(&record));
                 Some(record)
             }
@@ -203,9 +203,9 @@ impl Writer {
         Ok(event)
     }
 
-    /// Appends events, and tells of superseded writes along with them.
+    /// Appends events and the superseded writes to the journal.
     fn append(&mut self, events: &[Event]) -> Result<(), Error> {
-        let floor = self.shared.read()?.history.floor().max(self.collected);
+        let floor = self.state.read()?.history.floor().max(self.compacted_on_disk);
         let mut garbage = mem::take(&mut self.garbage);
         let batch = Batch { events, garbage: &garbage, floor };
         let appended = self.with_journal(|journal| journal.append(&batch));
@@ -216,14 +216,14 @@ impl Writer {
         appended
     }
 
-    /// Runs `operation` on the journal; a store that forgets has none, and the result is the
-    /// default. After an error other than [`Error::Full`] the journal must not be used any more:
-    /// it is used through this function alone, which returns that error from then on.
+    /// Runs `operation` on the journal; without a journal the result is the default. After an error
+    /// other than [`Error::Full`] the journal must not be used: this function, which is the only one
+    /// that uses it, returns that error from then on.
     fn with_journal<T: Default>(
         &mut self,
         operation: impl FnOnce(&mut (dyn Journal + 'static)) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        if let Some(failure) = self.shared.failure() {
+        if let Some(failure) = self.state.failure() {
             return Err(failure.clone());
         }
         let Some(journal) = &mut self.journal else { return Ok(T::default()) };
@@ -233,68 +233,68 @@ impl Writer {
                     error = error.with_causes(),
                     "the journal failed: writes are refused from now on"
                 );
-                self.shared.set_failure(error.clone());
+                self.state.set_failure(error.clone());
             }
         })
     }
 
-    /// Deletes what has expired, up to `limit` records, and says how many there were.
-    pub(crate) fn sweep(&mut self, limit: usize) -> Result<usize, Error> {
-        let expired = self.shared.expired(self.clock.now(), limit)?;
+    /// Deletes up to `limit` expired records, and returns their number.
+    pub(crate) fn delete_expired(&mut self, limit: usize) -> Result<usize, Error> {
+        let expired = self.state.expired(self.clock.now(), limit)?;
         let request = |record: &Arc<Record>| Request::Delete {
             key: Arc::clone(&record.key),
             expect: Expect::At(record.modified),
         };
         let requests: Vec<Request> = expired.iter().map(request).collect();
-        self.commit_or_make_room(&requests)?;
+        self.commit_or_release_reserve(&requests)?;
         Ok(requests.len())
     }
 
-    /// See [`Store::compact`](crate::Store::compact). The journal learns of it at once, and is
-    /// rid of what it need not keep in its own time.
+    /// See [`Store::compact`](crate::Store::compact). The journal notes it at once, and a later
+    /// checkpoint removes the superseded writes.
     pub(crate) fn compact(&mut self, upto: Revision) -> Result<(), Error> {
-        // A journal that has failed must not be used any more.
-        if let Some(failure) = self.shared.failure() {
+        // A failed journal must not be used.
+        if let Some(failure) = self.state.failure() {
             return Err(failure.clone());
         }
-        let forgotten = self.shared.forget(upto)?;
-        if forgotten.is_empty() {
+        let removed = self.state.compact(upto)?;
+        if removed.is_empty() {
             return Ok(());
         }
-        self.collect(&forgotten);
+        self.collect_garbage(&removed);
         self.append(&[])
     }
 
-    /// Notes what the events that left the history have superseded.
-    fn collect(&mut self, forgotten: &[Event]) {
+    /// Collects the writes that the removed events have superseded.
+    fn collect_garbage(&mut self, removed: &[Event]) {
         if self.journal.is_some() {
-            let unknown = forgotten.iter().filter(|event| event.revision > self.collected);
+            let unknown = removed.iter().filter(|event| event.revision > self.compacted_on_disk);
             self.garbage.extend(unknown.flat_map(garbage));
         }
     }
 
-    /// Has the journal forget the history up to `upto`, which stays in memory.
-    fn forget_on_disk(&mut self, upto: Revision) -> Result<(), Error> {
-        let known = self.collected;
+    /// Removes the history up to `upto` from the journal. It stays in memory.
+    fn compact_on_disk(&mut self, upto: Revision) -> Result<(), Error> {
+        let known = self.compacted_on_disk;
         if upto <= known {
             return Ok(());
         }
         {
-            let published = self.shared.read()?;
+            let published = self.state.read()?;
             let events = published.history.after(known, "");
             let superseded = events.take_while(|event| event.revision <= upto).flat_map(garbage);
             self.garbage.extend(superseded);
         }
-        self.collected = upto;
+        self.compacted_on_disk = upto;
         self.append(&[])
     }
 
-    /// Enters the state in which puts are refused, and gives the reserve to deletions.
-    fn make_room(&mut self) -> Result<(), Error> {
+    /// Refuses puts from now on, and releases the reserve for deletions.
+    fn release_reserve(&mut self) -> Result<(), Error> {
         if !self.is_full {
             self.is_full = true;
-            self.searched = Some(self.clock.moment());
-            let (path, needed) = self.reserve()?;
+            self.space_checked = Some(self.clock.moment());
+            let (path, needed) = self.describe_reserve()?;
             tracing::error!(
                 path,
                 needed,
@@ -305,23 +305,23 @@ impl Writer {
         self.free_space()
     }
 
-    /// For the log: a file on the disk that is full, and how much space is missing at most.
-    fn reserve(&mut self) -> Result<(String, String), Error> {
+    /// For the log: a file on the full disk, and the size of a complete reserve.
+    fn describe_reserve(&mut self) -> Result<(String, String), Error> {
         self.with_journal(|journal| {
-            let (path, bytes) = journal.reserve();
+            let (path, bytes) = journal.reserve_location();
             Ok((path.display().to_string(), format!("{} MiB", bytes.div_ceil(1 << 20))))
         })
     }
 
-    /// Leaves that state if there is room for all of the reserve; does nothing until
-    /// [`SEARCH_INTERVAL`] has passed since the last call that searched.
-    fn look_for_room(&mut self) -> Result<(), Error> {
-        let is_recent = |moment| self.clock.passed_since(moment) < SEARCH_INTERVAL;
-        if self.searched.as_ref().is_some_and(is_recent) {
+    /// Accepts puts again if the disk has space for the whole reserve. Does nothing until
+    /// [`SPACE_CHECK_INTERVAL`] has passed since the last check.
+    fn check_space(&mut self) -> Result<(), Error> {
+        let is_recent = |moment| self.clock.passed_since(moment) < SPACE_CHECK_INTERVAL;
+        if self.space_checked.as_ref().is_some_and(is_recent) {
             return Ok(());
         }
-        self.searched = Some(self.clock.moment());
-        // What is under way needs space itself, and is about to free some.
+        self.space_checked = Some(self.clock.moment());
+        // A running checkpoint needs space, and is about to free some.
         if !self.with_journal(Journal::is_idle)? {
             return Ok(());
         }
@@ -334,14 +334,14 @@ impl Writer {
         self.free_space()
     }
 
-    /// Begins to remove from the disk all that is not part of the present state. On a full disk a
-    /// resumable watch matters less than the next write.
+    /// Begins to remove the history from the disk. On a full disk the next write matters more than a
+    /// watch that resumes after a restart.
     fn free_space(&mut self) -> Result<(), Error> {
-        let revision = self.shared.read()?.revision;
-        let forgotten = self.forget_on_disk(revision);
-        match forgotten.and_then(|()| self.with_journal(|journal| journal.maintain(Shrink::IfAny)))
+        let revision = self.state.read()?.revision;
+        let compacted = self.compact_on_disk(revision);
+        match compacted.and_then(|()| self.with_journal(|journal| journal.maintain(Shrink::IfAny)))
         {
-            // It is tried again when somebody looks for room.
+            // The next check for space tries again.
             Err(Error::Full) => Ok(()),
             freed => freed,
         }
@@ -351,10 +351,10 @@ impl Writer {
     pub(crate) fn maintain(&mut self) -> Result<(), Error> {
         let is_first = !mem::replace(&mut self.is_maintained, true);
         if self.is_full {
-            return self.look_for_room();
+            return self.check_space();
         }
         if !self.with_journal(Journal::restore_reserve)? {
-            let (path, needed) = self.reserve()?;
+            let (path, needed) = self.describe_reserve()?;
             tracing::warn!(
                 path,
                 needed,
@@ -362,28 +362,28 @@ impl Writer {
                  cannot be deleted once the disk is full"
             );
         }
-        // At the start other work waits for the disk.
+        // At the start, other work waits for the disk.
         if is_first {
             return Ok(());
         }
-        self.with_journal(|journal| journal.maintain(Shrink::IfMuch))
+        self.with_journal(|journal| journal.maintain(Shrink::IfLarge))
     }
 
-    /// Ends reads and watches, and releases the journal.
+    /// Ends reads and watches, and closes the journal.
     pub(crate) fn close(&mut self) -> Result<(), Error> {
-        self.shared.close();
+        self.state.close();
         match self.journal.take() {
-            // A broken journal must not touch the disk again.
-            Some(_) if self.shared.failure().is_some() => Ok(()),
+            // A failed journal must not be used.
+            Some(_) if self.state.failure().is_some() => Ok(()),
             Some(journal) => journal.close(),
             None => Ok(()),
         }
     }
 }
 
-/// The writes that nobody can see once `event` has left the history: the one it replaced, and
-/// itself if it is a deletion, in this order. Were a deletion forgotten before what it deleted,
-/// that would rise again at the next start.
+/// The writes that no state contains once `event` is removed from the history: the replaced one, and
+/// the event itself if it is a deletion, in this order. If a deletion were removed before the write
+/// that it deletes, that write would be loaded at the next start.
 pub(crate) fn garbage(event: &Event) -> impl Iterator<Item = Revision> + use<> {
     let replaced = event.old.as_ref().map(|old| old.modified);
     let deletion = event.new.is_none().then_some(event.revision);

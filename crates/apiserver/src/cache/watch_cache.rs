@@ -1,13 +1,13 @@
 //! What the server reads from: every object, and the recent history of every resource, in memory.
 //!
-//! One task follows the store's log ([`sync`]) and applies each change to the cache of the resource
-//! that it belongs to. Reads take a snapshot; watches read the log of changes. A read that
-//! must be current waits until that task has applied the store's current revision, which for a
-//! store in this process is next to no time.
+//! A reflector ([`reflector`]) watches the store and applies each event to the cache of its
+//! resource. Reads use a snapshot; watches read the log of changes. A consistent read waits until
+//! the reflector has applied the current revision of the store, which takes microseconds for a store
+//! in this process.
 //!
 //! ```text
-//! store ── event ──▶ follow ──▶ ResourceCache ── snapshot ──▶ get, list
-//!                                            └── log ───────▶ watch
+//! store ── event ──▶ reflector ──▶ ResourceCache ── snapshot ──▶ get, list
+//!                                               └── log ───────▶ watch
 //! ```
 
 mod change_log;
@@ -16,10 +16,10 @@ mod entry;
 mod label_mask;
 mod ledger;
 mod pinned;
+mod reflector;
 mod resource_cache;
 mod snapshot;
 mod subscription;
-mod sync;
 
 pub(crate) use change_log::{Change, EncodingKey};
 pub(crate) use entry::{Entry, Head};
@@ -27,14 +27,15 @@ pub(crate) use label_mask::LabelMask;
 pub(crate) use resource_cache::ResourceCache;
 pub(crate) use snapshot::Snapshot;
 pub(crate) use subscription::Subscription;
-pub(crate) use sync::SyncState;
 
 use arc_swap::ArcSwap;
+use futures_util::StreamExt;
+use informer::{ReflectorPhase, ReflectorStatus};
 use keel::{Clock, Tasks};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
-use store::{Error, Event, Page, Record, Revision, Store};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use store::{Error, Event, Record, Revision, Store, Watch};
 use tokio::sync::watch;
 
 /// All keys of the API live below this one.
@@ -48,18 +49,29 @@ const MAX_HISTORY_BYTES: usize = 64 << 20;
 pub(crate) struct WatchCache {
     store: Arc<dyn Store>,
     caches: ArcSwap<HashMap<Arc<str>, Arc<ResourceCache>>>,
-    /// Held while a cache is added or removed. The prefixes of the caches whose removal waits until
-    /// the cache is in sync with the store.
-    pending_removals: Mutex<HashSet<Arc<str>>>,
-    /// The bytes that the histories of all resources keep alive.
+    /// Locked while a cache is added or removed.
+    removals: Mutex<Removals>,
+    /// The bytes that the histories of all resources keep in memory.
     history_bytes: Arc<AtomicUsize>,
     /// Every change up to this revision can be read.
     applied: watch::Sender<Revision>,
-    sync_state: Mutex<SyncState>,
+    /// The status of the reflector, once it runs.
+    status: OnceLock<watch::Receiver<ReflectorStatus>>,
+}
+
+/// The removal of caches whose resource is no longer served.
+#[derive(Default)]
+struct Removals {
+    /// Whether the store is being listed. It may have objects that are not in the cache, so that no
+    /// cache is removed meanwhile.
+    are_deferred: bool,
+    /// The prefixes of the caches that are removed after the list.
+    deferred: HashSet<Arc<str>>,
 }
 
 impl WatchCache {
-    /// Loads everything, keeps up with the store from then on, and ends with `tasks`.
+    /// Loads all records and the history of the store, and applies its events from then on. The
+    /// tasks of the cache end with `tasks`.
     pub(crate) async fn start(
         store: Arc<dyn Store>,
         prefixes: &[String],
@@ -67,49 +79,21 @@ impl WatchCache {
         tasks: &Tasks,
     ) -> Result<Arc<Self>, Error> {
         let cache = Arc::new(Self {
-            store: Arc::clone(&store),
+            store,
             caches: ArcSwap::default(),
-            pending_removals: Mutex::default(),
+            removals: Mutex::default(),
             history_bytes: Arc::default(),
             applied: watch::Sender::new(0),
-            sync_state: Mutex::new(SyncState::Synced),
+            status: OnceLock::new(),
         });
-        // As much history as the store still has, so that a watch may resume from before a restart.
-        let (mut events, floor) = match store.watch(ROOT, 0) {
-            Err(Error::Compacted { oldest, .. }) => (store.watch(ROOT, oldest)?, oldest),
-            other => (other?, 0),
-        };
         for prefix in prefixes {
             cache.of_prefix(prefix);
         }
-        let page = store.range(ROOT, None, usize::MAX, None).await?;
-        for (of, records) in cache.by_resource(&page) {
-            of.load(records);
-        }
-        for of in cache.caches.load().values() {
-            of.loaded(page.revision, floor);
-        }
-        // The history goes to the log before anybody reads: a watch that resumes in it must not be
-        // told that nothing has happened since.
-        cache.applied.send_replace(floor);
-        loop {
-            match events.take() {
-                Ok(batch) if batch.is_empty() => break,
-                Ok(batch) => cache.apply(&batch),
-                // A write at this moment has pushed the oldest events out of a full history.
-                Err(Error::Compacted { .. }) => events = sync::relist(&cache, clock).await?,
-                Err(error) => return Err(error),
-            }
-        }
-        cache.applied.send_if_modified(|applied| raise(applied, page.revision));
-        let stop = tasks.shutdown();
-        let following = sync::follow(Arc::clone(&cache), events, clock.clone());
-        tasks.spawn("watch-cache", async move {
-            tokio::select! {
-                () = following => {}
-                () = stop => {}
-            }
-        });
+        cache.load().await?;
+        let mut status = reflector::spawn(&cache, cache.applied(), clock, tasks);
+        let is_open = |status: &ReflectorStatus| status.phase == ReflectorPhase::Watching;
+        status.wait_for(is_open).await.map_err(|_| Error::Closed)?;
+        let _ = cache.status.set(status);
         let stop = tasks.shutdown();
         let compacting = compaction::compact_periodically(Arc::clone(&cache), clock.clone());
         tasks.spawn("compaction", async move {
@@ -121,11 +105,52 @@ impl WatchCache {
         Ok(cache)
     }
 
-    /// The records of a page, by the resource that they belong to. Records come in the order of
-    /// their keys, so those of a resource come together.
-    fn by_resource<'a>(&self, page: &'a Page) -> Vec<(Arc<ResourceCache>, &'a [Arc<Record>])> {
+    /// Loads the records, and the history as far as the store has it, so that a watch may resume
+    /// from before a restart. The history is in the logs before the first read: a watch that resumes
+    /// in it must not miss its events.
+    async fn load(&self) -> Result<(), Error> {
+        let (mut watch, floor) = self.watch_history().await?;
+        let page = self.store.range(ROOT, None, usize::MAX, None).await?;
+        for (of, records) in self.by_resource(&page.records) {
+            of.load(records);
+        }
+        for of in self.caches.load().values() {
+            of.loaded(page.revision, floor);
+        }
+        self.applied.send_replace(floor);
+        self.store.request_progress().await?;
+        while self.applied() < page.revision {
+            match watch.next().await.unwrap_or(Err(Error::Closed)) {
+                Ok(response) => {
+                    self.apply_events(&response.events);
+                    self.set_applied(response.revision);
+                }
+                Err(Error::Closed) => return Err(Error::Closed),
+                // The oldest events were compacted meanwhile, or the connection was lost.
+                Err(_) => self.replace_content(&page.records, page.revision),
+            }
+        }
+        Ok(())
+    }
+
+    /// A watch of all events in the history, and the revision after which it starts.
+    async fn watch_history(&self) -> Result<(Watch, Revision), Error> {
+        let mut floor = 0;
+        loop {
+            match self.store.watch(ROOT, floor).await {
+                Err(Error::Compacted { oldest, .. }) if oldest > floor => floor = oldest,
+                watch => return Ok((watch?, floor)),
+            }
+        }
+    }
+
+    /// Records by their resource. They are sorted by key, so those of a resource are contiguous.
+    fn by_resource<'a>(
+        &self,
+        records: &'a [Arc<Record>],
+    ) -> Vec<(Arc<ResourceCache>, &'a [Arc<Record>])> {
         let mut resources = Vec::new();
-        let mut rest = &page.records[..];
+        let mut rest = records;
         while let Some(first) = rest.first() {
             let Some(of) = self.of_key(&first.key) else {
                 rest = &rest[1..];
@@ -138,55 +163,61 @@ impl WatchCache {
         resources
     }
 
-    /// Puts the state of `page` in the place of all that is here.
-    fn replace(&self, page: &Page) {
-        // A removal that is under way ends first; while the cache lists, none begins.
-        drop(self.lock_caches());
-        let listed = self.by_resource(page);
+    /// Replaces the content of all caches with the records of the store at `revision`. No cache may
+    /// be removed meanwhile.
+    fn replace_content(&self, records: &[Arc<Record>], revision: Revision) {
+        let listed = self.by_resource(records);
         for of in self.caches.load().values() {
             let records = listed.iter().find(|(it, _)| Arc::ptr_eq(it, of));
-            of.replace(records.map_or(&[], |(_, records)| records), page.revision);
+            of.replace(records.map_or(&[], |(_, records)| records), revision);
         }
-        self.applied.send_replace(page.revision);
+        self.applied.send_replace(revision);
         for of in self.caches.load().values() {
             of.wake();
         }
     }
 
-    /// Whether the cache shows what is in the store.
-    pub(crate) fn sync_state(&self) -> SyncState {
-        *self.sync_state.lock().expect("nothing panics while it holds the state")
+    /// Whether the cache shows the content of the store. A reflector that has panicked is stopped.
+    pub(crate) fn phase(&self) -> ReflectorPhase {
+        match self.status.get() {
+            None => ReflectorPhase::Listing,
+            Some(status) if status.has_changed().is_err() => ReflectorPhase::Stopped,
+            Some(status) => status.borrow().phase,
+        }
     }
 
-    fn set_sync_state(&self, state: SyncState) {
-        *self.sync_state.lock().expect("nothing panics while it holds the state") = state;
-    }
-
-    fn apply(&self, batch: &[Event]) {
-        let Some(last) = batch.last().map(|it| it.revision) else { return };
+    /// Applies events in the order of their revisions, and wakes the watchers of their resources.
+    fn apply_events<'a>(&self, events: impl IntoIterator<Item = &'a Event>) {
         let mut touched: Vec<Arc<ResourceCache>> = Vec::new();
-        for event in batch {
+        let mut newest = 0;
+        for event in events {
+            newest = event.revision;
             let Some(of) = self.apply_event(event) else { continue };
             if !touched.iter().any(|it| Arc::ptr_eq(it, &of)) {
                 touched.push(of);
             }
         }
-        self.applied.send_if_modified(|applied| raise(applied, last));
+        self.set_applied(newest);
         for of in touched {
             of.wake();
         }
         self.shed();
     }
 
-    /// Applies an event to the cache of its resource, and returns that.
+    /// All events up to `revision` have been applied.
+    fn set_applied(&self, revision: Revision) {
+        self.applied.send_if_modified(|applied| raise(applied, revision));
+    }
+
+    /// Applies an event to the cache of its resource, and returns the cache.
     fn apply_event(&self, event: &Event) -> Option<Arc<ResourceCache>> {
         loop {
             let of = self.of_key(&event.key)?;
             if of.apply(event).is_ok() {
                 return Some(of);
             }
-            // It is being removed; another takes its place once that is done.
-            drop(self.lock_caches());
+            // The cache is being removed. Another one replaces it after the removal.
+            drop(self.lock_removals());
         }
     }
 
@@ -209,24 +240,27 @@ impl WatchCache {
         self.store.compact(upto).await
     }
 
-    /// Drops the cache of a resource that is no longer served, unless there still are objects. If
-    /// there may be some in the store that are not known here, this waits for the end of the relist.
+    /// Drops the cache of a resource that is no longer served, unless it has objects. While the store
+    /// is listed, the removal waits for the list.
     pub(crate) fn remove(&self, prefix: &str) {
-        let mut pending = self.lock_caches();
-        match self.sync_state() {
-            SyncState::Synced => self.drop_if_empty(prefix),
-            SyncState::Relisting => {
-                pending.insert(prefix.into());
-            }
-            SyncState::Stopped => {}
+        let mut removals = self.lock_removals();
+        if removals.are_deferred {
+            removals.deferred.insert(prefix.into());
+        } else {
+            self.drop_if_empty(prefix);
         }
     }
 
-    /// Ends a relist: the cache is in sync with the store, and removals no longer wait.
-    fn end_relist(&self) {
-        let mut pending = self.lock_caches();
-        self.set_sync_state(SyncState::Synced);
-        for prefix in pending.drain() {
+    /// Defers removals, after one that is running.
+    fn defer_removals(&self) {
+        self.lock_removals().are_deferred = true;
+    }
+
+    /// Removes the caches whose removal was deferred, and defers no others.
+    fn apply_deferred_removals(&self) {
+        let mut removals = self.lock_removals();
+        removals.are_deferred = false;
+        for prefix in removals.deferred.drain() {
             self.drop_if_empty(&prefix);
         }
     }
@@ -240,8 +274,8 @@ impl WatchCache {
         }
     }
 
-    fn lock_caches(&self) -> MutexGuard<'_, HashSet<Arc<str>>> {
-        self.pending_removals.lock().expect("nothing panics while it changes the caches")
+    fn lock_removals(&self) -> MutexGuard<'_, Removals> {
+        self.removals.lock().expect("nothing panics while it changes the caches")
     }
 
     /// Whether objects are stored below `prefix`.
@@ -252,8 +286,8 @@ impl WatchCache {
     /// The cache of the resource whose objects are kept below `prefix`, made if there is none. A
     /// removal of it that is pending is canceled, since the resource is served again.
     pub(crate) fn of_prefix(&self, prefix: &str) -> Arc<ResourceCache> {
-        let mut pending = self.lock_caches();
-        pending.remove(prefix);
+        let mut removals = self.lock_removals();
+        removals.deferred.remove(prefix);
         let caches = self.caches.load();
         if let Some(found) = caches.get(prefix) {
             return Arc::clone(found);
@@ -303,7 +337,11 @@ impl WatchCache {
     /// Waits until everything that was written before this call can be read.
     pub(crate) async fn catch_up(&self) -> Result<(), Error> {
         let revision = self.store.revision().await?;
-        self.reach(revision).await;
+        if self.applied() < revision {
+            // The newest write may be outside of `ROOT`, whose watch does not show it.
+            self.store.request_progress().await?;
+            self.reach(revision).await;
+        }
         Ok(())
     }
 }

@@ -64,7 +64,7 @@ pub(crate) async fn path(
         ["version"] => version::version(head, query),
         ["healthz" | "livez" | "readyz", .., ""] => Ok(response::page_not_found()),
         [check @ ("healthz" | "livez" | "readyz"), rest @ ..] => {
-            Ok(health::health(plane, check, rest, query))
+            Ok(health::health(plane, check, rest, query).await)
         }
         ["metrics"] => Ok(metrics::metrics(plane)),
         ["api"] => discovery::core(plane, head, query),

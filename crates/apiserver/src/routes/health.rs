@@ -1,38 +1,51 @@
 //! `/healthz`, `/livez`, `/readyz`: whether the server is well, as a whole or check by check.
 
-use crate::cache::watch_cache::SyncState;
 use crate::http::body::Body;
 use crate::http::response;
 use crate::plane::Plane;
 use crate::request::Query;
 use http::Response;
+use informer::ReflectorPhase;
 use machinery::field_path::quote;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The age of an unfinished write from which on the store is unhealthy. Upstream: the default of
+/// The time within which a healthy store answers and finishes writes. Upstream: the default of
 /// `--etcd-healthcheck-timeout` and `--etcd-readycheck-timeout`.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
-type Check = (&'static str, fn(&Plane) -> bool);
+/// The name of a check, and what it tests.
+type Check = (&'static str, Test);
 
-const PING: Check = ("ping", |_| true);
-/// The store accepts writes and finishes them in time.
-const STORE: Check = ("etcd", is_store_healthy);
+enum Test {
+    /// The store answers, accepts writes and finishes them in time.
+    Store,
+    /// A state of the plane.
+    State(fn(&Plane) -> bool),
+}
+
+const PING: Check = ("ping", Test::State(|_| true));
+const STORE: Check = ("etcd", Test::Store);
 /// Upstream has a second check of the store for readiness, with a timeout of its own.
-const STORE_READY: Check = ("etcd-readiness", is_store_healthy);
+const STORE_READY: Check = ("etcd-readiness", Test::Store);
 /// Reads and watches are current. A cache that lists afresh is not ready, but gets there by itself.
 const CACHE_SYNCED: Check =
-    ("watch-cache", |plane| plane.storage.cache.sync_state() == SyncState::Synced);
+    ("watch-cache", Test::State(|plane| plane.storage.cache.phase() == ReflectorPhase::Watching));
 /// Only a restart helps a cache that nothing brings up to date any more.
 const CACHE_RUNNING: Check =
-    ("watch-cache", |plane| plane.storage.cache.sync_state() != SyncState::Stopped);
-const READY: Check = ("poststarthook/bootstrap", |plane| plane.ready.load(Ordering::Acquire));
-const INFORMERS: Check = ("informer-sync", |plane| plane.storage.cache.applied() > 0);
-const STOPPING: Check = ("shutdown", |plane| !plane.storage.tasks.is_stopping());
+    ("watch-cache", Test::State(|plane| plane.storage.cache.phase() != ReflectorPhase::Stopped));
+const READY: Check =
+    ("poststarthook/bootstrap", Test::State(|plane| plane.ready.load(Ordering::Acquire)));
+const INFORMERS: Check = ("informer-sync", Test::State(|plane| plane.storage.cache.applied() > 0));
+const STOPPING: Check = ("shutdown", Test::State(|plane| !plane.storage.tasks.is_stopping()));
 
 /// Answers for one of the three, or for a single check of it.
-pub(crate) fn health(plane: &Plane, which: &str, rest: &[&str], query: &Query) -> Response<Body> {
+pub(crate) async fn health(
+    plane: &Plane,
+    which: &str,
+    rest: &[&str],
+    query: &Query,
+) -> Response<Body> {
     let checks: &[Check] = match which {
         "livez" => &[PING, STORE, CACHE_RUNNING],
         "readyz" => &[PING, STORE, STORE_READY, CACHE_SYNCED, INFORMERS, READY, STOPPING],
@@ -42,18 +55,18 @@ pub(crate) fn health(plane: &Plane, which: &str, rest: &[&str], query: &Query) -
     if !path.is_empty() {
         return match checks.iter().find(|(name, _)| *name == path) {
             None => response::page_not_found(),
-            Some((_, check)) if check(plane) => response::text(200, "ok"),
+            Some((_, test)) if test.passes(plane).await => response::text(200, "ok"),
             Some(_) => response::plain(500, "internal server error: reason withheld\n"),
         };
     }
     let mut excluded: Vec<&str> = query.all("exclude").collect();
     let mut report = String::new();
     let mut failed = false;
-    for (name, check) in checks {
+    for (name, test) in checks {
         if excluded.contains(name) {
             excluded.retain(|it| it != name);
             report += &format!("[+]{name} excluded: ok\n");
-        } else if check(plane) {
+        } else if test.passes(plane).await {
             report += &format!("[+]{name} ok\n");
         } else {
             failed = true;
@@ -75,18 +88,21 @@ pub(crate) fn health(plane: &Plane, which: &str, rest: &[&str], query: &Query) -
     response::plain(200, "ok")
 }
 
-/// Whether the store accepts writes, which it does not after an I/O error until a restart, and
-/// whether its disk does not hang. The latter passes by itself, but upstream's `/livez` has this
-/// check too: it reads from etcd, whose reads wait for the disk.
-fn is_store_healthy(plane: &Plane) -> bool {
-    if let Err(error) = plane.storage.store.check_writable() {
+impl Test {
+    async fn passes(&self, plane: &Plane) -> bool {
+        match self {
+            Self::State(test) => test(plane),
+            Self::Store => is_store_healthy(plane).await,
+        }
+    }
+}
+
+/// A disk that hangs recovers without a restart, but upstream's `/livez` has this check, too: it
+/// reads from etcd, whose reads wait for the disk.
+async fn is_store_healthy(plane: &Plane) -> bool {
+    let health = plane.storage.store.check_health(STORE_TIMEOUT).await;
+    if let Err(error) = &health {
         tracing::info!(error = error.with_causes(), "health check etcd failed");
-        return false;
     }
-    let age = plane.storage.store.oldest_pending();
-    if age >= STORE_TIMEOUT {
-        tracing::info!(?age, "health check etcd failed: a write is not finished");
-        return false;
-    }
-    true
+    health.is_ok()
 }

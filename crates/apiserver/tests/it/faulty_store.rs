@@ -1,66 +1,90 @@
-//! [`FaultyStore`]: a store in memory that keeps little history, and fails when a test says so.
+//! [`FaultyStore`]: a store in memory with a short history, and with the faults of a store behind a
+//! network or on a failing disk.
 
 use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt, future, stream};
 use keel::{Clock, Tasks};
 use machinery::Value;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use store::conformance::Fixture;
 use store::{
     BoxFuture, Engine, Error, Event, Expect, Memory, Options, Page, Record, Revision, Store, Watch,
 };
 use tokio::sync::watch;
 
-/// How many events it keeps.
+/// The number of events in the history.
 pub(crate) const HISTORY: usize = 64;
 
 /// See the [module documentation](self).
 pub(crate) struct FaultyStore {
     inner: Arc<Engine>,
-    /// Whether lists are answered; those that are not wait.
-    lists: watch::Sender<bool>,
-    /// Whether the disk has failed.
-    broken: AtomicBool,
-    /// The keys of the writes that were refused because of that.
+    state: watch::Sender<State>,
+    /// The keys of the writes that were refused by a failed disk.
     refused: Mutex<Vec<String>>,
+}
+
+/// The present faults.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Faults {
+    /// Lists are not answered.
+    pub(crate) late_lists: bool,
+    /// Requests to open a watch are not answered.
+    pub(crate) late_watches: bool,
+    /// Open watches deliver nothing.
+    pub(crate) late_events: bool,
+    /// Open watches end, and no other one can be opened.
+    pub(crate) no_watches: bool,
+    /// Open watches end, and all requests fail.
+    pub(crate) disconnected: bool,
+    /// The disk has failed: writes and compactions are refused.
+    pub(crate) broken: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct State {
+    faults: Faults,
+    /// The number of times that the open watches were ended.
+    ended_watches: u64,
 }
 
 impl FaultyStore {
     pub(crate) fn open(clock: &Clock, tasks: &Tasks) -> Arc<Self> {
         let options = Options { history_events: HISTORY, ..Options::default() };
+        Self::open_with(options, clock, tasks)
+    }
+
+    pub(crate) fn open_with(options: Options, clock: &Clock, tasks: &Tasks) -> Arc<Self> {
         let inner = Memory::open(options, clock, tasks);
-        Arc::new(Self {
-            inner,
-            lists: watch::Sender::new(true),
-            broken: AtomicBool::new(false),
-            refused: Mutex::default(),
-        })
+        Arc::new(Self { inner, state: watch::Sender::default(), refused: Mutex::default() })
     }
 
-    /// Answers lists, or lets them wait.
-    pub(crate) fn set_lists(&self, answered: bool) {
-        self.lists.send_replace(answered);
+    /// Replaces the present faults.
+    pub(crate) fn set_faults(&self, faults: Faults) {
+        self.state.send_modify(|state| {
+            state.ended_watches += u64::from(faults.disconnected || faults.no_watches);
+            state.faults = faults;
+        });
     }
 
-    /// Refuses writes and compactions from now on.
-    pub(crate) fn fail(&self) {
-        self.broken.store(true, Ordering::Relaxed);
+    fn faults(&self) -> Faults {
+        self.state.borrow().faults
     }
 
-    /// Accepts them again.
-    pub(crate) fn heal(&self) {
-        self.broken.store(false, Ordering::Relaxed);
+    /// The store without its faults, as another API server sees it.
+    pub(crate) fn without_faults(&self) -> &Engine {
+        &self.inner
     }
 
-    /// Waits until a write to `key` was refused.
+    /// Waits until a failed disk has refused a write to `key`.
     pub(crate) async fn until_refused(&self, key: &str) {
         while !self.refused.lock().unwrap().iter().any(|it| it == key) {
             tokio::task::yield_now().await;
         }
     }
 
-    /// Changes a stored object behind the server's back, also while writes are refused.
+    /// Changes a stored object, also while requests fail.
     pub(crate) async fn edit(&self, key: &str, edit: impl FnOnce(&mut Value)) {
         let record = self.inner.get(key).await.unwrap().unwrap();
         let mut object = serde_json::from_slice(&record.value).unwrap();
@@ -69,23 +93,75 @@ impl FaultyStore {
         self.inner.put(key, value, Expect::At(record.modified), None).await.unwrap();
     }
 
-    /// Writes `count` config maps without a pause in which another task could run, as one commit
-    /// of a store with a disk does.
+    /// Stores a config map, also while requests fail.
+    pub(crate) async fn put_map(&self, name: &str) -> Revision {
+        let value = format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"default"}}}}"#
+        );
+        let key = format!("/registry/configmaps/default/{name}");
+        self.inner.put(&key, value.into(), Expect::Any, None).await.unwrap().modified
+    }
+
+    /// Stores `count` config maps without a pause in which another task could run, as one commit of
+    /// a store with a disk does.
     pub(crate) async fn put_at_once(&self, count: usize) {
         for index in 0..count {
-            let name = format!("bulk-{index:04}");
-            let value = format!(
-                r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"default"}}}}"#
-            );
-            let key = format!("/registry/configmaps/default/{name}");
-            self.put(&key, value.into(), Expect::Any, None).await.unwrap();
+            self.put_map(&format!("bulk-{index:04}")).await;
         }
     }
+
+    fn check_connection(&self) -> Result<(), Error> {
+        if self.faults().disconnected { Err(unavailable()) } else { Ok(()) }
+    }
+
+    fn check_disk(&self) -> Result<(), Error> {
+        if self.faults().broken {
+            return Err(Error::Broken(Arc::new(io::Error::other("the disk lost a page"))));
+        }
+        self.check_connection()
+    }
+
+    async fn wait_until(&self, is_met: impl FnMut(&State) -> bool) {
+        let _ = self.state.subscribe().wait_for(is_met).await;
+    }
+
+    /// Ends a watch when the connection is lost, and holds back its responses while events are late.
+    fn with_faults(&self, watch: Watch) -> Watch {
+        let mut state = self.state.subscribe();
+        let ended_before = state.borrow().ended_watches;
+        let delivery = state.clone();
+        let delivered = watch.then(move |response| {
+            let mut delivery = delivery.clone();
+            async move {
+                let _ = delivery.wait_for(|state| !state.faults.late_events).await;
+                response
+            }
+        });
+        let ended = async move {
+            let is_ended = |state: &State| state.ended_watches > ended_before;
+            if state.wait_for(is_ended).await.is_err() {
+                future::pending().await
+            }
+        };
+        let lost = stream::once(future::ready(Err(unavailable())));
+        Box::pin(delivered.take_until(ended.boxed()).chain(lost))
+    }
+}
+
+fn unavailable() -> Error {
+    Error::Unavailable(Arc::new(io::ErrorKind::ConnectionReset.into()))
+}
+
+fn fail<T: Send + 'static>(error: Error) -> BoxFuture<'static, Result<T, Error>> {
+    Box::pin(future::ready(Err(error)))
 }
 
 impl Store for FaultyStore {
     fn get(&self, key: &str) -> BoxFuture<'_, Result<Option<Arc<Record>>, Error>> {
-        self.inner.get(key)
+        match self.check_connection() {
+            Ok(()) => self.inner.get(key),
+            Err(error) => fail(error),
+        }
     }
 
     fn put(
@@ -95,17 +171,20 @@ impl Store for FaultyStore {
         expect: Expect,
         ttl: Option<Duration>,
     ) -> BoxFuture<'_, Result<Arc<Record>, Error>> {
-        match self.check_writable() {
+        match self.check_disk() {
             Ok(()) => self.inner.put(key, value, expect, ttl),
             Err(error) => {
                 self.refused.lock().unwrap().push(key.to_owned());
-                Box::pin(std::future::ready(Err(error)))
+                fail(error)
             }
         }
     }
 
     fn delete(&self, key: &str, expect: Expect) -> BoxFuture<'_, Result<Event, Error>> {
-        self.inner.delete(key, expect)
+        match self.check_connection() {
+            Ok(()) => self.inner.delete(key, expect),
+            Err(error) => fail(error),
+        }
     }
 
     fn range(
@@ -117,34 +196,49 @@ impl Store for FaultyStore {
     ) -> BoxFuture<'_, Result<Page, Error>> {
         let (prefix, start) = (prefix.to_owned(), start.map(str::to_owned));
         Box::pin(async move {
-            let _ = self.lists.subscribe().wait_for(|answered| *answered).await;
+            self.wait_until(|state| !state.faults.late_lists).await;
+            self.check_connection()?;
             self.inner.range(&prefix, start.as_deref(), limit, at).await
         })
     }
 
-    fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, Error> {
-        self.inner.watch(prefix, after)
+    fn watch(&self, prefix: &str, after: Revision) -> BoxFuture<'_, Result<Watch, Error>> {
+        let prefix = prefix.to_owned();
+        Box::pin(async move {
+            self.wait_until(|state| !state.faults.late_watches).await;
+            self.check_connection()?;
+            if self.faults().no_watches {
+                return Err(unavailable());
+            }
+            Ok(self.with_faults(self.inner.watch(&prefix, after).await?))
+        })
+    }
+
+    fn request_progress(&self) -> BoxFuture<'_, Result<(), Error>> {
+        match self.check_connection() {
+            Ok(()) => self.inner.request_progress(),
+            Err(error) => fail(error),
+        }
     }
 
     fn revision(&self) -> BoxFuture<'_, Result<Revision, Error>> {
-        self.inner.revision()
-    }
-
-    fn check_writable(&self) -> Result<(), Error> {
-        if self.broken.load(Ordering::Relaxed) {
-            return Err(Error::Broken(Arc::new(io::Error::other("the disk lost a page"))));
+        match self.check_connection() {
+            Ok(()) => self.inner.revision(),
+            Err(error) => fail(error),
         }
-        self.inner.check_writable()
     }
 
-    fn oldest_pending(&self) -> Duration {
-        self.inner.oldest_pending()
+    fn check_health(&self, timeout: Duration) -> BoxFuture<'_, Result<(), Error>> {
+        match self.check_disk() {
+            Ok(()) => self.inner.check_health(timeout),
+            Err(error) => fail(error),
+        }
     }
 
     fn compact(&self, upto: Revision) -> BoxFuture<'_, Result<(), Error>> {
-        match self.check_writable() {
+        match self.check_disk() {
             Ok(()) => self.inner.compact(upto),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
+            Err(error) => fail(error),
         }
     }
 
@@ -152,3 +246,12 @@ impl Store for FaultyStore {
         self.inner.close()
     }
 }
+
+/// Without a fault, the store conforms to the trait.
+fn faultless() -> Fixture {
+    Fixture::with_manual_clock(|clock, tasks| {
+        (FaultyStore::open_with(Options::default(), clock, tasks), ())
+    })
+}
+
+store::conformance!(conformance, faultless());

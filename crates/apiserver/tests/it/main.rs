@@ -26,6 +26,7 @@ mod unread_watches;
 mod real_clock;
 mod faulty_store;
 mod store_faults;
+mod store_connection;
 mod refusals;
 mod bounds;
 mod apply;

@@ -11,7 +11,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
-use store::embedded::{Disk, Part};
+use store::embedded::{Disk, StoreFile};
 use store::{Embedded, Options};
 use tokio::sync::watch;
 
@@ -97,16 +97,16 @@ impl SlowDisk {
 }
 
 impl Disk for SlowDisk {
-    fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>> {
-        let file = match part {
-            Part::Base => 0,
-            Part::EvenLog => 1,
-            Part::OddLog => 2,
+    fn open(&self, file: StoreFile) -> io::Result<Box<dyn StorageBackend>> {
+        let index = match file {
+            StoreFile::Database => 0,
+            StoreFile::EvenLog => 1,
+            StoreFile::OddLog => 2,
         };
-        Ok(Box::new(SlowFile { hardware: Arc::clone(&self.0), file }))
+        Ok(Box::new(SlowFile { hardware: Arc::clone(&self.0), file: index }))
     }
 
-    fn make_logs(&self) -> io::Result<()> {
+    fn create_logs(&self) -> io::Result<()> {
         Ok(())
     }
 
@@ -114,12 +114,12 @@ impl Disk for SlowDisk {
         Ok(())
     }
 
-    fn reserve_room(&self) -> io::Result<u64> {
+    fn max_reserve(&self) -> io::Result<u64> {
         Ok(u64::MAX)
     }
 
-    fn path(&self, part: Part) -> PathBuf {
-        PathBuf::from(format!("slow {part:?}"))
+    fn path(&self, file: StoreFile) -> PathBuf {
+        PathBuf::from(format!("slow {file:?}"))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A store that drops events before they are read, or fails: what clients and health checks see.
 
 use crate::client::JSON;
-use crate::faulty_store::{FaultyStore, HISTORY};
+use crate::faulty_store::{Faults, FaultyStore, HISTORY};
 use crate::plane::{DEFINITIONS, MAPS, Plane, THINGS, anything, map, thing, things};
 use crate::slow_disk::{self, post_and_disconnect};
 use futures_util::FutureExt;
@@ -66,7 +66,7 @@ async fn objects_deleted_by_a_lost_event_are_gone() {
 #[tokio::test]
 async fn readyz_fails_while_the_watch_cache_cannot_list() {
     let (store, plane, _tasks) = start().await;
-    store.set_lists(false);
+    store.set_faults(Faults { late_lists: true, ..Faults::default() });
     store.put_at_once(2 * HISTORY).await;
     let not_ready = |code: u16, _: &machinery::Value| code == 500;
     let report = plane.until("/readyz", not_ready).await;
@@ -76,7 +76,7 @@ async fn readyz_fails_while_the_watch_cache_cannot_list() {
     assert_eq!(health(&plane, "/readyz/watch-cache").await.0, 500);
     // It gets there by itself, so that a restart would not help.
     assert_eq!(health(&plane, "/livez").await.0, 200);
-    store.set_lists(true);
+    store.set_faults(Faults::default());
     plane.until("/readyz", |code, _| code == 200).await;
     assert_eq!(plane.read(MAPS).await["metadata"]["continue"], json!(null));
 }
@@ -85,7 +85,7 @@ async fn readyz_fails_while_the_watch_cache_cannot_list() {
 async fn health_checks_fail_when_the_store_refuses_writes() {
     let (store, plane, _tasks) = start().await;
     assert_eq!(health(&plane, "/readyz").await.0, 200);
-    store.fail();
+    store.set_faults(Faults { broken: true, ..Faults::default() });
     assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 500);
     for path in ["/readyz", "/livez", "/healthz"] {
         let (code, report) = health(&plane, path).await;
@@ -146,7 +146,7 @@ async fn a_list_read_in_pages_expires_also_when_the_store_cannot_be_compacted() 
     let page = plane.read(&format!("{MAPS}?limit=1")).await;
     let token = page["metadata"]["continue"].as_str().unwrap();
     plane.create(MAPS, &map("c", &json!({}))).await;
-    store.fail();
+    store.set_faults(Faults { broken: true, ..Faults::default() });
     let expires = |code: u16, _: &machinery::Value| {
         plane.advance(5 * 60);
         code == 410
@@ -161,10 +161,10 @@ async fn a_repair_of_the_trust_map_that_fails_is_tried_again() {
     let (store, plane, _tasks) = start().await;
     let complete = plane.read(TRUST).await["data"].clone();
     let key = "/registry/configmaps/kube-system/extension-apiserver-authentication";
-    store.fail();
+    store.set_faults(Faults { broken: true, ..Faults::default() });
     store.edit(key, |map| map["data"] = json!({})).await;
     store.until_refused(key).await;
-    store.heal();
+    store.set_faults(Faults::default());
     let is_repaired = |_: u16, map: &machinery::Value| {
         plane.advance(1);
         map["data"] == complete

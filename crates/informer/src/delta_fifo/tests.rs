@@ -1,4 +1,4 @@
-//! Scripts with one line for each story that comes out, and random ones against a naive model.
+//! Scripts with one line for each deltas that comes out, and random ones against a naive model.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use keel::Entropy;
 
 use super::*;
 use crate::{
-    own_writes::Origin,
     seeded::{for_seeds, pick},
+    unconfirmed_writes::Origin,
 };
 
 fn item(name: &str, version: u64) -> Item {
@@ -15,20 +15,25 @@ fn item(name: &str, version: u64) -> Item {
     Item::parse(json.into_bytes()).unwrap()
 }
 
+fn new_fifo() -> (DeltaFifo, Arc<Indexer>) {
+    let indexer = Arc::default();
+    (DeltaFifo::new(&indexer), indexer)
+}
+
 /// Feeds `script` and prints what pops out. `+a` is added, `~a` updated, `-a` deleted, `=ab` a list
 /// of a and b, `!a` a resync for handler 1, `?a` one for handler 2; `.` pops and applies.
 fn check(script: &str, expected: &str) {
-    let (fifo, indexer) = (DeltaFifo::default(), Indexer::new());
+    let (fifo, indexer) = new_fifo();
     let mut output = String::new();
     for (version, word) in (1..).zip(script.split(' ')) {
         let (op, name) = word.split_at(1);
         match op {
-            "+" => drop(fifo.push(Delta::Added(item(name, version)))),
-            "~" => drop(fifo.push(Delta::Updated(item(name, version)))),
-            "-" => drop(fifo.push(Delta::Deleted(item(name, version)))),
+            "+" => fifo.apply([Transaction::Add(item(name, version))]),
+            "~" => fifo.apply([Transaction::Update(item(name, version))]),
+            "-" => fifo.apply([Transaction::Delete(item(name, version))]),
             "=" => {
                 let items = name.chars().map(|name| item(&name.to_string(), version)).collect();
-                fifo.replace(items, Listing::default(), &indexer);
+                fifo.replace(items, "");
             }
             "!" => fifo.sync(item(name, version), HandlerId(1)),
             "?" => fifo.sync(item(name, version), HandlerId(2)),
@@ -40,10 +45,10 @@ fn check(script: &str, expected: &str) {
 }
 
 fn pop(fifo: &DeltaFifo, indexer: &Indexer, output: &mut String) -> bool {
-    fifo.pop(|story| {
-        output.push_str(story[0].item().name());
+    fifo.pop(|deltas| {
+        output.push_str(deltas[0].item().name());
         output.push(' ');
-        for delta in story {
+        for delta in deltas {
             output.push(apply(indexer, delta));
         }
         output.push('\n');
@@ -54,9 +59,9 @@ fn apply(indexer: &Indexer, delta: Delta) -> char {
     let (mark, applied) = match delta {
         Delta::Added(item) => ('+', indexer.apply_state(item, Origin::Watch)),
         Delta::Updated(item) => ('~', indexer.apply_state(item, Origin::Watch)),
-        Delta::Replaced(item, list) => ('=', indexer.apply_state(item, Origin::List(list))),
+        Delta::Replaced(item) => ('=', indexer.apply_state(item, Origin::List)),
         Delta::Deleted(item) => ('-', indexer.apply_end(item, Origin::Watch)),
-        Delta::Missed(item, list) => ('x', indexer.apply_end(item, Origin::List(list))),
+        Delta::DeletedFinalStateUnknown(item) => ('x', indexer.apply_end(item, Origin::List)),
         Delta::Sync(..) => return '!',
     };
     drop(applied);
@@ -64,7 +69,7 @@ fn apply(indexer: &Indexer, delta: Delta) -> char {
 }
 
 #[test]
-fn a_story_is_told_whole_and_in_the_order_of_first_changes() {
+fn a_deltas_is_told_whole_and_in_the_order_of_first_changes() {
     check("+a +b ~a", "a +~\nb +");
 }
 
@@ -94,7 +99,7 @@ fn what_is_queued_but_not_cached_can_be_missed_too() {
 }
 
 #[test]
-fn an_object_that_returns_has_both_ends_in_its_story() {
+fn an_object_that_returns_has_both_ends_in_its_deltas() {
     check("+a -a +a", "a +-+");
 }
 
@@ -105,42 +110,31 @@ fn a_resync_yields_to_news_and_to_itself() {
 }
 
 #[test]
-fn a_long_story_keeps_its_last_update() {
-    let fifo = DeltaFifo::default();
-    fifo.push(Delta::Added(item("a", 0)));
-    for version in 1..=100 {
-        fifo.push(Delta::Updated(item("a", version)));
-    }
-    assert!(fifo.pop(|story| {
-        assert_eq!(story.len(), LONGEST_STORY);
-        assert_eq!(story.last().unwrap().item().resource_version(), "100");
+fn a_long_deltas_keeps_its_last_update() {
+    let (fifo, _) = new_fifo();
+    fifo.apply([Transaction::Add(item("a", 0))]);
+    fifo.apply((1..=100).map(|version| Transaction::Update(item("a", version))));
+    assert!(fifo.pop(|deltas| {
+        assert_eq!(deltas.len(), MAX_DELTAS);
+        assert_eq!(deltas.last().unwrap().item().resource_version(), "100");
     }));
 }
 
 #[test]
 fn it_has_synced_when_the_first_list_was_popped() {
-    let (fifo, indexer) = (DeltaFifo::default(), Indexer::new());
-    fifo.push(Delta::Added(item("z", 1)));
+    let (fifo, indexer) = new_fifo();
+    fifo.apply([Transaction::Add(item("z", 1))]);
     assert!(!fifo.has_synced());
-    fifo.replace(vec![item("a", 2), item("z", 2)], Listing::default(), &indexer);
+    fifo.replace(vec![item("a", 2), item("z", 2)], "");
     assert!(pop(&fifo, &indexer, &mut String::new()) && !fifo.has_synced());
     assert!(pop(&fifo, &indexer, &mut String::new()) && fifo.has_synced());
 }
 
 #[test]
 fn an_empty_first_list_is_a_list() {
-    let fifo = DeltaFifo::default();
-    fifo.replace(Vec::new(), Listing::default(), &Indexer::new());
+    let (fifo, _) = new_fifo();
+    fifo.replace(Vec::new(), "");
     assert!(fifo.has_synced());
-}
-
-#[test]
-fn a_burst_ends_when_enough_waits() {
-    let fifo = DeltaFifo::default();
-    let push = |number: usize| fifo.push(Delta::Added(item(&number.to_string(), 1)));
-    assert_eq!((1..=LARGEST_BURST).find(|number| push(*number)), Some(LARGEST_BURST));
-    assert!(fifo.pop(drop) && fifo.pop(drop));
-    assert!(!push(LARGEST_BURST + 1));
 }
 
 /// The world that the FIFO is told of, and what it must have kept of it.
@@ -167,14 +161,18 @@ impl Model {
         match entropy.below(10) {
             0..4 => {
                 let known = self.world.insert(name, version).is_some();
-                fifo.push(if known { Delta::Updated(state) } else { Delta::Added(state) });
+                fifo.apply([if known {
+                    Transaction::Update(state)
+                } else {
+                    Transaction::Add(state)
+                }]);
                 self.touch(name);
             }
             4..6 if self.world.remove(name).is_some() => {
-                fifo.push(Delta::Deleted(state));
+                fifo.apply([Transaction::Delete(state)]);
                 self.touch(name);
             }
-            6 => self.relist(entropy, fifo, indexer),
+            6 => self.relist(entropy, fifo),
             7 => {
                 if let Some(known) = indexer.get(state.key()) {
                     fifo.sync(known, HandlerId(1));
@@ -186,14 +184,14 @@ impl Model {
     }
 
     /// Anything may have happened meanwhile, and is seen only now.
-    fn relist(&mut self, entropy: &Entropy, fifo: &DeltaFifo, indexer: &Indexer) {
+    fn relist(&mut self, entropy: &Entropy, fifo: &DeltaFifo) {
         let before: Vec<_> = self.world.keys().copied().collect();
         self.world.retain(|_, _| entropy.below(3) > 0);
         if entropy.below(2) == 0 {
             self.world.insert("e", self.version);
         }
         let items = self.world.iter().map(|(name, version)| item(name, *version)).collect();
-        fifo.replace(items, Listing::default(), indexer);
+        fifo.replace(items, "");
         let listed: Vec<_> = self.world.keys().copied().collect();
         let (_, missed): (Vec<_>, Vec<_>) = before.iter().partition(|name| listed.contains(name));
         for name in listed.into_iter().chain(missed) {
@@ -203,10 +201,12 @@ impl Model {
 
     fn pop(&mut self, fifo: &DeltaFifo, indexer: &Indexer) {
         let mut popped = None;
-        fifo.pop(|story| {
-            let name = story[0].item().name().to_owned();
-            assert!(story.windows(2).all(|pair| !(pair[0].is_end() && pair[1].is_end())));
-            for delta in story {
+        fifo.pop(|deltas| {
+            let name = deltas[0].item().name().to_owned();
+            assert!(
+                deltas.windows(2).all(|pair| !(pair[0].is_deletion() && pair[1].is_deletion()))
+            );
+            for delta in deltas {
                 apply(indexer, delta);
             }
             popped = Some(name);
@@ -224,13 +224,12 @@ impl Model {
 #[test]
 fn it_agrees_with_a_naive_model() {
     for_seeds(200, |entropy| {
-        let (fifo, indexer) = (DeltaFifo::default(), Indexer::new());
+        let (fifo, indexer) = new_fifo();
         let mut model = Model::default();
         for _ in 0..200 {
             model.step(&entropy, &fifo, &indexer);
             let queue = fifo.lock();
-            assert_eq!(queue.length, queue.stories.values().map(Vec::len).sum::<usize>());
-            assert_eq!(queue.order.len(), queue.stories.len());
+            assert_eq!(queue.order.len(), queue.deltas.len());
         }
         while !model.order.is_empty() {
             model.pop(&fifo, &indexer);

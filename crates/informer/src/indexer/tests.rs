@@ -91,7 +91,7 @@ fn an_index_that_nobody_added_is_an_error() {
 fn a_read_after_a_write_sees_it_whatever_the_watch_says_late() {
     let indexer = Indexer::new();
     indexer.apply_state(item("n", "a", "red", 5), Origin::Watch);
-    indexer.observe_write(item("n", "a", "blue", 8));
+    indexer.apply_write(item("n", "a", "blue", 8));
     let late = indexer.apply_state(item("n", "a", "green", 7), Origin::Watch);
     assert!(matches!(late, Applied::Nothing));
     assert_eq!(shown(indexer.list()), ["n/a@8"]);
@@ -105,7 +105,7 @@ fn a_read_after_a_write_sees_it_whatever_the_watch_says_late() {
 fn the_answer_to_a_write_that_was_overtaken_is_ignored() {
     let indexer = Indexer::new();
     indexer.apply_state(item("n", "a", "red", 9), Origin::Watch);
-    indexer.observe_write(item("n", "a", "blue", 8));
+    indexer.apply_write(item("n", "a", "blue", 8));
     assert_eq!(shown(indexer.list()), ["n/a@9"]);
 }
 
@@ -113,10 +113,11 @@ fn the_answer_to_a_write_that_was_overtaken_is_ignored() {
 fn a_deleted_object_stays_deleted() {
     let indexer = Indexer::new();
     indexer.apply_state(item("n", "a", "red", 5), Origin::Watch);
-    let before = Listing { asked: indexer.epoch(), version: Some(6) };
-    indexer.observe_deletion(&ObjectKey::new("n", "a"), "na");
+    indexer.begin_list();
+    indexer.apply_deletion(&ObjectKey::new("n", "a"), "na");
     indexer.apply_state(item("n", "a", "red", 6), Origin::Watch);
-    indexer.apply_state(item("n", "a", "red", 6), Origin::List(before));
+    indexer.end_list(Some(6), |_| true);
+    indexer.apply_state(item("n", "a", "red", 6), Origin::List);
     assert!(indexer.is_empty());
     indexer.apply_end(item("n", "a", "red", 7), Origin::Watch);
     indexer.apply_state(item("n", "a", "red", 8), Origin::Watch);
@@ -126,7 +127,7 @@ fn a_deleted_object_stays_deleted() {
 #[test]
 fn an_object_that_was_deleted_before_it_was_ever_cached_does_not_come() {
     let indexer = Indexer::new();
-    indexer.observe_deletion(&ObjectKey::new("n", "a"), "na");
+    indexer.apply_deletion(&ObjectKey::new("n", "a"), "na");
     indexer.apply_state(item("n", "a", "red", 5), Origin::Watch);
     assert!(indexer.is_empty());
 }
@@ -141,7 +142,7 @@ fn the_last_state_is_the_watchs_or_else_the_one_that_was_told() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(ended(&indexer, Origin::List(Listing::default())), "8");
+    assert_eq!(ended(&indexer, Origin::List), "8");
     assert_eq!(ended(&indexer, Origin::Watch), "5");
 }
 
@@ -149,19 +150,21 @@ fn the_last_state_is_the_watchs_or_else_the_one_that_was_told() {
 fn a_deletion_of_an_earlier_object_with_that_name_changes_nothing() {
     let indexer = Indexer::new();
     indexer.apply_state(item("n", "a", "red", 5), Origin::Watch);
-    indexer.observe_deletion(&ObjectKey::new("n", "a"), "another uid");
+    indexer.apply_deletion(&ObjectKey::new("n", "a"), "another uid");
     assert_eq!(indexer.len(), 1);
 }
 
 #[test]
 fn a_created_object_survives_a_list_from_before() {
     let indexer = Indexer::new();
-    let before = Listing { asked: indexer.epoch(), version: Some(4) };
-    indexer.observe_write(item("n", "a", "red", 5));
-    let it = item("n", "a", "red", 5);
-    assert!(matches!(indexer.apply_end(it.clone(), Origin::List(before)), Applied::Nothing));
-    let after = Listing { asked: indexer.epoch(), version: Some(5) };
-    assert!(matches!(indexer.apply_end(it, Origin::List(after)), Applied::Deleted(_)));
+    indexer.begin_list();
+    indexer.apply_write(item("n", "a", "red", 5));
+    indexer.end_list(Some(4), |_| false);
+    let created = item("n", "a", "red", 5);
+    assert!(matches!(indexer.apply_end(created.clone(), Origin::List), Applied::Nothing));
+    indexer.begin_list();
+    indexer.end_list(Some(5), |_| false);
+    assert!(matches!(indexer.apply_end(created, Origin::List), Applied::Deleted(_)));
 }
 
 #[test]

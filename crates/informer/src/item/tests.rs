@@ -46,14 +46,6 @@ fn an_object_is_read_as_go_reads_it_or_not_at_all() {
 }
 
 #[test]
-fn metadata_are_cut_out_even_if_they_are_no_unicode() {
-    let json = b"{\"metadata\":{\"name\":\"a\",\"labels\":{\"x\":\"\xff\"}},\"spec\":{}}";
-    let metadata = Item::parse(json.as_slice()).unwrap().metadata_only().object().unwrap();
-    assert_eq!((metadata.kind(), metadata.label("x")), ("PartialObjectMetadata", Some("\u{fffd}")));
-    assert!(metadata.get(&["spec"]).is_none());
-}
-
-#[test]
 fn an_object_that_does_not_fit_a_type_is_still_an_item() {
     #[derive(Debug, Deserialize)]
     struct Typed {
@@ -76,23 +68,6 @@ fn the_state_of_an_object_is_its_uid_and_its_version() {
     assert!(!make("u", "1").is_same_state(&make("u", "2")));
     assert!(!make("u1", "1").is_same_state(&make("u", "11")));
     assert!(!make("", "").is_same_state(&make("", "")));
-}
-
-#[test]
-fn an_object_has_ended_when_it_was_to_and_nothing_holds_it() {
-    let ended = |metadata: &str, spec: &str| {
-        let json = format!(r#"{{"metadata":{{"name":"a"{metadata}}},"spec":{spec}}}"#);
-        item(&json).unwrap().is_last_state()
-    };
-    let deleted = r#","deletionTimestamp":"2026-01-01T00:00:00Z""#;
-    assert!(ended(deleted, "{}"));
-    assert!(ended(deleted, "\"no map\""));
-    assert!(ended(&format!(r#"{deleted},"finalizers":[],"deletionGracePeriodSeconds":0"#), "{}"));
-    assert!(!ended("", "{}"));
-    assert!(!ended(r#","deletionTimestamp":null"#, "{}"));
-    assert!(!ended(&format!(r#"{deleted},"finalizers":["x/y"]"#), "{}"));
-    assert!(!ended(&format!(r#"{deleted},"deletionGracePeriodSeconds":30"#), "{}"));
-    assert!(!ended(deleted, r#"{"finalizers":["kubernetes"]}"#), "a namespace");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! [`Position`]: what the reflector remembers between two attempts, and where it goes on after a
-//! failure; the table is in [reflector](super).
+//! [`Position`]: the state of a [`Reflector`](super::Reflector) between two attempts, and the next
+//! request after a failure; the table is in [reflector](super).
 
 use std::cmp::Ordering;
 
@@ -8,143 +8,172 @@ use machinery::{Reason, Status};
 
 use crate::{ListWatchError, item::compare_versions};
 
-/// So many answers of the same kind in a row are no accident.
-pub(super) const NO_ACCIDENT: u32 = 3;
+/// The number of failures of the same kind in a row after which another request is tried.
+pub(super) const MIN_REPEATED_FAILURES: u32 = 3;
 
 /// See the [module documentation](self).
 pub(super) struct Position {
-    /// Everything up to here was put into the FIFO; None if a list is due.
+    /// All events up to this version were applied; `None` if a list is due.
     pub(super) version: Option<String>,
     pub(super) backoff: Backoff,
-    /// Whether the server knows of watches with initial events.
-    streams: bool,
-    /// How many of these in a row gave no list.
-    vain_streams: u32,
-    /// Whether lists may be paged.
+    /// The number of watches with initial events in a row that failed before the end of these
+    /// events; `None` if the server does not support them.
+    failed_streams: Option<u32>,
+    /// Whether lists are requested in pages.
     pub(super) pages: bool,
-    /// Whether there is a list whose objects were not declared gone.
+    /// Whether the items of a list are in the store.
     pub(super) listed: bool,
-    /// Since when, and how often, the resource was said not to be there, and nothing else.
+    /// The time of the first of the last answers with the code 404, and their number.
     pub(super) absence: Option<(Moment, u32)>,
-    /// Failures in a row that may be due to the place from which was watched.
-    stumbles: u32,
+    /// Failures in a row that may result from the version from which was watched.
+    failed_watches: u32,
+    /// Whether an event of the present watch has the version `version`. Another event with the same
+    /// version then belongs to the same transaction; otherwise it is a repetition.
+    is_at_event: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Advanced {
     Yes,
-    /// The same event again.
+    /// The event is a repetition.
     No,
 }
 
 impl Position {
-    /// Before the first list.
+    /// The position before the first list.
     pub(super) fn new(streams: bool, backoff: Backoff) -> Self {
         Self {
             version: None,
             backoff,
-            streams,
-            vain_streams: 0,
+            failed_streams: streams.then_some(0),
             pages: true,
             listed: false,
             absence: None,
-            stumbles: 0,
+            failed_watches: 0,
+            is_at_event: false,
         }
     }
 
-    /// Whether a watch with initial events is worth trying.
+    /// Whether to request a watch with initial events.
     pub(super) fn streams(&self) -> bool {
-        self.streams && self.vain_streams < NO_ACCIDENT
+        self.failed_streams.is_some_and(|failed| failed < MIN_REPEATED_FAILURES)
     }
 
-    /// The server does not know of initial events.
+    /// The server does not support initial events.
     pub(super) fn stop_streaming(&mut self) {
-        self.streams = false;
+        self.failed_streams = None;
     }
 
     /// A watch with initial events has failed before their end.
-    pub(super) fn streamed_in_vain(&mut self) {
-        self.vain_streams += 1;
+    pub(super) fn count_failed_stream(&mut self) {
+        if let Some(failed) = &mut self.failed_streams {
+            *failed += 1;
+        }
     }
 
-    /// A list was taken over, which shows this state.
+    /// A list of this version is in the store.
     pub(super) fn listed_at(&mut self, version: String) {
         self.version = Some(version);
         (self.listed, self.pages) = (true, true);
-        (self.vain_streams, self.stumbles) = (0, 0);
+        self.failed_streams = self.failed_streams.map(|_| 0);
+        self.failed_watches = 0;
     }
 
-    /// An event was passed on.
+    /// A watch was opened from `version`.
+    pub(super) fn watch_opened(&mut self) {
+        self.is_at_event = false;
+    }
+
+    /// An event was received.
     pub(super) fn made_progress(&mut self) {
-        self.stumbles = 0;
+        self.failed_watches = 0;
         self.backoff.reset();
     }
 
-    /// Goes on to the state that an event shows.
+    /// Moves to the version of an event.
     pub(super) fn advance(&mut self, version: &str) -> Result<Advanced, ListWatchError> {
         let last = self.version.as_deref().unwrap_or_default();
         match compare_versions(version, last) {
-            Some(Ordering::Less) => return Err(ListWatchError::WentBack),
-            Some(Ordering::Equal) => return Ok(Advanced::No),
-            Some(Ordering::Greater) | None => {}
+            Some(Ordering::Less) => return Err(ListWatchError::OutOfOrder),
+            Some(Ordering::Equal) if !self.is_at_event => return Ok(Advanced::No),
+            Some(_) | None => {}
         }
+        self.is_at_event = true;
         if !version.is_empty() {
-            self.version = Some(version.to_owned());
+            version.clone_into(self.version.get_or_insert_default());
         }
         Ok(Advanced::Yes)
     }
 
-    /// The same for an object that came into view. A watch from nowhere begins with all objects, in
-    /// the order of their names: how far it has got is not known before something else happens.
+    /// Moves to the version of a bookmark: all events up to it have been received.
+    pub(super) fn advance_to_bookmark(&mut self, version: &str) -> Result<(), ListWatchError> {
+        self.advance(version)?;
+        self.is_at_event = false;
+        Ok(())
+    }
+
+    /// Moves to the version of an item that was added. A watch from an unknown version begins with
+    /// all items, in the order of their names; its version is known with the first other event.
     pub(super) fn advance_with_addition(
         &mut self,
         version: &str,
     ) -> Result<Advanced, ListWatchError> {
-        if self.is_nowhere() { Ok(Advanced::Yes) } else { self.advance(version) }
+        if self.is_version_unknown() { Ok(Advanced::Yes) } else { self.advance(version) }
     }
 
-    /// What is deleted between two watches from nowhere only a list can tell.
-    pub(super) fn leave_nowhere(&mut self) {
-        if self.is_nowhere() {
+    /// Makes a list due if the version is still unknown: a second watch from an unknown version
+    /// does not show what was deleted between the two.
+    pub(super) fn leave_unknown_version(&mut self) {
+        if self.is_version_unknown() {
             self.version = None;
         }
     }
 
-    /// Whether the last list did not say which state it shows.
-    fn is_nowhere(&self) -> bool {
+    /// Whether the last list has no version.
+    fn is_version_unknown(&self) -> bool {
         matches!(self.version.as_deref(), Some("" | "0"))
     }
 
-    /// Decides where to go on after a failure.
+    /// Chooses between a list and another watch from the same version after a failure.
     pub(super) fn fall_back(&mut self, error: &ListWatchError) {
         match error {
             ListWatchError::Refused(status) => {
-                if is_expired(status)
+                if is_expired(error)
                     || is_from_the_future(status)
-                    || is_misunderstood(status)
+                    || is_unsupported(status)
                     || status.code == 404
                 {
                     self.version = None;
-                } else if !is_passing(status) {
-                    self.stumble();
+                } else if !is_temporary(status) {
+                    self.count_failed_watch();
                 }
             }
-            ListWatchError::WentBack => self.version = None,
-            ListWatchError::Malformed(_) => self.stumble(),
-            ListWatchError::Connection(_) | ListWatchError::Silent | ListWatchError::Closed => {}
+            ListWatchError::Expired(_) | ListWatchError::OutOfOrder => self.version = None,
+            ListWatchError::Malformed(_) => self.count_failed_watch(),
+            ListWatchError::Connection(_)
+            | ListWatchError::TimedOut
+            | ListWatchError::ClosedEarly
+            | ListWatchError::Stopped => {}
         }
     }
 
-    fn stumble(&mut self) {
-        self.stumbles += 1;
-        if self.stumbles >= NO_ACCIDENT {
-            (self.version, self.stumbles) = (None, 0);
+    fn count_failed_watch(&mut self) {
+        self.failed_watches += 1;
+        if self.failed_watches >= MIN_REPEATED_FAILURES {
+            (self.version, self.failed_watches) = (None, 0);
         }
     }
 }
 
-pub(super) fn is_expired(status: &Status) -> bool {
-    status.code == 410 || matches!(status.reason, Reason::Expired | Reason::Gone)
+/// Whether a version or a continue token is no longer available.
+pub(super) fn is_expired(error: &ListWatchError) -> bool {
+    match error {
+        ListWatchError::Refused(status) => {
+            status.code == 410 || matches!(status.reason, Reason::Expired | Reason::Gone)
+        }
+        ListWatchError::Expired(_) => true,
+        _ => false,
+    }
 }
 
 fn is_from_the_future(status: &Status) -> bool {
@@ -152,13 +181,14 @@ fn is_from_the_future(status: &Status) -> bool {
     causes.unwrap_or_default().iter().any(|cause| cause.reason == "ResourceVersionTooLarge")
 }
 
-/// How servers answer to parameters that they do not know.
-pub(super) fn is_misunderstood(status: &Status) -> bool {
+/// Whether the server does not know a parameter of the request.
+pub(super) fn is_unsupported(status: &Status) -> bool {
     matches!(status.code, 400 | 405 | 406 | 415 | 422)
 }
 
-/// Has nothing to do with where a watch begins: who may not ask, or a server that is busy or away.
-fn is_passing(status: &Status) -> bool {
+/// Whether the failure is independent of the version from which was watched: the client is not
+/// authorized, or the server is busy or not available.
+fn is_temporary(status: &Status) -> bool {
     matches!(status.code, 401 | 403 | 408 | 429 | 502 | 503 | 504)
 }
 
@@ -175,7 +205,7 @@ mod tests {
         position
     }
 
-    /// After how many such answers in a row a list is due; 0 for never.
+    /// The number of such answers in a row after which a list is due; 0 for never.
     fn check(code: u16) -> u32 {
         let mut position = watching_from("7");
         let error = ListWatchError::Refused(Status::new(code, Reason::Unknown, "no".to_owned()));
@@ -189,14 +219,14 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_the_server_cannot_serve_is_given_up() {
+    fn a_version_that_the_server_cannot_serve_leads_to_a_list() {
         assert_eq!([400, 404, 410, 422].map(check), [1; 4]);
-        assert_eq!([409, 500, 501].map(check), [NO_ACCIDENT; 3]);
+        assert_eq!([409, 500, 501].map(check), [MIN_REPEATED_FAILURES; 3]);
         assert_eq!([401, 403, 429, 502, 503, 504].map(check), [0; 6]);
     }
 
     #[test]
-    fn progress_forgives() {
+    fn an_event_resets_the_count_of_failures() {
         let mut position = watching_from("7");
         for _ in 0..9 {
             position.fall_back(&ListWatchError::Malformed("no".into()));
@@ -206,16 +236,30 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_not_compared_before_there_is_one() {
-        for nowhere in ["", "0"] {
-            let mut position = watching_from(nowhere);
+    fn additions_are_not_compared_with_an_unknown_version() {
+        for unknown in ["", "0"] {
+            let mut position = watching_from(unknown);
             for version in ["5", "3", "4"] {
                 assert_eq!(position.advance_with_addition(version).unwrap(), Advanced::Yes);
             }
             assert_eq!(position.advance("6").unwrap(), Advanced::Yes);
             assert!(position.advance_with_addition("5").is_err());
-            position.leave_nowhere();
+            position.leave_unknown_version();
             assert!(position.version.is_some());
         }
+    }
+
+    #[test]
+    fn events_of_one_transaction_share_a_version_and_a_repeated_event_is_left_out() {
+        let mut position = watching_from("7");
+        position.watch_opened();
+        assert_eq!(position.advance("7").unwrap(), Advanced::No, "the list shows it");
+        assert_eq!(position.advance("8").unwrap(), Advanced::Yes);
+        assert_eq!(position.advance("8").unwrap(), Advanced::Yes, "another item");
+        position.advance_to_bookmark("8").unwrap();
+        assert_eq!(position.advance("8").unwrap(), Advanced::No);
+        position.advance("9").unwrap();
+        position.watch_opened();
+        assert_eq!(position.advance("9").unwrap(), Advanced::No, "the last watch has shown it");
     }
 }

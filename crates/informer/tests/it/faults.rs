@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use informer::{
     HandlerOptions, InformerOptions, Item, ObjectEvent, ReflectorOptions, Selection, Subscription,
+    write_observer::WriteObserver,
 };
 use keel::Entropy;
 use machinery::{GroupResource, Status, selector::LabelSelector};
@@ -74,7 +75,7 @@ async fn walk(entropy: &Entropy, options: InformerOptions) {
         }
     }
     for answer in answers {
-        world.informer.observe_write(answer);
+        world.observe_write(answer);
     }
     {
         let mut server = world.server.world();
@@ -110,7 +111,7 @@ async fn happen(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
         16..22 => drop(server.delete(name)),
         22..25 => {
             let written = server.put(name, color);
-            world.informer.observe_write(written.clone());
+            world.observe_write(written.clone());
             let known = world.informer.indexer().get(written.key());
             let is_selected = world.options.selection.selects(&written) == Some(true);
             let is_there = known.is_some_and(|known| known.is_same_state(&written));
@@ -123,7 +124,7 @@ async fn happen(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
         }
         25 => {
             if let Some(deleted) = server.delete(name) {
-                world.informer.observe_deletion(deleted.key(), deleted.uid());
+                WriteObserver::new(&world.informer).observe_deletion(deleted.key(), deleted.uid());
                 let known = world.informer.indexer().get(deleted.key());
                 assert!(known.is_none_or(|known| known.uid() != deleted.uid()));
             }
@@ -158,7 +159,7 @@ async fn happen(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
         39 => server.put_nameless(),
         36..38 if !answers.is_empty() => {
             let next = usize::try_from(entropy.below(answers.len() as u64)).unwrap();
-            world.informer.observe_write(answers.swap_remove(next));
+            world.observe_write(answers.swap_remove(next));
         }
         _ => {
             let fault = pick(

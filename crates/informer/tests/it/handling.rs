@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use informer::{EventHandler, HandlerOptions, Item, Transform};
+use informer::{EventHandler, HandlerOptions, Item, Transform, write_observer::WriteObserver};
 use keel::Entropy;
 use machinery::selector::LabelSelector;
 
@@ -156,13 +156,13 @@ async fn an_own_write_is_told_at_once_and_only_once() {
     recorder.take_story();
     world.server.put("a", "green");
     let written = world.server.put("a", "blue");
-    world.informer.observe_write(written.clone());
+    world.observe_write(written.clone());
     let key = written.key();
     assert!(world.informer.indexer().get(key).unwrap().is_same_state(&written));
     world.quiesce().await;
     assert_eq!(recorder.take_story(), "~a");
     let deleted = world.server.delete("a").unwrap();
-    world.informer.observe_deletion(key, deleted.uid());
+    WriteObserver::new(&world.informer).observe_deletion(key, deleted.uid());
     assert!(world.informer.indexer().get(key).is_none());
     world.quiesce().await;
     assert_eq!(recorder.take_story(), "-a");
@@ -176,15 +176,16 @@ async fn a_list_after_a_write_tells_what_is_gone_unless_it_came_since() {
     let recorder = world.record();
     world.quiesce().await;
     recorder.take_story();
+    let observer = WriteObserver::new(&world.informer);
     let before = world.server.put("x", "red");
     world.quiesce().await;
     let now = world.server.put("a", "green");
-    world.informer.observe_read(now.key(), Some(now.clone()), now.resource_version());
+    observer.observe_read(now.key(), Some(now.clone()), now.resource_version());
     assert!(world.informer.indexer().get(now.key()).unwrap().is_same_state(&now));
-    world.informer.observe_read(now.key(), None, before.resource_version());
+    observer.observe_read(now.key(), None, before.resource_version());
     assert!(world.informer.indexer().get(now.key()).is_some(), "the list is the older one");
     let deleted = world.server.delete("a").unwrap();
-    world.informer.observe_read(now.key(), None, deleted.resource_version());
+    observer.observe_read(now.key(), None, deleted.resource_version());
     assert!(world.informer.indexer().get(now.key()).is_none());
     world.quiesce().await;
     assert_eq!(recorder.take_story(), "+x ~a -a");
@@ -200,7 +201,7 @@ async fn the_answer_to_a_write_does_not_bring_back_what_was_deleted_after_it() {
     world.until_equal().await;
     world.quiesce().await;
     let recorder = world.record();
-    world.informer.observe_write(written);
+    world.observe_write(written);
     world.quiesce().await;
     assert_eq!(recorder.take_story(), "i+b");
     assert_eq!(world.cached(), world.on_server());
@@ -219,7 +220,7 @@ async fn an_object_is_gone_with_its_last_finalizer_whenever_the_answer_comes() {
         if is_late {
             world.quiesce().await;
         }
-        world.informer.observe_write(Item::parse(answer.to_bytes()).unwrap());
+        world.observe_write(Item::parse(answer.to_bytes()).unwrap());
         assert_eq!(world.cached(), world.on_server());
         world.quiesce().await;
         assert_eq!(recorder.take_story(), "i+a i+b -a");
@@ -235,7 +236,7 @@ async fn an_own_write_is_in_view_or_not_before_its_labels_are_transformed_away()
     let world = TestWorld::with(&Entropy::seeded(1), options);
     world.informer.start();
     world.until_equal().await;
-    world.informer.observe_write(world.server.put("a", "red"));
+    world.observe_write(world.server.put("a", "red"));
     assert_eq!(world.cached(), world.on_server());
     assert_eq!(world.cached().len(), 1);
     world.stop().await;

@@ -7,6 +7,7 @@ mod server;
 mod recorder;
 mod world;
 mod faults;
+mod standalone_reflector;
 mod reflecting;
 mod handling;
 mod factory;

@@ -26,14 +26,14 @@ async fn watching() -> TestWorld {
 async fn a_list_comes_in_pages_if_the_server_does_not_stream_it() {
     let world = watching().await;
     assert_eq!(world.take_log(), "watch list list watch");
-    assert_eq!(world.informer.report().borrow().lists, 1);
+    assert_eq!(world.informer.reflector_status().borrow().lists, 1);
     world.stop().await;
 }
 
 #[tokio::test]
 async fn an_event_moves_the_report_and_wakes_nobody_who_waits_for_one() {
     let world = watching().await;
-    let mut report = world.informer.report();
+    let mut report = world.informer.reflector_status();
     let before = report.borrow_and_update().resource_version.clone();
     world.server.put("a", "blue");
     world.until_equal().await;
@@ -135,7 +135,7 @@ async fn an_object_without_a_name_is_counted_and_passed_over() {
         world.server.put("d", "red");
         world.until_equal().await;
         assert_eq!(world.take_log(), "", "the watch goes on");
-        assert_eq!(world.informer.report().borrow().bad_items, 2);
+        assert_eq!(world.informer.reflector_status().borrow().bad_items, 2);
         world.stop().await;
     }
 }
@@ -145,12 +145,12 @@ async fn a_place_from_which_the_server_cannot_go_on_is_left_by_a_list() {
     let world = watching().await;
     world.server.world().refusals.push_back(Status::bad_request("no such version"));
     world.server.cut();
-    world.until("listed at once", || world.informer.report().borrow().lists == 2).await;
+    world.until("listed at once", || world.informer.reflector_status().borrow().lists == 2).await;
     world.quiesce().await;
     world.server.world().faults.extend([Fault::Failed(0); 3]);
     world.server.cut();
     world.take_log();
-    world.until("listed again", || world.informer.report().borrow().lists == 3).await;
+    world.until("listed again", || world.informer.reflector_status().borrow().lists == 3).await;
     assert_eq!(world.take_log(), "watch watch watch list list watch");
     world.stop().await;
 }
@@ -224,14 +224,14 @@ async fn an_error_event_with_410_leads_to_a_list() {
     world.server.world().faults.push_back(Fault::Expired(0));
     world.server.restart();
     world.take_log();
-    world.until("listed again", || world.informer.report().borrow().lists == 2).await;
+    world.until("listed again", || world.informer.reflector_status().borrow().lists == 2).await;
     world.stop().await;
 }
 
 #[tokio::test]
 async fn a_server_from_an_older_backup_is_believed() {
     let world = watching().await;
-    world.informer.observe_write(world.server.put("own", "red"));
+    world.observe_write(world.server.put("own", "red"));
     world.server.restore(&Entropy::seeded(3));
     world.until_equal().await;
     world.server.put("own", "red");
@@ -250,7 +250,7 @@ async fn events_that_come_again_lead_to_a_list_and_are_not_told_again() {
     recorder.take_story();
     world.server.world().faults.push_back(Fault::Replayed(2));
     world.server.cut();
-    world.until("listed again", || world.informer.report().borrow().lists == 2).await;
+    world.until("listed again", || world.informer.reflector_status().borrow().lists == 2).await;
     world.quiesce().await;
     assert_eq!(recorder.take_story(), "");
     assert_eq!(world.cached(), world.on_server());
@@ -265,7 +265,7 @@ async fn events_in_the_wrong_order_lead_to_a_list() {
     for color in ["blue", "green", "red"] {
         world.server.put("a", color);
     }
-    world.until("listed again", || world.informer.report().borrow().lists == 2).await;
+    world.until("listed again", || world.informer.reflector_status().borrow().lists == 2).await;
     world.quiesce().await;
     assert_eq!(world.cached(), world.on_server());
     world.stop().await;
@@ -302,12 +302,21 @@ async fn a_server_that_keeps_refusing_is_asked_less_and_less() {
     }
     let asked = world.take_log().split(' ').count();
     assert!((5..15).contains(&asked), "asked {asked} times in 100 s");
-    assert!(world.informer.report().borrow().trouble.as_ref().unwrap().contains("Unauthorized"));
+    assert!(
+        world
+            .informer
+            .reflector_status()
+            .borrow()
+            .last_error
+            .as_ref()
+            .unwrap()
+            .contains("Unauthorized")
+    );
     world.until("accepted", || world.server.world().refusals.is_empty()).await;
     world.server.put("d", "red");
     world.until_equal().await;
     world.quiesce().await;
-    assert_eq!(world.informer.report().borrow().trouble, None);
+    assert_eq!(world.informer.reflector_status().borrow().last_error, None);
     world.stop().await;
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::{StreamExt, future::BoxFuture, stream};
 use informer::{
-    Item, ListRequest, ListWatch, ListWatchError, ObjectKey, Page, Selection, WatchEvent,
+    Item, List, ListRequest, ListWatch, ListWatchError, ObjectKey, Selection, WatchEvent,
     WatchRequest, WatchStream,
 };
 use keel::Entropy;
@@ -253,7 +253,7 @@ impl Server {
         Ok(stream::unfold(connection, Connection::next).boxed())
     }
 
-    fn page(&self, request: &ListRequest) -> Result<Page, ListWatchError> {
+    fn page(&self, request: &ListRequest) -> Result<List, ListWatchError> {
         let mut world = self.world();
         world.log.push(if request.limit.is_some() { "list" } else { "list-all" }.to_owned());
         world.admit()?;
@@ -280,12 +280,12 @@ impl Server {
         }
         let list = json!({"apiVersion": "v1", "kind": "ThingList", "metadata": metadata,
             "items": rest});
-        Page::parse(list.to_string())
+        List::parse(list.to_string())
     }
 }
 
 impl ListWatch for Server {
-    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Page, ListWatchError>> {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<List, ListWatchError>> {
         Box::pin(async move { self.page(&request) })
     }
 

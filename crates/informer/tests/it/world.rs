@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use informer::{HandlerOptions, InformerOptions, ReflectorOptions, SharedInformer};
+use informer::{
+    HandlerOptions, InformerOptions, Item, ReflectorOptions, SharedInformer,
+    write_observer::{WriteObserver, is_last_state},
+};
 use keel::{Clock, Entropy, Tasks, Timestamp};
 
 use crate::{recorder::Recorder, server::Server};
@@ -42,11 +45,20 @@ impl TestWorld {
         recorder
     }
 
+    /// Observes the answer to a write, as a controller runtime does.
+    pub(crate) fn observe_write(&self, item: Item) {
+        let observer = WriteObserver::new(&self.informer);
+        if is_last_state(&item) {
+            observer.observe_deletion(item.key(), item.uid());
+        } else {
+            observer.observe_write(item);
+        }
+    }
+
     /// Name and version of everything in the cache.
     pub(crate) fn cached(&self) -> BTreeMap<String, String> {
         let items = self.informer.indexer().list();
-        let pair =
-            |item: informer::Item| (item.name().to_owned(), item.resource_version().to_owned());
+        let pair = |item: Item| (item.name().to_owned(), item.resource_version().to_owned());
         items.into_iter().map(pair).collect()
     }
 
@@ -76,7 +88,7 @@ impl TestWorld {
             "never {what}: cached {:?}, on the server {:?}, {:?}, last requests {:?}",
             self.cached(),
             self.on_server(),
-            self.informer.report().borrow(),
+            self.informer.reflector_status().borrow(),
             self.server.world().log.iter().rev().take(9).collect::<Vec<_>>()
         );
     }

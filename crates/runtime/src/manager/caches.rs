@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use informer::{InformerFactory, Report, Scope, SharedInformer};
+use informer::{InformerFactory, ReflectorStatus, Scope, SharedInformer};
 use keel::Tasks;
 use tokio::sync::watch;
 
@@ -51,7 +51,7 @@ impl Caches {
             if !running.insert(scope.clone()) {
                 continue;
             }
-            let (report, stop) = (informer.report(), self.tasks.shutdown());
+            let (report, stop) = (informer.reflector_status(), self.tasks.shutdown());
             self.tasks.spawn("troubles", async move {
                 tokio::select! {
                     () = log_trouble(&scope, report) => {}
@@ -72,18 +72,18 @@ pub(super) fn all_complete(factory: &InformerFactory) -> Result<(), String> {
     let mut incomplete = Vec::new();
     for (scope, informer) in factory.informers() {
         if !informer.has_synced().get() {
-            let report = informer.report();
-            let trouble = report.borrow().trouble.clone();
+            let report = informer.reflector_status();
+            let trouble = report.borrow().last_error.clone();
             incomplete.push(format!("{scope}: {}", trouble.as_deref().unwrap_or("listing")));
         }
     }
     if incomplete.is_empty() { Ok(()) } else { Err(incomplete.join("; ")) }
 }
 
-async fn log_trouble(scope: &str, mut report: watch::Receiver<Report>) {
+async fn log_trouble(scope: &str, mut report: watch::Receiver<ReflectorStatus>) {
     let mut told = None;
     while report.changed().await.is_ok() {
-        let trouble = report.borrow_and_update().trouble.clone();
+        let trouble = report.borrow_and_update().last_error.clone();
         if trouble == told {
             continue;
         }

@@ -16,8 +16,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use client::ClientListWatch;
 use informer::{
-    Form, InformerFactory, Item, ListRequest, ListWatch, ListWatchError, ObjectKey, Page, Scope,
+    Form, InformerFactory, Item, List, ListRequest, ListWatch, ListWatchError, ObjectKey, Scope,
     Selection, SharedInformer,
+    write_observer::{WriteObserver, is_last_state, metadata_only},
 };
 use kube_client::Client;
 use machinery::selector::FieldSelector;
@@ -36,14 +37,14 @@ impl Mirror {
     pub(super) async fn wrote(&self, target: &Target, name: &str, answer: &Answer) {
         // With its last finalizer.
         if let Answer::Object(item) = answer
-            && item.is_last_state()
+            && is_last_state(item)
         {
             return self.ended(target, name, item.uid());
         }
         let key = target.key(name);
         for (scope, informer) in self.caches(target) {
             match told(target, &scope, answer) {
-                Some(item) => informer.take_over_write(item),
+                Some(item) => WriteObserver::new(&informer).observe_write(item),
                 None => self.look(&scope, &informer, &key).await,
             }
         }
@@ -59,7 +60,7 @@ impl Mirror {
 
     fn ended(&self, target: &Target, name: &str, uid: &str) {
         for (_, informer) in self.caches(target) {
-            informer.observe_deletion(&target.key(name), uid);
+            WriteObserver::new(&informer).observe_deletion(&target.key(name), uid);
         }
     }
 
@@ -81,7 +82,11 @@ impl Mirror {
             let mut found: BTreeMap<ObjectKey, Item> = found.collect();
             for known in known {
                 let found = found.remove(known.key());
-                informer.observe_read(known.key(), found, &page.resource_version);
+                WriteObserver::new(&informer).observe_read(
+                    known.key(),
+                    found,
+                    &page.resource_version,
+                );
             }
         }
     }
@@ -106,10 +111,10 @@ impl Mirror {
         let selection = Selection { namespace, fields, labels: scope.selection.labels.clone() };
         let Some(page) = self.list(scope, selection).await else { return };
         let found = page.items.into_iter().find(|item| item.key() == key);
-        informer.observe_read(key, found, &page.resource_version);
+        WriteObserver::new(informer).observe_read(key, found, &page.resource_version);
     }
 
-    async fn list(&self, scope: &Scope, selection: Selection) -> Option<Page> {
+    async fn list(&self, scope: &Scope, selection: Selection) -> Option<List> {
         let source = ClientListWatch::new(self.client.clone(), scope);
         let listed = source.list(ListRequest { selection, ..ListRequest::default() }).await;
         let complain = |error: &ListWatchError| {
@@ -126,7 +131,7 @@ fn told(target: &Target, scope: &Scope, answer: &Answer) -> Option<Item> {
         (Answer::Object(item), Form::Whole) if scope.group_version == target.group_version => {
             item.clone()
         }
-        (Answer::Object(item), Form::Metadata) => item.metadata_only(),
+        (Answer::Object(item), Form::Metadata) => metadata_only(item),
         (Answer::Metadata(item), Form::Metadata) => item.clone(),
         _ => return None,
     };

@@ -49,7 +49,7 @@ async fn hundreds_of_watches_do_not_keep_others_from_being_served() {
     for _ in 0..250 {
         let request = WatchRequest {
             resource_version: Some(version.clone()),
-            timeout_seconds: 600,
+            timeout_seconds: Some(600),
             ..WatchRequest::default()
         };
         watches.push(source.watch(request).await.unwrap());

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, future::BoxFuture, stream};
 use informer::{
-    InformerFactory, ListRequest, ListWatch, ListWatchError, Page, WatchRequest, WatchStream,
+    InformerFactory, List, ListRequest, ListWatch, ListWatchError, WatchRequest, WatchStream,
 };
 use kube_client::api::PostParams;
 use kube_core::CustomResourceExt;
@@ -196,9 +196,9 @@ async fn a_server_takes_the_definition_and_sets_the_defaults() {
 struct OneSite;
 
 impl ListWatch for OneSite {
-    fn list(&self, _: ListRequest) -> BoxFuture<'_, Result<Page, ListWatchError>> {
+    fn list(&self, _: ListRequest) -> BoxFuture<'_, Result<List, ListWatchError>> {
         Box::pin(async {
-            Page::parse(
+            List::parse(
                 r#"{"metadata":{"resourceVersion":"7"},"items":[{"apiVersion":"example.com/v1",
                 "kind":"Site","metadata":{"namespace":"n","name":"a"},"spec":{"replicas":5}}]}"#,
             )

@@ -85,7 +85,10 @@ async fn every_kind_of_write_is_in_the_cache_when_it_returns() {
     let name = made.metadata.name.unwrap();
     assert!(name.starts_with("made-") && name.len() == 10, "{name}");
     assert!(lister.get("default", &name).unwrap().is_some());
-    assert!(informer.report().borrow().trouble.is_some(), "the watch must not have helped");
+    assert!(
+        informer.reflector_status().borrow().last_error.is_some(),
+        "the watch must not have helped"
+    );
     running.stop().await;
 }
 

@@ -1,24 +1,24 @@
-//! Case: random scripts do to the store what they do to a naive model of it.
+//! Case: random scripts have the same effect on the store and on a naive model.
 
 use std::collections::BTreeMap;
 
 use keel::Entropy;
 
-use super::{Fixture, show, show_events};
-use crate::{Error, Expect, Revision, Watch};
+use super::{Fixture, Watcher, show, show_events};
+use crate::{Error, Expect, Revision};
 
 const SCRIPTS: u64 = 4;
 const STEPS: u64 = 150;
 const KEYS: [&str; 6] = ["/a", "/a/1", "/a/2", "/b", "/b/1", "/c"];
 const PREFIXES: [&str; 4] = ["/", "/a/", "/b", "/none"];
 
-/// A store that keeps a whole copy of itself for each revision.
+/// A store with a copy of all records for each revision.
 struct Model {
-    /// What the store held before the script: revisions of the model count from there.
+    /// The revision of the store before the script.
     start: Revision,
-    /// For each key its value and the revision of its last write.
+    /// The value and the revision of each key, for each revision since `start`.
     states: Vec<BTreeMap<String, (String, Revision)>>,
-    /// One line per write, as [`show_events`] has it, and the key written.
+    /// The key of each write, and its line as in [`show_events`].
     events: Vec<(String, String)>,
     floor: Revision,
 }
@@ -67,17 +67,24 @@ impl Model {
     }
 }
 
-/// One script under way.
+/// A running script.
 struct Script<'a> {
     fixture: &'a Fixture,
     model: Model,
     entropy: Entropy,
-    /// Watches, where each began, and what each delivered so far.
-    watches: Vec<(&'static str, Revision, Watch, Vec<String>)>,
+    watches: Vec<OpenWatch>,
+}
+
+struct OpenWatch {
+    prefix: &'static str,
+    /// The revision at which it started.
+    after: Revision,
+    watcher: Watcher,
+    delivered: Vec<String>,
 }
 
 /// See the name.
-pub(crate) async fn random_scripts_agree_with_the_model(f: &Fixture) {
+pub async fn random_scripts_match_the_model(f: &Fixture) {
     for seed in 0..SCRIPTS {
         println!("seed {seed}");
         for key in KEYS {
@@ -90,7 +97,7 @@ pub(crate) async fn random_scripts_agree_with_the_model(f: &Fixture) {
         for _ in 0..STEPS {
             script.step().await;
         }
-        script.finish();
+        script.finish().await;
     }
 }
 
@@ -100,8 +107,8 @@ impl Script<'_> {
             0..=4 => self.put().await,
             5..=6 => self.delete().await,
             7..=8 => self.range().await,
-            9 => self.watch(),
-            10 => self.follow(),
+            9 => self.watch().await,
+            10 => self.follow().await,
             _ => self.compact().await,
         }
         assert_eq!(self.fixture.store.revision().await.unwrap(), self.model.revision());
@@ -117,7 +124,7 @@ impl Script<'_> {
         self.pick(&[Expect::Any, Expect::Absent, Expect::At(current), Expect::At(current + 1)])
     }
 
-    /// Any revision since the start of the script, some of them compacted.
+    /// A revision since the start of the script, perhaps compacted.
     fn pick_revision(&self) -> Revision {
         self.model.start + self.entropy.below(self.model.revision() - self.model.start + 1)
     }
@@ -162,29 +169,29 @@ impl Script<'_> {
         }
     }
 
-    fn watch(&mut self) {
+    async fn watch(&mut self) {
         let (prefix, after) = (self.pick(&PREFIXES), self.pick_revision());
-        match self.fixture.store.watch(prefix, after) {
-            Ok(watch) => self.watches.push((prefix, after, watch, vec![])),
+        match Watcher::open(&*self.fixture.store, prefix, after).await {
+            Ok(watcher) => {
+                self.watches.push(OpenWatch { prefix, after, watcher, delivered: vec![] });
+            }
             Err(Error::Compacted { .. }) => assert!(after < self.model.floor),
             Err(error) => panic!("{error}"),
         }
     }
 
-    /// Lets all watches catch up; a compaction may have overtaken them.
-    fn follow(&mut self) {
-        let floor = self.model.floor;
-        self.watches.retain_mut(|(_, _, watch, delivered)| match watch.take() {
-            Ok(events) => {
-                delivered.extend(show_events(&events));
-                true
+    /// Lets all watches catch up. Those that were compacted end.
+    async fn follow(&mut self) {
+        for mut watch in std::mem::take(&mut self.watches) {
+            match watch.watcher.catch_up(&*self.fixture.store).await {
+                Ok(events) => {
+                    watch.delivered.extend(show_events(&events));
+                    self.watches.push(watch);
+                }
+                Err(Error::Compacted { asked, .. }) => assert!(asked < self.model.floor),
+                Err(error) => panic!("{error}"),
             }
-            Err(Error::Compacted { asked, .. }) => {
-                assert!(asked < floor);
-                false
-            }
-            Err(error) => panic!("{error}"),
-        });
+        }
     }
 
     async fn compact(&mut self) {
@@ -193,9 +200,9 @@ impl Script<'_> {
         self.model.floor = self.model.floor.max(upto);
     }
 
-    fn finish(mut self) {
-        self.follow();
-        for (prefix, after, _, delivered) in &self.watches {
+    async fn finish(mut self) {
+        self.follow().await;
+        for OpenWatch { prefix, after, delivered, .. } in &self.watches {
             assert_eq!(delivered, &self.model.events(prefix, *after), "{prefix} after {after}");
         }
     }

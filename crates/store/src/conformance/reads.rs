@@ -1,4 +1,4 @@
-//! Cases: ranges of the present and of the past.
+//! Cases: ranges at the present and at earlier revisions.
 
 use super::{Fixture, show};
 use crate::{Error, Page, Revision};
@@ -7,7 +7,7 @@ async fn page(f: &Fixture, prefix: &str, start: Option<&str>, limit: usize) -> P
     f.store.range(prefix, start, limit, None).await.unwrap()
 }
 
-pub(crate) async fn a_range_is_sorted_and_keeps_to_its_prefix(f: &Fixture) {
+pub async fn a_range_is_sorted_and_limited_to_its_prefix(f: &Fixture) {
     for key in ["/pods/b", "/pods/a/x", "/pods/a", "/pod", "/podsx", "/pods", "/z"] {
         f.set(key, "").await;
     }
@@ -17,7 +17,7 @@ pub(crate) async fn a_range_is_sorted_and_keeps_to_its_prefix(f: &Fixture) {
     assert_eq!(page.revision, f.store.revision().await.unwrap());
 }
 
-pub(crate) async fn a_range_can_be_read_page_by_page(f: &Fixture) {
+pub async fn a_range_can_be_read_page_by_page(f: &Fixture) {
     for key in ["/a/1", "/a/2", "/a/3", "/a/4", "/a/5", "/b"] {
         f.set(key, "").await;
     }
@@ -34,14 +34,14 @@ pub(crate) async fn a_range_can_be_read_page_by_page(f: &Fixture) {
     assert_eq!((counted.records.len(), counted.remaining), (0, 5));
 }
 
-pub(crate) async fn a_start_before_the_prefix_is_the_prefix(f: &Fixture) {
+pub async fn a_range_starts_at_its_prefix_at_the_earliest(f: &Fixture) {
     f.set("/a", "").await;
     f.set("/b", "").await;
     assert_eq!(show(&page(f, "/b", Some("/a"), 9).await.records), ["/b="]);
     assert_eq!(show(&page(f, "/a", Some("/b"), 9).await.records), Vec::<String>::new());
 }
 
-pub(crate) async fn pages_at_one_revision_ignore_later_writes(f: &Fixture) {
+pub async fn pages_at_one_revision_do_not_show_later_writes(f: &Fixture) {
     for key in ["/1", "/2", "/3"] {
         f.set(key, "old").await;
     }
@@ -54,7 +54,7 @@ pub(crate) async fn pages_at_one_revision_ignore_later_writes(f: &Fixture) {
     assert_eq!((rest.revision, rest.remaining), (first.revision, 0));
 }
 
-pub(crate) async fn the_state_at_each_past_revision_can_be_read(f: &Fixture) {
+pub async fn the_state_at_each_past_revision_can_be_read(f: &Fixture) {
     let start = f.store.revision().await.unwrap();
     f.set("/a", "1").await;
     f.set("/b", "1").await;
@@ -72,7 +72,7 @@ async fn read_at(f: &Fixture, revision: Revision) -> Result<Page, Error> {
     f.store.range("/", None, 9, Some(revision)).await
 }
 
-pub(crate) async fn a_compacted_revision_cannot_be_read(f: &Fixture) {
+pub async fn a_compacted_revision_cannot_be_read(f: &Fixture) {
     let first = f.set("/a", "1").await;
     let second = f.set("/a", "2").await;
     f.set("/a", "3").await;
@@ -84,20 +84,20 @@ pub(crate) async fn a_compacted_revision_cannot_be_read(f: &Fixture) {
     assert_eq!(f.all(None).await, ["/a=3"]);
 }
 
-pub(crate) async fn a_future_revision_cannot_be_read(f: &Fixture) {
+pub async fn a_future_revision_cannot_be_read(f: &Fixture) {
     let current = f.set("/a", "1").await;
     let result = read_at(f, current + 1).await;
-    let Err(Error::Future { asked, current: told }) = result else { panic!("{result:?}") };
-    assert_eq!((asked, told), (current + 1, current));
+    let Err(Error::Future { asked, current: newest }) = result else { panic!("{result:?}") };
+    assert_eq!((asked, newest), (current + 1, current));
 }
 
-pub(crate) async fn the_future_cannot_be_compacted(f: &Fixture) {
+pub async fn the_future_cannot_be_compacted(f: &Fixture) {
     let current = f.set("/a", "1").await;
     let result = f.store.compact(current + 1).await;
     assert!(matches!(result, Err(Error::Future { .. })), "{result:?}");
 }
 
-pub(crate) async fn compacting_twice_is_no_error(f: &Fixture) {
+pub async fn compacting_twice_is_no_error(f: &Fixture) {
     let first = f.set("/a", "1").await;
     let second = f.set("/a", "2").await;
     for upto in [second, second, first] {

@@ -1,152 +1,156 @@
-//! Cases: what a watch delivers, from when on, and how it ends.
+//! Cases: what a watch delivers, where it starts, and how it ends.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{Fixture, show_events};
-use crate::{Error, Expect, Revision, Watch};
+use crate::{Error, Expect, Revision};
 
-/// Takes events until there are `count`.
-async fn next(watch: &mut Watch, count: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    while lines.len() < count {
-        lines.extend(show_events(&watch.next().await.unwrap()));
-    }
-    lines
-}
-
-pub(crate) async fn a_watch_delivers_the_past_first(f: &Fixture) {
+pub async fn a_watch_delivers_past_events_first(f: &Fixture) {
     let first = f.set("/a", "1").await;
     f.set("/a", "2").await;
     f.unset("/a").await;
-    let mut watch = f.store.watch("/", first).unwrap();
+    let mut watch = f.watch("/", first).await;
     f.set("/b", "1").await;
     let expected =
         [format!("{}+/a=2", first + 1), format!("{}-/a", first + 2), format!("{}+/b=1", first + 3)];
-    assert_eq!(next(&mut watch, 3).await, expected);
-    assert_eq!(watch.revision(), first + 3);
+    assert_eq!(watch.lines(3).await, expected);
 }
 
-pub(crate) async fn a_watch_delivers_what_happens_later(f: &Fixture) {
-    let mut watch = f.store.watch("/", f.store.revision().await.unwrap()).unwrap();
-    assert_eq!(watch.take().unwrap(), []);
-    let waiting = f.tasks.spawn("watcher", async move { next(&mut watch, 1).await });
+pub async fn a_watch_delivers_later_events(f: &Fixture) {
+    let start = f.store.revision().await.unwrap();
+    let mut watch = f.watch("/", start).await;
+    let waiting = f.tasks.spawn("watcher", async move { watch.lines(1).await });
     let revision = f.set("/a", "1").await;
     assert_eq!(waiting.await.unwrap(), [format!("{revision}+/a=1")]);
 }
 
-pub(crate) async fn a_watch_keeps_to_its_prefix(f: &Fixture) {
-    let mut watch = f.store.watch("/pods/", 0).unwrap();
+pub async fn a_watch_is_limited_to_its_prefix(f: &Fixture) {
+    let mut watch = f.watch("/pods/", 0).await;
     f.set("/pod", "1").await;
     f.set("/nodes/a", "1").await;
     let pod = f.set("/pods/a", "1").await;
     f.set("/podsx", "1").await;
     let last = f.unset("/pods/a").await;
-    assert_eq!(next(&mut watch, 2).await, [format!("{pod}+/pods/a=1"), format!("{last}-/pods/a")]);
+    assert_eq!(watch.lines(2).await, [format!("{pod}+/pods/a=1"), format!("{last}-/pods/a")]);
 }
 
-pub(crate) async fn an_event_tells_what_was_and_what_is(f: &Fixture) {
-    let mut watch = f.store.watch("/", 0).unwrap();
+pub async fn an_event_has_the_record_before_and_after_it(f: &Fixture) {
+    let mut watch = f.watch("/", 0).await;
     let first = f.store.put("/a", "1".into(), Expect::Absent, None).await.unwrap();
     let second = f.store.put("/a", "2".into(), Expect::Any, None).await.unwrap();
     f.unset("/a").await;
-    let mut events = Vec::new();
-    while events.len() < 3 {
-        events.extend(watch.next().await.unwrap());
-    }
-    let told: Vec<_> = events.into_iter().map(|event| (event.old, event.new)).collect();
+    let events = watch.events(3).await.unwrap();
+    let states: Vec<_> = events.into_iter().map(|event| (event.old, event.new)).collect();
     let expected = [
         (None, Some(Arc::clone(&first))),
         (Some(first), Some(Arc::clone(&second))),
         (Some(second), None),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(states, expected);
 }
 
-pub(crate) async fn a_watch_cannot_start_in_the_compacted_past(f: &Fixture) {
+pub async fn a_watch_cannot_start_in_the_compacted_past(f: &Fixture) {
     let first = f.set("/a", "1").await;
     let second = f.set("/a", "2").await;
     f.set("/a", "3").await;
     f.store.compact(second).await.unwrap();
-    let refused = f.store.watch("/", first);
-    let Err(Error::Compacted { asked, oldest }) = refused else { panic!("{refused:?}") };
+    let refused = f.store.watch("/", first).await.err();
+    let Some(Error::Compacted { asked, oldest }) = refused else { panic!("{refused:?}") };
     assert_eq!((asked, oldest), (first, second));
-    let mut watch = f.store.watch("/", second).unwrap();
-    assert_eq!(next(&mut watch, 1).await, [format!("{}+/a=3", second + 1)]);
+    let mut watch = f.watch("/", second).await;
+    assert_eq!(watch.lines(1).await, [format!("{}+/a=3", second + 1)]);
 }
 
-pub(crate) async fn a_watch_cannot_start_in_the_future(f: &Fixture) {
+pub async fn a_watch_cannot_start_in_the_future(f: &Fixture) {
     let current = f.set("/a", "1").await;
-    let refused = f.store.watch("/", current + 1);
-    assert!(matches!(refused, Err(Error::Future { .. })), "{refused:?}");
+    let refused = f.store.watch("/", current + 1).await.err();
+    assert!(matches!(refused, Some(Error::Future { .. })), "{refused:?}");
 }
 
-pub(crate) async fn a_watch_that_fell_behind_is_cut_off(f: &Fixture) {
-    let mut watch = f.store.watch("/", f.set("/a", "1").await).unwrap();
-    f.set("/a", "2").await;
+/// A backend that sends events ahead of the reader may have sent them before the compaction.
+pub async fn a_compacted_watch_delivers_all_events_or_fails(f: &Fixture) {
+    let mut watch = f.watch("/", f.set("/a", "1").await).await;
+    let second = f.set("/a", "2").await;
     let last = f.set("/a", "3").await;
     f.store.compact(last).await.unwrap();
-    let result = watch.next().await;
-    assert!(
-        matches!(&result, Err(Error::Compacted { oldest, .. }) if *oldest == last),
-        "{result:?}"
-    );
+    match watch.events(2).await {
+        Ok(events) => {
+            let expected = [format!("{second}+/a=2"), format!("{last}+/a=3")];
+            assert_eq!(show_events(&events), expected);
+        }
+        Err(Error::Compacted { oldest, .. }) => assert_eq!(oldest, last),
+        Err(error) => panic!("{error}"),
+    }
 }
 
-pub(crate) async fn an_idle_watch_survives_compaction(f: &Fixture) {
-    let mut watch = f.store.watch("/quiet/", 0).unwrap();
+pub async fn an_idle_watch_survives_compaction(f: &Fixture) {
+    let mut watch = f.watch("/quiet/", 0).await;
     f.set("/loud", "1").await;
     let last = f.set("/loud", "2").await;
     f.store.compact(last).await.unwrap();
     let revision = f.set("/quiet/a", "1").await;
-    // It has missed nothing, though its cursor was older than what is kept.
-    assert_eq!(next(&mut watch, 1).await, [format!("{revision}+/quiet/a=1")]);
+    // The watch has missed no event, although its position was compacted.
+    assert_eq!(watch.lines(1).await, [format!("{revision}+/quiet/a=1")]);
 }
 
-pub(crate) async fn an_idle_watch_knows_how_far_the_store_is(f: &Fixture) {
-    let mut watch = f.store.watch("/quiet/", 0).unwrap();
-    let revision = f.set("/loud", "1").await;
-    assert_eq!(watch.take().unwrap(), []);
-    assert_eq!(watch.revision(), revision);
+pub async fn an_idle_watch_reports_progress_on_request(f: &Fixture) {
+    let mut watch = f.watch("/quiet/", 0).await;
+    for round in 0..3 {
+        let revision = f.set("/loud", "1").await;
+        f.store.request_progress().await.unwrap();
+        let response = watch.next().await.unwrap();
+        assert_eq!((response.events, response.revision), (vec![], revision), "round {round}");
+    }
 }
 
-pub(crate) async fn a_watch_ends_with_the_store_but_delivers_the_rest_first(f: &Fixture) {
-    let mut watch = f.store.watch("/", 0).unwrap();
-    let mut idle = f.store.watch("/quiet/", 0).unwrap();
-    let waiting = f.tasks.spawn("idle", async move { idle.next().await });
+pub async fn a_request_for_progress_does_not_overtake_events(f: &Fixture) {
+    let mut watch = f.watch("/a/", 0).await;
+    let revision = f.set("/a/1", "1").await;
+    let last = f.set("/b", "1").await;
+    f.store.request_progress().await.unwrap();
+    let mut events = Vec::new();
+    loop {
+        let response = watch.next().await.unwrap();
+        events.extend(response.events);
+        if response.revision >= last {
+            break;
+        }
+    }
+    assert_eq!(show_events(&events), [format!("{revision}+/a/1=1")]);
+}
+
+pub async fn a_watch_of_a_closed_store_delivers_the_last_events_and_ends(f: &Fixture) {
+    let mut watch = f.watch("/", 0).await;
+    let mut idle = f.watch("/quiet/", 0).await;
+    let waiting = f.tasks.spawn("idle", async move { idle.events(1).await });
     f.set("/a", "1").await;
     f.store.close().await.unwrap();
-    assert_eq!(watch.next().await.unwrap().len(), 1);
-    assert!(matches!(watch.next().await, Err(Error::Closed)));
+    assert_eq!(watch.events(1).await.unwrap().len(), 1);
+    assert!(matches!(watch.events(1).await, Err(Error::Closed)));
     assert!(matches!(waiting.await.unwrap(), Err(Error::Closed)));
 }
 
-pub(crate) async fn a_cancelled_wait_loses_nothing(f: &Fixture) {
-    let mut watch = f.store.watch("/", 0).unwrap();
+pub async fn a_canceled_wait_loses_no_event(f: &Fixture) {
+    let mut watch = f.watch("/", 0).await;
     tokio::select! {
         biased;
-        events = watch.next() => panic!("nothing was written: {events:?}"),
+        response = watch.events(1) => panic!("nothing was written: {response:?}"),
         () = std::future::ready(()) => {}
     }
     let revision = f.set("/a", "1").await;
-    assert_eq!(next(&mut watch, 1).await, [format!("{revision}+/a=1")]);
+    assert_eq!(watch.lines(1).await, [format!("{revision}+/a=1")]);
 }
 
-pub(crate) async fn watches_see_no_gap_under_concurrent_writers(f: &Fixture) {
+pub async fn watches_have_no_gap_under_concurrent_writers(f: &Fixture) {
     const WRITERS: usize = 8;
     const WRITES: usize = 25;
     let start = f.store.revision().await.unwrap();
-    let watchers: Vec<_> = (0..WRITERS)
-        .map(|_| {
-            let mut watch = f.store.watch("/", start).unwrap();
-            f.tasks.spawn("watcher", async move {
-                let mut events = Vec::new();
-                while events.len() < WRITERS * WRITES {
-                    events.extend(watch.next().await.unwrap());
-                }
-                events
-            })
-        })
-        .collect();
+    let mut watchers = Vec::new();
+    for _ in 0..WRITERS {
+        let mut watch = f.watch("/", start).await;
+        let events = async move { watch.events(WRITERS * WRITES).await.unwrap() };
+        watchers.push(f.tasks.spawn("watcher", events));
+    }
     for writer in 0..WRITERS {
         let store = Arc::clone(&f.store);
         f.tasks.spawn("writer", async move {

@@ -1,4 +1,4 @@
-//! Cases: who may write, what a write returns, and when a record goes by itself.
+//! Cases: preconditions and results of writes, and expiration.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::{Error, Expect};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-pub(crate) async fn a_created_key_can_be_read(f: &Fixture) {
+pub async fn a_created_key_can_be_read(f: &Fixture) {
     let record = f.store.put("/a", "1".into(), Expect::Absent, None).await.unwrap();
     assert_eq!((record.created, &*record.key), (record.modified, "/a"));
     assert_eq!((&record.value[..], record.expires), (&b"1"[..], None));
@@ -17,14 +17,14 @@ pub(crate) async fn a_created_key_can_be_read(f: &Fixture) {
     assert_eq!(f.store.get("/").await.unwrap(), None);
 }
 
-pub(crate) async fn a_key_is_created_once(f: &Fixture) {
+pub async fn a_key_is_created_once(f: &Fixture) {
     let first = f.store.put("/a", "1".into(), Expect::Absent, None).await.unwrap();
     let second = f.store.put("/a", "2".into(), Expect::Absent, None).await;
     let Err(Error::Conflict { key, found }) = second else { panic!("{second:?}") };
     assert_eq!((&*key, found), ("/a", Some(first)));
 }
 
-pub(crate) async fn a_stale_writer_is_told_the_current_record(f: &Fixture) {
+pub async fn a_conflicting_write_returns_the_current_record(f: &Fixture) {
     let first = f.set("/a", "1").await;
     let second = f.store.put("/a", "2".into(), Expect::At(first), None).await.unwrap();
     let stale = f.store.put("/a", "3".into(), Expect::At(first), None).await;
@@ -33,19 +33,19 @@ pub(crate) async fn a_stale_writer_is_told_the_current_record(f: &Fixture) {
     assert_eq!(f.all(None).await, ["/a=2"]);
 }
 
-pub(crate) async fn an_update_of_a_missing_key_is_a_conflict(f: &Fixture) {
+pub async fn an_update_of_a_missing_key_is_a_conflict(f: &Fixture) {
     let result = f.store.put("/a", "1".into(), Expect::At(1), None).await;
     assert!(matches!(result, Err(Error::Conflict { found: None, .. })), "{result:?}");
 }
 
-pub(crate) async fn a_write_without_expectation_always_happens(f: &Fixture) {
+pub async fn a_write_without_expectation_always_happens(f: &Fixture) {
     let created = f.set("/a", "1").await;
     let record = f.store.put("/a", "2".into(), Expect::Any, None).await.unwrap();
     assert_eq!(record.created, created);
     assert!(record.modified > created);
 }
 
-pub(crate) async fn revisions_increase_by_one_and_are_shared_by_all_keys(f: &Fixture) {
+pub async fn revisions_increase_by_one_and_are_shared_by_all_keys(f: &Fixture) {
     let start = f.store.revision().await.unwrap();
     assert_eq!(f.set("/a", "1").await, start + 1);
     assert_eq!(f.set("/b", "1").await, start + 2);
@@ -54,7 +54,7 @@ pub(crate) async fn revisions_increase_by_one_and_are_shared_by_all_keys(f: &Fix
     assert_eq!(f.store.revision().await.unwrap(), start + 4);
 }
 
-pub(crate) async fn a_failed_write_takes_no_revision(f: &Fixture) {
+pub async fn a_failed_write_takes_no_revision(f: &Fixture) {
     let before = f.set("/a", "1").await;
     f.store.put("/a", "2".into(), Expect::Absent, None).await.unwrap_err();
     f.store.delete("/b", Expect::Any).await.unwrap_err();
@@ -62,7 +62,7 @@ pub(crate) async fn a_failed_write_takes_no_revision(f: &Fixture) {
     assert_eq!(f.set("/a", "3").await, before + 1);
 }
 
-pub(crate) async fn a_deletion_returns_what_was_there_and_takes_a_revision(f: &Fixture) {
+pub async fn a_deletion_returns_the_record_and_takes_a_revision(f: &Fixture) {
     let record = f.store.put("/a", "1".into(), Expect::Absent, None).await.unwrap();
     let event = f.store.delete("/a", Expect::At(record.modified)).await.unwrap();
     assert_eq!((event.revision, event.new), (record.modified + 1, None));
@@ -70,14 +70,14 @@ pub(crate) async fn a_deletion_returns_what_was_there_and_takes_a_revision(f: &F
     assert_eq!(f.store.get("/a").await.unwrap(), None);
 }
 
-pub(crate) async fn a_missing_key_cannot_be_deleted(f: &Fixture) {
+pub async fn a_missing_key_cannot_be_deleted(f: &Fixture) {
     for expect in [Expect::Any, Expect::At(1), Expect::Absent] {
         let result = f.store.delete("/a", expect).await;
         assert!(matches!(&result, Err(Error::NotFound { key }) if &**key == "/a"), "{result:?}");
     }
 }
 
-pub(crate) async fn a_stale_deletion_is_told_the_current_record(f: &Fixture) {
+pub async fn a_conflicting_deletion_returns_the_current_record(f: &Fixture) {
     let first = f.set("/a", "1").await;
     let second = f.set("/a", "2").await;
     let result = f.store.delete("/a", Expect::At(first)).await;
@@ -86,14 +86,14 @@ pub(crate) async fn a_stale_deletion_is_told_the_current_record(f: &Fixture) {
     assert_eq!(f.all(None).await, ["/a=2"]);
 }
 
-pub(crate) async fn a_key_that_was_deleted_is_created_anew(f: &Fixture) {
+pub async fn a_deleted_key_can_be_created_again(f: &Fixture) {
     let first = f.set("/a", "1").await;
     f.unset("/a").await;
     let again = f.store.put("/a", "2".into(), Expect::Absent, None).await.unwrap();
     assert_eq!((again.created, again.modified), (first + 2, first + 2));
 }
 
-pub(crate) async fn of_many_racing_creations_one_wins(f: &Fixture) {
+pub async fn one_of_many_concurrent_creations_succeeds(f: &Fixture) {
     let racer = |_| {
         let store = Arc::clone(&f.store);
         let attempt = async move { store.put("/a", "1".into(), Expect::Absent, None).await };
@@ -107,7 +107,7 @@ pub(crate) async fn of_many_racing_creations_one_wins(f: &Fixture) {
     assert_eq!(wins, 1);
 }
 
-pub(crate) async fn a_counter_incremented_by_many_loses_nothing(f: &Fixture) {
+pub async fn concurrent_increments_are_all_applied(f: &Fixture) {
     let start = f.store.put("/n", vec![0].into(), Expect::Absent, None).await.unwrap();
     let counters: Vec<_> = (0..8)
         .map(|_| {
@@ -133,49 +133,49 @@ pub(crate) async fn a_counter_incremented_by_many_loses_nothing(f: &Fixture) {
     assert_eq!((end.value[0], end.modified), (80, start.modified + 80));
 }
 
-pub(crate) async fn an_expired_record_is_deleted_for_all_to_see(f: &Fixture) {
+pub async fn an_expired_record_is_deleted_by_a_watched_write(f: &Fixture) {
     let record = f.store.put("/a", "1".into(), Expect::Any, Some(MINUTE)).await.unwrap();
     assert!(record.expires.is_some());
     f.store.put("/b", "1".into(), Expect::Any, Some(2 * MINUTE)).await.unwrap();
-    let mut watch = f.store.watch("/", f.store.revision().await.unwrap()).unwrap();
+    let mut watch = f.watch("/", f.store.revision().await.unwrap()).await;
     f.pass_time(MINUTE).await;
-    let events = watch.next().await.unwrap();
+    let events = watch.events(1).await.unwrap();
     assert_eq!((&*events[0].key, events[0].new.is_none(), events.len()), ("/a", true, 1));
     assert_eq!(events[0].old, Some(record));
     assert_eq!(f.all(None).await, ["/b=1"]);
     f.pass_time(MINUTE).await;
-    assert_eq!(&*watch.next().await.unwrap()[0].key, "/b");
+    assert_eq!(&*watch.events(1).await.unwrap()[0].key, "/b");
 }
 
-pub(crate) async fn a_record_written_again_in_time_does_not_expire(f: &Fixture) {
-    let mut watch = f.store.watch("/z", 0).unwrap();
+pub async fn a_record_that_is_written_again_in_time_does_not_expire(f: &Fixture) {
+    let mut watch = f.watch("/z", 0).await;
     f.store.put("/a", "1".into(), Expect::Any, Some(MINUTE)).await.unwrap();
     f.pass_time(MINUTE / 2).await;
     f.store.put("/a", "2".into(), Expect::Any, Some(MINUTE)).await.unwrap();
     f.store.put("/z", "1".into(), Expect::Any, Some(MINUTE / 2)).await.unwrap();
     f.pass_time(MINUTE / 2).await;
-    // By the time at which /z is gone, the sweeper has seen the first deadline of /a pass.
-    while watch.next().await.unwrap().last().unwrap().new.is_some() {}
+    // The first deadline of /a has passed when /z is deleted.
+    while watch.events(1).await.unwrap().last().unwrap().new.is_some() {}
     assert_eq!(f.all(None).await, ["/a=2"]);
 }
 
-pub(crate) async fn a_record_written_again_without_ttl_stays(f: &Fixture) {
-    let mut watch = f.store.watch("/z", 0).unwrap();
+pub async fn a_record_that_is_written_again_without_a_ttl_does_not_expire(f: &Fixture) {
+    let mut watch = f.watch("/z", 0).await;
     f.store.put("/a", "1".into(), Expect::Any, Some(MINUTE)).await.unwrap();
     let record = f.store.put("/a", "2".into(), Expect::Any, None).await.unwrap();
     assert_eq!(record.expires, None);
     f.store.put("/z", "1".into(), Expect::Any, Some(2 * MINUTE)).await.unwrap();
     f.pass_time(2 * MINUTE).await;
-    while watch.next().await.unwrap().last().unwrap().new.is_some() {}
+    while watch.events(1).await.unwrap().last().unwrap().new.is_some() {}
     assert_eq!(f.all(None).await, ["/a=2"]);
 }
 
-pub(crate) async fn a_closed_store_says_so(f: &Fixture) {
+pub async fn a_closed_store_fails_with_closed(f: &Fixture) {
     f.set("/a", "1").await;
     f.store.close().await.unwrap();
     f.store.close().await.unwrap();
     assert!(matches!(f.store.get("/a").await, Err(Error::Closed)));
     let write = f.store.put("/a", "2".into(), Expect::Any, None).await;
     assert!(matches!(write, Err(Error::Closed)), "{write:?}");
-    assert!(matches!(f.store.watch("/", 1), Err(Error::Closed)));
+    assert!(matches!(f.store.watch("/", 1).await.err(), Some(Error::Closed)));
 }

@@ -1,5 +1,5 @@
-//! [`Directory`]: the store's directory: made private, claimed for one process, and never left with
-//! half a database in it.
+//! [`Directory`]: the directory of a store. It is private, locked by one process, and never holds a
+//! database that is only partly created.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -17,14 +17,14 @@ use rustix::{
 };
 
 use super::{
-    base::Base,
-    disk::{Disk, Part, damaged, extend},
+    database::Database,
+    disk::{Disk, StoreFile, damaged, extend},
 };
 use crate::Error;
 
 const DATABASE: &str = "store.redb";
-/// Under this name a new database is made, to be renamed once it is whole: an empty or partial
-/// `store.redb` is then always damage, and never mistaken for a new store.
+/// A new database is created under this name and renamed once it is complete. An empty or partial
+/// `store.redb` is therefore always damage.
 const UNFINISHED: &str = "store.redb.new";
 const EVEN_LOG: &str = "log.even";
 const ODD_LOG: &str = "log.odd";
@@ -34,27 +34,27 @@ const LOCK: &str = "LOCK";
 /// The process that has the store in a directory open, if there is one.
 pub(super) fn holder(path: &Path) -> Option<String> {
     let mut lock = File::open(path.join(LOCK)).ok()?;
-    matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)).then(|| named(&mut lock))
+    matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)).then(|| holder_name(&mut lock))
 }
 
-/// What the process that has locked a file says of itself in it.
-fn named(lock: &mut File) -> String {
+/// The process that has locked a file, as it is written in the file.
+fn holder_name(lock: &mut File) -> String {
     let mut holder = String::new();
     let _ = lock.read_to_string(&mut holder);
     let known = holder.trim();
     if known.is_empty() { "another process".to_owned() } else { known.to_owned() }
 }
 
-/// A directory that is ours for as long as this lives.
+/// A directory that is locked until this value is dropped.
 pub(super) struct Directory {
     path: PathBuf,
-    /// The operating system unlocks it when it is closed, even if we crash.
+    /// The operating system releases the lock when the file is closed, also after a crash.
     _lock: File,
 }
 
 impl Directory {
-    /// Makes the directory if need be, and claims it.
-    pub(super) fn claim(path: &Path) -> Result<Self, Error> {
+    /// Creates the directory if it does not exist, and locks it.
+    pub(super) fn lock(path: &Path) -> Result<Self, Error> {
         create_private_directory(path).map_err(io_error("create the directory", path))?;
         let lock_path = path.join(LOCK);
         let mut lock = open_private(OpenOptions::new().create(true), &lock_path)
@@ -62,16 +62,19 @@ impl Directory {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(Error::Locked { path: path.to_owned(), holder: named(&mut lock) });
+                return Err(Error::Locked {
+                    path: path.to_owned(),
+                    holder: holder_name(&mut lock),
+                });
             }
             Err(TryLockError::Error(error)) => return Err(io_error("lock", &lock_path)(error)),
         }
-        // For whoever finds it locked; nothing depends on it.
+        // For the error message of a process that finds the directory locked.
         let _ = lock.set_len(0).and_then(|()| writeln!(lock, "process {}", process::id()));
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
-    /// The files, made first if there are none.
+    /// The files of the directory. They are created if there is no database.
     pub(super) fn into_disk(self) -> Result<FileDisk, Error> {
         let path = self.path.join(DATABASE);
         let disk = FileDisk { database: DATABASE, directory: self };
@@ -79,23 +82,23 @@ impl Directory {
         if exists {
             return Ok(disk);
         }
-        // The log is written only once the database has its name: an empty log is that of a first
-        // start that was interrupted, and in any other the database was lost.
-        disk.make_logs().map_err(|error| match error.kind() {
+        // The log is written only after the database is renamed. An empty log without a database
+        // is an interrupted first start; a log with writes means that the database was lost.
+        disk.create_logs().map_err(|error| match error.kind() {
             io::ErrorKind::InvalidData => damaged(&path, &format!("it is missing, but {error}")),
             _ => io_error("create the log beside", &path)(error),
         })?;
         let new = FileDisk { database: UNFINISHED, ..disk };
-        let unfinished = new.path(Part::Base);
+        let unfinished = new.path(StoreFile::Database);
         open_private(OpenOptions::new().create(true).truncate(true), &unfinished)
             .map_err(io_error("create", &unfinished))?;
-        Base::create(&new)?;
+        Database::create(&new)?;
         fs::rename(&unfinished, &path).map_err(io_error("rename", &unfinished))?;
         new.directory.sync().map_err(io_error("sync", &new.directory.path))?;
         Ok(FileDisk { database: DATABASE, ..new })
     }
 
-    /// Makes the names of new files survive a crash.
+    /// Makes the entries of new files durable.
     fn sync(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
     }
@@ -106,32 +109,32 @@ fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error
     move |error| Error::Io { doing, path, source: Arc::new(error) }
 }
 
-/// Makes a file take up space on a file system that cannot allocate it otherwise.
+/// Allocates space on a file system without `fallocate`.
 fn write_zeros(file: File, size: u64) -> io::Result<()> {
     extend(&FileBackend::new(file).map_err(io::Error::other)?, &mut 0, size)
 }
 
-/// The files in a claimed directory.
+/// The files in a locked directory.
 pub(super) struct FileDisk {
     database: &'static str,
     directory: Directory,
 }
 
 impl Disk for FileDisk {
-    fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>> {
-        let file = open_private(&mut OpenOptions::new(), &self.path(part))?;
-        let backend = FileBackend::new(file).map_err(io::Error::other)?;
-        if part == Part::Base && self.database == DATABASE && backend.len()? == 0 {
+    fn open(&self, file: StoreFile) -> io::Result<Box<dyn StorageBackend>> {
+        let opened = open_private(&mut OpenOptions::new(), &self.path(file))?;
+        let backend = FileBackend::new(opened).map_err(io::Error::other)?;
+        if file == StoreFile::Database && self.database == DATABASE && backend.len()? == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is empty"));
         }
         Ok(Box::new(backend))
     }
 
-    fn make_logs(&self) -> io::Result<()> {
-        for part in [Part::EvenLog, Part::OddLog] {
-            let path = self.path(part);
-            let file = open_private(OpenOptions::new().create(true), &path)?;
-            if file.metadata()?.len() > 0 {
+    fn create_logs(&self) -> io::Result<()> {
+        for file in [StoreFile::EvenLog, StoreFile::OddLog] {
+            let path = self.path(file);
+            let opened = open_private(OpenOptions::new().create(true), &path)?;
+            if opened.metadata()?.len() > 0 {
                 let detail = format!("{} holds writes", path.display());
                 return Err(io::Error::new(io::ErrorKind::InvalidData, detail));
             }
@@ -154,7 +157,7 @@ impl Disk for FileDisk {
         }
     }
 
-    fn reserve_room(&self) -> io::Result<u64> {
+    fn max_reserve(&self) -> io::Result<u64> {
         let reserved = match fs::metadata(self.directory.path.join(RESERVE)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
             found => found?.len(),
@@ -163,11 +166,11 @@ impl Disk for FileDisk {
         Ok(system.f_bavail.saturating_mul(system.f_frsize).saturating_add(reserved))
     }
 
-    fn path(&self, part: Part) -> PathBuf {
-        let name = match part {
-            Part::Base => self.database,
-            Part::EvenLog => EVEN_LOG,
-            Part::OddLog => ODD_LOG,
+    fn path(&self, file: StoreFile) -> PathBuf {
+        let name = match file {
+            StoreFile::Database => self.database,
+            StoreFile::EvenLog => EVEN_LOG,
+            StoreFile::OddLog => ODD_LOG,
         };
         self.directory.path.join(name)
     }

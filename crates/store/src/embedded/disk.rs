@@ -1,4 +1,4 @@
-//! [`Disk`]: what the store's files lie on, and [`Guarded`], which stops using one when it fails.
+//! [`Disk`]: the files of a durable store. [`FailStopBackend`]: a file that is not used after a failure.
 
 use std::{
     fmt, io,
@@ -17,98 +17,96 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// One of the store's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum StoreFile {
     /// The database.
-    Base,
+    Database,
     /// The segments of the log with even numbers, one at a time.
     EvenLog,
     /// Those with odd numbers.
     OddLog,
 }
 
-/// Where the files are: in a directory, or in a test's idea of one.
+/// Opens the files: of a directory, or of a simulation in tests.
 pub trait Disk: Send + Sync {
-    /// The content of a file as it is now. Called again to go on after the disk was full; what an
-    /// earlier call returned is dropped by then.
-    fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>>;
+    /// Opens a file. It is opened again after the disk was full; the earlier backend is dropped by
+    /// then.
+    fn open(&self, file: StoreFile) -> io::Result<Box<dyn StorageBackend>>;
 
-    /// Makes the files of the log, empty, so that they are still there after a crash. Files that
-    /// hold writes are left alone, and the error is `InvalidData`.
-    fn make_logs(&self) -> io::Result<()>;
+    /// Creates the empty files of the log, durably. If a file contains writes, it is left unchanged
+    /// and the error is `InvalidData`.
+    fn create_logs(&self) -> io::Result<()>;
 
-    /// Gives the reserve this many bytes of the disk, which nothing else can use until it is made
-    /// smaller. If there is no room for all of it, it may have any size afterwards.
+    /// Allocates this many bytes of the disk for the reserve. If the disk has no space for it, the
+    /// reserve may have any size afterwards.
     fn resize_reserve(&self, size: u64) -> io::Result<()>;
 
-    /// The number of bytes that the reserve could have: those that are free, and those it has.
-    fn reserve_room(&self) -> io::Result<u64>;
+    /// The largest possible size of the reserve: its present size and the free space.
+    fn max_reserve(&self) -> io::Result<u64>;
 
-    /// Names a file in errors.
-    fn path(&self, part: Part) -> PathBuf;
+    /// The path of a file, for error messages.
+    fn path(&self, file: StoreFile) -> PathBuf;
 }
 
 /// A backend that refuses everything after its first failure.
 ///
-/// After a failed fsync the kernel may call dirty pages clean, and a second fsync would succeed
-/// without having written them. Nothing that comes after a failure can be trusted, so nothing
-/// comes after it.
+/// After a failed fsync the kernel may mark dirty pages as clean, and a second fsync would succeed
+/// without having written them. No operation after a failure can be trusted.
 #[derive(Debug)]
-pub(super) struct Guarded {
+pub(super) struct FailStopBackend {
     backend: Box<dyn StorageBackend>,
-    health: Health,
+    failure: FirstFailure,
 }
 
-/// What is known of the first failure of a [`Guarded`] backend.
+/// The first failure of a [`FailStopBackend`].
 #[derive(Clone, Default)]
-pub(super) struct Health(Arc<Mutex<Option<Error>>>);
+pub(super) struct FirstFailure(Arc<Mutex<Option<Error>>>);
 
-impl Health {
-    /// The first failure, in our terms.
-    pub(super) fn failure(&self) -> Option<Error> {
+impl FirstFailure {
+    /// The failure, if there was one.
+    pub(super) fn get(&self) -> Option<Error> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn fail(&self, failure: Error) {
+    fn set(&self, failure: Error) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
     }
 }
 
-impl fmt::Debug for Health {
+impl fmt::Debug for FirstFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Health {:?}", self.failure())
+        write!(f, "FirstFailure {:?}", self.get())
     }
 }
 
-impl Guarded {
-    pub(super) fn new(backend: Box<dyn StorageBackend>, health: Health) -> Self {
-        Self { backend, health }
+impl FailStopBackend {
+    pub(super) fn new(backend: Box<dyn StorageBackend>, failure: FirstFailure) -> Self {
+        Self { backend, failure }
     }
 
     fn guard<T>(
         &self,
         operation: impl FnOnce(&dyn StorageBackend) -> io::Result<T>,
-        judge: impl FnOnce(Arc<io::Error>) -> Error,
+        classify: impl FnOnce(Arc<io::Error>) -> Error,
     ) -> io::Result<T> {
-        if let Some(failure) = self.health.failure() {
+        if let Some(failure) = self.failure.get() {
             return Err(io::Error::other(failure));
         }
         operation(&*self.backend).map_err(|error| {
             let copy = io::Error::new(error.kind(), error.to_string());
-            self.health.fail(judge(Arc::new(error)));
+            self.failure.set(classify(Arc::new(error)));
             copy
         })
     }
 }
 
-/// A write that found no room has changed nothing that counts, as the commit that would have
-/// made it count did not happen.
-pub(super) fn judge_write(error: Arc<io::Error>) -> Error {
+/// The error of a failed write. A full disk is no failure: the commit that the write is part of does
+/// not happen.
+pub(super) fn write_error(error: Arc<io::Error>) -> Error {
     if is_full(&error) { Error::Full } else { Error::Broken(error) }
 }
 
-/// Extends a file of `length` bytes to `size` bytes. Zeros are written out: a file that is merely
-/// long takes no space. `length` is kept up to date, so that an extension that found no room can be
-/// continued.
+/// Extends a file of `length` bytes to `size` bytes by writing zeros, which allocates the space.
+/// `length` is updated also if the disk is full, so that the extension can be continued.
 pub(super) fn extend(backend: &dyn StorageBackend, length: &mut u64, size: u64) -> io::Result<()> {
     while *length < size {
         let missing = usize::try_from(size - *length).unwrap_or(usize::MAX);
@@ -119,12 +117,12 @@ pub(super) fn extend(backend: &dyn StorageBackend, length: &mut u64, size: u64) 
     Ok(())
 }
 
-/// Whether an error says that there is no room.
+/// Whether the disk is full.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-impl StorageBackend for Guarded {
+impl StorageBackend for FailStopBackend {
     fn len(&self) -> io::Result<u64> {
         self.guard(StorageBackend::len, Error::Broken)
     }
@@ -134,7 +132,7 @@ impl StorageBackend for Guarded {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.guard(|backend| backend.set_len(len), judge_write)
+        self.guard(|backend| backend.set_len(len), write_error)
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -142,7 +140,7 @@ impl StorageBackend for Guarded {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.guard(|backend| backend.write(offset, data), judge_write)
+        self.guard(|backend| backend.write(offset, data), write_error)
     }
 
     fn close(&self) -> io::Result<()> {
@@ -150,23 +148,23 @@ impl StorageBackend for Guarded {
     }
 }
 
-/// What an error that a file could not be read with means.
-pub(super) fn translate_io(path: &Path, error: io::Error) -> Error {
-    if is_about_content(error.kind()) {
+/// The error of a failed read.
+pub(super) fn read_error(path: &Path, error: io::Error) -> Error {
+    if is_content_error(error.kind()) {
         return damaged(path, &error.to_string());
     }
     Error::Io { doing: "read", path: path.to_owned(), source: Arc::new(error) }
 }
 
-/// Whether an error says that the file is wrong, rather than that it could not be read.
-pub(super) fn is_about_content(kind: io::ErrorKind) -> bool {
+/// Whether the content of the file is wrong, as opposed to a failed read.
+pub(super) fn is_content_error(kind: io::ErrorKind) -> bool {
     matches!(
         kind,
         io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::NotFound
     )
 }
 
-/// The file at `path` cannot be used.
+/// The error of a damaged file.
 pub(super) fn damaged(path: &Path, detail: &str) -> Error {
     Error::Damaged { path: path.to_owned(), detail: format!("{detail}; {RESTORE}") }
 }

@@ -1,17 +1,17 @@
-//! [`Frame`]: how one batch looks in the log.
+//! [`Frame`]: the encoding of one batch in the log.
 //!
 //! ```text
 //! frame   crc32 u32 | index u32 | segment u64 | length u64 | before u32 | count u32 | floor u64 |
 //!         count times (revision u64 | length u64 | row) | zeros up to a multiple of 8
 //! ```
 //!
-//! The first frame of a segment has index 0 and lies at the start of the file; each other one
-//! follows the one before it. `before` is how many frames the segment before this one has, by
-//! which the loss of its end is noticed.
+//! The first frame of a segment has index 0 and is at the start of the file; each other frame follows
+//! the previous one. `before` is the number of frames in the previous segment, which detects the
+//! loss of its end.
 //!
-//! The checksum covers the salt and all that follows it. What is left in a file from earlier
-//! segments has other numbers; what a value holds was written by somebody who does not know the
-//! salt. So neither is ever taken for a frame.
+//! The checksum covers the salt and all bytes that follow. Remains of earlier segments in a file have
+//! other numbers, and the author of a value does not know the salt: neither can be mistaken for a
+//! frame.
 
 use super::row::{Row, take};
 use crate::{Event, Revision};
@@ -26,41 +26,41 @@ const ALIGNMENT: usize = 8;
 
 /// A frame in a buffer that holds the content of a file.
 pub(super) struct Frame<'a> {
-    pub(super) place: Place,
+    pub(super) position: FramePosition,
     /// The oldest readable revision when the batch was written.
     pub(super) floor: Revision,
-    /// How many bytes it takes.
+    /// The number of its bytes.
     pub(super) length: usize,
     count: u32,
     rows: &'a [u8],
 }
 
-/// Where in the log a frame belongs.
+/// The position of a frame in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FramePosition {
     /// The number of the segment.
     pub(super) segment: u64,
-    /// How many frames of the segment come before this one.
+    /// The number of earlier frames in the segment.
     pub(super) index: u32,
-    /// How many frames the segment before this one has.
+    /// The number of frames in the previous segment.
     pub(super) before: u32,
 }
 
-/// Replaces the content of `buffer` by a frame.
+/// Replaces the content of `buffer` with a frame.
 pub(super) fn encode(
     buffer: &mut Vec<u8>,
     salt: u64,
-    place: Place,
+    position: FramePosition,
     floor: Revision,
     events: &[Event],
 ) {
     let count = u32::try_from(events.len()).expect("a batch has a bounded number of writes");
     buffer.clear();
     buffer.extend([0; CHECKSUM]);
-    buffer.extend(place.index.to_le_bytes());
-    buffer.extend(place.segment.to_le_bytes());
+    buffer.extend(position.index.to_le_bytes());
+    buffer.extend(position.segment.to_le_bytes());
     buffer.extend([0; 8]);
-    buffer.extend(place.before.to_le_bytes());
+    buffer.extend(position.before.to_le_bytes());
     buffer.extend(count.to_le_bytes());
     buffer.extend(floor.to_le_bytes());
     for event in events {
@@ -79,7 +79,7 @@ pub(super) fn encode(
 }
 
 impl<'a> Frame<'a> {
-    /// The frame at the start of `bytes`, of whatever segment; `None` if there is no whole one.
+    /// The frame at the start of `bytes`, of any segment; `None` if there is no complete one.
     pub(super) fn decode(salt: u64, bytes: &'a [u8]) -> Option<Self> {
         let stored_length = u64::from_le_bytes(*bytes.get(LENGTH)?.first_chunk()?);
         let length = usize::try_from(stored_length).ok().filter(|length| *length >= HEADER)?;
@@ -94,10 +94,16 @@ impl<'a> Frame<'a> {
         let before = u32::from_le_bytes(take(&mut rest)?);
         let count = u32::from_le_bytes(take(&mut rest)?);
         let floor = u64::from_le_bytes(take(&mut rest)?);
-        Some(Self { place: Place { segment, index, before }, floor, length, count, rows: rest })
+        Some(Self {
+            position: FramePosition { segment, index, before },
+            floor,
+            length,
+            count,
+            rows: rest,
+        })
     }
 
-    /// Whether `bytes` hold a whole frame of `segment` anywhere.
+    /// Whether `bytes` contain a complete frame of `segment`.
     pub(super) fn is_in(salt: u64, segment: u64, bytes: &'a [u8]) -> bool {
         let starts = (0..bytes.len().saturating_sub(HEADER - 1)).step_by(ALIGNMENT);
         starts.map(|start| &bytes[start..]).any(|rest| {
@@ -105,13 +111,13 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// The writes; fails at the first one that makes no sense.
+    /// The writes; fails at the first invalid one.
     pub(super) fn rows(
         &self,
     ) -> impl Iterator<Item = Result<(Revision, Row<'a>), String>> + use<'a> {
-        let (mut rest, segment) = (self.rows, self.place.segment);
+        let (mut rest, segment) = (self.rows, self.position.segment);
         (0..self.count).map(move |_| {
-            row(&mut rest).ok_or_else(|| format!("segment {segment} holds what is not a write"))
+            row(&mut rest).ok_or_else(|| format!("segment {segment} contains an invalid write"))
         })
     }
 }
@@ -138,7 +144,7 @@ mod tests {
     use super::*;
     use crate::Record;
 
-    const PLACE: Place = Place { segment: 7, index: 2, before: 5 };
+    const POSITION: FramePosition = FramePosition { segment: 7, index: 2, before: 5 };
 
     fn events() -> Vec<Event> {
         let key: Arc<str> = "/a".into();
@@ -152,21 +158,21 @@ mod tests {
 
     fn encoded() -> Vec<u8> {
         let mut buffer = b"of the batch before".to_vec();
-        encode(&mut buffer, 1, PLACE, 9, &events());
+        encode(&mut buffer, 1, POSITION, 9, &events());
         buffer
     }
 
     #[test]
-    fn a_batch_comes_back_as_it_was() {
+    fn a_decoded_batch_equals_the_encoded_one() {
         let (bytes, events) = (encoded(), events());
         let frame = Frame::decode(1, &bytes).unwrap();
-        assert_eq!((frame.place, frame.floor, frame.length), (PLACE, 9, bytes.len()));
+        assert_eq!((frame.position, frame.floor, frame.length), (POSITION, 9, bytes.len()));
         let rows: Vec<_> = frame.rows().map(Result::unwrap).collect();
         assert_eq!(rows, [(11, Row::of(&events[0])), (12, Row::of(&events[1]))]);
     }
 
     #[test]
-    fn every_flipped_bit_is_noticed() {
+    fn every_flipped_bit_is_detected() {
         let bytes = encoded();
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
@@ -176,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_frame_or_one_with_another_salt_is_none() {
+    fn a_part_of_a_frame_or_a_frame_with_another_salt_is_refused() {
         let bytes = encoded();
         assert!((0..bytes.len()).all(|length| Frame::decode(1, &bytes[..length]).is_none()));
         assert!(Frame::decode(2, &bytes).is_none());

@@ -1,5 +1,4 @@
-//! [`Loader`]: rebuilds the state, and the history that is still kept, from the rows of the base and
-//! then those of the log.
+//! [`Loader`]: rebuilds the state and the history from the rows of the database and then of the log.
 
 use std::sync::Arc;
 
@@ -9,27 +8,27 @@ use super::row::{Meta, Row};
 use crate::{
     Event, Record, Revision,
     history::{Bounds, History},
-    shared::Records,
+    state::Records,
     writer::garbage,
 };
 
-/// What the rows add up to.
+/// The result of a load.
 pub(super) struct Loaded {
     pub(super) records: Records,
     pub(super) revision: Revision,
     pub(super) history: History,
-    /// Rows that no readable state shows.
+    /// Rows that no readable state contains.
     pub(super) garbage: Vec<Revision>,
 }
 
-/// Takes rows in the order of their revisions.
+/// Applies rows in the order of their revisions.
 pub(super) struct Loader {
     meta: Meta,
     records: Records,
     history: History,
     garbage: Vec<Revision>,
     rows: u64,
-    /// The revision of the last row taken.
+    /// The revision of the last applied row.
     last: Revision,
 }
 
@@ -45,17 +44,17 @@ impl Loader {
         }
     }
 
-    /// The summary of the base.
+    /// The summary of the database.
     pub(super) fn meta(&self) -> Meta {
         self.meta
     }
 
-    /// Notes that the base has another summary now, of the same rows.
+    /// Replaces the summary, after the format of the database was raised.
     pub(super) fn set_meta(&mut self, meta: Meta) {
         self.meta = meta;
     }
 
-    /// Applies one row, unless it contradicts those before it, and returns what it did.
+    /// Applies one row, and returns its event. Fails if it contradicts an earlier row.
     pub(super) fn apply(&mut self, revision: Revision, row: &Row<'_>) -> Result<Event, String> {
         if revision <= self.last {
             return Err(format!("revision {revision} follows revision {}", self.last));
@@ -67,18 +66,18 @@ impl Loader {
             self.garbage.extend(garbage(&event));
             return Ok(event);
         }
-        check_against_history(&event)?;
+        check_previous_record(&event)?;
         self.history.push(event.clone());
         self.garbage.extend(self.history.trim().iter().flat_map(garbage));
         Ok(event)
     }
 
-    /// Forgets what is not readable from `floor` on.
-    pub(super) fn forget(&mut self, floor: Revision) -> Result<(), String> {
+    /// Compacts the history up to `floor`.
+    pub(super) fn compact(&mut self, floor: Revision) -> Result<(), String> {
         if floor > self.last {
-            return Err(format!("revision {floor} is forgotten, but {} is the last", self.last));
+            return Err(format!("revision {floor} is compacted, but {} is the last", self.last));
         }
-        self.garbage.extend(self.history.forget(floor).iter().flat_map(garbage));
+        self.garbage.extend(self.history.compact(floor).iter().flat_map(garbage));
         Ok(())
     }
 
@@ -101,13 +100,13 @@ impl Loader {
         Event { revision, key, new: Some(new), old }
     }
 
-    /// Ends the rows of the base, unless some are missing.
-    pub(super) fn finish_base(&mut self) -> Result<(), String> {
+    /// Checks that no row of the database is missing, after the last of them.
+    pub(super) fn finish_database(&mut self) -> Result<(), String> {
         let Meta { newest, rows, floor, .. } = self.meta;
         if self.rows != rows {
-            return Err(format!("it holds {} writes where {rows} were kept", self.rows));
+            return Err(format!("it contains {} writes where {rows} are expected", self.rows));
         }
-        // The newest write may be gone only if it was a deletion that is forgotten by now.
+        // The newest write may be missing only if it is a compacted deletion.
         if self.last != newest && (self.last > newest || newest > floor) {
             return Err(format!("its last write is {}, but {newest} was written", self.last));
         }
@@ -115,15 +114,15 @@ impl Loader {
         Ok(())
     }
 
-    /// What all rows add up to.
+    /// The result, after the last row.
     pub(super) fn finish(self) -> Loaded {
         let Self { records, history, garbage, last, .. } = self;
         Loaded { records, revision: last, history, garbage }
     }
 }
 
-/// Above the floor every write is there, so each must fit what it replaced.
-fn check_against_history(event: &Event) -> Result<(), String> {
+/// Above the floor every write is present, so each must match the record that it replaces.
+fn check_previous_record(event: &Event) -> Result<(), String> {
     let fits = match (&event.new, &event.old) {
         (None, old) => old.is_some(),
         (Some(new), Some(old)) => new.created == old.created,
@@ -132,5 +131,5 @@ fn check_against_history(event: &Event) -> Result<(), String> {
     if fits {
         return Ok(());
     }
-    Err(format!("revision {} does not fit what was written before it", event.revision))
+    Err(format!("revision {} does not match the write before it", event.revision))
 }

@@ -1,14 +1,14 @@
-//! [`Log`]: the journal: batches go to a write-ahead log, and from there, many at a time, into the
-//! base.
+//! [`Log`]: the journal of a durable store. Batches go to a write-ahead log, and from there by
+//! checkpoints into the database.
 //!
 //! ```text
-//! log.odd      segment 7: frame 0 │ frame 1 │ … │ frame 812 │ what is left of segment 5
-//! log.even     segment 8: frame 0 │ frame 1 │ what is left of segment 6
-//! store.redb   everything up to segment 6, and soon up to 7
+//! log.odd      segment 7: frame 0 │ frame 1 │ … │ frame 812 │ remains of segment 5
+//! log.even     segment 8: frame 0 │ frame 1 │ remains of segment 6
+//! store.redb   everything up to segment 6; a checkpoint of 7 is running
 //! ```
 //!
-//! A batch is one write into space that the file already has, and one fsync. When a segment is
-//! full, the next one begins in the other file as soon as what that held is folded; until then
+//! A batch is one write into allocated space of the file, and one fsync. When a segment is full, the
+//! next one begins in the other file, after the checkpoint of the segment in that file; until then
 //! writes wait.
 
 use std::{mem, path::PathBuf, sync::Arc};
@@ -16,44 +16,45 @@ use std::{mem, path::PathBuf, sync::Arc};
 use keel::Tasks;
 
 use super::{
-    base::Base,
-    disk::{Disk, Part, translate_io},
-    fold::{Fold, Folder, Threshold},
-    frame::{self, Place},
+    checkpoint::{Checkpoint, Checkpointer, Threshold},
+    database::Database,
+    disk::{Disk, StoreFile, read_error},
+    frame::{self, FramePosition},
     load::Loaded,
     replay::replay,
-    reserve::Reserve,
-    segment::{LogFile, Segment, part_of},
+    segment::{LogFile, Segment, file_of_segment},
+    space_reserve::SpaceReserve,
 };
 use crate::{
     Error, Options, Revision,
     journal::{Batch, Journal, Shrink},
 };
 
-/// What is kept of the buffer after a large batch.
-const BUFFER: usize = 1 << 20;
+/// The capacity that the buffer keeps after a large batch.
+const MAX_BUFFER: usize = 1 << 20;
 
-/// How many segments' worth of unused space are worth the effort of shrinking the base.
-const MUCH: u64 = 4;
+/// The unused space, in segments, from which on the database is shrunk.
+const SHRINK_SEGMENTS: u64 = 4;
 
-/// How much unused space is worth it when there is none elsewhere.
-const ANY: u64 = 64 << 10;
+/// The unused space, in bytes, from which on the database is shrunk on a full disk.
+const SHRINK_BYTES_WHEN_FULL: u64 = 64 << 10;
 
 /// See the [module documentation](self).
 pub(super) struct Log {
-    // These two before the folder, which drops the lock on the directory.
+    // Dropped before `checkpointer`, which releases the lock on the directory.
     files: Files,
-    reserve: Reserve,
-    /// How many bytes make a segment full on a disk with enough space; see [`limit`](Self::limit).
-    most: u64,
+    reserve: SpaceReserve,
+    /// The size of a full segment on a disk with enough space; see [`limit`](Self::limit).
+    max_segment: u64,
     salt: u64,
-    /// What is being written; `None` until the first batch.
+    /// The segment that is being written; `None` until the first batch.
     segment: Option<Segment>,
-    /// The oldest readable revision that the log knows of.
+    /// The oldest readable revision according to the log.
     floor: Revision,
-    /// What is in no fold yet: that of `segment`, and garbage. Names the last segment there was.
-    pending: Fold,
-    folder: Folder,
+    /// The writes of `segment`, and garbage, for the next checkpoint. Its segment is the last one
+    /// that was begun.
+    pending: Checkpoint,
+    checkpointer: Checkpointer,
     buffer: Vec<u8>,
 }
 
@@ -64,58 +65,58 @@ struct Files {
 
 impl Files {
     fn of(&self, segment: u64) -> &LogFile {
-        if part_of(segment) == Part::EvenLog { &self.even } else { &self.odd }
+        if file_of_segment(segment) == StoreFile::EvenLog { &self.even } else { &self.odd }
     }
 }
 
 impl Log {
-    /// Opens base and log, and reads all of both.
+    /// Opens and reads the database and the log.
     pub(super) fn open(
         disk: Box<dyn Disk>,
         options: Options,
         tasks: &Tasks,
     ) -> Result<(Self, Loaded), Error> {
         let disk: Arc<dyn Disk> = Arc::from(disk);
-        let (base, mut loader) = Base::open(Arc::clone(&disk), options.bounds())?;
-        let even = LogFile::open(&*disk, Part::EvenLog)?;
-        let odd = LogFile::open(&*disk, Part::OddLog)?;
+        let (database, mut loader) = Database::open(Arc::clone(&disk), options.bounds())?;
+        let even = LogFile::open(&*disk, StoreFile::EvenLog)?;
+        let odd = LogFile::open(&*disk, StoreFile::OddLog)?;
         let files = Files { even, odd };
-        let path = disk.path(Part::Base);
-        let reserve = Reserve::new(disk, options.reserve_bytes)
-            .map_err(|error| translate_io(&path, error))?;
+        let path = disk.path(StoreFile::Database);
+        let reserve = SpaceReserve::new(disk, options.reserve_bytes)
+            .map_err(|error| read_error(&path, error))?;
         let replayed = replay(&mut loader, |segment| files.of(segment))?;
         let meta = loader.meta();
         let mut loaded = loader.finish();
-        let folder = Folder::start(base, tasks).map_err(|error| Error::Io {
-            doing: "start the thread that folds the log into",
+        let checkpointer = Checkpointer::start(database, tasks).map_err(|error| Error::Io {
+            doing: "start the checkpoint thread for",
             path,
             source: Arc::new(error),
         })?;
-        // Garbage is what no state from the floor of the history on shows, so the two go together.
+        // Garbage is relative to the floor of the history, so the two go together.
         let garbage = mem::take(&mut loaded.garbage);
-        let pending = Fold::new(replayed.segment, loaded.history.floor(), garbage);
+        let pending = Checkpoint::new(replayed.segment, loaded.history.floor(), garbage);
         let mut log = Self {
             files,
             reserve,
-            most: options.log_bytes,
+            max_segment: options.log_bytes,
             salt: meta.salt,
             segment: None,
             floor: replayed.floor,
             pending,
-            folder,
+            checkpointer,
             buffer: Vec::new(),
         };
-        if replayed.segment > meta.folded {
+        if replayed.segment > meta.checkpointed {
             let revision = loaded.revision;
             tracing::warn!(revision, "not closed cleanly; the log was replayed");
-            log.folder.begin(replayed);
+            log.checkpointer.begin(replayed);
         }
         Ok((log, loaded))
     }
 
-    /// How many bytes make a segment full.
+    /// The size of a full segment.
     fn limit(&self) -> u64 {
-        self.reserve.log_limit(self.most)
+        self.reserve.log_limit(self.max_segment)
     }
 
     /// Makes a batch durable in the log.
@@ -128,20 +129,20 @@ impl Log {
         let file = self.files.of(segment.next.segment);
         let written = file.append(&mut segment, &self.buffer);
         self.segment = Some(segment);
-        self.buffer.shrink_to(BUFFER);
+        self.buffer.shrink_to(MAX_BUFFER);
         written
     }
 
-    /// Begins the next segment, once the file for it is free, and has the last one folded.
+    /// Begins the next segment once its file is free, and the checkpoint of the last one.
     fn next_segment(&mut self, last: Option<Segment>) -> Result<Segment, Error> {
-        if let Err(error) = self.folder.settle() {
+        if let Err(error) = self.checkpointer.wait() {
             self.segment = last;
             return Err(error);
         }
         let number = self.pending.segment + 1;
-        // After a start there is nothing to compare it with: all that was there is folded by now.
+        // After a start all segments have a checkpoint, so there is no count to compare with.
         let before = last.as_ref().map_or(0, |last| last.next.index);
-        let next = Place { segment: number, index: 0, before };
+        let next = FramePosition { segment: number, index: 0, before };
         let segment = match self.files.of(number).begin(next, self.limit()) {
             Ok(segment) => segment,
             Err(error) => {
@@ -150,19 +151,19 @@ impl Log {
             }
         };
         if last.is_some() {
-            let fold = mem::take(&mut self.pending);
-            self.folder.begin(fold);
+            let checkpoint = mem::take(&mut self.pending);
+            self.checkpointer.begin(checkpoint);
         }
         self.pending.segment = number;
         Ok(segment)
     }
 
-    /// Folds all that there is.
-    fn fold_rest(&mut self) -> Result<(), Error> {
-        self.folder.settle()?;
+    /// Runs a checkpoint of all writes.
+    fn checkpoint_all(&mut self) -> Result<(), Error> {
+        self.checkpointer.wait()?;
         if self.segment.is_some() || !self.pending.is_empty() {
-            self.folder.begin(mem::take(&mut self.pending));
-            self.folder.settle()?;
+            self.checkpointer.begin(mem::take(&mut self.pending));
+            self.checkpointer.wait()?;
         }
         Ok(())
     }
@@ -170,8 +171,8 @@ impl Log {
 
 impl Journal for Log {
     fn append(&mut self, batch: &Batch<'_>) -> Result<(), Error> {
-        self.folder.check()?;
-        // Garbage needs no frame: after a restart it is found again.
+        self.checkpointer.check()?;
+        // Garbage needs no frame: it is found again after a restart.
         if !batch.events.is_empty() || batch.floor > self.floor {
             self.write(batch)?;
             self.floor = batch.floor;
@@ -180,7 +181,7 @@ impl Journal for Log {
         Ok(())
     }
 
-    fn reserve(&self) -> (PathBuf, u64) {
+    fn reserve_location(&self) -> (PathBuf, u64) {
         self.reserve.location()
     }
 
@@ -193,20 +194,20 @@ impl Journal for Log {
     }
 
     fn is_idle(&mut self) -> Result<bool, Error> {
-        self.folder.is_ready()
+        self.checkpointer.is_ready()
     }
 
     fn maintain(&mut self, shrink: Shrink) -> Result<(), Error> {
-        if !self.folder.is_ready()? {
+        if !self.checkpointer.is_ready()? {
             return Ok(());
         }
         let threshold = match shrink {
-            Shrink::IfMuch => Threshold { bytes: MUCH * self.limit(), and_used: true },
-            Shrink::IfAny => Threshold { bytes: ANY, and_used: false },
+            Shrink::IfLarge => Threshold { bytes: SHRINK_SEGMENTS * self.limit(), and_used: true },
+            Shrink::IfAny => Threshold { bytes: SHRINK_BYTES_WHEN_FULL, and_used: false },
         };
-        // After a start, garbage waits for the first segment.
+        // Garbage that was found at the start waits for the first segment.
         if self.segment.is_none() || self.pending.is_empty() {
-            self.folder.begin(Fold::shrink(threshold));
+            self.checkpointer.begin(Checkpoint::shrink(threshold));
             return Ok(());
         }
         self.pending.shrink_above = Some(threshold);
@@ -216,14 +217,14 @@ impl Journal for Log {
     }
 
     fn close(mut self: Box<Self>) -> Result<(), Error> {
-        let folded = self.fold_rest();
-        let Self { files, folder, reserve, .. } = *self;
+        let checkpointed = self.checkpoint_all();
+        let Self { files, checkpointer, reserve, .. } = *self;
         drop((files, reserve));
-        folder.close()?;
-        match folded {
-            // What is not folded is safe in the log.
+        checkpointer.close()?;
+        match checkpointed {
+            // The remaining writes are durable in the log.
             Err(Error::Full) => Ok(()),
-            folded => folded,
+            checkpointed => checkpointed,
         }
     }
 }

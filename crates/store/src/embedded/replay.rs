@@ -1,101 +1,106 @@
-//! Reads the log after a start, and tells the end that a crash cut short from damage.
+//! Reads the log at the start, and distinguishes an incomplete last batch from damage.
 //!
-//! A batch is written only after the one before it was synced. So what follows the last whole
-//! frame of the log is a batch that nobody was told of, and is dropped; but if a whole frame comes
-//! after one that is not, something that was synced is gone, and the store is refused.
+//! A batch is written only after the previous one was synced. Bytes after the last complete frame
+//! belong to a batch that was not acknowledged, and are dropped. A complete frame after an incomplete
+//! one means that a synced batch is lost, and the store is refused.
 
 use std::io;
 
 use redb::StorageBackend;
 
 use super::{
-    disk::{damaged, translate_io},
-    fold::Fold,
+    checkpoint::Checkpoint,
+    disk::{damaged, read_error},
     frame::Frame,
     load::Loader,
     segment::LogFile,
 };
 use crate::Error;
 
-/// A segment is written while the one before it is folded, never more.
+/// The log has a segment that is being written, and one whose checkpoint is running.
 const SEGMENTS_AT_ONCE: u64 = 2;
 
-/// Gives the loader what the log holds beyond the base, and returns it to be folded.
+/// Applies the writes after the last checkpoint to the loader, and returns them as a checkpoint.
 pub(super) fn replay<'a>(
     loader: &mut Loader,
     file_of: impl Fn(u64) -> &'a LogFile,
-) -> Result<Fold, Error> {
-    let (folded, salt) = (loader.meta().folded, loader.meta().salt);
-    let mut fold = Fold::new(folded, loader.meta().floor, Vec::new());
+) -> Result<Checkpoint, Error> {
+    let (checkpointed, salt) = (loader.meta().checkpointed, loader.meta().salt);
+    let mut checkpoint = Checkpoint::new(checkpointed, loader.meta().floor, Vec::new());
     let mut frames_before = None;
-    for segment in folded + 1..=folded + SEGMENTS_AT_ONCE {
+    for segment in checkpointed + 1..=checkpointed + SEGMENTS_AT_ONCE {
         let LogFile { path, backend } = file_of(segment);
-        let bytes = content(&**backend).map_err(|error| translate_io(path, error))?;
-        let mut reader = Reader { bytes: &bytes, salt, segment, folded, frames: 0, frames_before };
+        let bytes = content(&**backend).map_err(|error| read_error(path, error))?;
+        let mut reader =
+            Reader { bytes: &bytes, salt, segment, checkpointed, frames: 0, frames_before };
         while let Some(frame) = reader.next().map_err(|detail| damaged(path, &detail))? {
-            apply(&frame, loader, &mut fold).map_err(|detail| damaged(path, &detail))?;
+            apply(&frame, loader, &mut checkpoint).map_err(|detail| damaged(path, &detail))?;
         }
         frames_before = Some(reader.frames);
     }
-    Ok(fold)
+    Ok(checkpoint)
 }
 
 fn content(backend: &dyn StorageBackend) -> io::Result<Vec<u8>> {
-    // A process that was killed may have written what is not on the disk yet. Once somebody has
-    // seen it, it must not vanish in a power cut.
+    // A killed process may have left unsynced writes. Once they are served, a power failure must
+    // not lose them.
     backend.sync_data()?;
     let mut bytes = vec![0; usize::try_from(backend.len()?).map_err(io::Error::other)?];
     backend.read(0, &mut bytes)?;
     Ok(bytes)
 }
 
-fn apply(frame: &Frame<'_>, loader: &mut Loader, fold: &mut Fold) -> Result<(), String> {
-    loader.forget(frame.floor)?;
+fn apply(
+    frame: &Frame<'_>,
+    loader: &mut Loader,
+    checkpoint: &mut Checkpoint,
+) -> Result<(), String> {
+    loader.compact(frame.floor)?;
     for row in frame.rows() {
         let (revision, row) = row?;
-        fold.push(loader.apply(revision, &row)?);
+        checkpoint.push(loader.apply(revision, &row)?);
     }
-    fold.segment = frame.place.segment;
-    fold.floor = frame.floor;
+    checkpoint.segment = frame.position.segment;
+    checkpoint.floor = frame.floor;
     Ok(())
 }
 
 /// Reads the frames of one segment.
 struct Reader<'a> {
-    /// What is left of the file.
+    /// The rest of the file.
     bytes: &'a [u8],
     salt: u64,
     segment: u64,
-    folded: u64,
+    checkpointed: u64,
     frames: u32,
-    /// How many frames the segment before this one had, if it was read.
+    /// The number of frames in the previous segment, if it was read.
     frames_before: Option<u32>,
 }
 
 impl<'a> Reader<'a> {
-    /// The next frame; `None` at the end of the log, or where a crash cut it short.
+    /// The next frame; `None` at the end of the log or at an incomplete last batch.
     fn next(&mut self) -> Result<Option<Frame<'a>>, String> {
         let segment = self.segment;
         let frame = Frame::decode(self.salt, self.bytes);
-        let Some(frame) = frame.filter(|frame| frame.place.segment > self.folded) else {
+        let Some(frame) = frame.filter(|frame| frame.position.segment > self.checkpointed) else {
             if Frame::is_in(self.salt, segment, self.bytes) {
                 let index = self.frames;
                 return Err(format!(
-                    "batch {index} of segment {segment} is damaged, and later ones are not"
+                    "batch {index} of segment {segment} is damaged, and later batches are not"
                 ));
             }
             return Ok(None);
         };
-        if frame.place.segment != segment {
-            let found = frame.place.segment;
+        if frame.position.segment != segment {
+            let found = frame.position.segment;
             return Err(format!("segment {found} is here, but {segment} is the next to be read"));
         }
-        if frame.place.index != self.frames {
-            let (found, index) = (frame.place.index, self.frames);
+        if frame.position.index != self.frames {
+            let (found, index) = (frame.position.index, self.frames);
             return Err(format!("batch {found} of segment {segment} is where {index} should be"));
         }
-        if let Some(found) = self.frames_before.filter(|found| *found != frame.place.before) {
-            let (kept, before) = (frame.place.before, segment - 1);
+        if let Some(found) = self.frames_before.filter(|found| *found != frame.position.before) {
+            let (kept, before) = (frame.position.before, segment - 1);
             return Err(format!("segment {before} had {kept} batches, but {found} are left"));
         }
         self.frames += 1;

@@ -1,21 +1,22 @@
-//! How a write, and the summary of all writes, look on the disk.
+//! [`Row`]: the encoding of a write on the disk. [`Meta`]: the summary of all writes.
 //!
 //! ```text
 //! row    crc32 u32 | kind u8 | created u64 | expires i64, u32 | key length u32 | key | value
-//! meta   crc32 u32 | format u32 | newest u64 | rows u64 | floor u64 | folded u64 | salt u64
+//! meta   crc32 u32 | format u32 | newest u64 | rows u64 | floor u64 | checkpointed u64 | salt u64
 //! ```
 //!
-//! All numbers are little-endian. The checksum of a row covers its revision as well, so that a row
-//! cannot pass for another one. Format 1, which had no log beside the database, ends after `floor`.
+//! All numbers are little-endian. The checksum of a row covers its revision, so that rows cannot be
+//! exchanged. Format 1, which has no log beside the database, ends after `floor`.
 
 use keel::Timestamp;
 
 use crate::{Event, Revision};
 
-/// What this version writes. A change that an older version would misread gets a new number.
+/// The format that this version writes. A change that an older version would misread gets a new
+/// number.
 pub(super) const FORMAT: u32 = 2;
 
-/// The format without a log, which is turned into the present one when it is opened.
+/// The format without a log, which is converted to the present one when it is opened.
 pub(super) const FORMAT_WITHOUT_LOG: u32 = 1;
 
 const PUT: u8 = 0;
@@ -47,7 +48,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// How many bytes [`encode`](Self::encode) fills.
+    /// The number of bytes that [`encode`](Self::encode) writes.
     pub(super) fn len(&self) -> usize {
         HEADER + self.key.len() + self.value.map_or(0, <[u8]>::len)
     }
@@ -78,7 +79,7 @@ impl<'a> Row<'a> {
         bytes[..CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
     }
 
-    /// `None` if these bytes were not written as the row of this revision.
+    /// `None` if the bytes are not the row of this revision.
     pub(super) fn decode(revision: Revision, bytes: &'a [u8]) -> Option<Self> {
         let mut rest = bytes;
         let stored = u32::from_le_bytes(take(&mut rest)?);
@@ -100,27 +101,27 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The summary of all rows, by which a loss is noticed.
+/// The summary of all rows, which detects lost rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Meta {
     pub(super) format: u32,
     /// The revision of the newest write.
     pub(super) newest: Revision,
-    /// How many rows there are.
+    /// The number of rows.
     pub(super) rows: u64,
-    /// Rows up to here may have been removed if no later state shows them.
+    /// Rows up to this revision may have been removed if no later state contains them.
     pub(super) floor: Revision,
-    /// The last segment of the log whose writes are all here.
-    pub(super) folded: u64,
-    /// Goes into the checksums of the log. Nobody else knows it, so no value can pass for a part
-    /// of the log.
+    /// The last segment of the log with a checkpoint.
+    pub(super) checkpointed: u64,
+    /// Part of the checksums of the log. It is secret, so no value can imitate a
+    /// frame of the log.
     pub(super) salt: u64,
 }
 
 impl Meta {
     /// The summary of an empty store.
     pub(super) fn new(salt: u64) -> Self {
-        Self { format: FORMAT, newest: 0, rows: 0, floor: 0, folded: 0, salt }
+        Self { format: FORMAT, newest: 0, rows: 0, floor: 0, checkpointed: 0, salt }
     }
 
     pub(super) fn encode(&self) -> [u8; META] {
@@ -129,14 +130,14 @@ impl Meta {
         bytes[8..16].copy_from_slice(&self.newest.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.rows.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.floor.to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.folded.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.checkpointed.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.salt.to_le_bytes());
         let checksum = crc32fast::hash(&bytes[CHECKSUM..]);
         bytes[..CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
-    /// `None` if these bytes are not a summary. Of one in a newer format, only the format counts.
+    /// `None` if the bytes are not a summary. Of a newer format, only the number is valid.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes;
         let stored = u32::from_le_bytes(take(&mut rest)?);
@@ -146,11 +147,11 @@ impl Meta {
         let format = u32::from_le_bytes(take(&mut rest)?);
         let mut number = || Some(u64::from_le_bytes(take(&mut rest)?));
         let (newest, rows, floor) = (number()?, number()?, number()?);
-        let (folded, salt) = match format {
+        let (checkpointed, salt) = match format {
             FORMAT => (number()?, number()?),
             _ => (0, 0),
         };
-        Some(Self { format, newest, rows, floor, folded, salt })
+        Some(Self { format, newest, rows, floor, checkpointed, salt })
     }
 }
 
@@ -187,14 +188,14 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_back_as_they_were() {
+    fn a_decoded_row_equals_the_encoded_one() {
         for row in rows() {
             assert_eq!(Row::decode(7, &encoded(&row)), Some(row));
         }
     }
 
     #[test]
-    fn every_flipped_bit_is_noticed() {
+    fn every_flipped_bit_is_detected() {
         for row in rows() {
             let bytes = encoded(&row);
             for bit in 0..bytes.len() * 8 {
@@ -206,15 +207,15 @@ mod tests {
     }
 
     #[test]
-    fn a_row_does_not_pass_for_that_of_another_revision_nor_a_part_for_the_whole() {
+    fn a_row_of_another_revision_or_a_part_of_a_row_is_refused() {
         let bytes = encoded(&rows()[0]);
         assert_eq!(Row::decode(8, &bytes), None);
         assert!((0..bytes.len()).all(|length| Row::decode(7, &bytes[..length]).is_none()));
     }
 
     #[test]
-    fn the_summary_comes_back_and_notices_flips() {
-        let meta = Meta { format: FORMAT, newest: 9, rows: 4, floor: 2, folded: 3, salt: 5 };
+    fn a_decoded_summary_equals_the_encoded_one_and_flips_are_detected() {
+        let meta = Meta { format: FORMAT, newest: 9, rows: 4, floor: 2, checkpointed: 3, salt: 5 };
         assert_eq!(Meta::decode(&meta.encode()), Some(meta));
         for byte in 0..META {
             let mut flipped = meta.encode();

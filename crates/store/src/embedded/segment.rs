@@ -1,22 +1,21 @@
-//! [`LogFile`]: a file of the log, and [`Segment`], what is being written to it.
+//! [`LogFile`]: a file of the log. [`Segment`]: the part of the log that is written to it.
 //!
-//! A file is extended by zeros, written out: the file system then has nothing to note when they
-//! are overwritten, and an fsync waits for the data alone. It is kept for the segment after next.
+//! A file is extended by writing zeros. Overwriting them changes no metadata of the file system, so
+//! an fsync waits for the data alone. The file is used again by the segment after the next one.
 
 use std::{path::PathBuf, sync::Arc};
 
 use redb::StorageBackend;
 
 use super::{
-    disk::{Disk, Part, extend, judge_write, translate_io},
-    frame::Place,
+    disk::{Disk, StoreFile, extend, read_error, write_error},
+    frame::FramePosition,
 };
 use crate::Error;
 
-/// A file that is too short grows by as much as it had beyond what is needed now, but by no less
-/// and no more than this.
-const LEAST_GROWTH: u64 = 64 << 10;
-const MOST_GROWTH: u64 = 2 << 20;
+/// A file that is too short grows by its size, within these limits.
+const MIN_GROWTH: u64 = 64 << 10;
+const MAX_GROWTH: u64 = 2 << 20;
 
 /// One of the two files of the log.
 pub(super) struct LogFile {
@@ -26,47 +25,47 @@ pub(super) struct LogFile {
 
 /// The segment that is being written.
 pub(super) struct Segment {
-    /// Where the next frame belongs.
-    pub(super) next: Place,
-    /// Where it begins in the file.
+    /// The position of the next frame in the log.
+    pub(super) next: FramePosition,
+    /// The offset of the next frame in the file.
     pub(super) end: u64,
-    /// How many bytes the file has.
+    /// The size of the file.
     size: u64,
 }
 
-/// The file in which a segment lies.
-pub(super) fn part_of(segment: u64) -> Part {
-    if segment.is_multiple_of(2) { Part::EvenLog } else { Part::OddLog }
+/// The file of a segment.
+pub(super) fn file_of_segment(segment: u64) -> StoreFile {
+    if segment.is_multiple_of(2) { StoreFile::EvenLog } else { StoreFile::OddLog }
 }
 
 impl LogFile {
-    pub(super) fn open(disk: &dyn Disk, part: Part) -> Result<Self, Error> {
-        let path = disk.path(part);
-        match disk.open(part) {
+    pub(super) fn open(disk: &dyn Disk, file: StoreFile) -> Result<Self, Error> {
+        let path = disk.path(file);
+        match disk.open(file) {
             Ok(backend) => Ok(Self { path, backend }),
-            Err(error) => Err(translate_io(&path, error)),
+            Err(error) => Err(read_error(&path, error)),
         }
     }
 
-    /// Begins a segment whose first frame belongs at `next`. If the file is much larger than
-    /// `limit`, because of some huge batch, it is cut.
-    pub(super) fn begin(&self, next: Place, limit: u64) -> Result<Segment, Error> {
+    /// Begins a segment whose first frame has the position `next`. A file that a huge batch has made
+    /// much larger than `limit` is truncated.
+    pub(super) fn begin(&self, next: FramePosition, limit: u64) -> Result<Segment, Error> {
         let mut size = self.backend.len().map_err(|error| Error::Broken(Arc::new(error)))?;
-        if size > limit.saturating_add(2 * MOST_GROWTH) {
+        if size > limit.saturating_add(2 * MAX_GROWTH) {
             size = limit;
-            self.backend.set_len(size).map_err(|error| judge_write(Arc::new(error)))?;
+            self.backend.set_len(size).map_err(|error| write_error(Arc::new(error)))?;
         }
         Ok(Segment { next, end: 0, size })
     }
 
-    /// Writes the next frame of a segment, and returns when it is on the disk. After
-    /// [`Error::Full`] nothing of it is there.
+    /// Writes the next frame of a segment and syncs it. After [`Error::Full`] no part of it is in the
+    /// file.
     pub(super) fn append(&self, segment: &mut Segment, frame: &[u8]) -> Result<(), Error> {
         let end = segment.end + frame.len() as u64;
-        let full_or_broken = |error| judge_write(Arc::new(error));
+        let full_or_broken = |error| write_error(Arc::new(error));
         if end > segment.size {
-            let growth = segment.size.clamp(LEAST_GROWTH, MOST_GROWTH);
-            // Before the frame, and apart from it: if there is no room, the frame must not be there.
+            let growth = segment.size.clamp(MIN_GROWTH, MAX_GROWTH);
+            // Before the frame is written: on a full disk no part of the frame may be in the file.
             extend(&*self.backend, &mut segment.size, end + growth).map_err(full_or_broken)?;
         }
         self.backend.write(segment.end, frame).map_err(full_or_broken)?;

@@ -1,34 +1,34 @@
-//! The suite on real files, and what only a store with files can show: restarts and locks.
+//! The conformance suite on real files, restarts, and locks.
 
 use std::{path::PathBuf, time::Duration};
 
 use keel::Timestamp;
 use tempfile::TempDir;
 
-use super::{base::Base, *};
+use super::{database::Database, *};
 use crate::{
-    Expect, Store,
-    conformance::{Fixture, conformance, show, show_events},
+    Event, Expect, Store,
+    conformance::{Fixture, Watcher, show, show_events},
 };
 
 fn fixture() -> Fixture {
-    Fixture::new(|clock, tasks| {
+    Fixture::with_manual_clock(|clock, tasks| {
         let directory = TempDir::new().unwrap();
         let store = Embedded::open(directory.path(), Options::default(), clock, tasks).unwrap();
         (store, directory)
     })
 }
 
-conformance!(fixture());
+crate::conformance!(conformance, fixture());
 
-/// A directory whose store is opened again and again.
-struct Restarts {
+/// A directory whose store is opened several times.
+struct RestartedStore {
     directory: TempDir,
     options: Options,
     clock: Clock,
 }
 
-impl Restarts {
+impl RestartedStore {
     fn new(history_events: usize) -> Self {
         Self {
             directory: TempDir::new().unwrap(),
@@ -50,13 +50,17 @@ async fn set(store: &Engine, key: &str, value: &'static str) -> u64 {
     store.put(key, value.into(), Expect::Any, None).await.unwrap().modified
 }
 
+async fn events(store: &Engine, after: u64) -> Vec<Event> {
+    Watcher::open(store, "", after).await.unwrap().catch_up(store).await.unwrap()
+}
+
 async fn all(store: &Engine, at: Option<u64>) -> Vec<String> {
     show(&store.range("", None, usize::MAX, at).await.unwrap().records)
 }
 
 #[tokio::test]
 async fn state_and_history_survive_a_restart() {
-    let restarts = Restarts::new(100);
+    let restarts = RestartedStore::new(100);
     let store = restarts.open();
     let first = set(&store, "/a", "1").await;
     set(&store, "/a", "2").await;
@@ -68,51 +72,50 @@ async fn state_and_history_survive_a_restart() {
     assert_eq!(store.revision().await.unwrap(), last);
     assert_eq!(store.get("/b").await.unwrap(), Some(kept));
     assert_eq!(all(&store, Some(first)).await, ["/a=1"]);
-    let mut watch = store.watch("/", first).unwrap();
-    assert_eq!(show_events(&watch.take().unwrap()), ["2+/a=2", "3+/b=1", "4-/a"]);
+    assert_eq!(show_events(&events(&store, first).await), ["2+/a=2", "3+/b=1", "4-/a"]);
     assert_eq!(set(&store, "/c", "1").await, last + 1);
     store.close().await.unwrap();
 }
 
-/// Lets a store's rounds of maintenance happen, each after the one before is over.
-async fn let_rounds_pass(clock: &Clock, rounds: usize) {
+/// Advances the clock for `rounds` of maintenance, each after the previous one has ended.
+async fn pass_maintenance_rounds(clock: &Clock, rounds: usize) {
     for _ in 0..rounds {
         let over = async {
             while clock.next_deadline().is_none() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), over).await.expect("the round is over");
+        tokio::time::timeout(Duration::from_secs(20), over).await.expect("the round ends");
         clock.advance(crate::maintenance::INTERVAL);
     }
 }
 
 #[tokio::test]
 async fn history_survives_a_restart_until_it_is_compacted() {
-    let restarts = Restarts::new(100);
+    let restarts = RestartedStore::new(100);
     let store = restarts.open();
     let first = set(&store, "/a", "1").await;
     let second = set(&store, "/a", "2").await;
     let third = set(&store, "/a", "3").await;
-    let_rounds_pass(&restarts.clock, 4).await;
+    pass_maintenance_rounds(&restarts.clock, 4).await;
     store.close().await.unwrap();
 
     let store = restarts.open();
     assert_eq!(all(&store, Some(first)).await, ["/a=1"]);
     store.compact(second).await.unwrap();
-    let_rounds_pass(&restarts.clock, 2).await;
+    pass_maintenance_rounds(&restarts.clock, 2).await;
     store.close().await.unwrap();
 
     let store = restarts.open();
-    assert!(matches!(store.watch("", first), Err(Error::Compacted { .. })));
+    assert!(matches!(store.watch("", first).await.err(), Some(Error::Compacted { .. })));
     assert_eq!(all(&store, Some(second)).await, ["/a=2"]);
     assert_eq!(all(&store, Some(third)).await, ["/a=3"]);
     store.close().await.unwrap();
 }
 
 #[tokio::test]
-async fn what_was_compacted_stays_so_and_nothing_deleted_comes_back() {
-    let restarts = Restarts::new(100);
+async fn compacted_and_deleted_keys_stay_so_after_restarts() {
+    let restarts = RestartedStore::new(100);
     let store = restarts.open();
     for round in 0..400 {
         set(&store, &format!("/{}", round % 5), "1").await;
@@ -128,8 +131,8 @@ async fn what_was_compacted_stays_so_and_nothing_deleted_comes_back() {
         drop(restarts.open().close().await);
         let store = restarts.open();
         assert_eq!(all(&store, None).await, state);
-        let refused = store.watch("/", last - 1);
-        assert!(matches!(refused, Err(Error::Compacted { .. })), "{refused:?}");
+        let refused = store.watch("/", last - 1).await.err();
+        assert!(matches!(refused, Some(Error::Compacted { .. })), "{refused:?}");
         assert_eq!(store.revision().await.unwrap(), last);
         store.close().await.unwrap();
     }
@@ -137,23 +140,23 @@ async fn what_was_compacted_stays_so_and_nothing_deleted_comes_back() {
 
 #[tokio::test]
 async fn superseded_writes_leave_the_disk() {
-    let restarts = Restarts::new(10);
+    let restarts = RestartedStore::new(10);
     let store = restarts.open();
     for _ in 0..300 {
         set(&store, "/a", "1").await;
     }
     store.close().await.unwrap();
-    let directory = Directory::claim(restarts.directory.path()).unwrap();
+    let directory = Directory::lock(restarts.directory.path()).unwrap();
     let disk = Arc::new(directory.into_disk().unwrap());
-    let (_, loader) = Base::open(disk, restarts.options.bounds()).unwrap();
+    let (_, loader) = Database::open(disk, restarts.options.bounds()).unwrap();
     // The floor of 290 leaves eleven; what the last commits superseded follows with the next one.
     let garbage = loader.finish().garbage;
     assert!(garbage.len() <= 1, "{garbage:?}");
 }
 
 #[tokio::test]
-async fn a_history_made_shorter_by_a_restart_alone_leaves_the_rest_readable() {
-    let mut restarts = Restarts::new(100);
+async fn a_shorter_history_after_a_restart_can_be_read() {
+    let mut restarts = RestartedStore::new(100);
     let store = restarts.open();
     for round in 0..50 {
         set(&store, &format!("/{}", round % 3), "1").await;
@@ -164,15 +167,15 @@ async fn a_history_made_shorter_by_a_restart_alone_leaves_the_rest_readable() {
     for _ in 0..3 {
         let store = restarts.open();
         assert_eq!(all(&store, None).await, state);
-        assert_eq!(store.watch("", 45).unwrap().take().unwrap().len(), 5);
-        assert!(matches!(store.watch("", 44), Err(Error::Compacted { .. })));
+        assert_eq!(events(&store, 45).await.len(), 5);
+        assert!(matches!(store.watch("", 44).await.err(), Some(Error::Compacted { .. })));
         store.close().await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn an_expiry_survives_a_restart() {
-    let restarts = Restarts::new(100);
+    let restarts = RestartedStore::new(100);
     let store = restarts.open();
     let minute = Duration::from_mins(1);
     let record = store.put("/a", "1".into(), Expect::Any, Some(minute)).await.unwrap();
@@ -180,15 +183,15 @@ async fn an_expiry_survives_a_restart() {
 
     let store = restarts.open();
     assert_eq!(store.get("/a").await.unwrap(), Some(record));
-    let mut watch = store.watch("/", 1).unwrap();
+    let mut watch = Watcher::open(&*store, "/", 1).await.unwrap();
     restarts.clock.advance(minute);
-    assert_eq!(show_events(&watch.next().await.unwrap()), ["2-/a"]);
+    assert_eq!(watch.lines(1).await, ["2-/a"]);
     store.close().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_directory_in_use_is_refused_by_name() {
-    let restarts = Restarts::new(100);
+async fn a_directory_in_use_is_refused_with_its_holder() {
+    let restarts = RestartedStore::new(100);
     let store = restarts.open();
     let Err(refused) = restarts.try_open() else { panic!("two stores in one directory") };
     let directory = restarts.directory.path().display();
@@ -203,7 +206,7 @@ async fn a_directory_in_use_is_refused_by_name() {
 
 #[tokio::test]
 async fn stopping_the_tasks_closes_the_store() {
-    let restarts = Restarts::new(100);
+    let restarts = RestartedStore::new(100);
     let tasks = Tasks::new();
     let (path, clock) = (restarts.directory.path(), &restarts.clock);
     let store = Embedded::open(path, restarts.options, clock, &tasks).unwrap();
@@ -219,7 +222,7 @@ async fn stopping_the_tasks_closes_the_store() {
 #[tokio::test]
 async fn the_directory_is_private() {
     use std::os::unix::fs::PermissionsExt;
-    let restarts = Restarts::new(100);
+    let restarts = RestartedStore::new(100);
     let nested: PathBuf = restarts.directory.path().join("data/store");
     let tasks = Tasks::new();
     let store = Embedded::open(&nested, restarts.options, &Clock::system(), &tasks).unwrap();
@@ -229,9 +232,9 @@ async fn the_directory_is_private() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn files_that_others_could_read_are_made_private() {
+async fn files_that_are_readable_by_others_become_private() {
     use std::os::unix::fs::PermissionsExt;
-    let restarts = Restarts::new(100);
+    let restarts = RestartedStore::new(100);
     let directory = restarts.directory.path();
     let store = restarts.open();
     set(&store, "/a", "1").await;
@@ -259,8 +262,8 @@ async fn files_that_others_could_read_are_made_private() {
 }
 
 #[tokio::test]
-async fn an_unfinished_database_is_started_over() {
-    let restarts = Restarts::new(100);
+async fn an_incomplete_database_is_created_again() {
+    let restarts = RestartedStore::new(100);
     std::fs::write(restarts.directory.path().join("store.redb.new"), b"half").unwrap();
     restarts.open().close().await.unwrap();
 }

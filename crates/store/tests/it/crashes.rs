@@ -1,4 +1,4 @@
-//! After a crash every acknowledged write is there, and every other one as a whole or not at all.
+//! After a crash every acknowledged write exists, and every other one exists completely or not at all.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -7,27 +7,28 @@ use keel::{Clock, Entropy, Tasks, Timestamp};
 use store::{Embedded, Engine, Error, Expect, Options, Revision, Store};
 
 use crate::simulated_disk::{Faults, SimulatedDisk};
+use crate::watched_events::past_events;
 
 const SEEDS: u64 = 25;
-const LIVES: u64 = 5;
+const RUNS: u64 = 5;
 const KEYS: u64 = 12;
 
 /// A key and what was written to it; `None` for a deletion.
 type Write = (String, Option<Bytes>);
 
-/// One store through several crashes, and what is known of its writes.
-struct Survivor {
+/// A store that crashes several times, and its writes.
+struct CrashTest {
     disk: SimulatedDisk,
     entropy: Entropy,
     options: Options,
     acknowledged: BTreeMap<Revision, Write>,
     clock: Clock,
-    /// How many bytes the disk has, if it is a small one. Time passes on it, so that it is tidied.
+    /// The size of a small disk. Time passes in its tests, so that maintenance runs.
     capacity: Option<usize>,
-    /// Writes whose outcome nobody was told.
+    /// Writes without a reply.
     undecided: Vec<Write>,
     written: u64,
-    /// How many writes found the disk full.
+    /// The number of writes that were refused on a full disk.
     refused: u64,
 }
 
@@ -36,54 +37,54 @@ async fn acknowledged_writes_survive_any_crash() {
     for seed in 0..SEEDS {
         println!("seed {seed}");
         let options = Options::default();
-        Survivor::new(seed, options).live_and_die(&Tasks::new()).await;
+        CrashTest::new(seed, options).run_with_crashes(&Tasks::new()).await;
     }
 }
 
 #[tokio::test]
-async fn acknowledged_writes_survive_crashes_amid_compaction() {
+async fn acknowledged_writes_survive_crashes_during_compaction() {
     for seed in 0..SEEDS {
         println!("seed {seed}");
         let options = Options { history_events: 5, ..Options::default() };
-        Survivor::new(seed, options).live_and_die(&Tasks::new()).await;
+        CrashTest::new(seed, options).run_with_crashes(&Tasks::new()).await;
     }
 }
 
 #[tokio::test]
-async fn acknowledged_writes_survive_crashes_amid_folds() {
+async fn acknowledged_writes_survive_crashes_during_checkpoints() {
     for seed in 0..SEEDS {
         println!("seed {seed}");
-        Survivor::new(seed, folding(5)).live_and_die(&Tasks::new()).await;
+        CrashTest::new(seed, checkpointing(5)).run_with_crashes(&Tasks::new()).await;
     }
 }
 
 #[tokio::test]
-async fn acknowledged_writes_survive_crashes_on_a_full_disk_that_is_being_tidied() {
+async fn acknowledged_writes_survive_crashes_during_maintenance_of_a_full_disk() {
     let mut refused = 0;
     for seed in 0..SEEDS {
         println!("seed {seed}");
-        let options = Options { reserve_bytes: 200_000, ..folding(1000) };
-        let mut survivor = Survivor::new(seed, options);
+        let options = Options { reserve_bytes: 200_000, ..checkpointing(1000) };
+        let mut survivor = CrashTest::new(seed, options);
         survivor.capacity = Some(800_000);
-        refused += survivor.live_and_die(&Tasks::new()).await;
+        refused += survivor.run_with_crashes(&Tasks::new()).await;
     }
-    // How often depends on how soon space is freed in the background.
+    // The number depends on the time at which space is freed in the background.
     assert!(refused > 0, "the disk was never full");
 }
 
 #[tokio::test]
-async fn a_crash_at_any_operation_of_a_life_and_of_the_recovery_after_it_loses_nothing() {
+async fn a_crash_at_any_operation_of_a_run_or_of_its_recovery_loses_nothing() {
     for operations in 0.. {
         println!("operation {operations}");
-        let mut survivor = Survivor::new(operations, folding(1000));
+        let mut survivor = CrashTest::new(operations, checkpointing(1000));
         let tasks = Tasks::new();
         survivor.open(&tasks).close().await.unwrap();
-        if survivor.live_until(operations, &tasks).await {
-            assert!(operations > 100, "what did this life write?");
+        if survivor.run_until(operations, &tasks).await {
+            assert!(operations > 100, "the run had too few operations");
             return;
         }
         for _ in 0..3 {
-            survivor.live_until(survivor.entropy.below(20), &tasks).await;
+            survivor.run_until(survivor.entropy.below(20), &tasks).await;
         }
         survivor.disk.crash(&survivor.entropy);
         let store = survivor.open(&tasks);
@@ -94,7 +95,7 @@ async fn a_crash_at_any_operation_of_a_life_and_of_the_recovery_after_it_loses_n
 
 #[tokio::test]
 async fn compactions_and_expiries_survive_a_crash() {
-    let (survivor, tasks) = (Survivor::new(1, Options::default()), Tasks::new());
+    let (survivor, tasks) = (CrashTest::new(1, Options::default()), Tasks::new());
     let store = survivor.open(&tasks);
     let minute = Duration::from_mins(1);
     let expiring = store.put("/a", "1".into(), Expect::Any, Some(minute)).await.unwrap();
@@ -111,18 +112,18 @@ async fn compactions_and_expiries_survive_a_crash() {
         let store = survivor.open(&tasks);
         assert_eq!(store.get("/a").await.unwrap().as_ref(), Some(&expiring));
         assert_eq!(store.revision().await.unwrap(), 5);
-        assert_eq!(store.watch("", 4).unwrap().take().unwrap().len(), 1);
-        assert!(matches!(store.watch("", 3), Err(Error::Compacted { .. })));
+        assert_eq!(past_events(&*store, 4).await.unwrap().len(), 1);
+        assert!(matches!(past_events(&*store, 3).await, Err(Error::Compacted { .. })));
         store.close().await.unwrap();
     }
 }
 
-/// Segments of a few batches each, and this much history.
-fn folding(history_events: usize) -> Options {
+/// Options with segments of a few batches.
+fn checkpointing(history_events: usize) -> Options {
     Options { history_events, log_bytes: 20_000, ..Options::default() }
 }
 
-impl Survivor {
+impl CrashTest {
     fn new(seed: u64, options: Options) -> Self {
         Self {
             disk: SimulatedDisk::new(),
@@ -137,20 +138,19 @@ impl Survivor {
         }
     }
 
-    /// Returns how many writes found the disk full.
-    async fn live_and_die(mut self, tasks: &Tasks) -> u64 {
-        // A store is made in a file that gets its name when it is whole, so the first life begins
-        // after that.
+    /// Returns the number of writes that were refused on a full disk.
+    async fn run_with_crashes(mut self, tasks: &Tasks) -> u64 {
+        // The creation of a store is atomic, so the first run begins after it.
         self.open(tasks).close().await.unwrap();
-        for _ in 0..LIVES {
+        for _ in 0..RUNS {
             let store = self.open(tasks);
             self.check(&store).await;
-            let operations_until_crash = Some(self.entropy.below(self.most_operations()));
+            let operations_until_crash = Some(self.entropy.below(self.max_operations()));
             let capacity = self.capacity;
             let faults = Faults { operations_until_crash, capacity, ..Faults::default() };
             self.disk.set_faults(faults);
             while self.write_some(&store, tasks).await {}
-            // The process is gone; what it would still do reaches nothing.
+            // The disk is powered off: the close has no effect.
             let _ = store.close().await;
             self.disk.crash(&self.entropy);
         }
@@ -160,10 +160,9 @@ impl Survivor {
         self.refused
     }
 
-    /// A life of opening, writing and closing, which ends after some operations, be it in the
-    /// recovery: the power goes, or the process is killed and what it wrote is seen by the next
-    /// one, synced or not. Says whether it went to its end.
-    async fn live_until(&mut self, operations: u64, tasks: &Tasks) -> bool {
+    /// Opens, writes and closes, for a number of operations of the disk. Then the power fails, or the
+    /// process is killed and its unsynced writes stay visible. Returns whether it was completed.
+    async fn run_until(&mut self, operations: u64, tasks: &Tasks) -> bool {
         let operations_until_crash = Some(operations);
         self.disk.set_faults(Faults { operations_until_crash, ..Faults::default() });
         if let Ok(store) = self.try_open(tasks) {
@@ -172,7 +171,7 @@ impl Survivor {
             while rounds.next().is_some() && self.write_some(&store, tasks).await {}
             let _ = store.close().await;
         }
-        let survived = !self.disk.is_dead();
+        let survived = !self.disk.is_powered_off();
         if self.entropy.below(2) == 0 {
             self.disk.crash(&self.entropy);
         } else {
@@ -181,8 +180,8 @@ impl Survivor {
         survived
     }
 
-    /// A small disk takes some time to get full.
-    fn most_operations(&self) -> u64 {
+    /// A small disk is full after more operations.
+    fn max_operations(&self) -> u64 {
         if self.capacity.is_some() { 600 } else { 60 }
     }
 
@@ -191,10 +190,10 @@ impl Survivor {
     }
 
     fn try_open(&self, tasks: &Tasks) -> Result<Arc<Engine>, Error> {
-        Embedded::open_on(self.disk.plug(), self.options, &self.clock, tasks)
+        Embedded::open_on(self.disk.to_disk(), self.options, &self.clock, tasks)
     }
 
-    /// Starts a few writes at once; says whether the disk still works.
+    /// Starts a few concurrent writes, and returns whether the disk works.
     async fn write_some(&mut self, store: &Arc<Engine>, tasks: &Tasks) -> bool {
         let mut started = Vec::new();
         if self.capacity.is_some() {
@@ -223,7 +222,7 @@ impl Survivor {
             match task.await.unwrap() {
                 Ok(revision) => {
                     let before = self.acknowledged.insert(revision, write);
-                    assert_eq!(before, None, "revision {revision} was given twice");
+                    assert_eq!(before, None, "revision {revision} was assigned twice");
                 }
                 Err(Error::NotFound { .. }) => {}
                 Err(Error::Full) if self.capacity.is_some() => self.refused += 1,
@@ -237,9 +236,9 @@ impl Survivor {
         works
     }
 
-    /// Compares what the store holds with what it must hold and what it may hold.
+    /// Compares the records of the store with the acknowledged and the undecided writes.
     async fn check(&mut self, store: &Engine) {
-        self.adopt_undecided(store);
+        self.adopt_undecided(store).await;
         let mut state = BTreeMap::new();
         for (revision, (key, value)) in &self.acknowledged {
             match value {
@@ -257,22 +256,21 @@ impl Survivor {
         assert_eq!(page.revision, newest);
     }
 
-    /// Undecided writes that turn out to have happened are as good as acknowledged. The history
-    /// tells, unless it is short, and then the records do.
-    fn adopt_undecided(&mut self, store: &Engine) {
+    /// Treats undecided writes that are in the history as acknowledged.
+    async fn adopt_undecided(&mut self, store: &Engine) {
         let newest = self.acknowledged.keys().next_back().copied().unwrap_or(0);
-        let mut watch = match store.watch("", newest) {
-            Ok(watch) => watch,
+        let events = match past_events(store, newest).await {
+            Ok(events) => events,
             Err(Error::Future { current, .. }) => {
                 panic!("{newest} was acknowledged, {current} left")
             }
             Err(error) => panic!("{error}"),
         };
-        for event in watch.take().unwrap() {
+        for event in events {
             let value = event.new.map(|record| record.value.clone());
             let write = (event.key.to_string(), value);
             let known = self.undecided.iter().position(|undecided| *undecided == write);
-            assert!(known.is_some(), "nobody wrote revision {}: {write:?}", event.revision);
+            assert!(known.is_some(), "no write has revision {}: {write:?}", event.revision);
             self.acknowledged.insert(event.revision, write);
         }
     }

@@ -1,4 +1,4 @@
-//! A damaged file is refused, or opened with nothing missing; it never panics and never loses.
+//! A damaged file is refused, or opened without a loss. Opening it never panics.
 
 use std::{
     fs,
@@ -10,7 +10,9 @@ use keel::{Clock, Entropy, Tasks, Timestamp};
 use store::{Embedded, Engine, Error, Event, Expect, Options, Record, Store};
 use tempfile::TempDir;
 
-/// Everything one can ask of a store.
+use crate::watched_events::past_events;
+
+/// The complete content of a store.
 #[derive(Debug, PartialEq)]
 struct Content {
     records: Vec<Arc<Record>>,
@@ -20,11 +22,11 @@ struct Content {
 
 async fn content(store: &Engine) -> Content {
     let page = store.range("", None, usize::MAX, None).await.unwrap();
-    let events = store.watch("", 0).unwrap().take().unwrap();
+    let events = past_events(store, 0).await.unwrap();
     Content { records: page.records, events, revision: page.revision }
 }
 
-/// A closed store with a bit of everything in it.
+/// A closed store with records and deletions.
 struct Sample {
     directory: TempDir,
     tasks: Tasks,
@@ -51,7 +53,7 @@ impl Sample {
         Self { directory, tasks, bytes, content }
     }
 
-    /// Opens the store on other bytes, and says whether they were taken.
+    /// Opens the store on other bytes, and returns whether they are accepted.
     async fn accepts(&self, bytes: &[u8], what: &str) -> bool {
         fs::write(file(self.directory.path()), bytes).unwrap();
         match open(self.directory.path(), &self.tasks) {
@@ -86,7 +88,7 @@ async fn the_undamaged_file_opens() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_cut_off_is_refused() {
+async fn a_truncated_file_is_refused() {
     let sample = Sample::new().await;
     let length = sample.bytes.len();
     let cuts = (0..40).map(|part| length * part / 40).chain([1, 9, 319, 4095, length - 1]);
@@ -96,39 +98,39 @@ async fn a_file_that_was_cut_off_is_refused() {
 }
 
 /// Flips bits of a file, one at a time: those of the header's bytes, then some all over it.
-async fn flips_are_noticed_or_harmless(sample: &Sample, whole: &[u8]) {
+async fn flips_are_detected_or_harmless(sample: &Sample, whole: &[u8]) {
     let entropy = Entropy::seeded(2);
     let length = u64::try_from(whole.len()).unwrap();
     let header = 0..340;
     let anywhere = (0..120).map(|_| usize::try_from(entropy.below(length)).unwrap());
-    let mut noticed = 0;
+    let mut detected = 0;
     for at in header.chain(anywhere) {
         let bit = entropy.below(8);
         let mut bytes = whole.to_vec();
         bytes[at] ^= 1 << bit;
-        noticed += u32::from(!sample.accepts(&bytes, &format!("bit {bit} of byte {at}")).await);
+        detected += u32::from(!sample.accepts(&bytes, &format!("bit {bit} of byte {at}")).await);
     }
-    assert!(noticed > 50, "only {noticed} flips were noticed: what did this test flip?");
+    assert!(detected > 50, "only {detected} flips were detected");
 }
 
 #[tokio::test]
-async fn a_flipped_bit_is_noticed_or_harmless() {
+async fn a_flipped_bit_is_detected_or_harmless() {
     let sample = Sample::new().await;
-    flips_are_noticed_or_harmless(&sample, &sample.bytes).await;
+    flips_are_detected_or_harmless(&sample, &sample.bytes).await;
 }
 
 #[tokio::test]
-async fn a_flipped_bit_is_noticed_or_harmless_after_a_crash() {
+async fn a_flipped_bit_is_detected_or_harmless_after_a_crash() {
     let sample = Sample::new().await;
     let mut bytes = sample.bytes.clone();
-    // redb's flag of a file that is in use: it stays behind when nobody closes it.
+    // redb's flag of a file that was not closed.
     bytes[9] |= 2;
     assert!(sample.accepts(&bytes, "a crash").await);
-    flips_are_noticed_or_harmless(&sample, &bytes).await;
+    flips_are_detected_or_harmless(&sample, &bytes).await;
 }
 
 #[tokio::test]
-async fn a_lost_page_is_noticed_or_harmless() {
+async fn a_lost_page_is_detected_or_harmless() {
     let sample = Sample::new().await;
     for page in 0..sample.bytes.len() / 4096 {
         let mut bytes = sample.bytes.clone();
@@ -138,7 +140,7 @@ async fn a_lost_page_is_noticed_or_harmless() {
 }
 
 #[tokio::test]
-async fn something_else_is_not_mistaken_for_a_store() {
+async fn a_file_that_is_not_a_database_is_refused() {
     let sample = Sample::new().await;
     assert!(!sample.accepts(b"", "an empty file").await);
     assert!(!sample.accepts(b"apiVersion: v1\n", "a manifest").await);

@@ -1,19 +1,19 @@
-//! A log whose end is missing is cut after the last whole batch; any other damage is refused.
+//! A log without its end is read up to the last complete batch; other damage is refused.
 
 use std::{ops::Range, sync::Arc};
 
 use keel::{Clock, Entropy, Tasks, Timestamp};
 use store::{
     Embedded, Engine, Error, Expect, Options, Store,
-    embedded::{Disk, Part},
+    embedded::{Disk, StoreFile},
 };
 
 use crate::simulated_disk::{Faults, SimulatedDisk};
 
 /// The first segment has number 1.
-const LOG: Part = Part::OddLog;
+const LOG: StoreFile = StoreFile::OddLog;
 
-/// A store that died with all its batches in the log, one write in each.
+/// A store that was not closed, with all its batches in the log, one write in each.
 struct Sample {
     disk: SimulatedDisk,
     tasks: Tasks,
@@ -21,24 +21,24 @@ struct Sample {
     batches: Vec<Range<usize>>,
 }
 
-/// What became of a sample that was tampered with.
+/// The outcome of opening a modified sample.
 #[derive(Debug, PartialEq)]
-enum Verdict {
-    /// It was opened, with this many writes.
-    Holds(u64),
+enum OpenOutcome {
+    /// It was opened, with this number of writes.
+    Opened(u64),
     /// It was refused.
     Damaged,
 }
 
-use Verdict::{Damaged, Holds};
+use OpenOutcome::{Damaged, Opened};
 
 fn open(disk: &SimulatedDisk, options: Options, tasks: &Tasks) -> Result<Arc<Engine>, Error> {
     let clock = Clock::manual(Timestamp::from_seconds(0));
-    Embedded::open_on(disk.plug(), options, &clock, tasks)
+    Embedded::open_on(disk.to_disk(), options, &clock, tasks)
 }
 
-/// Writes `sizes` one by one; the process ends without closing the store.
-async fn write_and_die(disk: &SimulatedDisk, options: Options, tasks: &Tasks, sizes: &[usize]) {
+/// Writes `sizes` one by one, and powers the disk off without closing the store.
+async fn write_and_crash(disk: &SimulatedDisk, options: Options, tasks: &Tasks, sizes: &[usize]) {
     let store = open(disk, options, tasks).unwrap();
     for size in sizes {
         let key = format!("/{}", store.revision().await.unwrap() + 1);
@@ -52,7 +52,7 @@ async fn write_and_die(disk: &SimulatedDisk, options: Options, tasks: &Tasks, si
 impl Sample {
     async fn new() -> Self {
         let (disk, tasks) = (SimulatedDisk::new(), Tasks::new());
-        write_and_die(&disk, Options::default(), &tasks, &[10, 0, 3000, 700, 1, 40]).await;
+        write_and_crash(&disk, Options::default(), &tasks, &[10, 0, 3000, 700, 1, 40]).await;
         let log = disk.content(LOG);
         let mut batches = Vec::new();
         let mut start = 0;
@@ -66,16 +66,16 @@ impl Sample {
         Self { disk, tasks, log, batches }
     }
 
-    /// Opens the store, with the base as it was, on another log.
-    async fn open_on(&self, log: &[u8]) -> Verdict {
-        let base = self.disk.content(Part::Base);
+    /// Opens the store with another log.
+    async fn open_on(&self, log: &[u8]) -> OpenOutcome {
+        let database = self.disk.content(StoreFile::Database);
         self.disk.set_content(LOG, log);
-        let verdict = match open(&self.disk, Options::default(), &self.tasks) {
+        let outcome = match open(&self.disk, Options::default(), &self.tasks) {
             Ok(store) => {
                 let page = store.range("", None, usize::MAX, None).await.unwrap();
                 assert_eq!(page.records.len() as u64, page.revision);
                 store.close().await.unwrap();
-                Holds(page.revision)
+                Opened(page.revision)
             }
             Err(Error::Damaged { path, detail }) => {
                 assert_eq!(path, self.disk.path(LOG));
@@ -84,22 +84,22 @@ impl Sample {
             }
             Err(error) => panic!("{error:?}"),
         };
-        self.disk.set_content(Part::Base, &base);
-        verdict
+        self.disk.set_content(StoreFile::Database, &database);
+        outcome
     }
 }
 
 #[tokio::test]
-async fn every_prefix_of_the_log_holds_the_batches_that_are_whole() {
+async fn every_prefix_of_the_log_contains_its_complete_batches() {
     let sample = Sample::new().await;
-    assert_eq!(sample.open_on(&sample.log).await, Holds(6));
+    assert_eq!(sample.open_on(&sample.log).await, Opened(6));
     let end = sample.batches[5].end;
     for cut in (0..end).step_by(8) {
         let whole = sample.batches.iter().filter(|batch| batch.end <= cut).count() as u64;
-        assert_eq!(sample.open_on(&sample.log[..cut]).await, Holds(whole), "cut at {cut}");
+        assert_eq!(sample.open_on(&sample.log[..cut]).await, Opened(whole), "cut at {cut}");
         let mut zeroed = sample.log.clone();
         zeroed[cut..].fill(0);
-        assert_eq!(sample.open_on(&zeroed).await, Holds(whole), "zeros from {cut}");
+        assert_eq!(sample.open_on(&zeroed).await, Opened(whole), "zeros from {cut}");
     }
 }
 
@@ -114,7 +114,7 @@ async fn a_flipped_bit_is_refused_unless_it_is_in_the_last_batch() {
         for at in header.chain(anywhere) {
             let mut log = sample.log.clone();
             log[batch.start + usize::try_from(at).unwrap()] ^= 1 << entropy.below(8);
-            let expected = if index == 5 { Holds(5) } else { Damaged };
+            let expected = if index == 5 { Opened(5) } else { Damaged };
             assert_eq!(sample.open_on(&log).await, expected, "byte {at} of batch {index}");
         }
     }
@@ -130,7 +130,7 @@ async fn a_lost_sector_is_refused_unless_it_is_in_the_last_batch() {
     }
     let mut log = sample.log.clone();
     log[sample.batches[5].end..].fill(0xff);
-    assert_eq!(sample.open_on(&log).await, Holds(6));
+    assert_eq!(sample.open_on(&log).await, Opened(6));
 }
 
 #[tokio::test]
@@ -144,19 +144,19 @@ async fn a_batch_in_the_wrong_place_is_refused() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_segment_that_another_one_follows_cannot_be_lost() {
+async fn the_loss_of_the_end_of_an_earlier_segment_is_refused() {
     let (disk, tasks) = (SimulatedDisk::new(), Tasks::new());
     let options = Options { log_bytes: 4000, ..Options::default() };
     open(&disk, options, &tasks).unwrap().close().await.unwrap();
-    let base = disk.content(Part::Base);
-    write_and_die(&disk, options, &tasks, &[3000, 3000, 3000]).await;
-    // As if the fold of the first segment had not happened.
-    disk.set_content(Part::Base, &base);
+    let database = disk.content(StoreFile::Database);
+    write_and_crash(&disk, options, &tasks, &[3000, 3000, 3000]).await;
+    // Undo the checkpoint of the first segment.
+    disk.set_content(StoreFile::Database, &database);
     let store = open(&disk, options, &tasks).unwrap();
     assert_eq!(store.revision().await.unwrap(), 3);
     store.close().await.unwrap();
 
-    disk.set_content(Part::Base, &base);
+    disk.set_content(StoreFile::Database, &database);
     let mut log = disk.content(LOG);
     log[3100..].fill(0);
     disk.set_content(LOG, &log);
@@ -167,13 +167,13 @@ async fn the_end_of_a_segment_that_another_one_follows_cannot_be_lost() {
 }
 
 #[tokio::test]
-async fn a_base_that_is_older_than_the_log_is_refused() {
+async fn a_database_that_is_older_than_the_log_is_refused() {
     let (disk, tasks) = (SimulatedDisk::new(), Tasks::new());
     let options = Options { log_bytes: 4000, ..Options::default() };
     open(&disk, options, &tasks).unwrap().close().await.unwrap();
-    let backup = disk.content(Part::Base);
-    write_and_die(&disk, options, &tasks, &[3000; 12]).await;
-    disk.set_content(Part::Base, &backup);
+    let backup = disk.content(StoreFile::Database);
+    write_and_crash(&disk, options, &tasks, &[3000; 12]).await;
+    disk.set_content(StoreFile::Database, &backup);
     let refused = open(&disk, options, &tasks);
     assert!(matches!(refused, Err(Error::Damaged { .. })), "it was opened");
 }

@@ -1,4 +1,4 @@
-//! A disk that fails while the store goes on: full, or unable to sync.
+//! A disk that fails while the store runs: it is full, or an fsync fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use keel::{Clock, Tasks, Timestamp};
 use store::{Embedded, Engine, Error, Expect, Options, Revision, Store};
 
 use crate::simulated_disk::{Faults, SimulatedDisk};
+use crate::watched_events::take_events;
 
 fn open(disk: &SimulatedDisk, tasks: &Tasks) -> Arc<Engine> {
     open_with(disk, Options::default(), tasks)
@@ -17,7 +18,7 @@ fn open_with(disk: &SimulatedDisk, options: Options, tasks: &Tasks) -> Arc<Engin
 }
 
 fn open_at(disk: &SimulatedDisk, options: Options, clock: &Clock, tasks: &Tasks) -> Arc<Engine> {
-    Embedded::open_on(disk.plug(), options, clock, tasks).unwrap()
+    Embedded::open_on(disk.to_disk(), options, clock, tasks).unwrap()
 }
 
 async fn put(store: &Engine, key: &str, size: usize) -> Result<Revision, Error> {
@@ -25,9 +26,9 @@ async fn put(store: &Engine, key: &str, size: usize) -> Result<Revision, Error> 
     Ok(store.put(key, value, Expect::Any, None).await?.modified)
 }
 
-/// Puts a key until it is accepted. Puts are refused as long as space is being freed, which happens
-/// in the background, and the store searches for room once a second.
-async fn put_when_there_is_room(store: &Engine, clock: &Clock, key: &str, size: usize) -> Revision {
+/// Puts a key until it is accepted. Puts are refused until space is freed in the background, and the
+/// store checks for free space once a second.
+async fn put_when_space_is_free(store: &Engine, clock: &Clock, key: &str, size: usize) -> Revision {
     let accepted = async {
         loop {
             match put(store, key, size).await {
@@ -40,7 +41,7 @@ async fn put_when_there_is_room(store: &Engine, clock: &Clock, key: &str, size: 
             }
         }
     };
-    tokio::time::timeout(Duration::from_mins(1), accepted).await.expect("there is room")
+    tokio::time::timeout(Duration::from_mins(1), accepted).await.expect("space is freed")
 }
 
 async fn keys(store: &Engine) -> Vec<String> {
@@ -49,26 +50,26 @@ async fn keys(store: &Engine) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_full_disk_refuses_writes_until_there_is_room_again() {
+async fn a_full_disk_refuses_writes_until_it_has_space_again() {
     let (disk, tasks) = (SimulatedDisk::new(), Tasks::new());
     let clock = Clock::manual(Timestamp::from_seconds(0));
     let store = open_at(&disk, Options::default(), &clock, &tasks);
     let first = put(&store, "/a", 100).await.unwrap();
-    let mut watch = store.watch("", first).unwrap();
+    let mut watch = store.watch("", first).await.unwrap();
 
     disk.set_faults(Faults { capacity: Some(disk.size()), ..Faults::default() });
     for _ in 0..3 {
         let refused = put(&store, "/big", 2 << 20).await;
         assert!(matches!(refused, Err(Error::Full)), "{refused:?}");
-        assert!(store.check_writable().is_ok());
+        assert!(store.check_health(Duration::MAX).await.is_ok());
         assert_eq!(keys(&store).await, ["/a"]);
     }
-    assert_eq!(watch.take().unwrap(), []);
+    assert_eq!(take_events(&mut watch), []);
 
     disk.set_faults(Faults::default());
-    let second = put_when_there_is_room(&store, &clock, "/big", 2 << 20).await;
+    let second = put_when_space_is_free(&store, &clock, "/big", 2 << 20).await;
     assert!(second > first);
-    assert_eq!(watch.take().unwrap().len(), 1);
+    assert_eq!(take_events(&mut watch).len(), 1);
     store.close().await.unwrap();
 
     let store = open(&disk, &tasks);
@@ -78,12 +79,12 @@ async fn a_full_disk_refuses_writes_until_there_is_room_again() {
 }
 
 #[tokio::test]
-async fn a_log_that_finds_no_room_in_the_database_refuses_writes_until_there_is_some() {
+async fn writes_are_refused_while_the_disk_has_no_space_for_a_checkpoint() {
     let (disk, tasks) = (SimulatedDisk::new(), Tasks::new());
     let clock = Clock::manual(Timestamp::from_seconds(0));
     let options = Options { log_bytes: 60_000, ..Options::default() };
     let store = open_at(&disk, options, &clock, &tasks);
-    // Both files of the log get their size; from then on only the database grows.
+    // After both files of the log are allocated, only the database grows.
     let mut written: Vec<String> = Vec::new();
     for n in 0..30 {
         written.push(format!("/{n:04}"));
@@ -105,7 +106,7 @@ async fn a_log_that_finds_no_room_in_the_database_refuses_writes_until_there_is_
 
     disk.set_faults(Faults::default());
     let last = store.revision().await.unwrap();
-    assert!(put_when_there_is_room(&store, &clock, "/x", 5000).await > last);
+    assert!(put_when_space_is_free(&store, &clock, "/x", 5000).await > last);
     store.close().await.unwrap();
 
     let store = open_with(&disk, options, &tasks);
@@ -115,7 +116,7 @@ async fn a_log_that_finds_no_room_in_the_database_refuses_writes_until_there_is_
 }
 
 #[tokio::test]
-async fn what_found_no_room_in_the_database_until_the_end_is_there_after_a_restart() {
+async fn writes_without_a_checkpoint_on_a_full_disk_survive_a_restart() {
     let (disk, tasks) = (SimulatedDisk::new(), Tasks::new());
     let store = open(&disk, &tasks);
     put(&store, "/a", 100).await.unwrap();
@@ -131,13 +132,13 @@ async fn what_found_no_room_in_the_database_until_the_end_is_there_after_a_resta
 }
 
 #[tokio::test]
-async fn when_the_database_cannot_be_synced_no_write_is_believed_and_none_is_lost() {
+async fn a_failed_sync_of_the_database_refuses_writes_and_loses_none() {
     let (disk, tasks) = (SimulatedDisk::new(), Tasks::new());
     let options = Options { log_bytes: 20_000, ..Options::default() };
     let store = open_with(&disk, options, &tasks);
     let mut written = Vec::new();
     let refused = loop {
-        disk.set_faults(Faults { fail_base_sync: true, ..Faults::default() });
+        disk.set_faults(Faults { fail_database_sync: true, ..Faults::default() });
         let key = format!("/{:04}", written.len());
         match put(&store, &key, 5000).await {
             Ok(_) => written.push(key),
@@ -155,17 +156,17 @@ async fn when_the_database_cannot_be_synced_no_write_is_believed_and_none_is_los
 }
 
 #[tokio::test]
-async fn after_a_failed_fsync_no_write_is_believed_but_reads_go_on() {
+async fn after_a_failed_fsync_writes_are_refused_and_reads_continue() {
     let (disk, tasks) = (SimulatedDisk::new(), Tasks::new());
     let store = open(&disk, &tasks);
     let first = put(&store, "/a", 100).await.unwrap();
     disk.set_faults(Faults { fail_sync: true, ..Faults::default() });
     for key in ["/b", "/c"] {
-        // The second one would succeed if the disk were asked: its next fsync works.
+        // The next fsync of the disk would succeed, but is not attempted.
         let refused = put(&store, key, 100).await;
         let Err(Error::Broken(cause)) = refused else { panic!("{refused:?}") };
         assert_eq!(cause.to_string(), "the disk lost a page");
-        let checked = store.check_writable();
+        let checked = store.check_health(Duration::MAX).await;
         assert!(matches!(checked, Err(Error::Broken(_))), "{checked:?}");
     }
     let refused = store.compact(first).await;

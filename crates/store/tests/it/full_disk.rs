@@ -1,5 +1,4 @@
-//! A full disk: puts are refused, deletions are not, and what they free can be used again without
-//! a restart.
+//! A full disk: puts are refused, deletions succeed, and the freed space is used without a restart.
 
 use std::{
     path::Path,
@@ -24,7 +23,7 @@ fn key(index: usize) -> String {
     format!("/{index:05}")
 }
 
-/// Puts new keys until the store is full, and returns how many there are then.
+/// Puts new keys until the disk is full, and returns their number.
 async fn fill(store: &Engine) -> usize {
     for index in 0..10_000 {
         match put(store, &key(index)).await {
@@ -36,8 +35,8 @@ async fn fill(store: &Engine) -> usize {
     panic!("the disk never got full")
 }
 
-/// Puts a key until there is room for it; what was deleted is removed in the background. The store
-/// searches for room once a second.
+/// Puts a key until it is accepted. Space is freed in the background, and the store checks for free
+/// space once a second.
 async fn put_when_possible(store: &Engine, clock: &Clock, key: &str) {
     let possible = async {
         while let Err(error) = put(store, key).await {
@@ -46,7 +45,7 @@ async fn put_when_possible(store: &Engine, clock: &Clock, key: &str) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_mins(1), possible).await.expect("there is room in time");
+    tokio::time::timeout(Duration::from_mins(1), possible).await.expect("space is freed");
 }
 
 async fn keys(store: &Engine) -> Vec<String> {
@@ -54,7 +53,7 @@ async fn keys(store: &Engine) -> Vec<String> {
     page.records.iter().map(|record| record.key.to_string()).collect()
 }
 
-/// Fills the store, deletes all but every tenth key, and fills what that has freed.
+/// Fills the disk, deletes all but every tenth key, and fills half of the freed space.
 async fn fill_delete_and_fill(store: &Engine, clock: &Clock) -> Vec<String> {
     let count = fill(store).await;
     assert!(count > 20, "{count}");
@@ -79,21 +78,21 @@ async fn fill_delete_and_fill(store: &Engine, clock: &Clock) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn deletions_succeed_on_a_full_disk_and_make_room() {
+async fn deletions_succeed_on_a_full_disk_and_free_space() {
     let (disk, tasks) = (SimulatedDisk::new(), Tasks::new());
     let clock = Clock::manual(Timestamp::from_seconds(0));
     let options = Options { log_bytes: 100_000, reserve_bytes: 2 << 20, ..Options::default() };
     disk.set_faults(Faults { capacity: Some(12 << 20), ..Faults::default() });
-    let store = Embedded::open_on(disk.plug(), options, &clock, &tasks).unwrap();
+    let store = Embedded::open_on(disk.to_disk(), options, &clock, &tasks).unwrap();
     let left = fill_delete_and_fill(&store, &clock).await;
     store.close().await.unwrap();
 
-    let store = Embedded::open_on(disk.plug(), options, &clock, &tasks).unwrap();
+    let store = Embedded::open_on(disk.to_disk(), options, &clock, &tasks).unwrap();
     assert_eq!(keys(&store).await, left);
     store.close().await.unwrap();
 }
 
-/// A file system of a size of its own, in memory; `None` if we may not mount one.
+/// A small file system in memory.
 struct SmallDisk(TempDir);
 
 impl SmallDisk {
@@ -125,7 +124,7 @@ fn open(directory: &Path, options: Options, clock: &Clock, tasks: &Tasks) -> Arc
 }
 
 #[tokio::test]
-async fn deletions_succeed_on_a_full_file_system_and_make_room() {
+async fn deletions_succeed_on_a_full_file_system_and_free_space() {
     let Some(disk) = SmallDisk::mount("24m") else { return };
     let (clock, tasks) = (Clock::manual(Timestamp::from_seconds(0)), Tasks::new());
     let options = Options { log_bytes: 1 << 20, reserve_bytes: 4 << 20, ..Options::default() };
@@ -138,23 +137,23 @@ async fn deletions_succeed_on_a_full_file_system_and_make_room() {
 }
 
 #[tokio::test]
-async fn deletions_make_room_on_a_disk_that_is_too_small_for_a_whole_reserve() {
+async fn deletions_free_space_on_a_disk_that_is_too_small_for_a_whole_reserve() {
     for capacity in [6, 12, 20] {
         let (disk, tasks) = (SimulatedDisk::new(), Tasks::new());
         let clock = Clock::manual(Timestamp::from_seconds(0));
         disk.set_faults(Faults { capacity: Some(capacity << 20), ..Faults::default() });
-        let store = Embedded::open_on(disk.plug(), Options::default(), &clock, &tasks).unwrap();
+        let store = Embedded::open_on(disk.to_disk(), Options::default(), &clock, &tasks).unwrap();
         let left = fill_delete_and_fill(&store, &clock).await;
         store.close().await.unwrap();
 
-        let store = Embedded::open_on(disk.plug(), Options::default(), &clock, &tasks).unwrap();
+        let store = Embedded::open_on(disk.to_disk(), Options::default(), &clock, &tasks).unwrap();
         assert_eq!(keys(&store).await, left);
         store.close().await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn deletions_make_room_on_a_file_system_that_is_too_small_for_a_whole_reserve() {
+async fn deletions_free_space_on_a_file_system_that_is_too_small_for_a_whole_reserve() {
     let Some(disk) = SmallDisk::mount("12m") else { return };
     let (clock, tasks) = (Clock::manual(Timestamp::from_seconds(0)), Tasks::new());
     let store = open(disk.path(), Options::default(), &clock, &tasks);
@@ -166,7 +165,7 @@ async fn deletions_make_room_on_a_file_system_that_is_too_small_for_a_whole_rese
 }
 
 #[tokio::test]
-async fn space_that_others_have_freed_is_used_without_a_restart() {
+async fn space_that_another_program_frees_is_used_without_a_restart() {
     let Some(disk) = SmallDisk::mount("24m") else { return };
     let (clock, tasks) = (Clock::manual(Timestamp::from_seconds(0)), Tasks::new());
     let options = Options { log_bytes: 1 << 20, reserve_bytes: 4 << 20, ..Options::default() };
@@ -198,7 +197,6 @@ async fn the_files_shrink_after_large_deletions() {
     let shrunk = async {
         while size() > 8 << 20 {
             clock.advance(Duration::from_mins(5));
-            // A write, or its absence, makes no difference.
             tokio::task::yield_now().await;
         }
     };

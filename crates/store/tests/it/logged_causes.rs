@@ -1,4 +1,4 @@
-//! What the log says of a disk that fails: an error without its cause helps nobody.
+//! Log messages of a failing disk, which include the cause.
 
 use std::{
     error::Error,
@@ -16,7 +16,7 @@ use tracing::{
 
 use crate::simulated_disk::{Faults, SimulatedDisk};
 
-/// Keeps the events of all threads, one line each: the message, and errors with their causes.
+/// Collects the log events of all threads, one line each: the message, and errors with causes.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<String>>>);
 
@@ -61,16 +61,16 @@ impl Visit for Line {
 }
 
 #[tokio::test]
-async fn the_log_says_why_a_disk_failed() {
+async fn a_disk_failure_is_logged_with_its_cause() {
     let lines = Lines::default();
     tracing::subscriber::set_global_default(lines.clone()).unwrap();
     let (disk, tasks) = (SimulatedDisk::new(), Tasks::new());
     let clock = Clock::manual(Timestamp::from_seconds(0));
     let options = Options { log_bytes: 20_000, ..Options::default() };
-    let store = Embedded::open_on(disk.plug(), options, &clock, &tasks).unwrap();
+    let store = Embedded::open_on(disk.to_disk(), options, &clock, &tasks).unwrap();
     let mut count = 0;
     loop {
-        disk.set_faults(Faults { fail_base_sync: true, ..Faults::default() });
+        disk.set_faults(Faults { fail_database_sync: true, ..Faults::default() });
         let key = format!("/{count:04}");
         if store.put(&key, vec![7; 5000].into(), Expect::Any, None).await.is_err() {
             break;
@@ -78,9 +78,9 @@ async fn the_log_says_why_a_disk_failed() {
         count += 1;
     }
     store.close().await.unwrap();
-    for message in ["the log cannot be folded into the database", "the journal failed"] {
+    for message in ["a checkpoint of the log failed", "the journal failed"] {
         let lines = lines.0.lock().unwrap();
-        let is_told = |it: &String| it.contains(message) && it.contains("the disk lost a page");
-        assert!(lines.iter().any(is_told), "{message}: {lines:?}");
+        let is_logged = |it: &String| it.contains(message) && it.contains("the disk lost a page");
+        assert!(lines.iter().any(is_logged), "{message}: {lines:?}");
     }
 }

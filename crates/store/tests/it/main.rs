@@ -1,15 +1,16 @@
-//! Whole stores on disks that fail: crashes, full disks, lost fsyncs, damaged files.
+//! Tests of durable stores: crashes, full disks, failed fsyncs, damaged files.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 #![allow(clippy::panic, reason = "a test may stop at the first surprise")]
 #![allow(clippy::print_stderr, reason = "a test says what it skips")]
 
 mod simulated_disk;
+mod watched_events;
 mod crashes;
 mod failing_disk;
 mod logged_causes;
 mod full_disk;
-mod reserve;
+mod space_reserve;
 mod damage;
 mod damaged_log;
 mod missing_database;

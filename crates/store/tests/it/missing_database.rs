@@ -1,5 +1,5 @@
-//! A directory whose database is missing: refused if its log holds writes, and otherwise a first
-//! start that was interrupted.
+//! A directory without a database is refused if its log contains writes. Otherwise it is an
+//! interrupted first start.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -7,7 +7,7 @@ use keel::{Clock, Tasks, Timestamp};
 use store::{Embedded, Engine, Error, Expect, Options, Store};
 use tempfile::TempDir;
 
-/// What a first start makes, in this order, before the database is renamed.
+/// The files that a first start creates, in this order, before the database is renamed.
 const FILES: [&str; 3] = ["log.even", "log.odd", "store.redb.new"];
 
 fn open(directory: &Path, tasks: &Tasks) -> Result<Arc<Engine>, Error> {

@@ -1,4 +1,4 @@
-//! A directory of the format without a log opens as it is, and has a log from then on.
+//! A directory of the format without a log can be opened, and has a log from then on.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -7,6 +7,8 @@ use redb::{Database, ReadableTable, TableDefinition};
 use store::{Embedded, Engine, Error, Expect, Options, Store};
 use tempfile::TempDir;
 
+use crate::watched_events::past_events;
+
 const META: TableDefinition<'_, (), &[u8]> = TableDefinition::new("meta");
 
 fn open(directory: &Path, tasks: &Tasks) -> Result<Arc<Engine>, Error> {
@@ -14,8 +16,8 @@ fn open(directory: &Path, tasks: &Tasks) -> Result<Arc<Engine>, Error> {
     Embedded::open(directory, Options::default(), &clock, tasks)
 }
 
-/// Makes of a closed store what the first version would have left.
-fn turn_back(directory: &Path) {
+/// Converts a closed store to the first format.
+fn downgrade(directory: &Path) {
     let database = Database::open(directory.join("store.redb")).unwrap();
     let transaction = database.begin_write().unwrap();
     {
@@ -35,19 +37,19 @@ fn remove_logs(directory: &Path) {
 }
 
 #[tokio::test]
-async fn a_store_of_the_first_format_keeps_all_and_takes_writes() {
+async fn a_store_of_the_first_format_keeps_its_records_and_accepts_writes() {
     let (directory, tasks) = (TempDir::new().unwrap(), Tasks::new());
     let store = open(directory.path(), &tasks).unwrap();
     for key in ["/a", "/b", "/a"] {
         store.put(key, "1".into(), Expect::Any, None).await.unwrap();
     }
     store.close().await.unwrap();
-    turn_back(directory.path());
+    downgrade(directory.path());
     remove_logs(directory.path());
 
     for written in 4..7 {
         let store = open(directory.path(), &tasks).unwrap();
-        assert_eq!(store.watch("", 0).unwrap().take().unwrap().len(), written - 1);
+        assert_eq!(past_events(&*store, 0).await.unwrap().len(), written - 1);
         let record = store.put("/c", "1".into(), Expect::Any, None).await.unwrap();
         assert_eq!(record.modified, written as u64);
         store.close().await.unwrap();
@@ -55,7 +57,7 @@ async fn a_store_of_the_first_format_keeps_all_and_takes_writes() {
 }
 
 #[tokio::test]
-async fn a_missing_log_is_noticed() {
+async fn a_missing_log_is_refused() {
     let (directory, tasks) = (TempDir::new().unwrap(), Tasks::new());
     open(directory.path(), &tasks).unwrap().close().await.unwrap();
     let log = directory.path().join("log.odd");
@@ -72,7 +74,7 @@ async fn a_database_of_the_first_format_beside_a_log_with_writes_is_refused() {
     let store = open(directory.path(), &tasks).unwrap();
     store.put("/a", "1".into(), Expect::Any, None).await.unwrap();
     store.close().await.unwrap();
-    turn_back(directory.path());
+    downgrade(directory.path());
     let log = directory.path().join("log.odd");
     let before = fs::read(&log).unwrap();
     let Err(Error::Damaged { detail, .. }) = open(directory.path(), &tasks) else {

@@ -1,4 +1,4 @@
-//! The limit of all records together: what adds to them is refused, everything else is not.
+//! The limit on the size of all records: only writes that add to it are refused.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ async fn put(store: &Engine, key: &str, size: usize) -> Result<(), Error> {
     store.put(key, vec![7; size].into(), Expect::Any, None).await.map(drop)
 }
 
-/// Puts new keys of 10,000 bytes until the limit is reached, and returns how many there are then.
+/// Puts new keys of 10,000 bytes until the limit is reached, and returns their number.
 async fn fill(store: &Engine) -> usize {
     for index in 0..1000 {
         match put(store, &format!("/{index}"), 10_000).await {
@@ -57,7 +57,7 @@ async fn a_store_in_memory_has_a_limit() {
 }
 
 #[tokio::test]
-async fn a_store_on_disk_has_a_limit_that_counts_what_was_there_at_its_start() {
+async fn the_limit_of_a_store_on_disk_counts_the_records_at_its_start() {
     let directory = TempDir::new().unwrap();
     let open =
         || Embedded::open(directory.path(), OPTIONS, &Clock::system(), &Tasks::new()).unwrap();

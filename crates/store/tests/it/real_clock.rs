@@ -1,8 +1,9 @@
-//! Expiry on the system clock. The other tests move a manual clock, which cannot show that a
-//! sleep of the system clock ends.
+//! Expiration on the system clock. The other tests use a manual clock, which does not test the
+//! timers of the system clock.
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::StreamExt;
 use keel::{Clock, Tasks};
 use store::{Embedded, Engine, Expect, Memory, Options, Store};
 
@@ -10,14 +11,15 @@ use crate::simulated_disk::SimulatedDisk;
 
 const TTL: Duration = Duration::from_millis(400);
 
-/// Longer than the slowest machine takes.
+/// Sufficient on a slow machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Waits for the deletion of the only record.
 async fn until_expired(store: &Engine) {
     let revision = store.revision().await.unwrap();
-    let mut watch = store.watch("", revision).unwrap();
-    let events = tokio::time::timeout(TIMEOUT, watch.next()).await.expect("it expires").unwrap();
+    let mut watch = store.watch("", revision).await.unwrap();
+    let response = tokio::time::timeout(TIMEOUT, watch.next()).await.expect("it expires");
+    let events = response.unwrap().unwrap().events;
     assert!(events[0].new.is_none(), "{events:?}");
 }
 
@@ -35,7 +37,7 @@ async fn a_record_expires_after_its_ttl() {
 async fn a_record_expires_after_a_restart() {
     let (clock, tasks, disk) = (Clock::system(), Tasks::new(), SimulatedDisk::new());
     let open = || -> Arc<Engine> {
-        Embedded::open_on(disk.plug(), Options::default(), &clock, &tasks).unwrap()
+        Embedded::open_on(disk.to_disk(), Options::default(), &clock, &tasks).unwrap()
     };
     let store = open();
     store.put("/a", "1".into(), Expect::Absent, Some(TTL)).await.unwrap();

@@ -1,7 +1,7 @@
-//! [`SimulatedDisk`]: remembers what was synced and what was not, and loses some of the latter.
+//! [`SimulatedDisk`]: distinguishes synced from unsynced writes, and loses some of the latter.
 //!
-//! Between two fsyncs a real disk may write any subset of sectors in any order. A crash here does
-//! the same: each sector of each unsynced write reaches the platter or does not, by the seed.
+//! Between two fsyncs a real disk may write any subset of sectors in any order. A simulated crash
+//! does the same: each sector of each unsynced write is kept or lost, depending on the seed.
 
 use std::{
     collections::BTreeSet,
@@ -13,12 +13,12 @@ use std::{
 
 use keel::Entropy;
 use redb::StorageBackend;
-use store::embedded::{Disk, Part};
+use store::embedded::{Disk, StoreFile};
 
 const SECTOR: usize = 512;
 const BLOCK: usize = 4096;
 
-const PARTS: [Part; 3] = [Part::Base, Part::EvenLog, Part::OddLog];
+const PARTS: [StoreFile; 3] = [StoreFile::Database, StoreFile::EvenLog, StoreFile::OddLog];
 
 /// A disk in memory; clones are the same disk.
 #[derive(Clone, Debug)]
@@ -26,26 +26,26 @@ pub(crate) struct SimulatedDisk(Arc<Mutex<Hardware>>);
 
 #[derive(Debug, Default)]
 struct Hardware {
-    base: Platter,
-    even_log: Platter,
-    odd_log: Platter,
+    database: FileContent,
+    even_log: FileContent,
+    odd_log: FileContent,
     /// The length of the reserve, if the file exists; its content is not kept.
     reserve: Option<usize>,
-    /// How often the reserve was to grow.
+    /// The number of attempts to enlarge the reserve.
     reserve_tries: usize,
     faults: Faults,
 }
 
 /// One file.
 #[derive(Debug, Default)]
-struct Platter {
-    /// What a crash cannot take away.
+struct FileContent {
+    /// The content after a crash.
     synced: Vec<u8>,
-    /// What the running system sees.
-    seen: Vec<u8>,
-    /// What happened since the last fsync.
+    /// The content before a crash.
+    visible: Vec<u8>,
+    /// The changes since the last fsync.
     unsynced: Vec<Change>,
-    /// Which blocks take space: those that were written to. A file that is merely long takes none.
+    /// The allocated blocks, which are those that were written.
     blocks: BTreeSet<usize>,
 }
 
@@ -55,16 +55,16 @@ enum Change {
     Write(usize, Vec<u8>),
 }
 
-/// When the disk fails, and how.
+/// The failures of the disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Faults {
-    /// The power goes after this many changes and fsyncs.
+    /// The power fails after this number of changes and fsyncs.
     pub(crate) operations_until_crash: Option<u64>,
     /// The next fsync fails.
     pub(crate) fail_sync: bool,
     /// The next fsync of the database fails.
-    pub(crate) fail_base_sync: bool,
-    /// How many bytes all files together may have.
+    pub(crate) fail_database_sync: bool,
+    /// The size of the disk.
     pub(crate) capacity: Option<usize>,
     /// Every write to the reserve fails.
     pub(crate) fail_reserve: bool,
@@ -83,12 +83,12 @@ impl SimulatedDisk {
         self.hardware().faults = faults;
     }
 
-    /// Whether the power is gone.
-    pub(crate) fn is_dead(&self) -> bool {
+    /// Whether the power has failed.
+    pub(crate) fn is_powered_off(&self) -> bool {
         self.hardware().faults.operations_until_crash == Some(0)
     }
 
-    /// How many bytes the disk holds.
+    /// The used space.
     pub(crate) fn size(&self) -> usize {
         self.hardware().size()
     }
@@ -98,56 +98,56 @@ impl SimulatedDisk {
         self.hardware().reserve
     }
 
-    /// How often the reserve was to grow.
+    /// The number of attempts to enlarge the reserve.
     pub(crate) fn reserve_tries(&self) -> usize {
         self.hardware().reserve_tries
     }
 
-    /// Removes the reserve, as an administrator does who needs the space.
+    /// Removes the reserve, as an administrator might.
     pub(crate) fn remove_reserve(&self) {
         self.hardware().reserve = None;
     }
 
-    /// The content of a file, which is taken for synced.
-    pub(crate) fn content(&self, part: Part) -> Vec<u8> {
-        self.hardware().platter(part).seen.clone()
+    /// The content of a file.
+    pub(crate) fn content(&self, file: StoreFile) -> Vec<u8> {
+        self.hardware().content_of(file).visible.clone()
     }
 
-    /// Changes the content of a file behind the store's back.
-    pub(crate) fn set_content(&self, part: Part, content: &[u8]) {
-        *self.hardware().platter(part) = Platter {
+    /// Replaces the content of a file.
+    pub(crate) fn set_content(&self, file: StoreFile, content: &[u8]) {
+        *self.hardware().content_of(file) = FileContent {
             synced: content.to_vec(),
-            seen: content.to_vec(),
+            visible: content.to_vec(),
             unsynced: Vec::new(),
             blocks: blocks(0, content.len()).collect(),
         };
     }
 
-    /// Takes the power away and gives it back: unsynced sectors survive by chance.
+    /// Simulates a power failure: unsynced sectors are kept at random.
     pub(crate) fn crash(&self, entropy: &Entropy) {
         let mut hardware = self.hardware();
-        for part in PARTS {
-            hardware.platter(part).crash(entropy);
+        for file in PARTS {
+            hardware.content_of(file).crash(entropy);
         }
         hardware.faults = Faults::default();
     }
 
-    pub(crate) fn plug(&self) -> Box<dyn Disk> {
+    pub(crate) fn to_disk(&self) -> Box<dyn Disk> {
         Box::new(self.clone())
     }
 }
 
 impl Hardware {
-    fn platter(&mut self, part: Part) -> &mut Platter {
-        match part {
-            Part::Base => &mut self.base,
-            Part::EvenLog => &mut self.even_log,
-            Part::OddLog => &mut self.odd_log,
+    fn content_of(&mut self, file: StoreFile) -> &mut FileContent {
+        match file {
+            StoreFile::Database => &mut self.database,
+            StoreFile::EvenLog => &mut self.even_log,
+            StoreFile::OddLog => &mut self.odd_log,
         }
     }
 
     fn size(&self) -> usize {
-        let content = [&self.base, &self.even_log, &self.odd_log].map(|it| it.blocks.len());
+        let content = [&self.database, &self.even_log, &self.odd_log].map(|it| it.blocks.len());
         content.iter().sum::<usize>() * BLOCK + self.reserve.unwrap_or(0)
     }
 
@@ -157,7 +157,7 @@ impl Hardware {
 
     fn count_down(&mut self) -> io::Result<()> {
         match &mut self.faults.operations_until_crash {
-            Some(0) => Err(io::Error::other("the power is gone")),
+            Some(0) => Err(io::Error::other("the power has failed")),
             Some(left) => {
                 *left -= 1;
                 Ok(())
@@ -167,17 +167,17 @@ impl Hardware {
     }
 }
 
-impl Platter {
+impl FileContent {
     fn crash(&mut self, entropy: &Entropy) {
         let mut changes = std::mem::take(&mut self.unsynced);
-        // Some crashes lose everything, some nothing, most something in between.
-        let luck = entropy.below(5);
+        // Some crashes lose everything, some nothing, most a part.
+        let kept_quarters = entropy.below(5);
         while !changes.is_empty() {
             let index = entropy.below(u64::try_from(changes.len()).unwrap());
             let change = changes.swap_remove(usize::try_from(index).unwrap());
-            self.survive(change, || entropy.below(4) < luck);
+            self.survive(change, || entropy.below(4) < kept_quarters);
         }
-        self.seen.clone_from(&self.synced);
+        self.visible.clone_from(&self.synced);
     }
 
     fn survive(&mut self, change: Change, mut survives: impl FnMut() -> bool) {
@@ -207,7 +207,7 @@ fn put(bytes: &mut Vec<u8>, offset: usize, data: &[u8]) {
     bytes[offset..offset + data.len()].copy_from_slice(data);
 }
 
-/// The blocks that so many bytes from `start` on lie in.
+/// The blocks of `length` bytes from `start` on.
 fn blocks(start: usize, length: usize) -> Range<usize> {
     start / BLOCK..(start + length).div_ceil(BLOCK)
 }
@@ -220,19 +220,19 @@ fn position(offset: u64) -> usize {
 #[derive(Debug)]
 struct SimulatedFile {
     disk: SimulatedDisk,
-    part: Part,
+    file: StoreFile,
 }
 
 impl StorageBackend for SimulatedFile {
     fn len(&self) -> io::Result<u64> {
-        let length = self.disk.hardware().platter(self.part).seen.len();
+        let length = self.disk.hardware().content_of(self.file).visible.len();
         Ok(u64::try_from(length).unwrap())
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let mut hardware = self.disk.hardware();
         let start = position(offset);
-        let found = hardware.platter(self.part).seen.get(start..start + out.len());
+        let found = hardware.content_of(self.file).visible.get(start..start + out.len());
         out.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }
@@ -241,10 +241,10 @@ impl StorageBackend for SimulatedFile {
         let mut hardware = self.disk.hardware();
         hardware.count_down()?;
         let length = position(len);
-        let platter = hardware.platter(self.part);
-        platter.seen.resize(length, 0);
-        platter.blocks.retain(|block| block * BLOCK < length);
-        platter.unsynced.push(Change::Length(length));
+        let content_of = hardware.content_of(self.file);
+        content_of.visible.resize(length, 0);
+        content_of.blocks.retain(|block| block * BLOCK < length);
+        content_of.unsynced.push(Change::Length(length));
         Ok(())
     }
 
@@ -252,12 +252,13 @@ impl StorageBackend for SimulatedFile {
         let mut hardware = self.disk.hardware();
         hardware.count_down()?;
         let faults = &mut hardware.faults;
-        let fails_here = self.part == Part::Base && std::mem::take(&mut faults.fail_base_sync);
+        let fails_here =
+            self.file == StoreFile::Database && std::mem::take(&mut faults.fail_database_sync);
         if fails_here || std::mem::take(&mut faults.fail_sync) {
             return Err(io::Error::other("the disk lost a page"));
         }
-        let Platter { synced, seen, unsynced, .. } = hardware.platter(self.part);
-        synced.clone_from(seen);
+        let FileContent { synced, visible, unsynced, .. } = hardware.content_of(self.file);
+        synced.clone_from(visible);
         unsynced.clear();
         Ok(())
     }
@@ -266,30 +267,30 @@ impl StorageBackend for SimulatedFile {
         let mut hardware = self.disk.hardware();
         hardware.count_down()?;
         let start = position(offset);
-        let platter = hardware.platter(self.part);
-        let new = blocks(start, data.len()).filter(|block| !platter.blocks.contains(block));
+        let content_of = hardware.content_of(self.file);
+        let new = blocks(start, data.len()).filter(|block| !content_of.blocks.contains(block));
         let growth = new.count() * BLOCK;
         if growth > 0 && !hardware.has_room_for(growth) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        let platter = hardware.platter(self.part);
-        platter.blocks.extend(blocks(start, data.len()));
-        put(&mut platter.seen, start, data);
-        platter.unsynced.push(Change::Write(start, data.to_vec()));
+        let content_of = hardware.content_of(self.file);
+        content_of.blocks.extend(blocks(start, data.len()));
+        put(&mut content_of.visible, start, data);
+        content_of.unsynced.push(Change::Write(start, data.to_vec()));
         Ok(())
     }
 }
 
 impl Disk for SimulatedDisk {
-    fn open(&self, part: Part) -> io::Result<Box<dyn StorageBackend>> {
-        Ok(Box::new(SimulatedFile { disk: self.clone(), part }))
+    fn open(&self, file: StoreFile) -> io::Result<Box<dyn StorageBackend>> {
+        Ok(Box::new(SimulatedFile { disk: self.clone(), file }))
     }
 
-    fn make_logs(&self) -> io::Result<()> {
+    fn create_logs(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// The reserve survives everything: nothing depends on it.
+    /// A crash does not change the reserve.
     fn resize_reserve(&self, size: u64) -> io::Result<()> {
         let mut hardware = self.hardware();
         let size = position(size);
@@ -310,14 +311,14 @@ impl Disk for SimulatedDisk {
         Ok(())
     }
 
-    fn reserve_room(&self) -> io::Result<u64> {
+    fn max_reserve(&self) -> io::Result<u64> {
         let hardware = self.hardware();
         let Some(capacity) = hardware.faults.capacity else { return Ok(u64::MAX) };
         let free = capacity.saturating_sub(hardware.size());
         Ok(u64::try_from(free + hardware.reserve.unwrap_or(0)).unwrap())
     }
 
-    fn path(&self, part: Part) -> PathBuf {
-        PathBuf::from(format!("simulated {part:?}"))
+    fn path(&self, file: StoreFile) -> PathBuf {
+        PathBuf::from(format!("simulated {file:?}"))
     }
 }

@@ -1,7 +1,7 @@
-//! [`Shared`]: what the writer has published, for readers and watchers to see.
+//! [`StoreState`]: the state that the writer publishes to readers and watches.
 //!
-//! State and history change together, under one lock that is held for the time of a few pointer
-//! copies: a reader clones the map, which shares its structure, and works on the clone.
+//! Records and history change together, under one lock that is held for a few pointer copies: a
+//! reader clones the map, which shares its structure, and works on the clone.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -17,87 +17,89 @@ use tokio::sync::watch;
 
 use crate::{Error, Event, Page, Record, Revision, history::History};
 
-/// The state at some revision; a clone costs one reference count.
+/// The records at one revision; a clone costs one reference count.
 pub(crate) type Records = imbl::OrdMap<Arc<str>, Arc<Record>>;
 
 /// See the [module documentation](self).
-pub(crate) struct Shared {
-    /// Lock order: this one before `topics`.
+pub(crate) struct StoreState {
+    /// Locked before `prefixes`.
     published: RwLock<Published>,
-    topics: Mutex<Topics>,
-    /// When the next record expires, for the sweeper to sleep until.
+    prefixes: Mutex<WatchedPrefixes>,
+    /// The time at which the next record expires.
     next_expiry: watch::Sender<Option<Timestamp>>,
-    /// Set once the journal has failed for good.
+    /// The permanent failure of the journal.
     failure: OnceLock<Error>,
-    /// When the oldest of the commands that the commit thread works on was sent. Its lock is a
-    /// leaf.
+    /// The time at which the oldest unfinished command was sent. No other lock is taken while it is
+    /// locked.
     oldest_pending: Mutex<Option<Moment>>,
 }
 
-/// One consistent view: the state at `revision`, and the events that led to it.
+/// A consistent view: the records at `revision`, and the events before it.
 pub(crate) struct Published {
     pub(crate) records: Records,
     pub(crate) revision: Revision,
     pub(crate) history: History,
-    /// The keys of the records that expire, by the time at which they do.
+    /// The keys of the records that expire, by time.
     expiries: BTreeSet<(Timestamp, Arc<str>)>,
     closed: bool,
 }
 
-/// The watched prefixes. A commit wakes only those who watch a prefix that it touched; the others
-/// fall behind in number but have missed nothing, and this is how they know.
-type Topics = HashMap<Arc<str>, watch::Sender<Topic>>;
+/// The watched prefixes. A commit wakes only the watches of a prefix that it changes. The state of
+/// the prefix tells the other watches that they have missed no event.
+type WatchedPrefixes = HashMap<Arc<str>, watch::Sender<WatchedPrefix>>;
 
-/// What happened to the keys with some prefix since anybody watched it.
+/// The events on the keys with a prefix, since the first watch of it.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Topic {
+pub(crate) struct WatchedPrefix {
     /// The newest event.
     newest: Revision,
-    /// The newest event that is no longer in the history.
-    forgotten: Revision,
+    /// The newest event that was removed from the history.
+    compacted: Revision,
+    /// The revision at the last request for progress. A watch that has not reported it does so.
+    pub(crate) requested: Revision,
 }
 
-impl Topic {
-    /// Notes events on the prefix that leave the history, which began after `floor`.
-    fn forget(&mut self, prefix: &str, floor: Revision, events: &[Event]) {
+impl WatchedPrefix {
+    /// Notes events on the prefix that are removed from the history, whose floor was `floor`.
+    fn compact(&mut self, prefix: &str, floor: Revision, events: &[Event]) {
         if self.newest <= floor {
             return;
         }
         if let Some(event) = events.iter().rfind(|event| event.key.starts_with(prefix)) {
-            self.forgotten = event.revision;
+            self.compacted = event.revision;
         }
     }
 }
 
-impl Shared {
+impl StoreState {
     pub(crate) fn new(records: Records, revision: Revision, history: History) -> Self {
         let expiries = records.values().filter_map(expiry).collect();
         let published = Published { records, revision, history, expiries, closed: false };
         Self {
             next_expiry: watch::Sender::new(published.next_expiry()),
             published: RwLock::new(published),
-            topics: Mutex::default(),
+            prefixes: Mutex::default(),
             failure: OnceLock::new(),
             oldest_pending: Mutex::default(),
         }
     }
 
-    /// Records that the journal has failed for good. Only the first failure counts.
+    /// Sets the permanent failure of the journal. Later failures are ignored.
     pub(crate) fn set_failure(&self, error: Error) {
         let _ = self.failure.set(error);
     }
 
-    /// The error with which all writes are refused.
+    /// The error of all writes after a permanent failure.
     pub(crate) fn failure(&self) -> Option<&Error> {
         self.failure.get()
     }
 
-    /// Notes when the oldest unfinished command was sent; `None` once all of them are finished.
+    /// Sets the time at which the oldest unfinished command was sent; `None` if all are finished.
     pub(crate) fn set_oldest_pending(&self, sent: Option<Moment>) {
         *self.lock_oldest_pending() = sent;
     }
 
-    /// When the oldest unfinished command was sent.
+    /// The time at which the oldest unfinished command was sent.
     pub(crate) fn oldest_pending(&self) -> Option<Moment> {
         self.lock_oldest_pending().clone()
     }
@@ -106,7 +108,7 @@ impl Shared {
         self.oldest_pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is published now, unless the store is closed.
+    /// The published state; fails if the store is closed.
     pub(crate) fn read(&self) -> Result<RwLockReadGuard<'_, Published>, Error> {
         let published = self.read_even_closed();
         if published.closed { Err(Error::Closed) } else { Ok(published) }
@@ -120,70 +122,70 @@ impl Shared {
         self.published.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn topics(&self) -> MutexGuard<'_, Topics> {
-        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
+    fn prefixes(&self) -> MutexGuard<'_, WatchedPrefixes> {
+        self.prefixes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the outcome of a batch visible and wakes those who watch for it. Returns the events
-    /// that fell out of the history.
+    /// Publishes the outcome of a batch and wakes the watches of its keys. Returns the events that
+    /// were removed from the history.
     pub(crate) fn publish(&self, records: Records, events: Vec<Event>) -> Vec<Event> {
         let Some(last) = events.last().map(|event| event.revision) else {
             return Vec::new();
         };
         let mut published = self.write();
-        let mut topics = self.topics();
-        // With the state still locked: a watcher that sees the new revision must also see that
-        // its prefix was touched.
-        topics.retain(|prefix, topic| {
+        let mut prefixes = self.prefixes();
+        // While the state is locked: a watch that sees the new revision must also see that its
+        // prefix has changed.
+        prefixes.retain(|prefix, watched| {
             if let Some(event) = events.iter().rfind(|event| event.key.starts_with(&**prefix)) {
-                topic.send_modify(|topic| topic.newest = event.revision);
+                watched.send_modify(|watched| watched.newest = event.revision);
             }
-            topic.receiver_count() > 0
+            watched.receiver_count() > 0
         });
         for event in events {
             published.track_expiry(&event);
             published.history.push(event);
         }
-        let former = mem::replace(&mut published.records, records);
+        let previous = mem::replace(&mut published.records, records);
         published.revision = last;
         let floor = published.history.floor();
-        let forgotten = published.history.trim();
-        tell(&topics, floor, &forgotten);
+        let removed = published.history.trim();
+        note_compaction(&prefixes, floor, &removed);
         let next_expiry = published.next_expiry();
-        drop((topics, published));
-        // Freeing what only the former map held takes a while; nobody waits for it here.
-        drop(former);
+        drop((prefixes, published));
+        // After the locks are released, since freeing the records takes time.
+        drop(previous);
         self.next_expiry.send_if_modified(|next| mem::replace(next, next_expiry) != next_expiry);
-        forgotten
+        removed
     }
 
-    /// Forgets the history up to `upto`, and returns it.
-    pub(crate) fn forget(&self, upto: Revision) -> Result<Vec<Event>, Error> {
+    /// Removes the history up to `upto`, and returns it.
+    pub(crate) fn compact(&self, upto: Revision) -> Result<Vec<Event>, Error> {
         let mut published = self.write();
         if upto > published.revision {
             return Err(Error::Future { asked: upto, current: published.revision });
         }
         let floor = published.history.floor();
-        let forgotten = published.history.forget(upto);
-        tell(&self.topics(), floor, &forgotten);
-        Ok(forgotten)
+        let removed = published.history.compact(upto);
+        note_compaction(&self.prefixes(), floor, &removed);
+        Ok(removed)
     }
 
     /// Ends all reads and watches.
     pub(crate) fn close(&self) {
         self.write().closed = true;
-        for topic in self.topics().values() {
-            topic.send_modify(|_| {});
+        for watched in self.prefixes().values() {
+            watched.send_modify(|_| {});
         }
         self.next_expiry.send_replace(None);
     }
 
-    /// Registers a watcher of `prefix` from `after` on; it is woken when the prefix is touched.
+    /// Registers a watch of `prefix` after `after`. The receiver is woken when the prefix changes.
     pub(crate) fn subscribe(
         &self,
         prefix: &Arc<str>,
         after: Revision,
-    ) -> Result<watch::Receiver<Topic>, Error> {
+    ) -> Result<watch::Receiver<WatchedPrefix>, Error> {
         let published = self.read()?;
         if after > published.revision {
             return Err(Error::Future { asked: after, current: published.revision });
@@ -191,38 +193,53 @@ impl Shared {
         published.history.check(after)?;
         let past = published.history.after(after, prefix).next_back();
         let newest = past.map_or(0, |event| event.revision);
-        let mut topics = self.topics();
-        let topic = topics.entry(Arc::clone(prefix)).or_default();
-        topic.send_if_modified(|topic| {
-            topic.newest = topic.newest.max(newest);
+        let mut prefixes = self.prefixes();
+        let watched = prefixes.entry(Arc::clone(prefix)).or_default();
+        watched.send_if_modified(|watched| {
+            watched.newest = watched.newest.max(newest);
             false
         });
-        Ok(topic.subscribe())
+        Ok(watched.subscribe())
     }
 
-    /// The events after `cursor` that a watcher of `prefix` is to see, `limit` at most, and how far
-    /// it is then.
+    /// Has each watch report the present revision, unless its next event does so.
+    pub(crate) fn request_progress(&self) -> Result<(), Error> {
+        let published = self.read()?;
+        for watched in self.prefixes().values() {
+            watched.send_if_modified(|watched| {
+                let is_behind = watched.newest < published.revision;
+                if is_behind {
+                    watched.requested = published.revision;
+                }
+                is_behind
+            });
+        }
+        Ok(())
+    }
+
+    /// The events after `cursor` on keys with `prefix`, `limit` at most, and the revision up to which
+    /// there are no others.
     pub(crate) fn events(
         &self,
         prefix: &str,
         cursor: Revision,
-        topic: &watch::Receiver<Topic>,
+        watched: &watch::Receiver<WatchedPrefix>,
         limit: usize,
     ) -> Result<(Vec<Event>, Revision), Error> {
         let published = self.read_even_closed();
         let mut events = Vec::new();
-        let topic = *topic.borrow();
-        if topic.forgotten > cursor {
+        let watched = *watched.borrow();
+        if watched.compacted > cursor {
             published.history.check(cursor)?;
         }
-        if topic.newest > cursor {
+        if watched.newest > cursor {
             events.extend(published.history.after(cursor, prefix).take(limit).cloned());
         }
         if events.is_empty() && published.closed {
             return Err(Error::Closed);
         }
-        let cut_short = (events.len() == limit).then(|| events.last()).flatten();
-        let cursor = cut_short.map_or(published.revision, |last| last.revision);
+        let last_if_full = (events.len() == limit).then(|| events.last()).flatten();
+        let cursor = last_if_full.map_or(published.revision, |last| last.revision);
         Ok((events, cursor))
     }
 
@@ -258,14 +275,14 @@ impl Shared {
         Ok(Page { records: page, revision, remaining: found.count() })
     }
 
-    /// The records that have expired by `now`, the longest expired first, `limit` at most.
+    /// The records that have expired at `now`, in the order of their expiration, `limit` at most.
     pub(crate) fn expired(&self, now: Timestamp, limit: usize) -> Result<Vec<Arc<Record>>, Error> {
         let published = self.read()?;
         let due = published.expiries.iter().take_while(|(expires, _)| *expires <= now).take(limit);
         Ok(due.filter_map(|(_, key)| published.records.get(key).cloned()).collect())
     }
 
-    /// Changes when another record becomes the next one to expire, and at the close.
+    /// Changes with the expiration time of the next record, and when the store is closed.
     pub(crate) fn next_expiry(&self) -> watch::Receiver<Option<Timestamp>> {
         self.next_expiry.subscribe()
     }
@@ -284,14 +301,14 @@ impl Published {
     }
 }
 
-/// Lets watchers know what of theirs has left the history.
-fn tell(topics: &Topics, floor: Revision, forgotten: &[Event]) {
-    if forgotten.is_empty() {
+/// Notes the removed events in the state of their prefixes.
+fn note_compaction(prefixes: &WatchedPrefixes, floor: Revision, removed: &[Event]) {
+    if removed.is_empty() {
         return;
     }
-    for (prefix, topic) in topics {
-        topic.send_if_modified(|topic| {
-            topic.forget(prefix, floor, forgotten);
+    for (prefix, watched) in prefixes {
+        watched.send_if_modified(|watched| {
+            watched.compact(prefix, floor, removed);
             false
         });
     }

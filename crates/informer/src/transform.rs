@@ -1,5 +1,5 @@
-//! [`Intake`]: what happens to an object between the wire and the cache: it is transformed, packed,
-//! and thrown away if the same state is cached already.
+//! [`Transform`]: changes objects before they are cached, and [`Transformer`], which applies the
+//! transforms of an informer and packs the result.
 
 use std::{
     collections::HashSet,
@@ -74,18 +74,9 @@ pub enum Storage {
     Plain,
 }
 
-/// See the [module documentation](self).
-///
-/// ```
-/// use informer::{Intake, Item, Storage, Transform};
-/// let intake = Intake::new(vec![Transform::StripManagedFields], Storage::Packed);
-/// let json = br#"{"metadata":{"managedFields":[{}],"name":"a"}}"#;
-/// let item = intake.admit(Item::parse(json.as_slice())?);
-/// assert_eq!(&*item.json(), br#"{"metadata":{"name":"a"}}"#);
-/// # Ok::<(), informer::BadItem>(())
-/// ```
+/// Makes the form in which the objects of one informer are cached.
 #[derive(Default)]
-pub struct Intake {
+pub(crate) struct Transformer {
     transforms: Vec<Transform>,
     storage: Storage,
     dictionary: Arc<Dictionary>,
@@ -116,15 +107,15 @@ impl Namespaces {
     }
 }
 
-impl Intake {
+impl Transformer {
     /// Applies `transforms` in this order.
-    pub fn new(transforms: Vec<Transform>, storage: Storage) -> Self {
+    pub(crate) fn new(transforms: Vec<Transform>, storage: Storage) -> Self {
         Self { transforms, storage, ..Self::default() }
     }
 
     /// The form in which `item` is to be cached.
-    pub fn admit(&self, item: Item) -> Item {
-        let (item, managed_fields) = self.transform(item);
+    pub(crate) fn transform(&self, item: Item) -> Item {
+        let (item, managed_fields) = self.apply_transforms(item);
         let namespace = self.shared(item.namespace());
         match self.storage {
             Storage::Plain => item.compact(namespace, managed_fields),
@@ -133,8 +124,8 @@ impl Intake {
     }
 
     /// The same for what has just happened: it is packed later, if it is still there then.
-    pub(crate) fn admit_recent(&self, item: Item, clock: &Clock) -> Item {
-        let (item, managed_fields) = self.transform(item);
+    pub(crate) fn transform_recent(&self, item: Item, clock: &Clock) -> Item {
+        let (item, managed_fields) = self.apply_transforms(item);
         let namespace = self.shared(item.namespace());
         let item = item.compact(namespace, managed_fields);
         if self.storage == Storage::Packed && self.recent().note(&item, clock) {
@@ -153,7 +144,7 @@ impl Intake {
 
     /// Applies all transforms but the last one if that only leaves something out, which need not be
     /// copied before the rest is.
-    fn transform(&self, item: Item) -> (Item, ManagedFields) {
+    fn apply_transforms(&self, item: Item) -> (Item, ManagedFields) {
         let (transforms, managed_fields) = match self.transforms.split_last() {
             Some((Transform::StripManagedFields, earlier)) => (earlier, ManagedFields::Left),
             _ => (self.transforms.as_slice(), ManagedFields::Kept),
@@ -162,10 +153,10 @@ impl Intake {
     }
 
     /// The same, but what is cached is not made again.
-    pub(crate) fn admit_known(&self, item: Item, indexer: &Indexer) -> Item {
+    pub(crate) fn transform_known(&self, item: Item, indexer: &Indexer) -> Item {
         match indexer.get(item.key()) {
             Some(known) if known.is_same_state(&item) => known,
-            _ => self.admit(item),
+            _ => self.transform(item),
         }
     }
 
@@ -187,26 +178,27 @@ mod tests {
     #[test]
     fn transforms_come_before_caching() {
         let marked = Transform::custom(|object| drop(object.map_mut().remove("spec")));
-        let intake = Intake::new(vec![Transform::StripManagedFields, marked], Storage::Packed);
-        let item = intake.admit(Item::parse(POD.as_bytes()).unwrap());
+        let transformer =
+            Transformer::new(vec![Transform::StripManagedFields, marked], Storage::Packed);
+        let item = transformer.transform(Item::parse(POD.as_bytes()).unwrap());
         assert_eq!(&*item.json(), br#"{"metadata":{"name":"a","resourceVersion":"1"}}"#);
         assert_eq!(item.resource_version(), "1");
     }
 
     #[test]
     fn a_transform_that_takes_the_name_is_ignored() {
-        let intake = Intake::new(
+        let transformer = Transformer::new(
             vec![Transform::custom(|object| drop(object.remove_meta("name")))],
             Storage::Plain,
         );
-        assert_eq!(intake.admit(Item::parse(POD.as_bytes()).unwrap()).name(), "a");
+        assert_eq!(transformer.transform(Item::parse(POD.as_bytes()).unwrap()).name(), "a");
     }
 
     #[test]
     fn an_object_on_which_a_transform_panics_is_cached_as_it_came() {
         let clumsy = Transform::custom(|object| assert_eq!(object.name(), "another"));
-        let item =
-            Intake::new(vec![clumsy], Storage::Packed).admit(Item::parse(POD.as_bytes()).unwrap());
+        let item = Transformer::new(vec![clumsy], Storage::Packed)
+            .transform(Item::parse(POD.as_bytes()).unwrap());
         assert_eq!(&*item.json(), POD.as_bytes());
     }
 
@@ -214,10 +206,12 @@ mod tests {
     fn an_object_that_no_transform_can_read_is_cached_as_it_came() {
         let json = r#"{"metadata":{"name":"a"},"spec":1e999}"#;
         for storage in [Storage::Packed, Storage::Plain] {
-            let intake =
-                Intake::new(vec![Transform::custom(|object| object.map_mut().clear())], storage);
+            let transformer = Transformer::new(
+                vec![Transform::custom(|object| object.map_mut().clear())],
+                storage,
+            );
             assert_eq!(
-                &*intake.admit(Item::parse(json.as_bytes()).unwrap()).json(),
+                &*transformer.transform(Item::parse(json.as_bytes()).unwrap()).json(),
                 json.as_bytes()
             );
         }
@@ -225,25 +219,25 @@ mod tests {
 
     #[test]
     fn namespaces_are_shared_by_their_objects_and_not_kept_without_any() {
-        let intake = Intake::default();
+        let transformer = Transformer::default();
         let admit = |namespace: &str| {
             let json = format!(r#"{{"metadata":{{"namespace":"{namespace}","name":"a"}}}}"#);
-            intake.admit(Item::parse(json.into_bytes()).unwrap())
+            transformer.transform(Item::parse(json.into_bytes()).unwrap())
         };
         let kept: Vec<Item> = (0..100).map(|number| admit(&format!("kept-{number}"))).collect();
         for number in 0..10_000 {
             admit(&format!("left-{number}"));
         }
-        assert!(intake.namespaces.lock().unwrap().known.len() <= 4 * kept.len());
+        assert!(transformer.namespaces.lock().unwrap().known.len() <= 4 * kept.len());
         assert!(std::ptr::eq(admit("kept-0").namespace(), kept[0].namespace()));
     }
 
     #[test]
     fn a_known_state_is_not_made_again() {
-        let (intake, indexer) = (Intake::default(), Indexer::new());
-        let first = intake.admit(Item::parse(POD.as_bytes()).unwrap());
+        let (transformer, indexer) = (Transformer::default(), Indexer::new());
+        let first = transformer.transform(Item::parse(POD.as_bytes()).unwrap());
         indexer.insert(first.clone());
-        let again = intake.admit_known(Item::parse(POD.as_bytes()).unwrap(), &indexer);
+        let again = transformer.transform_known(Item::parse(POD.as_bytes()).unwrap(), &indexer);
         assert!(std::ptr::eq(again.key(), first.key()));
     }
 }

@@ -1,7 +1,7 @@
-//! The sweeper: deletes records when they expire, and closes the store when its tasks stop.
+//! Deletes records when they expire, and closes the store when its tasks stop.
 //!
-//! A record that expires is deleted by an ordinary write, so watches see it go. Between the time
-//! at which it expires and that write it can still be read.
+//! An expired record is deleted by an ordinary write, which watches deliver. Until that write, the
+//! record can be read.
 
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
@@ -10,18 +10,18 @@ use tokio::sync::watch;
 
 use crate::{Engine, Error, Store};
 
-/// How many records one commit deletes at most.
-const BATCH: usize = 256;
+/// The largest number of records that one commit deletes.
+const MAX_BATCH: usize = 256;
 
-/// Runs until `shutdown`, and closes the store then.
-pub(crate) async fn keep(
+/// Runs until `shutdown`, and then closes the store.
+pub(crate) async fn run(
     engine: Arc<Engine>,
     mut next: watch::Receiver<Option<Timestamp>>,
     clock: Clock,
     shutdown: impl Future<Output = ()>,
 ) {
     let mut shutdown = pin!(shutdown);
-    // One sweeper has nobody to collide with: a fixed seed jitters well enough.
+    // There is one such task per store, so a fixed seed is sufficient for the jitter.
     let entropy = Entropy::seeded(0);
     let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_mins(1), entropy);
     loop {
@@ -36,7 +36,7 @@ pub(crate) async fn keep(
             }
             () = sleep_until(&clock, due) => {}
         }
-        match engine.sweep(BATCH).await {
+        match engine.delete_expired(MAX_BATCH).await {
             Ok(_) => backoff.reset(),
             Err(Error::Closed) => return,
             Err(error) => {

@@ -1,5 +1,5 @@
-//! [`Fold`]: what a segment of the log adds to the base, and [`Folder`], the thread that brings it
-//! there while the next segment is written.
+//! [`Checkpoint`]: the changes that a segment of the log makes to the database. [`Checkpointer`]: the
+//! thread that writes them there while the next segment is written.
 
 use std::{
     io, mem,
@@ -11,44 +11,44 @@ use std::{
 
 use keel::Tasks;
 
-use super::base::Base;
+use super::database::Database;
 use crate::{Error, Event, Revision, journal::Batch};
 
-/// The writes of one or more segments, gathered as they are written: they are in memory anyhow, so
-/// the log is read only after a crash.
+/// The writes of one or more segments. They are collected as they are written, so the log is read
+/// only after a crash.
 #[derive(Default)]
-pub(super) struct Fold {
-    /// The last segment that is in here.
+pub(super) struct Checkpoint {
+    /// The last segment it contains.
     pub(super) segment: u64,
     /// The oldest revision that must remain readable.
     pub(super) floor: Revision,
     /// In the order of their revisions.
     events: Vec<Event>,
-    /// Writes that no readable state shows, of this fold or in the base.
+    /// Writes that no readable state contains, in this checkpoint or in the database.
     garbage: Vec<Revision>,
-    /// Once it is done, the base returns its unused space if it has this many bytes of it.
+    /// After the checkpoint, the database returns its unused space if it exceeds this threshold.
     pub(super) shrink_above: Option<Threshold>,
 }
 
-/// An amount of unused space in the base.
+/// An amount of unused space in the database.
 #[derive(Clone, Copy)]
 pub(super) struct Threshold {
     pub(super) bytes: u64,
-    /// It must be no less than what is used.
+    /// The unused space must also be at least the used space.
     pub(super) and_used: bool,
 }
 
-impl Fold {
+impl Checkpoint {
     pub(super) fn new(segment: u64, floor: Revision, garbage: Vec<Revision>) -> Self {
         Self { segment, floor, garbage, ..Self::default() }
     }
 
-    /// No writes at all: only returns unused space.
+    /// A checkpoint without writes, which returns unused space.
     pub(super) fn shrink(above: Threshold) -> Self {
         Self { shrink_above: Some(above), ..Self::default() }
     }
 
-    /// Adds what goes to the segment.
+    /// Adds a batch that is written to the segment.
     pub(super) fn add(&mut self, batch: &Batch<'_>) {
         self.events.extend_from_slice(batch.events);
         self.garbage.extend(batch.garbage);
@@ -69,7 +69,7 @@ impl Fold {
         self.events.last().map(|event| event.revision)
     }
 
-    /// The events after `revision` that are not garbage by now.
+    /// The events after `revision` that are not garbage.
     pub(super) fn events_after(&self, revision: Revision) -> impl Iterator<Item = &Event> {
         let mut garbage = self.garbage.clone();
         garbage.sort_unstable();
@@ -82,10 +82,10 @@ impl Fold {
     }
 }
 
-/// See the [module documentation](self). One fold at a time; who has the next one waits.
-pub(super) struct Folder {
-    /// `None` once no fold will follow.
-    folds: Option<SyncSender<Fold>>,
+/// See the [module documentation](self). It runs one checkpoint at a time.
+pub(super) struct Checkpointer {
+    /// `None` after the last checkpoint.
+    checkpoints: Option<SyncSender<Checkpoint>>,
     outcomes: Receiver<Outcome>,
     state: State,
 }
@@ -93,34 +93,34 @@ pub(super) struct Folder {
 enum State {
     Idle,
     Busy,
-    /// There was no room for it.
-    Refused(Fold),
+    /// The disk had no space for it.
+    Refused(Checkpoint),
     Broken(Error),
 }
 
 enum Outcome {
-    Folded,
-    Refused(Fold),
+    Done,
+    Refused(Checkpoint),
     Broken(Error),
     Closed(Result<(), Error>),
 }
 
-impl Folder {
-    /// Starts the thread, which owns the base from then on.
-    pub(super) fn start(base: Base, tasks: &Tasks) -> io::Result<Self> {
-        let (folds, waiting) = sync_channel(1);
+impl Checkpointer {
+    /// Starts the thread, which takes ownership of the database.
+    pub(super) fn start(database: Database, tasks: &Tasks) -> io::Result<Self> {
+        let (checkpoints, waiting) = sync_channel(1);
         let (reports, outcomes) = sync_channel(2);
-        tasks.spawn_thread("fold", move || run(base, &waiting, &reports))?;
-        Ok(Self { folds: Some(folds), outcomes, state: State::Idle })
+        tasks.spawn_thread("checkpoint", move || run(database, &waiting, &reports))?;
+        Ok(Self { checkpoints: Some(checkpoints), outcomes, state: State::Idle })
     }
 
-    /// Fails if a fold has failed for good; does not wait.
+    /// Fails if a checkpoint has failed permanently. Does not wait.
     pub(super) fn check(&mut self) -> Result<(), Error> {
         if matches!(self.state, State::Busy) {
             match self.outcomes.try_recv() {
                 Ok(outcome) => self.note(outcome),
                 Err(TryRecvError::Empty) => {}
-                Err(TryRecvError::Disconnected) => self.note(Outcome::Broken(gone())),
+                Err(TryRecvError::Disconnected) => self.note(Outcome::Broken(thread_ended())),
             }
         }
         match &self.state {
@@ -129,18 +129,18 @@ impl Folder {
         }
     }
 
-    /// Waits until the fold under way is done. One that was refused is tried once more.
-    pub(super) fn settle(&mut self) -> Result<(), Error> {
+    /// Waits for the running checkpoint. A refused one is tried once more.
+    pub(super) fn wait(&mut self) -> Result<(), Error> {
         self.check()?;
         self.state = match mem::replace(&mut self.state, State::Idle) {
-            State::Refused(fold) => {
-                self.begin(fold);
+            State::Refused(checkpoint) => {
+                self.begin(checkpoint);
                 State::Busy
             }
             state => state,
         };
         if matches!(self.state, State::Busy) {
-            let outcome = self.outcomes.recv().unwrap_or_else(|_| Outcome::Broken(gone()));
+            let outcome = self.outcomes.recv().unwrap_or_else(|_| Outcome::Broken(thread_ended()));
             self.note(outcome);
         }
         match &self.state {
@@ -149,13 +149,13 @@ impl Folder {
         }
     }
 
-    /// Whether the next fold can begin at once. One that was refused begins again.
+    /// Whether the next checkpoint can begin now. A refused one begins again.
     pub(super) fn is_ready(&mut self) -> Result<bool, Error> {
         self.check()?;
         match mem::replace(&mut self.state, State::Idle) {
             State::Idle => Ok(true),
-            State::Refused(fold) => {
-                self.begin(fold);
+            State::Refused(checkpoint) => {
+                self.begin(checkpoint);
                 Ok(false)
             }
             state => {
@@ -165,59 +165,56 @@ impl Folder {
         }
     }
 
-    /// Folds in the background; all folds before it must be [settled](Self::settle).
-    pub(super) fn begin(&mut self, fold: Fold) {
-        // If the thread is gone, the next look at its outcome tells.
-        let _ = self.folds.as_ref().map(|folds| folds.send(fold));
+    /// Begins a checkpoint in the background, after a [`wait`](Self::wait) for the previous one.
+    pub(super) fn begin(&mut self, checkpoint: Checkpoint) {
+        // If the thread has ended, the next call of `check` fails.
+        let _ = self.checkpoints.as_ref().map(|checkpoints| checkpoints.send(checkpoint));
         self.state = State::Busy;
     }
 
-    /// Ends the thread, and closes the base.
+    /// Ends the thread and closes the database.
     pub(super) fn close(mut self) -> Result<(), Error> {
-        self.folds = None;
+        self.checkpoints = None;
         while let Ok(outcome) = self.outcomes.recv() {
             if let Outcome::Closed(result) = outcome {
                 return result;
             }
         }
-        Err(gone())
+        Err(thread_ended())
     }
 
     fn note(&mut self, outcome: Outcome) {
         self.state = match outcome {
-            Outcome::Folded | Outcome::Closed(_) => State::Idle,
-            Outcome::Refused(fold) => State::Refused(fold),
+            Outcome::Done | Outcome::Closed(_) => State::Idle,
+            Outcome::Refused(checkpoint) => State::Refused(checkpoint),
             Outcome::Broken(error) => State::Broken(error),
         };
     }
 }
 
-impl Drop for Folder {
-    /// Waits for the end of the thread: with it, the lock on the directory is gone.
+impl Drop for Checkpointer {
+    /// Waits for the end of the thread, which releases the lock on the directory.
     fn drop(&mut self) {
-        self.folds = None;
+        self.checkpoints = None;
         while self.outcomes.recv().is_ok() {}
     }
 }
 
-fn run(mut base: Base, folds: &Receiver<Fold>, reports: &SyncSender<Outcome>) {
-    while let Ok(fold) = folds.recv() {
-        let outcome = match base.fold(&fold) {
-            Ok(()) => Outcome::Folded,
-            Err(Error::Full) => Outcome::Refused(fold),
+fn run(mut database: Database, checkpoints: &Receiver<Checkpoint>, reports: &SyncSender<Outcome>) {
+    while let Ok(checkpoint) = checkpoints.recv() {
+        let outcome = match database.apply(&checkpoint) {
+            Ok(()) => Outcome::Done,
+            Err(Error::Full) => Outcome::Refused(checkpoint),
             Err(error) => {
-                tracing::error!(
-                    error = error.with_causes(),
-                    "the log cannot be folded into the database"
-                );
+                tracing::error!(error = error.with_causes(), "a checkpoint of the log failed");
                 Outcome::Broken(error)
             }
         };
         let _ = reports.send(outcome);
     }
-    let _ = reports.send(Outcome::Closed(base.close()));
+    let _ = reports.send(Outcome::Closed(database.close()));
 }
 
-fn gone() -> Error {
-    Error::Broken(Arc::new(io::Error::other("the thread that folds the log has ended")))
+fn thread_ended() -> Error {
+    Error::Broken(Arc::new(io::Error::other("the checkpoint thread has ended")))
 }

@@ -1,5 +1,5 @@
-//! [`Base`]: what the log was folded into: a redb database with a row for each write that is kept,
-//! and what can be wrong with its file.
+//! [`Database`]: a redb database with a row for each write that is kept, up to the last checkpoint.
+//! Opening it detects a damaged file.
 
 use std::{
     io,
@@ -12,13 +12,11 @@ use std::{
 };
 
 use keel::Entropy;
-use redb::{
-    Builder, Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
-};
+use redb::{Builder, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 
 use super::{
-    disk::{self, Disk, Guarded, Health, Part, damaged, translate_io},
-    fold::{Fold, Threshold},
+    checkpoint::{Checkpoint, Threshold},
+    disk::{self, Disk, FailStopBackend, FirstFailure, StoreFile, damaged, read_error},
     load::Loader,
     row::{FORMAT, FORMAT_WITHOUT_LOG, Meta, Row},
 };
@@ -27,44 +25,44 @@ use crate::{Error, Revision, history::Bounds};
 const LOG: TableDefinition<'_, Revision, &[u8]> = TableDefinition::new("log");
 const META: TableDefinition<'_, (), &[u8]> = TableDefinition::new("meta");
 
-/// The table is written at its end and read once: what redb keeps in memory beyond the pages of a
-/// fold would be a second copy of what we hold.
+/// The table is written at its end and read once: a larger cache would be a second copy of the
+/// records.
 const CACHE: usize = 32 << 20;
 
 /// See the [module documentation](self).
-pub(super) struct Base {
+pub(super) struct Database {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    /// `None` after the disk was full, until it is opened again.
-    open: Option<Open>,
-    /// How many bytes its rows have.
+    /// `None` after the disk was full, until the file is opened again.
+    open: Option<OpenDatabase>,
+    /// The size of the rows.
     used: u64,
-    /// How many bytes the file may need for no good reason: as many as rows had at some time since
-    /// it was last shrunk.
-    most_used: u64,
+    /// The largest size of the rows since the file was last shrunk, up to which its space may be
+    /// allocated.
+    max_used: u64,
 }
 
-struct Open {
-    database: Database,
-    health: Health,
-    /// It was not closed cleanly, so redb has read and compared every page already.
+struct OpenDatabase {
+    database: redb::Database,
+    failure: FirstFailure,
+    /// The file was not closed cleanly, so redb has verified every page.
     recovered: bool,
 }
 
-/// When the file is opened, for the log.
+/// Why the file is opened; determines what is logged.
 #[derive(Clone, Copy)]
-enum Occasion {
+enum OpenReason {
     Start,
-    /// The plane is running, and a fold found no space.
+    /// A checkpoint found the disk full.
     AfterFull,
 }
 
-impl Base {
-    /// Makes an empty base on a disk that has none.
+impl Database {
+    /// Creates an empty database on a disk without one.
     pub(super) fn create(disk: &dyn Disk) -> Result<(), Error> {
-        let path = disk.path(Part::Base);
-        let open = Open::new(disk, &path, Occasion::Start)?;
-        open.attempt(&path, |database| {
+        let path = disk.path(StoreFile::Database);
+        let open = OpenDatabase::new(disk, &path, OpenReason::Start)?;
+        open.run(&path, |database| {
             let transaction = database.begin_write()?;
             transaction.open_table(LOG)?;
             let meta = Meta::new(Entropy::system().next_u64());
@@ -75,60 +73,59 @@ impl Base {
         open.close(&path)
     }
 
-    /// Opens the base and reads all of it.
+    /// Opens and reads the database.
     pub(super) fn open(disk: Arc<dyn Disk>, bounds: Bounds) -> Result<(Self, Loader), Error> {
-        let path = disk.path(Part::Base);
-        // A damaged page can make redb panic; to us it is one more way to find the damage.
+        let path = disk.path(StoreFile::Database);
+        // A damaged page can make redb panic.
         let opened = catch_unwind(AssertUnwindSafe(|| {
-            let length = sync(&*disk).map_err(|error| translate_io(&path, error))?;
+            let length = sync(&*disk).map_err(|error| read_error(&path, error))?;
             if length == 0 {
-                disk.make_logs().map_err(|error| translate_io(&path, error))?;
+                disk.create_logs().map_err(|error| read_error(&path, error))?;
                 Self::create(&*disk)?;
             }
-            let mut open = Open::new(&*disk, &path, Occasion::Start)?;
+            let mut open = OpenDatabase::new(&*disk, &path, OpenReason::Start)?;
             open.verify(&path)?;
             let (mut loader, used) = open.load(&path, bounds)?;
             if loader.meta().format == FORMAT_WITHOUT_LOG {
-                disk.make_logs().map_err(|error| match error.kind() {
+                disk.create_logs().map_err(|error| match error.kind() {
                     io::ErrorKind::InvalidData => {
-                        damaged(&path, &format!("it is from before there was a log, but {error}"))
+                        damaged(&path, &format!("its format has no log, but {error}"))
                     }
-                    _ => translate_io(&path, error),
+                    _ => read_error(&path, error),
                 })?;
-                loader.set_meta(open.attempt(&path, add_log)?);
+                loader.set_meta(open.run(&path, add_log)?);
             }
             Ok((open, loader, used, length))
         }));
         let (open, loader, used, length) =
             opened.unwrap_or_else(|_| Err(damaged(&path, "its pages contradict each other")))?;
-        Ok((Self { disk, path, open: Some(open), used, most_used: length.max(used) }, loader))
+        Ok((Self { disk, path, open: Some(open), used, max_used: length.max(used) }, loader))
     }
 
-    /// Takes in what segments of the log hold, as a whole or not at all. After [`Error::Full`] it
-    /// may be tried again.
-    pub(super) fn fold(&mut self, fold: &Fold) -> Result<(), Error> {
-        // After a failure the handle stays out: redb does not write through it any more.
+    /// Writes a checkpoint, atomically. After [`Error::Full`] it may be tried again.
+    pub(super) fn apply(&mut self, checkpoint: &Checkpoint) -> Result<(), Error> {
+        // After a failure the handle is dropped: redb does not write through it again.
         let open = match self.open.take() {
             Some(open) => open,
-            None => Open::new(&*self.disk, &self.path, Occasion::AfterFull)?,
+            None => OpenDatabase::new(&*self.disk, &self.path, OpenReason::AfterFull)?,
         };
-        // Also of frames that only raised the floor, so that their segment counts as folded.
-        if fold.segment > 0 || !fold.is_empty() {
-            let change = open.attempt(&self.path, |database| write(database, fold))?;
+        // Also if its frames only raised the floor: the segment must be noted.
+        if checkpoint.segment > 0 || !checkpoint.is_empty() {
+            let change = open.run(&self.path, |database| write(database, checkpoint))?;
             self.used = self.used.saturating_add_signed(change);
-            self.most_used = self.most_used.max(self.used);
+            self.max_used = self.max_used.max(self.used);
         }
         self.open = Some(open);
-        match fold.shrink_above {
+        match checkpoint.shrink_above {
             Some(threshold) => self.shrink(threshold),
             None => Ok(()),
         }
     }
 
-    /// Returns the space to the file system that rows once had, if it is worth the effort: what is
-    /// left is moved together.
+    /// Returns the unused space to the file system if it exceeds the threshold. The remaining rows are
+    /// moved together.
     fn shrink(&mut self, above: Threshold) -> Result<(), Error> {
-        let unused = self.most_used - self.used;
+        let unused = self.max_used - self.used;
         if unused < above.bytes || (above.and_used && unused < self.used) {
             return Ok(());
         }
@@ -136,10 +133,10 @@ impl Base {
         match open.compact(&self.path) {
             Ok(()) => {
                 self.open = Some(open);
-                self.most_used = self.used;
+                self.max_used = self.used;
                 Ok(())
             }
-            // The rows are where they were. The next fold opens the file again.
+            // The rows are unchanged. The next checkpoint opens the file again.
             Err(Error::Full) => Ok(()),
             Err(error) => Err(error),
         }
@@ -154,42 +151,41 @@ impl Base {
     }
 }
 
-/// Syncs the file, and returns its length. A process that was killed may have
-/// written what is not on the disk yet: were that believed, and the log overwritten that led to it,
-/// a power cut would lose both.
+/// Syncs the file, and returns its length. A killed process may have left unsynced writes. If the
+/// segment of the log that they come from were overwritten, a power failure would lose both.
 fn sync(disk: &dyn Disk) -> io::Result<u64> {
-    let backend = disk.open(Part::Base)?;
+    let backend = disk.open(StoreFile::Database)?;
     backend.sync_data()?;
     backend.len()
 }
 
-/// Returns by how many bytes the rows have grown.
-fn write(database: &Database, fold: &Fold) -> Result<i64, redb::Error> {
+/// Returns the growth of the rows in bytes.
+fn write(database: &redb::Database, checkpoint: &Checkpoint) -> Result<i64, redb::Error> {
     let mut change = 0;
-    // Durable with one fsync, which is redb's default: checksums tell a torn commit from a whole.
+    // redb's default durability is one fsync: checksums detect a torn commit.
     let transaction = database.begin_write()?;
     {
         let mut log = transaction.open_table(LOG)?;
         let mut summary = transaction.open_table(META)?;
         let mut meta = stored_meta(&summary)?;
-        // Not above what is stored if a fold that seemed to fail for want of space is repeated.
+        // A repeated checkpoint, after one that failed on a full disk, may be stored already.
         let known = meta.newest;
-        for event in fold.events_after(known) {
+        for event in checkpoint.events_after(known) {
             let row = Row::of(event);
             let mut space = log.insert_reserve(event.revision, row.len())?;
             row.encode(event.revision, space.as_mut());
             change += length(row.len());
             meta.rows += 1;
         }
-        for revision in fold.garbage().filter(|revision| *revision <= known) {
+        for revision in checkpoint.garbage().filter(|revision| *revision <= known) {
             if let Some(row) = log.remove(revision)? {
                 meta.rows -= 1;
                 change -= length(row.value().len());
             }
         }
-        meta.newest = fold.newest().map_or(known, |newest| newest.max(known));
-        meta.floor = fold.floor.max(meta.floor);
-        meta.folded = fold.segment.max(meta.folded);
+        meta.newest = checkpoint.newest().map_or(known, |newest| newest.max(known));
+        meta.floor = checkpoint.floor.max(meta.floor);
+        meta.checkpointed = checkpoint.segment.max(meta.checkpointed);
         summary.insert((), &meta.encode()[..])?;
     }
     transaction.commit()?;
@@ -200,9 +196,9 @@ fn length(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// Notes that from now on there is a log. An older version, which would not read it, refuses the
-/// store by the number of the format.
-fn add_log(database: &Database) -> Result<Meta, redb::Error> {
+/// Raises the format of the database to the one with a log. An older version, which does not read
+/// the log, refuses the store by the number of the format.
+fn add_log(database: &redb::Database) -> Result<Meta, redb::Error> {
     let transaction = database.begin_write()?;
     let meta = {
         let mut summary = transaction.open_table(META)?;
@@ -220,10 +216,10 @@ fn stored_meta(summary: &impl ReadableTable<(), &'static [u8]>) -> Result<Meta, 
     stored.ok_or_else(|| redb::Error::Corrupted("no summary".to_owned()))
 }
 
-impl Open {
-    fn new(disk: &dyn Disk, path: &Path, occasion: Occasion) -> Result<Self, Error> {
-        let backend = disk.open(Part::Base).map_err(|error| translate_io(path, error))?;
-        let health = Health::default();
+impl OpenDatabase {
+    fn new(disk: &dyn Disk, path: &Path, occasion: OpenReason) -> Result<Self, Error> {
+        let backend = disk.open(StoreFile::Database).map_err(|error| read_error(path, error))?;
+        let failure = FirstFailure::default();
         let (shown, recovering) = (path.to_owned(), Arc::new(AtomicBool::new(false)));
         let recovers = Arc::clone(&recovering);
         let database = Builder::new()
@@ -234,30 +230,32 @@ impl Open {
                 }
                 let path = shown.display();
                 match occasion {
-                    Occasion::Start => tracing::warn!(%path, "not closed cleanly; recovering"),
-                    Occasion::AfterFull => tracing::debug!(%path, "undoing a fold without space"),
+                    OpenReason::Start => tracing::warn!(%path, "not closed cleanly; recovering"),
+                    OpenReason::AfterFull => {
+                        tracing::debug!(%path, "undoing an incomplete checkpoint");
+                    }
                 }
             })
-            .create_with_backend(Guarded::new(backend, health.clone()));
+            .create_with_backend(FailStopBackend::new(backend, failure.clone()));
         match database {
             Ok(database) => {
-                Ok(Self { database, health, recovered: recovering.load(Ordering::Relaxed) })
+                Ok(Self { database, failure, recovered: recovering.load(Ordering::Relaxed) })
             }
-            Err(error) => Err(explain(path, &health, error.into())),
+            Err(error) => Err(redb_error(path, &failure, error.into())),
         }
     }
 
-    /// Runs `operation`, and says in our terms what went wrong.
-    fn attempt<T>(
+    /// Runs `operation`, and converts its error.
+    fn run<T>(
         &self,
         path: &Path,
-        operation: impl FnOnce(&Database) -> Result<T, redb::Error>,
+        operation: impl FnOnce(&redb::Database) -> Result<T, redb::Error>,
     ) -> Result<T, Error> {
-        operation(&self.database).map_err(|error| explain(path, &self.health, error))
+        operation(&self.database).map_err(|error| redb_error(path, &self.failure, error))
     }
 
-    /// Reads every page and compares its checksum, also those of pages that no row lies on: a
-    /// page taken for free that is not would lose data long after.
+    /// Verifies the checksum of every page, also of pages without rows: a used page that is
+    /// considered free would lose data much later.
     fn verify(&mut self, path: &Path) -> Result<(), Error> {
         if self.recovered {
             return Ok(());
@@ -268,14 +266,14 @@ impl Open {
                 tracing::warn!(path = %path.display(), "a stale index of free pages was rebuilt");
                 Ok(())
             }
-            Err(error) => Err(explain(path, &self.health, error.into())),
+            Err(error) => Err(redb_error(path, &self.failure, error.into())),
         }
     }
 
-    /// What the rows say, and how many bytes they have.
+    /// Reads all rows, and returns their size.
     fn load(&self, path: &Path, bounds: Bounds) -> Result<(Loader, u64), Error> {
-        let transaction = self.attempt(path, |database| Ok(database.begin_read()?))?;
-        let tables = self.attempt(path, |_| {
+        let transaction = self.run(path, |database| Ok(database.begin_read()?))?;
+        let tables = self.run(path, |_| {
             let summary = transaction.open_table(META)?.get(())?;
             let meta = summary.and_then(|bytes| Meta::decode(bytes.value()));
             Ok((meta, transaction.open_table(LOG)?))
@@ -292,16 +290,14 @@ impl Open {
                 detail: format!("{detail}; use the version that wrote it"),
             });
         }
-        let rows = self.attempt(path, |_| Ok(log.len()?))?;
+        let rows = self.run(path, |_| Ok(log.len()?))?;
         if rows != meta.rows {
-            let detail = format!("its table has {rows} rows where {} were kept", meta.rows);
+            let detail = format!("its table has {rows} rows where {} are expected", meta.rows);
             return Err(damaged(path, &detail));
         }
         let (mut loader, mut used) = (Loader::new(meta, bounds), 0);
-        let mut rows = self.attempt(path, |_| Ok(log.iter()?))?;
-        while let Some((revision, bytes)) =
-            self.attempt(path, |_| Ok(rows.next().transpose()?))?
-        {
+        let mut rows = self.run(path, |_| Ok(log.iter()?))?;
+        while let Some((revision, bytes)) = self.run(path, |_| Ok(rows.next().transpose()?))? {
             let revision = revision.value();
             let Some(row) = Row::decode(revision, bytes.value()) else {
                 return Err(damaged(
@@ -312,23 +308,22 @@ impl Open {
             loader.apply(revision, &row).map_err(|detail| damaged(path, &detail))?;
             used += bytes.value().len() as u64;
         }
-        loader.finish_base().map_err(|detail| damaged(path, &detail))?;
+        loader.finish_database().map_err(|detail| damaged(path, &detail))?;
         Ok((loader, used))
     }
 
     fn compact(&mut self, path: &Path) -> Result<(), Error> {
         match self.database.compact() {
             Ok(_) => Ok(()),
-            Err(error) => Err(explain(path, &self.health, error.into())),
+            Err(error) => Err(redb_error(path, &self.failure, error.into())),
         }
     }
 
     fn close(self, path: &Path) -> Result<(), Error> {
-        // What redb writes here only makes the next start faster, but a disk that fails now
-        // should be heard of.
-        let Self { database, health, .. } = self;
+        // What redb writes here makes the next start faster. A failure is reported all the same.
+        let Self { database, failure, .. } = self;
         drop(database);
-        match health.failure() {
+        match failure.get() {
             Some(Error::Broken(source)) => {
                 Err(Error::Io { doing: "close", path: path.to_owned(), source })
             }
@@ -337,16 +332,16 @@ impl Open {
     }
 }
 
-/// What an error of redb means. What the disk did says more than what redb made of it.
-fn explain(path: &Path, health: &Health, error: redb::Error) -> Error {
-    match (health.failure(), error) {
-        (Some(Error::Broken(source)), _) if disk::is_about_content(source.kind()) => {
+/// Converts an error of redb. The failure of the disk, if there is one, is more specific.
+fn redb_error(path: &Path, failure: &FirstFailure, error: redb::Error) -> Error {
+    match (failure.get(), error) {
+        (Some(Error::Broken(source)), _) if disk::is_content_error(source.kind()) => {
             damaged(path, &source.to_string())
         }
         (Some(failure), _) => failure,
-        (None, redb::Error::Io(error)) => translate_io(path, error),
+        (None, redb::Error::Io(error)) => read_error(path, error),
         (None, redb::Error::UpgradeRequired(version)) => {
-            damaged(path, &format!("redb's file format {version} is not known to this version"))
+            damaged(path, &format!("redb's file format {version} is unknown to this version"))
         }
         (None, error) => damaged(path, &error.to_string()),
     }

@@ -1,23 +1,23 @@
-//! The reserve of disk space: when it is taken, when it is given up, and what happens when it
-//! cannot be written.
+//! The reserve of disk space: its allocation, its release, and failures to write it.
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use keel::{Clock, Tasks, Timestamp};
-use store::{Embedded, Engine, Error, Expect, Options, Store, embedded::Part};
+use store::{Embedded, Engine, Error, Expect, Options, Store, embedded::StoreFile};
 
 use crate::simulated_disk::{Faults, SimulatedDisk};
 
 const RESERVE: usize = 2 << 20;
 
 /// A store on a disk that can be full or fail.
-struct World {
+struct TestDisk {
     disk: SimulatedDisk,
     clock: Clock,
     tasks: Tasks,
 }
 
-impl World {
+impl TestDisk {
     fn new() -> Self {
         let clock = Clock::manual(Timestamp::from_seconds(0));
         Self { disk: SimulatedDisk::new(), clock, tasks: Tasks::new() }
@@ -26,7 +26,7 @@ impl World {
     fn open(&self) -> Arc<Engine> {
         let reserve_bytes = u64::try_from(RESERVE).unwrap();
         let options = Options { reserve_bytes, ..Options::default() };
-        Embedded::open_on(self.disk.plug(), options, &self.clock, &self.tasks).unwrap()
+        Embedded::open_on(self.disk.to_disk(), options, &self.clock, &self.tasks).unwrap()
     }
 
     /// A store that holds `/a`, with a complete reserve.
@@ -62,7 +62,12 @@ async fn put(store: &Engine, key: &str, size: usize) -> Result<(), Error> {
     store.put(key, vec![7; size].into(), Expect::Any, None).await.map(drop)
 }
 
-/// Waits for what another thread does.
+/// Whether the store accepts writes. A store in this process answers at once.
+fn is_healthy(store: &Engine) -> bool {
+    store.check_health(Duration::MAX).now_or_never().is_some_and(|health| health.is_ok())
+}
+
+/// Waits for another thread.
 async fn until(is_true: impl Fn() -> bool) {
     let waited = async {
         while !is_true() {
@@ -83,53 +88,53 @@ fn assert_broken(outcome: &Result<(), Error>, cause: &str) {
 
 #[tokio::test]
 async fn a_disk_that_fails_while_it_is_full_is_not_written_again() {
-    let world = World::new();
-    let store = world.open_with_reserve().await;
-    world.fill();
+    let test = TestDisk::new();
+    let store = test.open_with_reserve().await;
+    test.fill();
     assert_full(&put(&store, "/big", 4 << 20).await);
-    assert_eq!(world.disk.reserve(), Some(0));
+    assert_eq!(test.disk.reserve(), Some(0));
 
-    world.disk.set_faults(Faults { fail_sync: true, ..Faults::default() });
+    test.disk.set_faults(Faults { fail_sync: true, ..Faults::default() });
     let _ = store.delete("/a", Expect::Any).await;
-    until(|| store.check_writable().is_err() || world.disk.reserve() != Some(0)).await;
+    until(|| !is_healthy(&store) || test.disk.reserve() != Some(0)).await;
     for _ in 0..100 {
-        world.clock.advance(Duration::from_secs(1));
+        test.clock.advance(Duration::from_secs(1));
         assert_broken(&put(&store, "/b", 100).await, "the disk lost a page");
-        assert_eq!(world.disk.reserve(), Some(0));
+        assert_eq!(test.disk.reserve(), Some(0));
     }
     store.close().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_reserve_that_found_no_room_at_the_start_is_made_once_there_is_some() {
-    let world = World::new();
-    world.open_with_reserve().await.close().await.unwrap();
-    world.disk.remove_reserve();
-    world.fill();
+async fn a_reserve_without_space_at_the_start_is_allocated_later() {
+    let test = TestDisk::new();
+    test.open_with_reserve().await.close().await.unwrap();
+    test.disk.remove_reserve();
+    test.fill();
 
-    let store = world.open();
+    let store = test.open();
     assert_full(&put(&store, "/big", 4 << 20).await);
     for _ in 0..10 {
-        world.clock.advance(Duration::from_secs(1));
+        test.clock.advance(Duration::from_secs(1));
         assert_full(&put(&store, "/big", 4 << 20).await);
     }
-    assert_eq!(world.disk.reserve(), None);
-    world.disk.set_faults(Faults::default());
-    world.put_each_second(&store, "/b").await.unwrap();
-    assert_eq!(world.disk.reserve(), Some(RESERVE));
+    assert_eq!(test.disk.reserve(), None);
+    test.disk.set_faults(Faults::default());
+    test.put_each_second(&store, "/b").await.unwrap();
+    assert_eq!(test.disk.reserve(), Some(RESERVE));
     store.close().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_deletion_without_a_reserve_is_not_said_to_be_possible() {
-    let world = World::new();
-    let store = world.open_with_reserve().await;
+async fn the_error_of_a_deletion_without_a_reserve_names_the_reserve() {
+    let test = TestDisk::new();
+    let store = test.open_with_reserve().await;
     store.close().await.unwrap();
-    world.disk.remove_reserve();
-    world.disk.set_content(Part::EvenLog, &[]);
-    world.fill();
+    test.disk.remove_reserve();
+    test.disk.set_content(StoreFile::EvenLog, &[]);
+    test.fill();
 
-    let store = world.open();
+    let store = test.open();
     let refused = put(&store, "/b", 100).await.unwrap_err().to_string();
     assert!(refused.contains("all writes but deletions are refused"), "{refused}");
     let refused = store.delete("/a", Expect::Any).await.unwrap_err().to_string();
@@ -139,40 +144,40 @@ async fn a_deletion_without_a_reserve_is_not_said_to_be_possible() {
 
 #[tokio::test]
 async fn a_reserve_that_cannot_be_written_is_a_failure_of_the_disk() {
-    let world = World::new();
-    let store = world.open_with_reserve().await;
-    world.fill();
+    let test = TestDisk::new();
+    let store = test.open_with_reserve().await;
+    test.fill();
     assert_full(&put(&store, "/big", 4 << 20).await);
 
-    world.disk.set_faults(Faults { fail_reserve: true, ..Faults::default() });
-    let refused = world.put_each_second(&store, "/b").await;
+    test.disk.set_faults(Faults { fail_reserve: true, ..Faults::default() });
+    let refused = test.put_each_second(&store, "/b").await;
     assert_broken(&refused, "a sector cannot be written");
-    assert_broken(&store.check_writable(), "a sector cannot be written");
+    assert_broken(&store.check_health(Duration::MAX).await, "a sector cannot be written");
     store.close().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_full_disk_is_looked_at_for_room_once_a_second() {
-    let world = World::new();
-    let store = world.open_with_reserve().await;
-    world.fill();
+async fn a_full_disk_is_checked_for_space_once_a_second() {
+    let test = TestDisk::new();
+    let store = test.open_with_reserve().await;
+    test.fill();
     assert_full(&put(&store, "/big", 4 << 20).await);
 
     for _ in 0..3 {
-        let before = world.disk.reserve_tries();
+        let before = test.disk.reserve_tries();
         for _ in 0..200 {
             assert_full(&put(&store, "/big", 4 << 20).await);
         }
-        assert_eq!(world.disk.reserve_tries(), before);
-        // While space is being freed in the background, there is no look at the reserve.
-        let looked = async {
-            while world.disk.reserve_tries() == before {
-                world.clock.advance(Duration::from_secs(1));
+        assert_eq!(test.disk.reserve_tries(), before);
+        // While space is freed in the background, the reserve is not checked.
+        let checked = async {
+            while test.disk.reserve_tries() == before {
+                test.clock.advance(Duration::from_secs(1));
                 let _ = put(&store, "/big", 4 << 20).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), looked).await.expect("it looks again");
-        assert_eq!(world.disk.reserve_tries(), before + 1);
+        tokio::time::timeout(Duration::from_secs(20), checked).await.expect("it is checked again");
+        assert_eq!(test.disk.reserve_tries(), before + 1);
     }
     store.close().await.unwrap();
 }

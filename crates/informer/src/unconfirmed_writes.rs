@@ -1,4 +1,4 @@
-//! [`OwnWrites`]: what was written through this cache's owner, and what the watch has not confirmed
+//! [`UnconfirmedWrites`]: what was written through this cache's owner, and what the watch has not confirmed
 //! yet; until it has, older news of these objects is no news.
 //!
 //! ```text
@@ -28,30 +28,34 @@ const MANY: usize = 1024;
 
 /// A point in the order of this cache's writes and lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct Epoch(u64);
+struct Epoch(u64);
 
 /// Where news of an object comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// An event.
     Watch,
-    /// A list of the most recent state.
-    List(Listing),
+    /// The last list, which is of the most recent state.
+    List,
 }
 
-/// Which list it is.
+/// A list of the most recent state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Listing {
-    /// When it was asked for.
-    pub(crate) asked: Epoch,
-    /// The state that it shows, if that is a number.
-    pub(crate) version: Option<u64>,
+struct Listing {
+    /// The time of the request.
+    requested: Epoch,
+    /// The resourceVersion of the list, if it is a number.
+    version: Option<u64>,
 }
 
 /// See the [module documentation](self).
 #[derive(Default)]
-pub(crate) struct OwnWrites {
+pub(crate) struct UnconfirmedWrites {
     now: Epoch,
+    /// The time of the request for the list that is under way.
+    requested: Epoch,
+    /// The last list. All news of a list that was not yet applied is of this one.
+    listing: Listing,
     unconfirmed: HashMap<ObjectKey, Write>,
     /// How many were left when those to be forgotten were last looked for.
     left: usize,
@@ -73,10 +77,10 @@ enum Outcome {
     DeletedUnseen,
 }
 
-impl OwnWrites {
-    /// A list that is asked for from now on shows all writes up to now.
-    pub(crate) fn now(&self) -> Epoch {
-        self.now
+impl UnconfirmedWrites {
+    /// A list is about to be requested: it will show all writes up to now.
+    pub(crate) fn begin_list(&mut self) {
+        self.requested = self.now;
     }
 
     /// Remembers the state that a write has left behind.
@@ -140,7 +144,7 @@ impl OwnWrites {
     pub(crate) fn admits_end(&mut self, last: &Item, origin: Origin) -> bool {
         let Some(write) = self.pending(last.key(), origin) else { return true };
         // The list is older than the write: it did not show the object because it could not.
-        if matches!(origin, Origin::List(_)) {
+        if origin == Origin::List {
             return false;
         }
         let is_confirmed =
@@ -152,14 +156,22 @@ impl OwnWrites {
         true
     }
 
-    /// Forgets the writes that a list has judged, but for those of which the news is still queued.
-    pub(crate) fn settle(&mut self, listing: Listing, is_queued: impl Fn(&ObjectKey) -> bool) {
+    /// The list under way has arrived, with the resourceVersion `version` if that is a number.
+    /// Forgets the writes that the list shows, but for those whose news is still queued.
+    pub(crate) fn end_list(
+        &mut self,
+        version: Option<u64>,
+        is_queued: impl Fn(&ObjectKey) -> bool,
+    ) {
+        let listing = Listing { requested: self.requested, version };
+        self.listing = listing;
         self.unconfirmed.retain(|key, write| !write.is_judged_by(listing) || is_queued(key));
     }
 
     /// The write that news from `origin` has to be measured against.
     fn pending(&mut self, key: &ObjectKey, origin: Origin) -> Option<&Write> {
-        if let Origin::List(listing) = origin
+        let listing = self.listing;
+        if origin == Origin::List
             && self.unconfirmed.get(key).is_some_and(|write| write.is_judged_by(listing))
         {
             self.unconfirmed.remove(key);
@@ -175,7 +187,7 @@ impl Write {
 
     /// Whether a list had to show this write, or what came after it.
     fn is_judged_by(&self, listing: Listing) -> bool {
-        self.at <= listing.asked || !self.is_deletion() && !self.is_after(listing.version)
+        self.at <= listing.requested || !self.is_deletion() && !self.is_after(listing.version)
     }
 
     fn is_deletion(&self) -> bool {
@@ -205,7 +217,7 @@ mod tests {
 
     #[test]
     fn older_events_are_ignored_until_the_write_is_confirmed() {
-        let mut writes = OwnWrites::default();
+        let mut writes = UnconfirmedWrites::default();
         writes.wrote(&item("u", 8));
         assert!(!writes.admits_state(&item("u", 7), Origin::Watch));
         assert!(!writes.admits_end(&item("old", 7), Origin::Watch));
@@ -215,8 +227,8 @@ mod tests {
 
     #[test]
     fn a_deleted_object_does_not_come_back_but_its_successor_comes() {
-        let mut writes = OwnWrites::default();
-        let delete = |writes: &mut OwnWrites| {
+        let mut writes = UnconfirmedWrites::default();
+        let delete = |writes: &mut UnconfirmedWrites| {
             let last = item("u", 8);
             writes.deleted(last.key(), last.uid(), Some(&last));
         };
@@ -232,22 +244,24 @@ mod tests {
 
     #[test]
     fn a_list_counts_by_when_it_was_asked_for() {
-        let mut writes = OwnWrites::default();
-        let listed = |asked, version| Origin::List(Listing { asked, version });
-        let before = listed(writes.now(), Some(7));
+        let mut writes = UnconfirmedWrites::default();
+        writes.begin_list();
         writes.wrote(&item("u", 8));
-        let after = listed(writes.now(), Some(2));
-        assert!(!writes.admits_state(&item("u", 7), before));
-        assert!(!writes.admits_end(&item("u", 7), before));
-        assert!(writes.admits_state(&item("u", 2), after), "the server has lost its history");
+        writes.end_list(Some(7), |_| true);
+        assert!(!writes.admits_state(&item("u", 7), Origin::List));
+        assert!(!writes.admits_end(&item("u", 7), Origin::List));
+        writes.begin_list();
+        writes.end_list(Some(2), |_| true);
+        assert!(writes.admits_state(&item("u", 2), Origin::List), "the server lost its history");
     }
 
     #[test]
     fn a_list_that_is_not_older_than_a_write_is_believed_even_if_it_was_asked_for_before() {
-        let mut writes = OwnWrites::default();
-        let overtaking = Listing { asked: writes.now(), version: Some(9) };
+        let mut writes = UnconfirmedWrites::default();
+        writes.begin_list();
         writes.wrote(&item("u", 8));
-        assert!(writes.admits_end(&item("u", 8), Origin::List(overtaking)));
+        writes.end_list(Some(9), |_| true);
+        assert!(writes.admits_end(&item("u", 8), Origin::List));
     }
 
     fn named(name: usize, version: usize) -> Item {
@@ -257,7 +271,7 @@ mod tests {
 
     #[test]
     fn writes_that_the_watch_has_passed_are_forgotten_unless_their_news_is_queued() {
-        let mut writes = OwnWrites::default();
+        let mut writes = UnconfirmedWrites::default();
         for number in 0..10 * MANY {
             writes.wrote(&named(number, number));
             let reached = number.saturating_sub(5).try_into().ok();
@@ -271,7 +285,7 @@ mod tests {
 
     #[test]
     fn of_deletions_whose_end_may_have_been_shown_the_last_are_remembered() {
-        let mut writes = OwnWrites::default();
+        let mut writes = UnconfirmedWrites::default();
         let seen = item("u", 1);
         writes.deleted(seen.key(), seen.uid(), Some(&seen));
         for number in 0..10 * MANY {
@@ -280,7 +294,7 @@ mod tests {
         }
         assert!(writes.unconfirmed.len() <= MANY);
         assert!(!writes.admits_state(&seen, Origin::Watch), "its end will be shown");
-        let admits = |writes: &mut OwnWrites, number: usize| {
+        let admits = |writes: &mut UnconfirmedWrites, number: usize| {
             let json = format!(r#"{{"metadata":{{"name":"{number}","uid":"u"}}}}"#);
             writes.admits_state(&Item::parse(json.into_bytes()).unwrap(), Origin::Watch)
         };

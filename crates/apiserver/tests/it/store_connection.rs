@@ -1,0 +1,229 @@
+//! A store behind a network: its connection is lost, its answers are late, and its history is
+//! compacted while it cannot be reached.
+
+use crate::client::{JSON, Watch};
+use crate::faulty_store::{Faults, FaultyStore, HISTORY};
+use crate::plane::{MAPS, Plane, map};
+use apiserver::Server;
+use futures_util::FutureExt;
+use http::Method;
+use keel::{Entropy, Tasks};
+use machinery::{Value, json};
+use std::pin::pin;
+use std::sync::Arc;
+use store::{Expect, Options, Store};
+
+const DISCONNECTED: Faults = Faults {
+    disconnected: true,
+    late_lists: false,
+    late_watches: false,
+    late_events: false,
+    no_watches: false,
+    broken: false,
+};
+const NO_WATCHES: Faults = Faults { no_watches: true, disconnected: false, ..DISCONNECTED };
+const LATE_WATCHES: Faults = Faults { late_watches: true, disconnected: false, ..DISCONNECTED };
+const LATE_EVENTS: Faults = Faults { late_events: true, disconnected: false, ..DISCONNECTED };
+const NO_FAULTS: Faults = Faults { disconnected: false, ..DISCONNECTED };
+
+/// A plane on a store with the history of a default store; the tasks are those of the store.
+async fn start() -> (Arc<FaultyStore>, Plane, Tasks) {
+    start_with(Options::default()).await
+}
+
+async fn start_with(options: Options) -> (Arc<FaultyStore>, Plane, Tasks) {
+    let (config, tasks) = (Plane::config(1), Tasks::new());
+    let store = FaultyStore::open_with(options, &config.clock, &tasks);
+    let plane = Plane::start_on(config, Arc::<FaultyStore>::clone(&store)).await;
+    (store, plane, tasks)
+}
+
+async fn code(plane: &Plane, path: &str) -> u16 {
+    plane.send(Method::GET, path, JSON, "").await.code
+}
+
+/// Waits until the watch cache is ready, or is not. The clock passes the delays between two attempts.
+async fn until_ready(plane: &Plane, is_ready: bool) {
+    let has_code = |code: u16, _: &Value| {
+        plane.advance(1);
+        (code == 200) == is_ready
+    };
+    plane.until("/readyz/watch-cache", has_code).await;
+}
+
+/// A watch of config maps after the present revision.
+async fn watch_maps(plane: &Plane) -> Watch {
+    let list = plane.read(MAPS).await;
+    let now = list["metadata"]["resourceVersion"].as_str().unwrap();
+    plane.watch(&format!("{MAPS}?watch=1&resourceVersion={now}")).await
+}
+
+/// The next `count` events, as `name@resourceVersion`.
+async fn next_events(watch: &mut Watch, count: usize) -> Vec<String> {
+    let mut events = Vec::new();
+    while events.len() < count {
+        let (kind, object) = watch.next().await.expect("the watch is open");
+        assert_ne!(kind, "ERROR", "{object} after {events:?}");
+        let metadata = &object["metadata"];
+        let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
+        events.push(format!("{}@{}", text("name"), text("resourceVersion")));
+    }
+    events
+}
+
+#[tokio::test]
+async fn a_lost_connection_neither_loses_nor_repeats_an_event() {
+    let (store, plane, _tasks) = start().await;
+    let mut watch = watch_maps(&plane).await;
+    let mut expected = vec![format!("a@{}", store.put_map("a").await)];
+    assert_eq!(next_events(&mut watch, 1).await, expected);
+    for name in ["b", "c", "d"] {
+        // The event of the first map is on its way when the connection is lost.
+        store.set_faults(LATE_EVENTS);
+        expected.push(format!("{name}1@{}", store.put_map(&format!("{name}1")).await));
+        store.set_faults(DISCONNECTED);
+        until_ready(&plane, false).await;
+        expected.push(format!("{name}2@{}", store.put_map(&format!("{name}2")).await));
+        store.set_faults(NO_FAULTS);
+        until_ready(&plane, true).await;
+        expected.push(format!("{name}3@{}", store.put_map(&format!("{name}3")).await));
+    }
+    assert_eq!(next_events(&mut watch, 9).await, expected[1..]);
+}
+
+#[tokio::test]
+async fn readyz_fails_while_the_store_cannot_be_reached() {
+    let (store, plane, _tasks) = start().await;
+    assert_eq!(code(&plane, "/readyz").await, 200);
+    store.set_faults(DISCONNECTED);
+    until_ready(&plane, false).await;
+    for check in ["/readyz", "/readyz/etcd", "/readyz/watch-cache", "/livez", "/livez/etcd"] {
+        assert_eq!(code(&plane, check).await, 500, "{check}");
+    }
+    // The watch cache recovers without a restart.
+    assert_eq!(code(&plane, "/livez/watch-cache").await, 200);
+    store.set_faults(NO_FAULTS);
+    until_ready(&plane, true).await;
+    assert_eq!(code(&plane, "/readyz").await, 200);
+    plane.create(MAPS, &map("a", &json!({}))).await;
+}
+
+#[tokio::test]
+async fn readyz_fails_while_no_watch_can_be_opened() {
+    let (store, plane, _tasks) = start().await;
+    for faults in [NO_WATCHES, LATE_WATCHES] {
+        store.set_faults(NO_WATCHES);
+        store.set_faults(faults);
+        until_ready(&plane, false).await;
+        assert_eq!(code(&plane, "/readyz/etcd").await, 200);
+        assert_eq!(code(&plane, "/livez").await, 200);
+        store.set_faults(NO_FAULTS);
+        until_ready(&plane, true).await;
+    }
+}
+
+#[tokio::test]
+async fn a_consistent_read_fails_while_the_store_cannot_be_reached() {
+    let (store, plane, _tasks) = start().await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    store.set_faults(DISCONNECTED);
+    let (code, status) = plane.get(&format!("{MAPS}/a")).await;
+    assert_eq!((code, &status["reason"]), (500, &json!("InternalError")), "{status}");
+    store.set_faults(NO_FAULTS);
+    until_ready(&plane, true).await;
+    plane.read(&format!("{MAPS}/a")).await;
+}
+
+#[tokio::test]
+async fn a_consistent_read_waits_for_the_events_of_a_store_that_is_late() {
+    let (store, plane, _tasks) = start().await;
+    plane.create(MAPS, &map("a", &json!({"version": "old"}))).await;
+    for faults in [LATE_EVENTS, NO_WATCHES, LATE_WATCHES] {
+        // A connection that is lost for a moment, except in the first round.
+        store.set_faults(Faults { no_watches: !faults.late_events, ..faults });
+        store.set_faults(faults);
+        let edited = format!("{faults:?}");
+        let key = "/registry/configmaps/default/a";
+        store.edit(key, |object| object["data"]["version"] = json!(edited)).await;
+        let path = format!("{MAPS}/a");
+        let mut read = pin!(plane.get(&path));
+        for _ in 0..100 {
+            assert!((&mut read).now_or_never().is_none(), "{edited}");
+            tokio::task::yield_now().await;
+        }
+        store.set_faults(NO_FAULTS);
+        until_ready(&plane, true).await;
+        let (code, object) = read.await;
+        assert_eq!((code, &object["data"]["version"]), (200, &json!(edited)));
+    }
+}
+
+#[tokio::test]
+async fn a_history_that_is_compacted_while_the_store_cannot_be_reached_leads_to_a_relist() {
+    let options = Options { history_events: HISTORY, ..Options::default() };
+    let (store, plane, _tasks) = start_with(options).await;
+    plane.create(MAPS, &map("a", &json!({}))).await;
+    plane.create(MAPS, &map("b", &json!({}))).await;
+    let mut older = watch_maps(&plane).await;
+    for lost in [DISCONNECTED, NO_WATCHES] {
+        store.set_faults(lost);
+        until_ready(&plane, false).await;
+        let key = "/registry/configmaps/default/a";
+        store.without_faults().delete(key, Expect::Any).await.unwrap();
+        store.put_at_once(2 * HISTORY).await;
+        store.set_faults(NO_FAULTS);
+        until_ready(&plane, true).await;
+        let error = older.expect("ERROR").await;
+        assert_eq!((&error["code"], &error["reason"]), (&json!(410), &json!("Expired")));
+        assert_eq!(plane.get(&format!("{MAPS}/a")).await.0, 404);
+        plane.read(&format!("{MAPS}/b")).await;
+        older = watch_maps(&plane).await;
+        plane.create(MAPS, &map("a", &json!({}))).await;
+        assert_eq!(older.brief().await, "ADDED a");
+    }
+}
+
+#[tokio::test]
+async fn a_server_does_not_start_on_a_store_that_cannot_be_reached() {
+    let (config, tasks) = (Plane::config(1), Tasks::new());
+    let store = FaultyStore::open(&config.clock, &tasks);
+    store.set_faults(DISCONNECTED);
+    let Err(error) = Server::start_on(config, store).await else { panic!("it has started") };
+    assert!(matches!(error, apiserver::server::Error::Store(store::Error::Unavailable(_))));
+}
+
+/// Each watcher gets each event once, in the order of revisions, whatever faults there are.
+#[tokio::test]
+async fn random_faults_neither_lose_nor_repeat_an_event() {
+    for seed in 0..10 {
+        println!("seed {seed}");
+        let entropy = Entropy::seeded(seed);
+        let (store, plane, _tasks) = start().await;
+        let mut watch = watch_maps(&plane).await;
+        let mut expected = Vec::new();
+        for step in 0..100 {
+            match entropy.below(8) {
+                0 => store.set_faults(DISCONNECTED),
+                1 => store.set_faults(NO_WATCHES),
+                2 => store.set_faults(LATE_WATCHES),
+                3 => store.set_faults(LATE_EVENTS),
+                4 => store.set_faults(NO_FAULTS),
+                5 => plane.advance(1),
+                _ => {
+                    let name = format!("map-{step}");
+                    expected.push(format!("{name}@{}", store.put_map(&name).await));
+                }
+            }
+            for _ in 0..entropy.below(20) {
+                tokio::task::yield_now().await;
+            }
+        }
+        store.set_faults(NO_FAULTS);
+        until_ready(&plane, true).await;
+        expected.push(format!("last@{}", store.put_map("last").await));
+        assert_eq!(next_events(&mut watch, expected.len()).await, expected);
+        let list = plane.read(MAPS).await;
+        // The server itself creates one config map in each namespace.
+        assert!(list["items"].as_array().unwrap().len() >= expected.len());
+    }
+}

@@ -1,0 +1,62 @@
+//! [`Selection`]: a namespace, a label selector and a field selector.
+
+use machinery::selector::{FieldSelector, LabelSelector};
+
+use crate::Item;
+
+/// Selects objects of one resource, which is that of the [`ListWatch`](crate::ListWatch).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Selection {
+    /// The namespace; all namespaces if `None`.
+    pub namespace: Option<String>,
+    /// The label selector.
+    pub labels: LabelSelector,
+    /// The field selector.
+    pub fields: FieldSelector,
+}
+
+impl Selection {
+    /// Whether `item` is meant, as far as that can be told from its metadata: None if it depends
+    /// on fields that only the server knows how to read.
+    pub fn selects(&self, item: &Item) -> Option<bool> {
+        let in_namespace =
+            self.namespace.as_ref().is_none_or(|namespace| namespace == item.namespace());
+        if !in_namespace || !item.is_selected_by(&self.labels) {
+            return Some(false);
+        }
+        let mut known = true;
+        for requirement in self.fields.requirements() {
+            let found = match requirement.field.as_str() {
+                "metadata.name" => item.name(),
+                "metadata.namespace" => item.namespace(),
+                _ => {
+                    known = false;
+                    continue;
+                }
+            };
+            if (found == requirement.value) != requirement.equal {
+                return Some(false);
+            }
+        }
+        known.then_some(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_that_only_the_server_reads_leaves_the_selection_undecided() {
+        let item = Item::parse(br#"{"metadata":{"name":"a","namespace":"n"}}"#.as_slice()).unwrap();
+        let fields = |text| Selection {
+            fields: FieldSelector::parse(text).unwrap(),
+            ..Selection::default()
+        };
+        assert_eq!(fields("metadata.name=a").selects(&item), Some(true));
+        assert_eq!(fields("metadata.name!=a,spec.x=y").selects(&item), Some(false));
+        assert_eq!(fields("metadata.name=a,spec.x=y").selects(&item), None);
+        let elsewhere = Selection { namespace: Some("m".into()), ..Selection::default() };
+        assert_eq!(elsewhere.selects(&item), Some(false));
+    }
+}

@@ -1,0 +1,33 @@
+//! [`ReflectorOptions`]: page size, watch timeout and backoff.
+
+use std::time::Duration;
+
+/// The options of a [`Reflector`](super::Reflector).
+#[derive(Debug, Clone)]
+pub struct ReflectorOptions {
+    /// The number of items in a page.
+    pub page_size: u32,
+    /// The shortest timeout of a watch. The timeout of each watch is drawn between this and twice
+    /// as much, so that the watches of many clients do not end together. A watch that the server
+    /// leaves open for longer counts as failed. `None` for watches without a timeout.
+    pub watch_timeout: Option<Duration>,
+    /// The longest delay after a first failure.
+    pub backoff_base: Duration,
+    /// The longest delay after many failures.
+    pub backoff_cap: Duration,
+    /// Whether a first failure has no delay; the next one has. Only for a source with one
+    /// reflector: after a restart, the many clients of a server must not return together.
+    pub retries_at_once: bool,
+}
+
+impl Default for ReflectorOptions {
+    fn default() -> Self {
+        Self {
+            page_size: 500,
+            watch_timeout: Some(Duration::from_mins(5)),
+            backoff_base: Duration::from_millis(800),
+            backoff_cap: Duration::from_secs(30),
+            retries_at_once: false,
+        }
+    }
+}
