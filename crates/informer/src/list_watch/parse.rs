@@ -209,7 +209,7 @@ mod tests {
             panic!("it has no name")
         };
         assert_eq!(resource_version, "7");
-        assert!(matches!(*error, BadItem::Nameless));
+        assert!(matches!(*error, BadItem::KeyError));
         let line = r#"{"type":"ADDED","object":{"metadata":{"name":"a"},"spec":[}}"#;
         assert!(WatchEvent::parse(line).is_err());
     }
