@@ -28,14 +28,11 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a broken table must stop the build")]
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    env,
-    fmt::Write as _,
-    fs,
-    hash::{DefaultHasher, Hash, Hasher},
-    path::Path,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::{env, fs};
 
 #[path = "build/enums.rs"]
 mod enums;

@@ -2,10 +2,11 @@
 
 #![no_main]
 
-use fuzz::amplify;
-use fuzz::server::SERVER;
 use http::{Method, Request};
 use libfuzzer_sys::{Corpus, fuzz_target};
+
+use fuzz::amplify;
+use fuzz::server::SERVER;
 
 const METHODS: [Method; 5] =
     [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];

@@ -2,9 +2,10 @@
 
 #![no_main]
 
+use libfuzzer_sys::fuzz_target;
+
 use cel::{Bindings, Budget, DeclType, Env, EvalError, Library, Object};
 use fuzz::amplify;
-use libfuzzer_sys::fuzz_target;
 use machinery::json;
 
 /// Small, so that nothing runs long.

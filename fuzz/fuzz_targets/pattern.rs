@@ -2,9 +2,10 @@
 
 #![no_main]
 
+use libfuzzer_sys::fuzz_target;
+
 use cel::go_regexp;
 use fuzz::amplify;
-use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| fuzz::bounded(bytes, |bytes| run(&amplify::text(bytes))));
 

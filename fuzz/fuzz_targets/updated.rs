@@ -3,10 +3,13 @@
 
 #![no_main]
 
-use fuzz::objects;
-use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
-use machinery::{ErrorList, Object};
 use std::sync::LazyLock;
+
+use libfuzzer_sys::arbitrary::Unstructured;
+use libfuzzer_sys::{Corpus, fuzz_target};
+
+use fuzz::objects;
+use machinery::{ErrorList, Object};
 use types::Resource;
 use types::resource::{Action, Columns, Now};
 

@@ -1,12 +1,13 @@
 //! A server in memory, which answers one request at a time.
 
-use apiserver::authentication::User;
-use apiserver::{Config, Door, Server};
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use tokio::runtime::{Builder, Runtime};
 use tower_service::Service;
+
+use apiserver::authentication::User;
+use apiserver::{Config, Door, Server};
 
 /// See the [module documentation](self). It runs on the thread that asks, so that its time is that
 /// thread's.

@@ -5,14 +5,12 @@
 
 use std::sync::Arc;
 
-use crate::{
-    ast::{Expr, Field, Fold, Id, Kind, Literal},
-    env::Env,
-    library::Overload,
-    parser::Parsed,
-    source::Issue,
-    types::Type,
-};
+use crate::ast::{Expr, Field, Fold, Id, Kind, Literal};
+use crate::env::Env;
+use crate::library::Overload;
+use crate::parser::Parsed;
+use crate::source::Issue;
+use crate::types::Type;
 
 mod literals;
 mod unify;

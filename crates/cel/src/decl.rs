@@ -3,9 +3,11 @@
 //! It says more than a [`Type`]: how JSON is read (a string as a timestamp, a number as an int),
 //! how lists compare and add, and how large a value may be, which the cost estimate needs.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::{escaping, types::Type};
+use crate::escaping;
+use crate::types::Type;
 
 /// How a JSON value appears to an expression.
 #[derive(Debug, Clone)]

@@ -1,16 +1,16 @@
 //! [`Env`]: what an expression may speak of: variables, their types, a library.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
 
-use crate::{
-    checker::{self, Checked},
-    decl::{DeclType, Object},
-    library::{Library, Overload},
-    parser,
-    program::Program,
-    source::CompileErrors,
-    types::Type,
-};
+use crate::checker::{self, Checked};
+use crate::decl::{DeclType, Object};
+use crate::library::{Library, Overload};
+use crate::parser;
+use crate::program::Program;
+use crate::source::CompileErrors;
+use crate::types::Type;
 
 /// The surroundings of expressions. Cheap to clone; compile any number of expressions with it.
 #[derive(Debug, Clone)]

@@ -4,18 +4,18 @@
 //! `?:` nothing. When the budget is spent the evaluation ends with [`EvalError::Cost`], which no
 //! operator absorbs.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use crate::cost::runtime;
+use crate::error::EvalError;
 use crate::go_regexp::Matcher;
-
-use crate::{
-    cost::runtime,
-    error::EvalError,
-    library::{EvalResult, Run, regexes},
-    plan::{Attribute, Base, Call, Fold, Key, Node, Plan, Qualifier},
-    program::Bindings,
-    value::{List, Map, Struct, Value, equality::equal, map::Entries},
-};
+use crate::library::{EvalResult, Run, regexes};
+use crate::plan::{Attribute, Base, Call, Fold, Key, Node, Plan, Qualifier};
+use crate::program::Bindings;
+use crate::value::equality::equal;
+use crate::value::map::Entries;
+use crate::value::{List, Map, Struct, Value};
 
 mod attribute;
 mod fold;

@@ -1,6 +1,7 @@
 //! IP addresses as Go's `netip.ParseAddr` reads them, with Go's errors.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use strconv::quote_bytes;
 
 /// An address and its zone, which is empty for most.

@@ -14,8 +14,9 @@ mod alphabet;
 mod class;
 mod repeats;
 
-use alphabet::AlphabetRegex;
 use regex::{Regex, RegexBuilder};
+
+use alphabet::AlphabetRegex;
 use repeats::Repeats;
 
 /// Memory that one compiled expression may take; large counted repetitions need some.

@@ -12,10 +12,11 @@
 
 mod escape;
 
-use crate::go_netip::parse_addr;
-use escape::{Mode, escape, is_encoded, unescape};
 use std::borrow::Cow;
 use std::net::IpAddr;
+
+use crate::go_netip::parse_addr;
+use escape::{Mode, escape, is_encoded, unescape};
 use strconv::quote;
 
 /// More parameters than this are not read from a query.

@@ -9,19 +9,14 @@
 //! @in      in_list              (A, list(A)) -> bool        with a type parameter
 //! ```
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, OnceLock},
-};
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
+use crate::error::EvalError;
 use crate::go_regexp::Matcher;
-
-use crate::{
-    error::EvalError,
-    macros::{Family, Macros},
-    types::Type,
-    value::Value,
-};
+use crate::macros::{Family, Macros};
+use crate::types::Type;
+use crate::value::Value;
 
 pub(crate) mod addresses;
 pub mod authorizer;

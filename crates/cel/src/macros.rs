@@ -10,10 +10,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::{
-    ast::{ACCUMULATOR, Expr, Fold, Id, Kind, Literal},
-    parser::Nodes,
-};
+use crate::ast::{ACCUMULATOR, Expr, Fold, Id, Kind, Literal};
+use crate::parser::Nodes;
 
 mod expansion;
 

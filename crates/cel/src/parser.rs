@@ -6,13 +6,11 @@
 
 use std::sync::Arc;
 
-use crate::{
-    ast::{Entry, Expr, Field, Id, Item, Kind, Literal},
-    lexer::{Token, TokenKind, tokenize},
-    literal,
-    macros::Macros,
-    source::Issue,
-};
+use crate::ast::{Entry, Expr, Field, Id, Item, Kind, Literal};
+use crate::lexer::{Token, TokenKind, tokenize};
+use crate::literal;
+use crate::macros::Macros;
+use crate::source::Issue;
 
 mod nodes;
 

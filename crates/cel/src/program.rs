@@ -4,16 +4,14 @@ use std::collections::HashMap;
 
 use serde_json::Value as Json;
 
-use crate::{
-    checker::Checked,
-    cost::{CostEstimate, estimator},
-    env::Env,
-    error::EvalError,
-    evaluator::Evaluator,
-    plan::{self, Plan},
-    types::Type,
-    value::Value,
-};
+use crate::checker::Checked;
+use crate::cost::{CostEstimate, estimator};
+use crate::env::Env;
+use crate::error::EvalError;
+use crate::evaluator::Evaluator;
+use crate::plan::{self, Plan};
+use crate::types::Type;
+use crate::value::Value;
 
 /// A compiled expression.
 #[derive(Debug)]

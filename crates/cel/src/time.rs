@@ -1,6 +1,7 @@
 //! [`Timestamp`] and [`Duration`] with Go's ranges and spellings, because cel-go has them.
 
-use std::{cmp::Ordering, fmt};
+use std::cmp::Ordering;
+use std::fmt;
 
 use jiff::SignedDuration;
 use jiff::civil::{Date, DateTime, datetime};

@@ -1,6 +1,7 @@
 //! [`Type`]: what the checker knows of an expression before it runs.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
+use std::sync::Arc;
 
 use crate::decl::Object;
 

@@ -3,12 +3,13 @@
 //! Objects, maps and lists that come from JSON are views: nothing is converted until an
 //! expression looks at it. Cloning a value never copies its contents.
 
-use std::{any::Any, fmt, ops::Deref, sync::Arc};
+use std::any::Any;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 
-use crate::{
-    error::EvalError,
-    time::{Duration, Timestamp},
-};
+use crate::error::EvalError;
+use crate::time::{Duration, Timestamp};
 
 pub(crate) mod equality;
 mod fingerprint;

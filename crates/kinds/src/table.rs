@@ -129,8 +129,9 @@ pub(crate) fn selectable_as(label: &str, path: &str, absent: &'static str) -> Se
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::BTreeSet;
+
+    use super::*;
 
     #[test]
     fn no_two_kinds_share_a_name_or_a_place() {

@@ -14,10 +14,11 @@
 //! );
 //! ```
 
-use crate::{Value, codec, go_value};
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Index;
+
+use crate::{Value, codec, go_value};
 pub use strconv::quote;
 
 /// A place in an object: a chain of borrowed links, cheap to extend and to throw away.
@@ -426,8 +427,9 @@ impl Index<usize> for ErrorList {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn a_path_prints_as_kubernetes_prints_it() {

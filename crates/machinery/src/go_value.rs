@@ -1,8 +1,9 @@
 //! Values as Go writes them: in `FieldsV1`, in the last-applied annotation and in errors.
 
+use serde_json::Number;
+
 use crate::field_path::quote;
 use crate::{Value, codec};
-use serde_json::Number;
 
 /// JSON that is safe inside of HTML, as Go's encoder has it.
 pub(crate) fn json(value: &Value) -> String {

@@ -12,8 +12,9 @@
 
 mod parser;
 
-use crate::Value;
 use std::cmp::Ordering;
+
+use crate::Value;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq)]

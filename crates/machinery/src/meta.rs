@@ -4,10 +4,11 @@
 
 pub mod initializers;
 
+use std::collections::BTreeSet;
+
 use crate::field_path::{ErrorType, quote};
 use crate::names::{self, NameRule};
 use crate::{ErrorList, GroupVersion, Map, Object, Path, Value, json, timestamp};
-use std::collections::BTreeSet;
 
 const METADATA: Path<'static> = Path::root("metadata");
 const ANNOTATIONS_MAX: usize = 256 * 1024;

@@ -5,7 +5,8 @@
 //! once; what is stored and served afterwards is those bytes, not this.
 
 use crate::codec::json;
-use crate::{GroupVersionKind, Map, Value, gvk::GroupVersion};
+use crate::gvk::GroupVersion;
+use crate::{GroupVersionKind, Map, Value};
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -192,8 +193,9 @@ impl Object {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     fn object(value: Value) -> Object {
         Object::from_value(value).unwrap()

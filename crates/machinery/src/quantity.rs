@@ -15,9 +15,10 @@
 
 mod decimal;
 
-use decimal::{Decimal, EXPONENT_MAX};
 use std::cmp::Ordering;
 use std::fmt;
+
+use decimal::{Decimal, EXPONENT_MAX};
 
 /// Why a text is no quantity; the message is for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -3,9 +3,10 @@
 //! Every constructor below is one way in which Kubernetes refuses a request; its wording is part
 //! of the protocol, since people and scripts read it.
 
+use std::fmt;
+
 use crate::field_path::{ErrorList, quote};
 use crate::{GroupKind, GroupResource, Map, Value, json};
-use std::fmt;
 
 /// The machine-readable cause in a [`Status`]; clients branch on it, so the set is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,11 +7,13 @@ mod address;
 mod number;
 mod time;
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 use crate::structural::Type;
 use cel::go_url::Url;
 use machinery::names;
-use regex::Regex;
-use std::sync::LazyLock;
 
 /// A format that is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! [`SchemaMemory`]: the memory that schemas take up when everything in them is compiled.
 
+use std::collections::HashSet;
+
 use crate::rules::Validator;
 use crate::structural::Structural;
-use std::collections::HashSet;
 
 /// See the [module documentation](self). A pattern that several schemas have counts once.
 #[derive(Debug, Default)]

@@ -5,10 +5,11 @@
 //! [`PatternPool`]. How much memory the patterns of a CRD may take up is validated when the
 //! CRD is stored.
 
-use crate::structural::Node;
-use cel::go_regexp::{self, Matcher};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use crate::structural::Node;
+use cel::go_regexp::{self, Matcher};
 
 /// See the [module documentation](self).
 #[derive(Debug)]

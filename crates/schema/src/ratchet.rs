@@ -3,11 +3,12 @@
 //! Fields correspond by name, items of a list that is a map by their keys. Items of other lists do
 //! not correspond: such a list changed or did not change as a whole.
 
+use std::collections::HashMap;
+
 use crate::lists;
 use crate::structural::{List, Node};
 use crate::validate::Data;
 use machinery::Value;
-use std::collections::HashMap;
 
 /// The items of an old list, to be found by their keys; such lists can be long.
 pub(crate) struct OldItems<'a> {

@@ -4,13 +4,14 @@
 //! keeps only what is asked of objects: no descriptions, keywords that are rarely used behind one
 //! pointer ([`Checks`]), and patterns compiled when they are first needed.
 
+use std::sync::{Arc, OnceLock};
+
 use crate::enum_values::EnumValues;
 use crate::format::Format;
 use crate::json_schema::JsonSchema;
 use crate::pattern::{Pattern, PatternPool};
 use crate::rules::{Rule, Validator};
 use machinery::Value;
-use std::sync::{Arc, OnceLock};
 
 /// See the [module documentation](self).
 #[derive(Debug)]

@@ -16,10 +16,11 @@ mod text;
 use crate::structural::{Additional, Checks, Node, NodeFlags, SizeChecks, Structural, Type};
 use crate::{embedded, lists, ratchet};
 pub(crate) use data::Data;
-use machinery::field_path::{ErrorType, quote};
-use machinery::{ErrorList, FieldError, Map, Path, Value};
 use std::cell::Cell;
 use std::collections::HashSet;
+
+use machinery::field_path::{ErrorType, quote};
+use machinery::{ErrorList, FieldError, Map, Path, Value};
 use walk_errors::WalkErrors;
 
 impl Structural {

@@ -12,17 +12,15 @@
 //! \x01 ConfigMap \0 ConfigMap holds… \0 binaryData \0 BinaryData contains… \0 data \0 …
 //! ```
 
-use std::{
-    collections::BTreeMap,
-    env,
-    fmt::Write as _,
-    fs,
-    io::Write as _,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
 
-use flate2::{Compression, write::DeflateEncoder};
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
 
 /// The release whose API is described, as k8s-openapi names it.
 const LEVEL: &str = "v1_35";

@@ -26,11 +26,12 @@ pub use custom::{CustomSchema, CustomTypeRef};
 pub use filters::filter;
 pub use versions::ResourceVersions;
 
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
 use crate::{Container, Emit, Field, Item, ListType, Type, normalize};
 use machinery::patch::apply::{Forms, ListRule, MapRule, Scalar, Schema};
 use machinery::{Value, json};
-use std::borrow::Cow;
-use std::sync::LazyLock;
 
 /// A place in an object. See the [module documentation](self).
 #[derive(Debug, Clone, Copy)]

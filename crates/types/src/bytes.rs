@@ -1,10 +1,8 @@
 //! Bytes in JSON: base64 as Go reads and writes it.
 
-use base64::{
-    Engine as _,
-    alphabet::STANDARD,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
-};
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 /// As lenient as Go's decoder, which does not look at the bits behind the last byte.
 const ENGINE: GeneralPurpose = GeneralPurpose::new(

@@ -18,10 +18,8 @@ mod values;
 pub use error::Error;
 use serde_json::{Map, Number, Value};
 
-use super::{
-    Container, Emit, Field, Item, Type, bytes, go,
-    time::{self, CanonicalTime, Precision},
-};
+use super::time::{self, CanonicalTime, Precision};
+use super::{Container, Emit, Field, Item, Type, bytes, go};
 
 /// Makes `value` what Go's encoder would write of it, had Go's decoder read it as a `ty`.
 ///

@@ -16,11 +16,12 @@ mod leaf;
 mod property;
 mod descriptions;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::{Field, Item, Type};
 use descriptions::Descriptions;
 use leaf::Leaf;
 use machinery::{GroupVersion, Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Changes when anything that is said of a built-in type does.
 pub const FINGERPRINT: &str = env!("SAMPAN_TYPES_FINGERPRINT");

@@ -16,10 +16,11 @@
 
 mod field_set;
 
-use super::{Container, Field, Item, Type, find, of_kind};
-use field_set::FieldSet;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
+
+use super::{Container, Field, Item, Type, find, of_kind};
+use field_set::FieldSet;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Copy)]
@@ -141,8 +142,9 @@ fn write_message<S: Serializer>(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     fn check(value: &Value, expect: &str) {
         assert_eq!(serde_json::to_string(&Ordered::document(value)).unwrap(), expect);

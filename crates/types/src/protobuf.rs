@@ -36,8 +36,9 @@ pub use encode::{write_field, write_message};
 pub use envelope::{Envelope, write_envelope, write_event};
 pub use wire::Error;
 
-use crate::Type;
 use serde_json::{Map, Value};
+
+use crate::Type;
 
 /// The media type.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";

@@ -13,11 +13,12 @@ pub use behavior::{
 };
 pub use conventions::Conventions;
 
+use std::sync::Arc;
+
 use crate::{OrderedMap, Type};
 use machinery::codec::json;
 use machinery::{GroupKind, GroupResource, GroupVersion, Object, Value};
 use schema::Structural;
-use std::sync::Arc;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone)]

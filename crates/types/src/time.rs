@@ -7,7 +7,9 @@
 //! 0001-01-01T00:00:00Z              Go's zero time, which it writes as null
 //! ```
 
-use jiff::{Timestamp, civil::Date, tz::Offset};
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::Offset;
 
 /// Reads an RFC 3339 time and returns it in UTC, to the second; `None` is Go's zero time. The error
 /// is that of Go's `time.Parse`.

@@ -1,10 +1,12 @@
 //! The public crate `cel`, with all of its extensions.
 
-use crate::{Case, Site, quickest};
-use cel::{Context, Env, Program, Value, extensions, to_value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+
+use cel::{Context, Env, Program, Value, extensions, to_value};
+
+use crate::{Case, Site, quickest};
 
 /// How rules are compiled and evaluated.
 pub struct Public {

@@ -1,6 +1,7 @@
 //! Which type fits where, and what that says about type variables.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::types::Type;
 

@@ -1,13 +1,11 @@
 //! What each function is estimated to cost, and how large its result may be.
 
+use super::estimator::{Estimator, Operand};
 use super::{
     AUTHORIZATION_COST, CostEstimate, LIST_COST, REGEX_FACTOR, STRING_FACTOR, STRUCT_COST, Size,
-    estimator::{Estimator, Operand},
 };
-use crate::{
-    ast::{Kind, Literal},
-    types::Type,
-};
+use crate::ast::{Kind, Literal};
+use crate::types::Type;
 
 /// Patterns of named formats are at most so long.
 const MAX_FORMAT_PATTERN: f64 = 128.0;

@@ -6,13 +6,11 @@
 use std::collections::HashMap;
 
 use super::{CostEstimate, LIST_COST, MAP_COST, STRUCT_COST, Size, calls};
-use crate::{
-    ast::{ACCUMULATOR, Expr, Fold, Id, Kind, Literal},
-    checker::{Checked, Reference},
-    decl::{DeclKind, DeclType},
-    env::Env,
-    types::Type,
-};
+use crate::ast::{ACCUMULATOR, Expr, Fold, Id, Kind, Literal};
+use crate::checker::{Checked, Reference};
+use crate::decl::{DeclKind, DeclType};
+use crate::env::Env;
+use crate::types::Type;
 
 /// The least and the most that the expression costs.
 pub(crate) fn estimate(checked: &Checked, env: &Env) -> CostEstimate {

@@ -1,7 +1,9 @@
 //! The account of an evaluation: what a call costs for the values that it was given.
 
 use super::{AUTHORIZATION_COST, LIST_COST, REGEX_FACTOR, STRING_FACTOR, STRUCT_COST, scale};
-use crate::{library::formats::Format, plan::Call, value::Value};
+use crate::library::formats::Format;
+use crate::plan::Call;
+use crate::value::Value;
 
 /// What the call will cost, or none if that depends on its result.
 pub(crate) fn before(call: &Call, args: &[Value<'_>]) -> Option<u64> {

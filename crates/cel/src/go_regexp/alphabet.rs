@@ -13,7 +13,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use regex_automata::{meta, util::syntax};
+use regex_automata::meta;
+use regex_automata::util::syntax;
 use regex_syntax::hir::{
     Class, ClassBytes, ClassBytesRange, ClassUnicode, Hir, HirKind, Look, Repetition,
 };

@@ -4,8 +4,9 @@
 //! if there is no error of the latter: scheme, host, hostname, port, escaped path, query, and the URL
 //! as Go writes it.
 
-use super::Url;
 use serde_json::{Map, Value, json};
+
+use super::Url;
 
 fn query(url: &Url) -> Value {
     let mut lists = Map::new();

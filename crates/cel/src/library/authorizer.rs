@@ -3,7 +3,9 @@
 //! The caller brings the authorizer: a value made by [`authorizer`] from anything that implements
 //! [`Authorizer`].
 
-use std::{any::Any, fmt, sync::Arc};
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
 
 use super::{EvalResult, Library, Plain, no_such_overload};
 use crate::value::{Opaque, Value};

@@ -1,15 +1,15 @@
 //! `format.named('dns1123Label').value().validate(x)`: names and other formats of Kubernetes.
 
-use std::{any::Any, sync::OnceLock};
+use std::any::Any;
+use std::sync::OnceLock;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use regex::Regex;
 
 use super::{Library, Plain, no_such_overload, urls};
-use crate::{
-    time::Timestamp,
-    value::{Opaque, Value},
-};
+use crate::time::Timestamp;
+use crate::value::{Opaque, Value};
 
 const NAME: &str = "kubernetes.NamedFormat";
 

@@ -1,17 +1,14 @@
 //! Functions on lists, CEL's extension and Kubernetes' own, and inserting into maps.
 
-use std::{cmp::Ordering, mem};
+use std::cmp::Ordering;
+use std::mem;
 
 use super::{EvalResult, Library, Plain, no_such_overload, operators};
-use crate::{
-    error::EvalError,
-    macros::Family,
-    time::Duration,
-    value::{
-        List, Value,
-        equality::{compare, equal},
-    },
-};
+use crate::error::EvalError;
+use crate::macros::Family;
+use crate::time::Duration;
+use crate::value::equality::{compare, equal};
+use crate::value::{List, Value};
 
 /// `lists.range` makes no longer lists: they would fill memory before they cost anything.
 const MAX_RANGE: i64 = 1_000_000;

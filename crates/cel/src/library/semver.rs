@@ -1,6 +1,7 @@
 //! `semver('1.2.3-rc.1')`: versions and their order.
 
-use std::{any::Any, cmp::Ordering};
+use std::any::Any;
+use std::cmp::Ordering;
 
 use super::{EvalResult, Library, Plain, no_such_overload};
 use crate::value::{Opaque, Value};

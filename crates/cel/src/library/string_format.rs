@@ -2,10 +2,8 @@
 
 use std::iter::Peekable;
 
-use crate::{
-    error::EvalError,
-    value::{List, Value, numbers},
-};
+use crate::error::EvalError;
+use crate::value::{List, Value, numbers};
 
 /// The format with its clauses filled from the list.
 pub(super) fn format(format: &str, args: &List<'_>) -> Result<String, EvalError> {

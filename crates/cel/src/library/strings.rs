@@ -1,7 +1,8 @@
 //! Functions on strings; positions are counted in code points.
 
 use super::{EvalResult, Library, no_such_overload, string_format};
-use crate::{error::EvalError, value::Value};
+use crate::error::EvalError;
+use crate::value::Value;
 
 pub(super) fn declare(library: &mut Library) {
     library.add("charAt", "string_char_at_int", "string.(int) -> string", char_at);

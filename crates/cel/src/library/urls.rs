@@ -3,11 +3,9 @@
 use std::any::Any;
 
 use super::{EvalResult, Library, Plain, no_such_overload};
-use crate::{
-    error::EvalError,
-    go_url::Url,
-    value::{Map, Opaque, Value},
-};
+use crate::error::EvalError;
+use crate::go_url::Url;
+use crate::value::{Map, Opaque, Value};
 
 const NAME: &str = "kubernetes.URL";
 

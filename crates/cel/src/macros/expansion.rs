@@ -1,10 +1,8 @@
 //! The tools with which macros build their expansions.
 
 use super::MacroError;
-use crate::{
-    ast::{ACCUMULATOR, Expr, Fold, Item, Kind, Literal, UNUSED},
-    parser::Nodes,
-};
+use crate::ast::{ACCUMULATOR, Expr, Fold, Item, Kind, Literal, UNUSED};
+use crate::parser::Nodes;
 
 /// A macro call that is being rewritten.
 pub(super) struct Expansion<'a> {

@@ -1,10 +1,8 @@
 //! [`Nodes`]: makes the nodes of a tree, and knows where they stand and how high they are.
 
 use super::{MAX_NESTING, ParseAborted};
-use crate::{
-    ast::{Expr, Id, Kind},
-    source::Issue,
-};
+use crate::ast::{Expr, Id, Kind};
+use crate::source::Issue;
 
 /// Makes nodes; macros use it as well.
 pub(crate) struct Nodes {

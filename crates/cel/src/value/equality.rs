@@ -2,7 +2,8 @@
 
 use std::cmp::Ordering;
 
-use super::{Value, numbers::Number};
+use super::Value;
+use super::numbers::Number;
 use crate::error::EvalError;
 
 /// Values that are nested deeper are not compared to the end, and count as different: the stack

@@ -1,14 +1,13 @@
 //! JSON to values, as a declared type reads it, and values back to JSON.
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Number, Value as Json};
 
 use super::{List, Map, Text, Value, numbers};
-use crate::{
-    decl::{DeclKind, DeclType, ListKind},
-    error::EvalError,
-    time::{Duration, Timestamp},
-};
+use crate::decl::{DeclKind, DeclType, ListKind};
+use crate::error::EvalError;
+use crate::time::{Duration, Timestamp};
 
 static DYN: DeclType = DeclType::DYN;
 static ATOMIC: ListKind = ListKind::Atomic;

@@ -4,16 +4,12 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::{
-    Value,
-    equality::{equal, equal_within},
-    fingerprint::Fingerprints,
-    json::view,
-};
-use crate::{
-    decl::{DeclType, ListKind},
-    error::EvalError,
-};
+use super::Value;
+use super::equality::{equal, equal_within};
+use super::fingerprint::Fingerprints;
+use super::json::view;
+use crate::decl::{DeclType, ListKind};
+use crate::error::EvalError;
 
 /// A list.
 #[derive(Debug, Clone)]

@@ -1,15 +1,16 @@
 //! [`Map`]: computed entries, or a view of a JSON object; and [`Struct`], a message.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::{Text, Value, equality::equal_within, json::view, numbers};
-use crate::{
-    decl::{DeclKind, DeclType, Object},
-    error::EvalError,
-    escaping,
-};
+use super::equality::equal_within;
+use super::json::view;
+use super::{Text, Value, numbers};
+use crate::decl::{DeclKind, DeclType, Object};
+use crate::error::EvalError;
+use crate::escaping;
 
 type JsonMap = serde_json::Map<String, Json>;
 

@@ -1,8 +1,7 @@
 //! What the compiler says of expressions that cannot be used.
 
-use cel::{DeclType, Env, Library, Object};
-
 use crate::check_all;
+use cel::{DeclType, Env, Library, Object};
 
 /// Compiles against `self`, an object with `n` (int), `s` (string) and `o` (an object).
 fn refused(source: &str, expected: &str) {

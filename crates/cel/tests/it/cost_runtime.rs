@@ -1,7 +1,8 @@
 //! What evaluations cost. The figures are Kubernetes' own, for these expressions and data.
 
-use cel::{Bindings, Budget, DeclKind, DeclType, Env, EvalError, Library, ListKind, Object};
 use serde_json::{Value as Json, json};
+
+use cel::{Bindings, Budget, DeclKind, DeclType, Env, EvalError, Library, ListKind, Object};
 
 fn object(name: &str, fields: Vec<(&str, DeclType)>) -> DeclType {
     DeclType::object(Object::new(

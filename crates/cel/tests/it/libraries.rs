@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use cel::{
-    Bindings, Budget, DeclType, Env, Library,
-    library::authorizer::{Authorizer, Check, Decision, authorizer, authorizer_type},
-};
-
 use crate::{check_all, show};
+use cel::library::authorizer::{Authorizer, Check, Decision, authorizer, authorizer_type};
+use cel::{Bindings, Budget, DeclType, Env, Library};
 
 #[test]
 fn addresses_are_read_and_judged() {

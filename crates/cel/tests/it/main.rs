@@ -4,8 +4,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use cel::{Bindings, Budget, DeclType, Env, Extension, Library, Program, Value};
 use serde_json::{Value as Json, json};
+
+use cel::{Bindings, Budget, DeclType, Env, Extension, Library, Program, Value};
 
 mod collections;
 mod compile_errors;

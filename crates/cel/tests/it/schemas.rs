@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use serde_json::{Value as Json, json};
+
+use crate::{run, show};
 use cel::{
     Bindings, Budget, DeclKind, DeclType, Env, EvalError, Fields, Library, ListKind, Messages,
     Object, Type, Value,
 };
-use serde_json::{Value as Json, json};
-
-use crate::{run, show};
 
 fn check(decl: DeclType, data: &Json, table: &[(&str, &str)]) {
     let env = Env::new(Library::kubernetes()).variable("self", decl);

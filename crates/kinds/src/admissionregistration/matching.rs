@@ -1,9 +1,10 @@
 //! Which requests a webhook or a policy is asked about.
 
+use std::collections::HashSet;
+
 use crate::validation::rules::{add_invalid, label_selector, qualified_name, supported_only};
 use machinery::fields::{at, default_value, list, map_mut, maps_mut, part, text, texts};
 use machinery::{ErrorList, Map, Path, Value, json, names};
-use std::collections::HashSet;
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 

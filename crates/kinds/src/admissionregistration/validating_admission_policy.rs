@@ -1,12 +1,13 @@
 //! `ValidatingAdmissionPolicy`: expressions that validate what is to be stored.
 
+use std::collections::HashSet;
+
 use super::matching::default_resources;
 use super::policy::{SPEC, policy_cells, validate_policy};
 use crate::table;
 use crate::validation::rules::{qualified_name, supported_only};
 use machinery::fields::{at, default_value, list, part, text, top};
 use machinery::{ErrorList, Object, Path, Value};
-use std::collections::HashSet;
 use types::columns::{AGE, NAME, column, integer};
 use types::resource::{Behavior, Column, Columns, Resource, Version, drop_status, keep_status};
 

@@ -3,9 +3,8 @@
 //! The server stores and shows these objects; this file knows nothing of the calls.
 
 use super::webhook::{cells, defaults, validate, warnings};
-use types::columns::{AGE, NAME, integer};
-
 use crate::table;
+use types::columns::{AGE, NAME, integer};
 use types::resource::{Behavior, Column, Columns, Resource};
 
 /// The row of `ValidatingWebhookConfiguration`.

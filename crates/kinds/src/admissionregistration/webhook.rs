@@ -1,12 +1,13 @@
 //! What both kinds of webhook configurations have in common.
 
+use std::collections::HashSet;
+
 use super::matching;
 use crate::validation::rules::{add_invalid, range_message, supported_only};
 use machinery::fields::{
     at, default_value, integer, list, map_mut, maps_mut, part, text, texts, top,
 };
 use machinery::{ErrorList, Object, Path, Value, json, names};
-use std::collections::HashSet;
 use types::columns::age;
 use types::resource::Now;
 

@@ -1,13 +1,15 @@
 //! What `spec.conversion` must obey.
 
+use std::collections::HashSet;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+
 use super::is_established;
 use crate::admissionregistration::webhook::validate_client;
 use crate::validation::rules::one_of;
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use machinery::fields::{at, flag, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
-use std::collections::HashSet;
 
 /// Finds what is wrong with how objects are converted between versions. The places are named as in
 /// upstream's inner type, which has no `webhook` level. What was stored before is not held to rules

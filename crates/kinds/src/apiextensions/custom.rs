@@ -1,5 +1,8 @@
 //! A CRD at work: the [`Resource`] that it stands for, and what all custom resources do.
 
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
 use super::versions::readable_columns;
 use machinery::field_path::quote;
 use machinery::fields::{at, flag, list, part, text, texts, top};
@@ -8,8 +11,6 @@ use machinery::json_path::JsonPath;
 use machinery::nested::{nested_integer, nested_text};
 use machinery::{ErrorList, Object, Path, Value, meta, names};
 use schema::{PatternPool, Structural};
-use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 use types::resource::{
     Behavior, Columns, Conventions, PathColumn, Resource, Scale, Selectable, Shape, Version,
 };

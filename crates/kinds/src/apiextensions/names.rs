@@ -4,11 +4,12 @@
 //! has got before. With all of them it is established: unlike upstream, which waits until its
 //! servers have heard of it, this server serves a kind as soon as that is written.
 
+use std::collections::BTreeSet;
+
 use super::approval::ApprovalStatus;
 use super::conditions::{Condition, find, set_condition};
 use machinery::fields::{at, text, texts, top};
 use machinery::{Map, Object, Value, json};
-use std::collections::BTreeSet;
 
 /// The status that a CRD should have next to the `others` (those of other groups do not
 /// count), or None if it has it.

@@ -1,10 +1,11 @@
 //! What the schemas of a CRD must obey, and the fields that selectors may name in them.
 
+use std::collections::{HashMap, HashSet};
+
 use super::validate::{CrdChange, Strictness};
 use machinery::fields::{at, flag, list, part, text};
 use machinery::{ErrorList, Path, Value};
 use schema::SchemaRequirement;
-use std::collections::{HashMap, HashSet};
 
 /// The most fields that selectors may name.
 const SELECTABLE_MAX: usize = 8;

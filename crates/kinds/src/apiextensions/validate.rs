@@ -4,13 +4,14 @@
 //! Kubernetes' own, no keeping of unknown fields. What was stored before such a rule existed may
 //! stay as it is.
 
+use std::collections::HashSet;
+
 use super::conditions::is_established;
 use super::schemas::StoredSchemas;
 use super::{approval, conversion, versions};
 use crate::validation::rules::{IMMUTABLE, one_of};
 use machinery::fields::{at, flag, list, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
-use std::collections::HashSet;
 
 /// What a CRD is validated by.
 #[derive(Debug, Clone, Copy)]

@@ -4,13 +4,14 @@
 //! columns for all versions that agree on it, and its errors name these places even though a v1
 //! manifest has no such fields. So do ours.
 
+use std::collections::HashSet;
+
 use super::schemas;
 use super::validate::CrdChange;
 use machinery::field_path::ErrorType;
 use machinery::fields::{at, flag, list, part, text};
 use machinery::json_path::JsonPath;
 use machinery::{ErrorList, Path, Value, names};
-use std::collections::HashSet;
 
 /// What upstream lifts out of versions that agree: the name in a version, and at the top.
 const LIFTED: [(&str, &str); 4] = [

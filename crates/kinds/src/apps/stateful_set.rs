@@ -1,5 +1,7 @@
 //! `StatefulSet`: pods with names and volumes of their own, which they keep when they are replaced.
 
+use std::collections::BTreeSet;
+
 use super::rollout;
 use crate::core::pod::{validate_claim_spec, validate_template};
 use crate::table;
@@ -17,7 +19,6 @@ use machinery::fields::{
 };
 use machinery::meta::validate_annotations;
 use machinery::{ErrorList, Map, Object, Path, Value, json, names};
-use std::collections::BTreeSet;
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
 

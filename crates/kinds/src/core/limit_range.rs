@@ -2,6 +2,8 @@
 
 pub mod enforcement;
 
+use std::collections::{BTreeSet, HashSet};
+
 use crate::table;
 use crate::validation::quantities::{
     amount, container_resource_name, may_be_overcommitted, resource_name,
@@ -10,7 +12,6 @@ use crate::validation::rules::qualified_name;
 use machinery::fields::{at, entries, list, maps_mut, text, top};
 use machinery::quantity::Quantity;
 use machinery::{ErrorList, Map, Object, Path, Value};
-use std::collections::{BTreeSet, HashSet};
 use types::columns::{PLAIN, plain_cells};
 use types::resource::{Behavior, Columns, Resource};
 

@@ -2,17 +2,16 @@
 
 pub mod kubelet;
 
+use std::collections::BTreeSet;
+
 use crate::table;
-use crate::validation::address;
-use crate::validation::go_struct;
-use crate::validation::quantities;
 use crate::validation::rules::{add_invalid, one_of, positive, qualified_name};
+use crate::validation::{address, go_struct, quantities};
 use machinery::field_path::ErrorType;
 use machinery::fields::{
     at, default_value, entries, flag, keep, list, list_mut, map_mut, part, text, texts, top,
 };
 use machinery::{ErrorList, Object, Path, Value, json, names};
-use std::collections::BTreeSet;
 use types::columns::{AGE, NAME, age, column, condition, wide};
 use types::resource::{Action, Behavior, Column, Columns, Now, Resource, Subresource, Version};
 

@@ -2,12 +2,13 @@
 
 pub mod usage;
 
+use std::collections::BTreeSet;
+
 use crate::table;
 use crate::validation::quantities::{amount, is_huge_pages, resource_name, validate_amount};
 use crate::validation::rules::{IMMUTABLE, invalid_struct};
 use machinery::fields::{at, entries, list, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value};
-use std::collections::BTreeSet;
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{
     Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,

@@ -1,10 +1,11 @@
 //! `Secret`: keys and values that only some may read.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use super::config_map::{MAX_SIZE, validate_immutable};
 use crate::table;
 use crate::validation::rules::{add_invalid, immutable};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use machinery::fields::{default_text, top};
 use machinery::{ErrorList, Map, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age, column};

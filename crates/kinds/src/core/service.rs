@@ -17,10 +17,11 @@ pub use allocation::{
 };
 pub use prepare::keep_allocated;
 
+use std::collections::HashSet;
+
 use crate::table::{self, selectable};
 use machinery::fields::{list, text, texts, top};
 use machinery::{Object, Value, names};
-use std::collections::HashSet;
 use types::resource::{Action, Behavior, Columns, Resource, Subresource, Version};
 
 /// The row of `Service`.

@@ -1,11 +1,12 @@
 //! `FlowSchema`: which requests are of which priority level.
 
+use std::collections::HashSet;
+
 use super::GROUP;
 use crate::table;
 use crate::validation::rules::{add_invalid, dns_subdomain, required, supported_only};
 use machinery::fields::{at, default_number, flag, list, number, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, json, names};
-use std::collections::HashSet;
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{
     Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,

@@ -1,5 +1,7 @@
 //! What a claim wants: requests for devices, constraints among them, and settings for their drivers.
 
+use std::collections::HashSet;
+
 use crate::storage::declared_driver_name;
 use crate::validation::rules::{
     add_invalid, dns_label, one_of, positive, qualified_name, required, supported_only, unique,
@@ -9,7 +11,6 @@ use machinery::fields::{
     at, default_number, default_text, list, maps_mut, number, part, text, texts,
 };
 use machinery::{ErrorList, Map, Path, Value, names};
-use std::collections::HashSet;
 
 const MAX_REQUESTS: usize = 32;
 const MAX_ALTERNATIVES: usize = 8;

@@ -1,12 +1,13 @@
 //! `CSINode`: which drivers for volumes a node has.
 
+use std::collections::{HashMap, HashSet};
+
 use super::GROUP;
 use super::driver::validate_driver_name;
 use crate::table;
 use crate::validation::rules::{at_least_zero, immutable_struct, qualified_name, required};
 use machinery::fields::{at, integer as integer_at, list, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value};
-use std::collections::{HashMap, HashSet};
 use types::columns::{AGE, NAME, age, integer};
 use types::resource::{Behavior, Column, Columns, Now, Resource};
 

@@ -1,12 +1,13 @@
 //! `StorageClass`: how volumes are made on demand.
 
+use std::collections::HashSet;
+
 use super::GROUP;
 use super::driver::{validate_parameters, validate_provisioner};
 use crate::table;
 use crate::validation::rules::{declared_immutable, qualified_name, supported_only, unique};
 use machinery::fields::{default_value, flag, list, part, text, top};
 use machinery::{ErrorList, Object, Path, Value};
-use std::collections::HashSet;
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{Behavior, Column, Columns, Now, Resource};
 

@@ -1,10 +1,11 @@
 //! Addresses and ranges in fields that are older than their rules: what Kubernetes accepts, and the
 //! forms it warns about.
 
-use machinery::field_path::quote;
-use machinery::{ErrorList, Path};
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use machinery::field_path::quote;
+use machinery::{ErrorList, Path};
 
 /// Reads an address as Go's parser of old does: zeros before the digits of an octet are skipped.
 pub(crate) fn parse(text: &str) -> Option<IpAddr> {

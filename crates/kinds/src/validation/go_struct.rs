@@ -7,10 +7,11 @@
 //! its place), `b`oolean, `q`uantity, `t`ime, `m`ap, `l`ist, `p`ointer, or the name of another
 //! struct; a list's or pointer's kind is followed by that of its struct, if it has one.
 
-use machinery::field_path::{ErrorType, quote};
-use machinery::{ErrorList, Path, Value};
 use std::collections::HashMap;
 use std::sync::OnceLock;
+
+use machinery::field_path::{ErrorType, quote};
+use machinery::{ErrorList, Path, Value};
 
 static TABLE: &str = include_str!("go_types.txt");
 

@@ -1,11 +1,12 @@
 //! Amounts of resources: which names there are, and what a container may ask for.
 
+use std::collections::{BTreeSet, HashSet};
+
 use crate::validation::rules::{add_invalid, dns_label};
 use machinery::field_path::ErrorType;
 use machinery::fields::{entries, list, text};
 use machinery::quantity::Quantity;
 use machinery::{ErrorList, Path, Value, names};
-use std::collections::{BTreeSet, HashSet};
 
 /// The amount that a JSON value stands for; nothing, if it stands for none.
 pub(crate) fn amount(value: &Value) -> Quantity {

@@ -1,11 +1,12 @@
 //! The small rules of which the validation of every kind is made, in Kubernetes' words.
 
+use std::collections::HashSet;
+
 use crate::validation::go_struct;
 use machinery::field_path::ErrorType;
 use machinery::fields::{list, same, text};
 use machinery::meta::validate_labels;
 use machinery::{ErrorList, Path, Value, names};
-use std::collections::HashSet;
 
 /// A field that may not change once it is set.
 pub(crate) const IMMUTABLE: &str = "field is immutable";

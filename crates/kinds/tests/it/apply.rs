@@ -1,10 +1,12 @@
 //! Tests of apply, as sentences.
 
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
 use kinds::table;
 use machinery::patch::apply::{self, Force, Request, Set, scale};
 use machinery::{Object, Value, json, timestamp};
-use proptest::prelude::*;
-use std::sync::Arc;
 use types::apply::{CustomSchema, ResourceVersions, TypeRef, filter};
 use types::normalize;
 use types::resource::{Resource, Shape, Version};

@@ -2,6 +2,7 @@
 //! from nothing.
 
 use serde_json::{Map, Value, json};
+
 use types::{Container, Field, Item, Type};
 
 /// An object of `ty`, always the same for the same seed.

@@ -121,8 +121,9 @@ fn goes_before(a: &MediaType, b: &MediaType) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     /// Prints the clauses of an Accept header, the most welcome first.
     fn check(header: &str, expected: &str) {

@@ -16,9 +16,10 @@ mod scalar;
 
 pub use encoder::encode;
 
+use serde_saphyr::granit_parser::{self, ErrorKind, Event, Parser, ScanError};
+
 use super::{DecodeError, Decoded};
 use builder::Builder;
-use serde_saphyr::granit_parser::{self, ErrorKind, Event, Parser, ScanError};
 
 /// Reads the first document; one that is not there is null.
 pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {

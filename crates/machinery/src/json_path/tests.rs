@@ -1,8 +1,9 @@
 //! Tests of [`JsonPath`].
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::json;
-use proptest::prelude::*;
 
 /// Looks `path` up in one fixed document and prints what is found, or the error.
 fn check(path: &str, expected: &str) {

@@ -10,10 +10,11 @@
 //! Invariant: an object without the field is initialized. A list that has become empty is dropped
 //! ([`remove_if_done`]), and the field never comes back.
 
+use std::collections::BTreeSet;
+
 use super::METADATA;
 use crate::field_path::quote;
 use crate::{ErrorList, Object, Reason, Status, Value, names};
-use std::collections::BTreeSet;
 
 const FIELD: &str = "initializers";
 

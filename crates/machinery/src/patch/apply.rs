@@ -67,9 +67,10 @@ pub use set::Set;
 pub use update::{keep_times_if_unchanged, update};
 pub use validate::ValidationErrors;
 
+use std::collections::HashMap;
+
 use crate::{GroupVersion, GroupVersionKind, Map, Object, Value};
 use managed::{Entry, Managed, Operation};
-use std::collections::HashMap;
 
 /// Whether an applier insists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,8 +11,8 @@
 
 mod place;
 
-use crate::codec::{self, json::DEPTH_MAX};
-use crate::{Map, Value};
+use crate::codec::json::DEPTH_MAX;
+use crate::{Map, Value, codec};
 use place::Place;
 
 /// More operations than this are refused.

@@ -1,7 +1,8 @@
 //! Tests of [`Quantity`]. The canonical forms were taken from upstream's own rules.
 
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
 
 /// Parses `text` and prints it, or the error.
 fn check(text: &str, expected: &str) {

@@ -148,8 +148,9 @@ fn unescape(value: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     /// Parses `text` and prints the result, or the error.
     fn check(text: &str, expected: &str) {

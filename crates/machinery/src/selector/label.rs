@@ -11,9 +11,11 @@
 
 mod parser;
 
-use crate::meta::validate_labels;
-use crate::{ErrorList, Path, Value, field_path::quote, names};
 use std::fmt;
+
+use crate::field_path::quote;
+use crate::meta::validate_labels;
+use crate::{ErrorList, Path, Value, names};
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

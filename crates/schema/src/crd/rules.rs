@@ -1,5 +1,7 @@
 //! Are the rules of a schema well formed, do they compile, and are they cheap enough?
 
+use std::collections::HashSet;
+
 use crate::field;
 use crate::json_schema::JsonSchema;
 use crate::rules::{
@@ -9,7 +11,6 @@ use crate::structural::{Additional, Node};
 use cel::{DeclType, Program, go_regexp};
 use machinery::field_path::ErrorType;
 use machinery::{ErrorList, FieldError, Path, Value};
-use std::collections::HashSet;
 
 /// The most that one expression may cost by estimate, and all of a schema together.
 const EXPRESSION_LIMIT: u64 = 10_000_000;

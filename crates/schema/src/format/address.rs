@@ -1,8 +1,9 @@
 //! Where something is: hosts, IP and MAC addresses, e-mail, URIs.
 
-use regex::Regex;
 use std::net::Ipv6Addr;
 use std::sync::LazyLock;
+
+use regex::Regex;
 
 /// As `netutils.ParseIPSloppy` has it: zeros may lead, and an IPv6 address that ends in an IPv4 one
 /// will do.

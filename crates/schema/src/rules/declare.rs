@@ -3,11 +3,12 @@
 //! Sizes follow upstream to the byte, since whether a rule is accepted depends on them: a string
 //! without `maxLength` may fill a request, a list without `maxItems` has as many items as fit.
 
+use std::sync::Arc;
+
 use crate::format::Format;
 use crate::structural::{Additional, List, Node, SizeChecks, Structural, Type};
 use cel::{DeclKind, DeclType, ListKind, Object, escaping};
 use machinery::Value;
-use std::sync::Arc;
 
 /// The largest request that upstream's estimates assume, in bytes.
 pub(crate) const MAX_REQUEST_SIZE: u64 = 3 * 1024 * 1024;

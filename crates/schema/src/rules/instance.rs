@@ -1,12 +1,13 @@
 //! [`Instance`]: a value that rules are tried on, with what it was before.
 
+use std::collections::HashMap;
+
 use super::Validator;
 use crate::ratchet;
 use crate::structural::Node;
 use crate::validate::Data;
 use cel::{DeclKind, EvalError};
 use machinery::{Map, Value};
-use std::collections::HashMap;
 
 /// A value that rules are tried on.
 #[derive(Debug, Clone, Copy)]

@@ -4,9 +4,10 @@
 //! be repeated in each of a hundred thousand errors. Once the texts take up
 //! [`ErrorList::TEXT_MAX`](machinery::ErrorList::TEXT_MAX), errors are still counted but no longer worded.
 
-use machinery::{ErrorList, FieldError};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+
+use machinery::{ErrorList, FieldError};
 
 /// See the [module documentation](self).
 #[derive(Debug, Default)]

@@ -1,8 +1,9 @@
 //! The errors of upstream's other decoder, which makes objects from values instead of text: it
 //! knows no field names, but what Go's types can be converted to.
 
-use super::Item;
 use serde_json::Value;
+
+use super::Item;
 
 /// Go's word for the kind of a value.
 pub(super) fn kind(value: &Value) -> &'static str {

@@ -4,10 +4,11 @@
 //! needs those of a few packages, so they are unpacked when first asked for and live no longer than
 //! the making of the document.
 
-use crate::Type;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Read;
+
+use crate::Type;
 
 include!(concat!(env!("OUT_DIR"), "/descriptions.rs"));
 

@@ -3,9 +3,10 @@
 //! Names come first, then the elements of lists by their keys, values and indices: these are
 //! compared as values, so that port 80 comes before port 443.
 
-use machinery::patch::apply::PathElement;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
+
+use machinery::patch::apply::PathElement;
 
 /// See the [module documentation](self).
 pub(super) struct FieldSet<'a>(pub(super) &'a Map<String, Value>);
@@ -39,8 +40,9 @@ fn is_element(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn many_elements_are_sorted_by_value_and_names_come_first() {

@@ -3,13 +3,14 @@
 //! The bytes may be hostile: depth is limited as it is for JSON, nothing is allocated for lengths
 //! that are only claimed, and a message that comes twice is merged, not kept twice.
 
-use super::wire::{Error, Reader, WireType};
-use crate::{Container, Field, Item, Type};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use serde_json::{Map, Number, Value};
+
+use super::wire::{Error, Reader, WireType};
+use crate::{Container, Field, Item, Type};
 use machinery::codec::json;
 use machinery::timestamp;
-use serde_json::{Map, Number, Value};
 
 /// Messages may be nested this deeply: less than JSON, whose reader does not use the thread's stack,
 /// but far more than any schema of a CRD, the one type that is in itself.

@@ -4,15 +4,17 @@
 //! A field of an inline message becomes a message of its own around that one field. A reader must
 //! merge such pieces, which is protobuf's rule for a message that comes more than once.
 
-use super::wire::{Nested, push_bytes, push_double, push_int};
-use crate::{Container, Field, Item, Type};
+use std::fmt;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use machinery::timestamp;
 use serde::Deserialize as _;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
-use std::fmt;
+
+use super::wire::{Nested, push_bytes, push_double, push_int};
+use crate::{Container, Field, Item, Type};
+use machinery::timestamp;
 
 /// Appends the message of a JSON object. Values that do not fit the type are left out; what has
 /// been through [`crate::normalize()`] has none.

@@ -1,13 +1,14 @@
 //! ExpectedValue Go writes is read, what is written Go would read, and nothing that anybody sends is worse
 //! than an error.
 
+use proptest::prelude::*;
+use serde_json::json;
+
 use super::decode::DEPTH_MAX;
 use super::wire::{Nested, push_bytes, push_int};
 use super::*;
 use crate::normalize;
 use machinery::codec::json;
-use proptest::prelude::*;
-use serde_json::json;
 
 macro_rules! vectors {
     ($($name:literal),*) => {

@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use super::order::{self, Positions};
-use super::{DIRECTIVE, Error, go_value, merge_objects, schema::ListField};
+use super::schema::ListField;
+use super::{DIRECTIVE, Error, go_value, merge_objects};
 
 /// What the elements of lists that merge are; all of them are of one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

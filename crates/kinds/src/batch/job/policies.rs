@@ -1,11 +1,12 @@
 //! When a job gives up early or is content early: its pod failure policy and its success policy.
 
+use std::collections::HashSet;
+
 use super::indexes;
 use crate::validation::rules::{at_least_zero, qualified_name};
 use machinery::field_path::{ErrorType, quote};
 use machinery::fields::{at, integer, list, part, text};
 use machinery::{ErrorList, Path, Value};
-use std::collections::HashSet;
 
 const MAX_RULES: usize = 20;
 const MAX_EXIT_CODES: usize = 255;

@@ -4,6 +4,8 @@
 //! Most rules apply only if something changes that they look at, so that a status that is wrong
 //! already does not stand in the way of other changes.
 
+use std::collections::HashSet;
+
 use super::{indexes, is_finished, is_indexed, is_true};
 use crate::validation::go_struct;
 use crate::validation::rules::IMMUTABLE;
@@ -11,7 +13,6 @@ use crate::validation::workload::counters;
 use machinery::field_path::ErrorType;
 use machinery::fields::{at, flag, integer, list, number, part, same, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, timestamp};
-use std::collections::HashSet;
 
 static STATUS: Path<'static> = Path::root("status");
 

@@ -1,11 +1,12 @@
 //! Which conditions a request has, and who may change them: `/approval` approves and denies,
 //! `/status` tells of the rest.
 
+use std::collections::HashSet;
+
 use crate::validation::rules::{required, supported_only};
 use machinery::field_path::quote;
 use machinery::fields::{keep, list, same, text, top};
 use machinery::{ErrorList, Object, Path, Value};
-use std::collections::HashSet;
 
 /// What was decided once: it is true, and it stays.
 const FINAL: [&str; 3] = ["Approved", "Denied", "Failed"];

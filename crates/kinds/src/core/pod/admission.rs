@@ -1,12 +1,13 @@
 //! What the admission of pods fills in or takes away: for how long a pod stays on a node that has
 //! gone quiet, which pods go first, when images are pulled, whom pods may keep away.
 
+use std::collections::HashSet;
+
 use super::{CONTAINERS, each_container};
 use machinery::fields::{
     at, default_value, integer, list, list_mut, map_mut, maps_mut, part, text, top,
 };
 use machinery::{ErrorList, Object, Path, json};
-use std::collections::HashSet;
 
 const TOLERATED_SECONDS: i64 = 300;
 

@@ -1,9 +1,10 @@
 //! The columns of `kubectl get pods`, of which the status is the art.
 
+use std::collections::{HashMap, HashSet};
+
 use super::is_sidecar;
 use machinery::fields::{at, boolean, flag, list, number, part, text, top};
 use machinery::{Object, Value};
-use std::collections::{HashMap, HashSet};
 use types::columns::{AGE, NAME, age, column, condition, or_none, since, wide};
 use types::resource::{Column, Now};
 

@@ -1,12 +1,13 @@
 //! The containers of a pod: those that run, those that run before, and those that look on.
 
+use std::collections::{BTreeSet, HashSet};
+
 use super::mounts::{Volumes, validate_devices, validate_mounts};
 use super::{env, handlers, is_sidecar, security};
 use crate::validation::quantities;
 use crate::validation::rules::{add_invalid, dns_label, one_of, port, required, supported_only};
 use machinery::fields::{integer, list, number, part, text};
 use machinery::{ErrorList, Path, Value, names};
-use std::collections::{BTreeSet, HashSet};
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];

@@ -1,12 +1,13 @@
 //! `/ephemeralcontainers`: containers that are added to a running pod to look at it.
 
+use std::collections::HashMap;
+
 use super::{annotations, service_account, spec};
 use crate::validation::go_struct;
 use crate::validation::unified_diff::{DiffBudget, unified_diff};
 use machinery::field_path::quote;
 use machinery::fields::{keep, list, same, text, top};
 use machinery::{ErrorList, Map, Object, Path, Value};
-use std::collections::HashMap;
 
 /// Leaves nothing of an update but the ephemeral containers.
 pub(super) fn prepare(new: &mut Object, old: &Object) {

@@ -1,10 +1,11 @@
 //! Files of a volume that hide one another, of which a pod's author is told.
 
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
 use machinery::Value;
 use machinery::field_path::quote;
 use machinery::fields::{at, list, part, text};
-use std::collections::BTreeMap;
-use std::ops::Bound;
 
 /// More warnings than this are not made: a client is told of a few kilobytes of them.
 const WARNINGS_MAX: usize = 1000;

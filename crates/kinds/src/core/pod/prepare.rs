@@ -1,13 +1,14 @@
 //! What the server makes of a pod before it is validated: what only the server knows, and nothing that
 //! a user may not set.
 
+use std::collections::BTreeMap;
+
 use super::{qos_class, totals};
 use machinery::fields::{
     at, default_number, default_text, default_value, integer, keep, list, list_mut, map_mut,
     maps_mut, number, part, text, top,
 };
 use machinery::{Map, Object, Value, json};
-use std::collections::BTreeMap;
 use types::resource::keep_all_but_status;
 
 /// A new pod waits to be scheduled, whatever its creator says of its status.

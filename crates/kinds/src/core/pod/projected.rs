@@ -1,11 +1,12 @@
 //! Files in a volume that come from the API: keys of config maps and secrets, fields of the pod,
 //! tokens.
 
+use std::collections::HashSet;
+
 use super::env::{FieldRefTarget, validate_field_ref, validate_resource_ref};
 use crate::validation::rules::{file_mode, label_selector, local_path, required, supported_only};
 use machinery::fields::{integer, list, part, text};
 use machinery::{ErrorList, Path, Value};
-use std::collections::HashSet;
 
 /// Validates a volume made of a config map or a secret; `name` is the field that names it.
 pub(super) fn validate_keys(errors: &mut ErrorList, path: &Path<'_>, source: &Value, name: &str) {

@@ -1,9 +1,10 @@
 //! What a pod gets from its runtime class: what the runtime needs for itself, and on which nodes it
 //! can run.
 
+use std::collections::HashSet;
+
 use machinery::fields::{at, integer, list, same, text, top};
 use machinery::{Map, Object, Value};
-use std::collections::HashSet;
 
 /// The class that a pod names, or "".
 pub fn class_of(pod: &Object) -> &str {

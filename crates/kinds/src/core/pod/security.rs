@@ -1,5 +1,7 @@
 //! What a pod and its containers are allowed to do to the node, and as whom.
 
+use std::collections::HashSet;
+
 use super::each_container;
 use crate::validation::go_struct;
 use crate::validation::rules::{
@@ -8,7 +10,6 @@ use crate::validation::rules::{
 use machinery::field_path::ErrorType;
 use machinery::fields::{at, boolean, flag, integer, list, part, text, texts};
 use machinery::{ErrorList, Path, Value};
-use std::collections::HashSet;
 
 /// Validates the security context of a pod.
 pub(super) fn validate_pod_context(

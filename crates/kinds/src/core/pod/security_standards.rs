@@ -18,11 +18,12 @@ mod tests;
 
 pub use policy::{Level, LevelVersion, Policy, Version};
 
+use std::collections::{BTreeSet, HashMap};
+
 use super::CONTAINERS;
 use machinery::field_path::quote;
 use machinery::fields::{at, list, text, top};
 use machinery::{Object, Value};
-use std::collections::{BTreeSet, HashMap};
 
 /// Why a pod does not meet a level.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! What a pod has from its service account: its name, its token, its secrets for registries; and
 //! which secrets it may use if the account is particular about that.
 
+use std::collections::HashSet;
+
 use super::containers_mut;
 use machinery::fields::{at, boolean, default_text, list, list_mut, text, top};
 use machinery::{Map, Object, Value, json};
-use std::collections::HashSet;
 
 /// The account of pods that name none.
 pub const DEFAULT_ACCOUNT: &str = "default";

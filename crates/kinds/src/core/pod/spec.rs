@@ -1,5 +1,7 @@
 //! The rules for a pod's spec, and for that of a template for pods.
 
+use std::collections::{BTreeSet, HashMap};
+
 use super::containers::{
     PodContext, untrimmed_image, validate_containers, validate_ephemeral_containers,
     validate_init_containers,
@@ -13,7 +15,6 @@ use machinery::field_path::{ErrorType, quote};
 use machinery::fields::{at, boolean, entries, flag, integer, list, part, text, top};
 use machinery::meta::validate_annotations;
 use machinery::{ErrorList, Object, Path, Value, json};
-use std::collections::{BTreeSet, HashMap};
 
 static SPEC: Path<'static> = Path::root("spec");
 

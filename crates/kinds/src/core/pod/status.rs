@@ -1,5 +1,7 @@
 //! What a node may report of a pod.
 
+use std::collections::HashMap;
+
 use super::annotations;
 use crate::validation::address::{self, Stored};
 use crate::validation::go_struct;
@@ -7,7 +9,6 @@ use crate::validation::rules::{add_invalid, immutable, qualified_name};
 use machinery::field_path::ErrorType;
 use machinery::fields::{at, list, number, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
-use std::collections::HashMap;
 
 static STATUS: Path<'static> = Path::root("status");
 

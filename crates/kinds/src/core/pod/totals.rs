@@ -5,12 +5,13 @@
 //! count with everybody who comes after them. What the pod asks for in its own name wins, and what
 //! its runtime needs for itself comes on top.
 
+use std::collections::BTreeMap;
+
 use super::is_sidecar;
 use crate::validation::quantities::{amount, is_huge_pages};
 use machinery::Value;
 use machinery::fields::{at, entries, list};
 use machinery::quantity::Quantity;
-use std::collections::BTreeMap;
 
 /// Amounts of resources, by name.
 pub type Amounts = BTreeMap<String, Quantity>;

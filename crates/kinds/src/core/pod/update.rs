@@ -1,5 +1,7 @@
 //! What may change of a pod: little, since its containers are running.
 
+use std::collections::HashSet;
+
 use super::containers::untrimmed_image;
 use super::{annotations, scheduling, spec};
 use crate::validation::go_struct;
@@ -8,7 +10,6 @@ use crate::validation::unified_diff::{DiffBudget, unified_diff};
 use machinery::field_path::ErrorType;
 use machinery::fields::{at, default_value, entries, integer, list, part, same, text, top};
 use machinery::{ErrorList, Map, Object, Path, Value, json};
-use std::collections::HashSet;
 
 static SPEC: Path<'static> = Path::root("spec");
 

@@ -1,5 +1,7 @@
 //! The volumes of a pod: each has a name and comes from one source.
 
+use std::collections::HashSet;
+
 use super::super::volume_sources;
 use super::mounts::Volumes;
 use super::projected::{validate_downward, validate_keys, validate_projected};
@@ -11,7 +13,6 @@ use crate::validation::rules::{
 use machinery::field_path::quote;
 use machinery::fields::{at, integer, list, part, text, texts};
 use machinery::{ErrorList, Path, Value, names};
-use std::collections::HashSet;
 
 /// What a volume may come from, in the order in which Kubernetes looks.
 const SOURCES: &[&str] = &[

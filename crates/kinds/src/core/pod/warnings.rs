@@ -1,12 +1,13 @@
 //! What a pod's author is told although the pod is accepted.
 
+use std::collections::HashSet;
+
 use super::{each_container, overlaps, ports};
 use crate::validation::address;
 use crate::validation::quantities::{amount, is_fractional};
 use machinery::field_path::quote;
 use machinery::fields::{annotation, at, entries, integer, list, part, text, texts, top};
 use machinery::{Object, Path, Value, names};
-use std::collections::HashSet;
 
 /// Labels of nodes that were renamed or given up.
 const OLD_NODE_LABELS: &[(&str, &str)] = &[

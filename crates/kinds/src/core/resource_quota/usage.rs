@@ -1,13 +1,14 @@
 //! What an object uses of a quota: how the objects of each resource are measured, and which of them
 //! a quota covers.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::core::persistent_volume::class;
 use crate::core::pod::{qos_class, totals};
 use crate::validation::quantities::{amount, is_huge_pages, is_native};
 use machinery::fields::{at, flag, integer, list, part, text, texts, top};
 use machinery::quantity::Quantity;
 use machinery::{Object, Value};
-use std::collections::{BTreeMap, BTreeSet};
 
 pub use crate::core::pod::totals::{Amounts, add, shown};
 

@@ -1,11 +1,12 @@
 //! What is handed out to services: what one wants, what it has, and where it is written down.
 
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr};
+
 use super::{ip_families, is_headless, kind, needs_health_check, spec_of};
 use crate::validation::address;
 use machinery::fields::{boolean, list, list_mut, number, text, texts};
 use machinery::{ErrorList, Map, Object, Path, Value};
-use std::collections::{HashMap, HashSet};
-use std::net::{IpAddr, Ipv4Addr};
 
 /// The ports that nodes keep for services.
 pub const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;

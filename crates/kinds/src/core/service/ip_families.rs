@@ -1,11 +1,12 @@
 //! Which protocols a service's addresses are of. The cluster has IPv4 only; a headless service
 //! without a selector may name IPv6 all the same, since its addresses are its author's business.
 
+use std::collections::HashSet;
+
 use super::{kind, spec_of};
 use crate::validation::address::{self, Stored};
 use machinery::fields::{entries, list, list_mut, text, texts};
 use machinery::{ErrorList, Map, Object, Path, Value, json};
-use std::collections::HashSet;
 
 static SPEC: Path<'static> = Path::root("spec");
 

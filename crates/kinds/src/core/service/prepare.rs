@@ -3,12 +3,13 @@
 //! A service has fields that depend on each other, some of which the server filled in. Who sends
 //! the same manifest twice, or changes the type only, should not have to repeat or remove those.
 
+use std::collections::{HashMap, HashSet};
+
 use super::{ip_families, is_external, kind, needs_health_check, spec_of};
 use machinery::fields::{
     boolean, default_number, default_text, keep, list, maps_mut, number, text, texts,
 };
 use machinery::{Map, Object, Value, json};
-use std::collections::{HashMap, HashSet};
 
 pub(super) fn prepare_create(service: &mut Object) {
     service.map_mut().insert("status".to_owned(), json!({"loadBalancer": {}}));

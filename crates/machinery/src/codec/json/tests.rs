@@ -1,7 +1,8 @@
 //! Tests of the JSON reader. The errors are those of Go's `encoding/json`.
 
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
 
 /// Reads `bytes` and prints the value and the repeated keys, or the error.
 fn check(bytes: impl AsRef<[u8]>, expected: &str) {

@@ -1,11 +1,13 @@
 //! JSON as Go writes it: `<`, `>`, `&` and the two line separators of Unicode are escaped, and
 //! floats are written without an exponent between 1e-6 and 1e21.
 
-use crate::Value;
+use std::io;
+
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
-use std::io;
+
+use crate::Value;
 
 /// Appends a value, without spaces.
 pub fn write(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {

@@ -3,14 +3,16 @@
 //! It keeps its own stack, as the JSON reader does. An anchored node is kept when it is complete,
 //! and copied where its alias stands; all such copies together may weigh [`COPIED_MAX`].
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde_saphyr::granit_parser::{Event, ScalarStyle, Tag};
+
 use super::super::json::DEPTH_MAX;
 use super::super::{DecodeError, Decoded, Format};
 use super::{in_line, scalar};
 use crate::field_path::quote;
 use crate::{Map, Value};
-use serde_saphyr::granit_parser::{Event, ScalarStyle, Tag};
-use std::borrow::Cow;
-use std::collections::HashMap;
 
 /// What anchors keep and aliases copy, in bytes or so.
 const COPIED_MAX: usize = 8 << 20;

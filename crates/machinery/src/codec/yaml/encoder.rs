@@ -1,9 +1,10 @@
 //! Values to YAML, in the form that kubectl prints: block style, keys sorted, lines of some eighty
 //! columns.
 
+use std::cmp::Ordering;
+
 use super::scalar::reads_as_string;
 use crate::{Map, Value};
-use std::cmp::Ordering;
 
 /// Text is broken at the first space beyond this column.
 const WIDTH: usize = 80;

@@ -1,8 +1,9 @@
 //! What a scalar means: by its tag, or, if it is plain, by its look.
 
+use base64::prelude::{BASE64_STANDARD, Engine};
+
 use super::super::json::whole_or_float;
 use crate::Value;
-use base64::prelude::{BASE64_STANDARD, Engine};
 
 const CORE_TAG: &str = "tag:yaml.org,2002:";
 

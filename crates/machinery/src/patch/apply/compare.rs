@@ -1,11 +1,12 @@
 //! [`compare`]: what changed between two objects, as sets of fields.
 
+use std::collections::BTreeMap;
+
 use super::element::PathElement;
 use super::item::{self, KeyError};
 use super::schema::{Form, ListRule, MapRule, Schema};
 use super::set::Set;
 use crate::{Map, Value};
-use std::collections::BTreeMap;
 
 /// What the second object has otherwise than the first. No field is in two of the sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,11 +1,12 @@
 //! [`Conflicts`]: fields that an applier wants to change and that others own.
 
+use std::fmt;
+
 use super::element::PathElement;
 use super::managed::{Entry, Operation};
 use super::set::Set;
 use crate::field_path::quote;
 use crate::status::Cause;
-use std::fmt;
 
 /// See the [module documentation](self). The text is that of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

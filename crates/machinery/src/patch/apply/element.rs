@@ -9,11 +9,11 @@
 //! i:3                                      [3]                                an element, by its place
 //! ```
 
-use crate::field_path::quote;
-use crate::go_value;
-use crate::{Map, Value};
 use std::cmp::Ordering;
 use std::fmt;
+
+use crate::field_path::quote;
+use crate::{Map, Value, go_value};
 
 /// See the [module documentation](self). Numbers are equal if their values are: `80` is `80.0`.
 #[derive(Debug, Clone)]

@@ -1,11 +1,12 @@
 //! [`fields`]: the fields that an object has, as a set; and what schemas make of sets.
 
+use std::collections::BTreeMap;
+
 use super::element::PathElement;
 use super::item;
 use super::schema::{Form, ListRule, MapRule, Schema};
 use super::set::{Node, Set};
 use crate::{Map, Value};
-use std::collections::BTreeMap;
 
 /// What an applier of this object owns: every leaf, every element of a list, every key of a map.
 pub fn fields<S: Schema>(schema: S, object: &Map<String, Value>) -> Set {

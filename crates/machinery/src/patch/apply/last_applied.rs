@@ -10,8 +10,7 @@ use super::request::Request;
 use super::schema::Schema;
 use super::set::Set;
 use super::validate::validate;
-use crate::go_value;
-use crate::{ErrorList, Map, Object, Path, Value, codec, meta};
+use crate::{ErrorList, Map, Object, Path, Value, codec, go_value, meta};
 
 /// The annotation.
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";

@@ -4,11 +4,12 @@
 //! updates, by the version in which it does. An entry that a request does not touch is written back
 //! as it was read.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
+
 use super::element::ParseElementError;
 use super::set::Set;
 use crate::field_path::quote;
 use crate::{Map, Value, timestamp};
-use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// More updating managers than this are merged, the oldest first.
 const UPDATERS_MAX: usize = 10;

@@ -1,10 +1,11 @@
 //! [`merge`]: a configuration laid over an object. Nothing is removed by it.
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
 use super::element::PathElement;
 use super::item::{self, KeyError};
 use super::schema::{Form, ListRule, MapRule, Schema};
 use crate::{Map, Value};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Sets in `object` what `config` says.
 pub(super) fn merge<S: Schema>(

@@ -1,6 +1,8 @@
 //! [`prune`]: without the fields that an applier had applied before and does not any more, unless
 //! somebody else owns them.
 
+use std::collections::HashMap;
+
 use super::element::PathElement;
 use super::fields::{fields, with_declared_fields};
 use super::managed::{Entry, Managed};
@@ -9,7 +11,6 @@ use super::request::{ManagedFieldsError, Request, Versions};
 use super::schema::Schema;
 use super::set::Set;
 use crate::{Map, Object, Value};
-use std::collections::HashMap;
 
 /// What is left of `merged`. `last` is what the applier owned before; what it owns now is among
 /// `managed`.

@@ -4,11 +4,12 @@
 //! A request to `/scale` is made on a Scale whose entries are [`of_scale`]; what they are afterwards
 //! is brought back by [`of_parent`].
 
+use std::collections::HashMap;
+
 use super::element::PathElement;
 use super::managed::{Entry, Managed};
 use super::set::Set;
 use crate::{Object, Value};
-use std::collections::HashMap;
 
 const API_VERSION: &str = "autoscaling/v1";
 

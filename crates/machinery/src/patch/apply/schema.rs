@@ -1,8 +1,9 @@
 //! [`Schema`]: what server-side apply must know of a value: whether it is owned as a whole or part
 //! by part, and by what the elements of a list are told apart.
 
-use crate::Value;
 use std::borrow::Cow;
+
+use crate::Value;
 
 /// One node of a schema; a cheap handle, since every step of every walk makes one.
 pub trait Schema: Copy {

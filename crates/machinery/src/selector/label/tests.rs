@@ -1,8 +1,9 @@
 //! Tests of [`LabelSelector`].
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::json;
-use proptest::prelude::*;
 
 /// Parses `text` and prints the result, or the error.
 fn check(text: &str, expected: &str) {

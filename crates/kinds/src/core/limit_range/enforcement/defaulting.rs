@@ -4,11 +4,12 @@
 //! than the limit ranges and the pod together. The number of bytes is therefore computed, and limited,
 //! before anything is copied.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::Limits;
 use machinery::fields::{at, list, maps_mut, top};
 use machinery::{Map, Object, Value};
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// The annotation that tells what was filled in.
 pub(super) const ANNOTATION: &str = "kubernetes.io/limit-ranger";

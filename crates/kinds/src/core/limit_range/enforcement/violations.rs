@@ -5,14 +5,15 @@
 //! the number and size of the limit ranges is limited by [`COMPARED_MAX`], the violations by
 //! [`VIOLATIONS_MAX`] and [`MESSAGES_MAX`].
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use super::{Bounds, Limits};
 use crate::core::pod::totals::{Amounts, of_containers};
 use crate::validation::quantities::amount;
 use machinery::fields::{at, entries, list, top};
 use machinery::quantity::Quantity;
 use machinery::{Object, Value};
-use std::collections::HashSet;
-use std::sync::Arc;
 
 /// The number of comparisons for one object. A pod that can be stored has fewer than 200,000
 /// quantities, so that a namespace with a few limit ranges does not reach it.

@@ -1,9 +1,10 @@
 //! The checks of the level baseline: no known way out of the container.
 
+use std::collections::BTreeSet;
+
 use super::{BadValues, Pod, Violation, annotated, named, of_container, plural, quoted, setters};
 use machinery::Value;
 use machinery::fields::{annotation, at, entries, flag, list, number, text, texts};
-use std::collections::BTreeSet;
 
 /// Containers that do something bad, with the bad values; None if there are none.
 fn bad_containers<'a>(

@@ -1,7 +1,8 @@
 //! Which level a namespace asks for, by its labels, and in which version of Kubernetes' rules.
 
-use machinery::{ErrorList, Path};
 use std::fmt;
+
+use machinery::{ErrorList, Path};
 
 /// How much a pod may ask for; the later, the less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

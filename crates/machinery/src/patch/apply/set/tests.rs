@@ -1,8 +1,9 @@
 //! Tests of set, as sentences.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::json;
-use proptest::prelude::*;
 
 fn set(fields: &str) -> Set {
     Set::parse(&serde_json::from_str(fields).unwrap()).unwrap()
