@@ -1,4 +1,4 @@
-//! Requests of any kind, sent to a whole server by somebody with rights or without.
+//! Requests of any kind, sent to a whole server by users with and without rights.
 
 #![no_main]
 

@@ -8,7 +8,7 @@ use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use crate::bounds::{SIZE_MAX, note_size};
 use machinery::{Map, Value};
 
-/// Stands for the number of the repetition.
+/// Replaced by the number of the repetition.
 const NUMBER: char = '#';
 
 /// A text with its middle repeated; `#` in it is the number of the repetition.

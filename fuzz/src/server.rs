@@ -9,7 +9,7 @@ use tower_service::Service;
 use apiserver::authentication::User;
 use apiserver::{Config, Door, Server};
 
-/// See the [module documentation](self). It runs on the thread that asks, so that its time is that
+/// See the [module documentation](self). It runs on the calling thread, so that its time is that
 /// thread's.
 pub struct OneServer {
     runtime: Runtime,
@@ -26,7 +26,7 @@ impl OneServer {
         Self { runtime, door, _server: server }
     }
 
-    /// Sends a request as an administrator, or as somebody without rights, and returns the code.
+    /// Sends a request as an administrator, or as a user without rights, and returns the code.
     pub fn send(&self, request: Request<Vec<u8>>, has_rights: bool) -> u16 {
         let stranger = User {
             name: "u".to_owned(),

@@ -42,7 +42,7 @@ pub(crate) enum Kind {
         fields: Vec<Field>,
     },
     Fold(Box<Fold>),
-    /// Stands where an error was reported.
+    /// A placeholder where an error was reported.
     Invalid,
 }
 

@@ -1,7 +1,7 @@
 //! The type checker: gives every node a type, and every call the overloads that may serve it.
 //!
 //! Errors do not stop it; a node with an error gets a type that fits everywhere, so that each error
-//! is told once.
+//! is reported once.
 
 use std::sync::Arc;
 
@@ -195,7 +195,7 @@ impl Checker<'_> {
                 Type::Dyn
             }
             Type::Dyn | Type::Error => Type::Dyn,
-            // Upstream declares these as objects that nobody can find; addresses are true opaques.
+            // Upstream declares these as objects without fields; addresses are true opaques.
             Type::Opaque(name) if name.starts_with("kubernetes.") => {
                 self.report(id, format!("unexpected failed resolution of '{name}'"));
                 Type::Error

@@ -60,7 +60,7 @@ pub enum ListKind {
     Atomic,
     /// Order does not count; `+` is the union.
     Set,
-    /// Elements are told apart by these fields; `+` overwrites elements with equal keys.
+    /// Elements are identified by these fields; `+` overwrites elements with equal keys.
     Map(Vec<String>),
 }
 
@@ -131,17 +131,17 @@ impl DeclType {
         Self::new(DeclKind::Int, 0)
     }
 
-    /// A string of at most so many characters.
+    /// A string with this maximum length in characters.
     pub fn string(max_length: u64) -> Self {
         Self::new(DeclKind::String, max_length)
     }
 
-    /// An atomic list of at most so many elements.
+    /// An atomic list with this maximum number of elements.
     pub fn list(element: DeclType, max_items: u64) -> Self {
         Self::new(DeclKind::List(Arc::new(element), ListKind::Atomic), max_items)
     }
 
-    /// A map from strings, of at most so many entries.
+    /// A map from strings, with this maximum number of entries.
     pub fn map(value: DeclType, max_properties: u64) -> Self {
         Self::new(DeclKind::Map(Arc::new(value)), max_properties)
     }

@@ -1,4 +1,4 @@
-//! [`Env`]: what an expression may speak of: variables, their types, a library.
+//! [`Env`]: the variables, types and library that an expression may use.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -90,7 +90,7 @@ impl Env {
         Program::new(&checked, self).map_err(CompileError::Instantiation)
     }
 
-    /// Parses and checks an expression that nobody will run, and tells what it would give.
+    /// Parses and checks an expression without planning it, and returns its type.
     pub fn check(&self, source: &str) -> Result<Type, CompileErrors> {
         self.checked(source).map(|checked| checked.types[checked.expr.id].clone())
     }

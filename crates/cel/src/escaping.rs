@@ -1,7 +1,7 @@
 //! Field names that are no identifiers, or are words of the language, as expressions spell them:
 //! `namespace` is `__namespace__`, `a-b` is `a__dash__b`.
 
-/// Words that cannot stand after a dot, or could not when the rule was made.
+/// Words that are not allowed after a dot, or were not when the rule was made.
 const RESERVED: &[&str] = &[
     "true",
     "false",

@@ -45,7 +45,7 @@ pub(crate) struct Evaluator<'a, 'b> {
 
 /// A variable of a comprehension.
 enum Local<'a> {
-    /// Its initial value was not asked for yet.
+    /// The initial value was not read yet.
     Lazy(&'a Node),
     Ready(EvalResult<'a>),
     /// Moved into the step that will replace it.
@@ -212,8 +212,8 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         self.eval(arg)
     }
 
-    /// The pattern of a call that is no constant. To compile one takes far longer than cel-go's
-    /// costs of matching say.
+    /// The pattern of a call that is no constant. Compiling one takes far longer than cel-go's cost
+    /// of matching suggests.
     fn pattern(&mut self, args: &[Value<'_>]) -> Result<Matcher, EvalError> {
         let pattern =
             args.get(1).and_then(Value::as_str).ok_or_else(EvalError::no_such_overload)?;

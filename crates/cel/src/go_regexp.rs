@@ -1,9 +1,9 @@
 //! Go's regular expressions, read by Go's rules and handed on to the `regex` crate.
 //!
 //! The two languages are close but not the same: in Go `\d` is ASCII only, a bracket inside of a
-//! class is a plain sign, and a brace that begins no repetition stands for itself. [`translate`]
-//! rewrites the one into the other and complains about mistakes in Go's words, which upstream
-//! passes on to the author of a CRD:
+//! class is a plain character, and a brace that begins no repetition is a literal. [`translate`]
+//! rewrites the one into the other and reports errors in Go's words, which upstream passes on to
+//! the author of a CRD:
 //!
 //! ```text
 //! ^[[\d]+${x      becomes      ^[\[0-9]+$\{x
@@ -42,7 +42,7 @@ const LARGE_STEPS: [usize; 2] = [1 << 20, SIZE_LIMIT];
 /// Why an expression does not compile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A syntax_error by Go's rules; the text is Go's.
+    /// A syntax error by the rules of Go; the text is that of Go.
     #[error("error parsing regexp: {what}: `{text}`")]
     Syntax {
         /// What is wrong.
@@ -291,7 +291,7 @@ impl<'a> Translator<'a> {
         if !is_name {
             return Err(syntax_error(WHAT, &self.rest[..=end]));
         }
-        // Only whether it matches is asked, so the name is not needed, and may begin with a digit.
+        // Only matching is supported, so the name is not needed, and may begin with a digit.
         self.out.push('(');
         self.rest = &self.rest[end + 1..];
         self.repeats.open_group();
@@ -367,7 +367,7 @@ fn unicode_class(text: &str) -> Result<usize, Error> {
     text.find('}').map(|end| end + 1).ok_or_else(|| wrong(text.len()))
 }
 
-/// The sign that an escape at the beginning stands for, and the escape's length.
+/// The character that an escape at the beginning means, and the escape's length.
 fn escaped_sign(text: &str) -> Result<(char, usize), Error> {
     const WHAT: &str = "invalid escape sequence";
     let Some(sign) = text[1..].chars().next() else {

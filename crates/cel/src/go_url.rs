@@ -232,7 +232,7 @@ fn read_authority(scheme: &str, authority: &str) -> Result<(Option<User>, Vec<u8
     let Some((user, host)) = authority.rsplit_once('@') else {
         return Ok((None, read_host(scheme, authority)?));
     };
-    // The host first: of two errors, Go tells that one.
+    // The host first: of two errors, Go reports that one.
     let host = read_host(scheme, host)?;
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
     if !user.chars().all(allowed) {

@@ -1,7 +1,7 @@
 //! Text to tokens, after CEL's grammar.
 //!
-//! Characters that begin no token are reported and skipped, so that the parser can go on and tell
-//! what else is wrong.
+//! Characters that begin no token are reported and skipped, so that the parser can go on and find
+//! further errors.
 
 use crate::source::Issue;
 
@@ -21,7 +21,7 @@ pub(crate) enum TokenKind {
     End,
 }
 
-/// A token and where it stands, in code points.
+/// A token and its position, in code points.
 #[derive(Debug, Clone)]
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,

@@ -1,4 +1,4 @@
-//! CEL, the Common Expression Language, as Kubernetes speaks it.
+//! CEL, the Common Expression Language, as Kubernetes uses it.
 //!
 //! An expression is compiled once, against declared variables, and evaluated many times over JSON
 //! that is looked at where it lies:

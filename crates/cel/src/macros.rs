@@ -6,7 +6,7 @@
 //!                             @result = @result && x > 0
 //! ```
 //!
-//! New nodes stand where the macro's bracket stands.
+//! New nodes have the position of the macro's bracket.
 
 use std::collections::BTreeSet;
 

@@ -74,7 +74,7 @@ const OPERATORS: &[(&str, &str, u8)] = &[
 /// The level of the tighter of the two logical operators.
 const LOGICAL: u8 = 1;
 
-/// The tree of an expression, and where each of its nodes stands in the source.
+/// The tree of an expression, and the position of each node in the source.
 #[derive(Debug)]
 pub(crate) struct Parsed {
     pub(crate) expr: Expr,
@@ -170,7 +170,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Whether the current token could stand after a closed bracket.
+    /// Whether the current token could follow a closed bracket.
     fn may_follow_an_operand(&self) -> bool {
         match self.token().kind {
             TokenKind::End => true,

@@ -15,7 +15,7 @@ mod builder;
 
 pub(crate) use builder::build;
 
-/// A program's instructions, and the variables they may ask for.
+/// A program's instructions, and the variables they may use.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) root: Node,

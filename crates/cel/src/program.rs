@@ -121,7 +121,7 @@ impl Program {
         self.plan.variables.iter().any(|(name, _)| name == variable)
     }
 
-    /// Evaluates the expression, and takes its cost from the budget, whatever comes of it.
+    /// Evaluates the expression, and takes its cost from the budget, also if it fails.
     pub fn evaluate<'a>(
         &'a self,
         bindings: &Bindings<'a>,

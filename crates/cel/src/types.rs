@@ -42,7 +42,7 @@ pub enum Type {
     Type(Arc<Type>),
     /// A variable of the checker, or a parameter of a function's signature.
     Param(Arc<str>),
-    /// What an expression with an error has, so that the error is told once.
+    /// The type of an expression with an error, so that the error is reported once.
     Error,
 }
 
@@ -80,7 +80,7 @@ impl Type {
         }
     }
 
-    /// The type that a name in an expression stands for.
+    /// The type that a name in an expression means.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "bool" => Self::Bool,

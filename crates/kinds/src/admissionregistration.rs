@@ -1,4 +1,4 @@
-//! The kinds of `admissionregistration.k8s.io`: who else is asked before something is stored.
+//! The kinds of `admissionregistration.k8s.io`: admission webhooks and policies.
 
 pub mod mutating_webhook_configuration;
 pub mod validating_webhook_configuration;

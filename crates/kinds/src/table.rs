@@ -116,7 +116,7 @@ pub(crate) fn v1(shape: &str, columns: Columns) -> Version {
     }
 }
 
-/// A field that a field selector may name by its path, with what stands for it when it is absent.
+/// A selectable field whose label is its path, and its value if it is absent.
 pub(crate) fn selectable(label: &str, absent: &'static str) -> Selectable {
     selectable_as(label, label, absent)
 }

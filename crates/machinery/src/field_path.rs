@@ -89,7 +89,7 @@ impl fmt::Display for Path<'_> {
 /// The kind of an error; the names are those of `details.causes[].reason` on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorType {
-    /// Refers to something that is not there.
+    /// Refers to something that does not exist.
     NotFound,
     /// Must be there.
     Required,
@@ -228,15 +228,15 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
-/// The errors found so far. Validation adds to it and goes on; it does not stop at the first, but
-/// what it finds after [`ErrorList::TEXT_MAX`] is not told: each error quotes its place and its value,
-/// and a long one of those may be quoted a hundred thousand times.
+/// The errors found so far. Validation adds to it and goes on; it does not stop at the first.
+/// Errors beyond [`ErrorList::TEXT_MAX`] are not reported: each error quotes its field and its
+/// value, and a long one might be quoted a hundred thousand times.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ErrorList {
     list: Vec<FieldError>,
-    /// Told after the list, see [`declarative`](Self::declarative).
+    /// Reported after the list, see [`declarative`](Self::declarative).
     declarative: Vec<FieldError>,
-    /// Whether an error that was found twice is told twice.
+    /// Whether an error that was found twice is reported twice.
     duplicates_allowed: bool,
     /// Of both lists.
     size: usize,
@@ -253,18 +253,18 @@ impl ErrorList {
         Self::default()
     }
 
-    /// From now on, an error that was found twice is told twice.
+    /// Reports an error that was found twice, twice.
     pub fn allow_duplicates(&mut self) {
         self.duplicates_allowed = true;
     }
 
-    /// The errors that are told: each once, unless it is told as often as it was found.
+    /// The reported errors: each once, unless duplicates are allowed.
     pub fn reported(&self) -> impl Iterator<Item = &FieldError> {
         let mut seen = HashSet::with_capacity(self.len());
         self.iter().filter(move |it| self.duplicates_allowed || seen.insert(it.to_string()))
     }
 
-    /// All errors, in the order in which they are told.
+    /// All errors, in the order in which they are reported.
     pub fn iter(&self) -> impl Iterator<Item = &FieldError> {
         self.list.iter().chain(&self.declarative)
     }
@@ -284,7 +284,7 @@ impl ErrorList {
         self.iter().any(|it| it == error)
     }
 
-    /// Whether further errors are not told any more.
+    /// Whether further errors are not reported.
     pub fn is_full(&self) -> bool {
         self.size >= Self::TEXT_MAX
     }
@@ -297,8 +297,8 @@ impl ErrorList {
         }
     }
 
-    /// Adds what `rules` find after everything else, whatever is found later: Kubernetes tells last
-    /// of the rules that it declares with a field instead of writing them as code.
+    /// Adds the errors of `rules` after all others, including those found later. Kubernetes reports
+    /// the rules of its declarative validation last.
     pub fn declarative(&mut self, rules: impl FnOnce(&mut ErrorList)) {
         if self.is_full() {
             return;
@@ -362,7 +362,7 @@ impl ErrorList {
         self.add(ErrorType::Duplicate, path, Some(value.into()), "");
     }
 
-    /// Refers to something that is not there.
+    /// Refers to something that does not exist.
     pub fn not_found(&mut self, path: &Path<'_>, value: impl Into<Value>) {
         self.add(ErrorType::NotFound, path, Some(value.into()), "");
     }

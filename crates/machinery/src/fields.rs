@@ -5,7 +5,7 @@ use crate::{Map, Object, Value};
 
 static NULL: Value = Value::Null;
 
-/// The value at `key`, if it is there and not null.
+/// The value at `key`, unless it is missing or null.
 pub fn part<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     value.get(key).filter(|found| !found.is_null())
 }

@@ -8,7 +8,7 @@
 //! # Ok::<(), String>(())
 //! ```
 //!
-//! What is not there is not found; that is no error.
+//! A missing field is not an error; it yields nothing.
 
 mod parser;
 
@@ -44,7 +44,7 @@ enum Step {
 #[derive(Debug, Clone, PartialEq)]
 struct Filter {
     left: Operand,
-    /// None asks whether `left` is there.
+    /// None tests whether `left` exists.
     comparison: Option<(Comparison, Operand)>,
 }
 
@@ -65,7 +65,7 @@ enum Comparison {
     GreaterOrEqual,
 }
 
-/// A path with several `..` can find the same value over and over; nobody needs more than this.
+/// The limit of results. A path with several `..` can find the same value repeatedly.
 const FOUND_MAX: usize = 100_000;
 
 impl JsonPath {

@@ -163,7 +163,7 @@ fn validate_owner_references(references: &[Value], errors: &mut ErrorList) {
     let mut shown: Option<String> = None;
     for (index, reference) in references.iter().enumerate() {
         validate_owner_reference(reference, &path.index(index), errors);
-        // Each further controller is told with all references.
+        // Each further controller is reported with all references.
         if reference["controller"] != true || errors.is_full() {
             continue;
         }

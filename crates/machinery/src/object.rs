@@ -74,12 +74,12 @@ impl Object {
         self.0.insert("kind".to_owned(), kind.into());
     }
 
-    /// `metadata`, if it is there and a map.
+    /// `metadata`, if it is a map.
     pub fn metadata(&self) -> Option<&Map<String, Value>> {
         self.0.get("metadata")?.as_object()
     }
 
-    /// `metadata`, made if it is not there or not a map.
+    /// `metadata`, created if it is missing or not a map.
     pub fn metadata_mut(&mut self) -> &mut Map<String, Value> {
         let value = self.0.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
         if !value.is_object() {

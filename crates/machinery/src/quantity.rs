@@ -10,8 +10,8 @@
 //! # Ok::<(), machinery::quantity::QuantityError>(())
 //! ```
 //!
-//! An amount is exact to 38 digits and never finer than a billionth (`1n`); what is finer is
-//! rounded away from zero, since who asks for something should get something.
+//! An amount is exact to 38 digits and never finer than a billionth (`1n`). Finer amounts are
+//! rounded away from zero, so that a positive request remains positive.
 
 mod decimal;
 
@@ -176,7 +176,7 @@ impl fmt::Display for Quantity {
             return f.write_str("0");
         }
         let format = match self.format {
-            // Below 1Ki, and where the suffix would hide a fraction, decimal suffixes say it better.
+            // Below 1Ki, and where the suffix would hide a fraction, decimal suffixes are used.
             Format::Binary if self.amount.is_below(1024) || !self.amount.is_whole() => {
                 Format::Decimal
             }

@@ -123,7 +123,8 @@ pub struct Status {
     pub code: u16,
     /// Why, for programs.
     pub reason: Reason,
-    /// The reason of somebody who has one of his own, such as a webhook; `reason` is then unknown.
+    /// A reason that is not one of Kubernetes' own, for example from a webhook; `reason` is then
+    /// unknown.
     pub own_reason: Option<Box<str>>,
     /// Why, for people.
     pub message: String,
@@ -182,7 +183,7 @@ impl Status {
         Self::new(409, Reason::AlreadyExists, message).about(what, name).retry_after(1)
     }
 
-    /// Somebody else changed the object first, or a precondition does not hold.
+    /// Another client changed the object first, or a precondition does not hold.
     pub fn conflict(what: &GroupResource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {what} {}: {why}", quote(name));
         Self::new(409, Reason::Conflict, message).about(what, name)
@@ -218,7 +219,7 @@ impl Status {
         Self::new(400, Reason::BadRequest, message)
     }
 
-    /// Not signed in, or not as anybody we know.
+    /// Not authenticated, or with invalid credentials.
     pub fn unauthorized() -> Self {
         Self::new(401, Reason::Unauthorized, "Unauthorized")
     }
@@ -246,7 +247,7 @@ impl Status {
         Self::new(405, Reason::MethodNotAllowed, message).about(&GroupResource::default(), "")
     }
 
-    /// The asked-for history is gone: list again.
+    /// The requested history was compacted: list again.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, Reason::Expired, message)
     }
@@ -256,7 +257,7 @@ impl Status {
         Self::new(504, Reason::Timeout, format!("Timeout: {message}")).retry_after(retry_after)
     }
 
-    /// The asked-for revision lies in the future.
+    /// The requested revision is in the future.
     pub fn revision_too_large(asked: u64, current: u64) -> Self {
         let message = format!("Too large resource version: {asked}, current: {current}");
         let mut status = Self::timeout(&message, 1);

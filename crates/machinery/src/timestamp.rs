@@ -54,7 +54,7 @@ pub fn human_duration(seconds: i64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / DAY);
     let years = days / 365;
     match seconds {
-        // A clock may be a second off without anybody's being alarmed.
+        // A clock may be a second off.
         ..-1 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),
         0..120 => format!("{seconds}s"),

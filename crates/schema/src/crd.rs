@@ -15,12 +15,12 @@ use crate::json_schema::JsonSchema;
 use crate::structural::Node;
 use machinery::{ErrorList, Path, Value};
 
-/// What is asked of a schema.
+/// What a schema must satisfy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchemaRequirement {
-    /// What v1 asks: the schema is structural.
+    /// The requirement of v1: the schema is structural.
     Structural,
-    /// What v1beta1 asked of CRDs that keep unknown fields: only that keywords make sense.
+    /// The requirement of v1beta1 for CRDs that keep unknown fields: the keywords are consistent.
     Loose,
 }
 
@@ -86,7 +86,7 @@ const AT_ROOT_WITH_STATUS: [(&str, &str); 22] = [
 ];
 
 /// The further rules for the root of a schema with a status subresource: updates of `/status` are
-/// validated by `properties.status` alone, so nothing else may speak about it.
+/// validated by `properties.status` alone, so no other keyword may constrain the status.
 pub fn check_root_with_status(schema: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(source) = JsonSchema::of(schema) else { return };
     let kind = source.text("type");

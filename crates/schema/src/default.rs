@@ -7,7 +7,7 @@ use machinery::{Map, Value};
 /// them is too large to be stored, so what is left out beyond that is not missed.
 const ADDED_MAX: usize = 128 << 20;
 
-/// What a map allocates for every so many entries.
+/// The number of entries that a map allocates at once.
 const MAP_NODE: usize = 640;
 const MAP_NODE_ENTRIES: usize = 11;
 

@@ -31,10 +31,10 @@ const OWNER_REFERENCE: [&str; 6] =
 const MANAGED_FIELDS: [&str; 7] =
     ["apiVersion", "fieldsType", "fieldsV1", "manager", "operation", "subresource", "time"];
 
-/// What is done to each resource, which stands at the path.
+/// Called with each embedded resource and its path.
 type Visit<'v> = &'v mut dyn FnMut(&mut Map<String, Value>, &Path<'_>) -> Result<(), FieldError>;
 
-/// Reads metadata into its type: told are the paths in it that are unknown.
+/// Reads metadata into its type, and returns the paths of unknown fields.
 pub type ReadMetadata<'r> =
     &'r mut dyn FnMut(&mut Value, &mut dyn FnMut(String)) -> Result<(), String>;
 

@@ -1,4 +1,4 @@
-//! [`EnumValues`]: `enum`, the values that there are.
+//! [`EnumValues`]: `enum`, the allowed values.
 
 use std::collections::HashSet;
 

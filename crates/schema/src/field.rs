@@ -1,5 +1,5 @@
-//! Following a path such as `.spec.color` through a schema, for selectable fields and for the fields
-//! that rules complain about.
+//! Resolves a path such as `.spec.color` in a schema, for selectable fields and for the `fieldPath`
+//! of rules.
 
 use crate::json_schema::JsonSchema;
 use machinery::Value;

@@ -39,7 +39,7 @@ impl<'a> JsonSchema<'a> {
         self.0.get(keyword).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Whether the keyword is there and true.
+    /// Whether the keyword is present and true.
     pub(crate) fn flag(self, keyword: &str) -> bool {
         self.0.get(keyword).and_then(Value::as_bool).unwrap_or(false)
     }

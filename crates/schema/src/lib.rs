@@ -24,7 +24,7 @@
 //! );
 //! ```
 //!
-//! Everything here is a function of its arguments: no I/O, no async, no clock, no chance.
+//! Everything here is a function of its arguments: no I/O, no async, no clock, no randomness.
 
 mod json_schema;
 mod structural;

@@ -1,8 +1,8 @@
 //! `x-kubernetes-validations`: rules in CEL that objects must obey.
 //!
-//! A node of the schema keeps its rules as they were written ([`Rule`]). What they may speak of is
-//! read off the node ([`declare`]), and they become programs when the first object arrives
-//! ([`Validator`]); from then on each object is only evaluated ([`evaluate`]).
+//! A node of the schema keeps its rules as they were written ([`Rule`]). The node determines the
+//! declarations for their variables ([`declare`]), and they become programs when the first object
+//! arrives ([`Validator`]); from then on each object is only evaluated ([`evaluate`]).
 //!
 //! ```
 //! use machinery::{ErrorList, json};
@@ -79,7 +79,7 @@ impl Rule {
         }
     }
 
-    /// What stands for the rule in errors.
+    /// The text that represents the rule in errors.
     fn shown(&self) -> &str {
         if self.message.is_empty() { self.expression.trim() } else { self.message.trim() }
     }

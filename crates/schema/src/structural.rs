@@ -1,8 +1,8 @@
 //! [`Structural`]: a schema compiled into the tree that objects are walked with.
 //!
-//! A CRD may be a megabyte of OpenAPI and a server may hold hundreds of them, so a node
-//! keeps only what is asked of objects: no descriptions, keywords that are rarely used behind one
-//! pointer ([`Checks`]), and patterns compiled when they are first needed.
+//! A CRD may be a megabyte of OpenAPI and a server may hold hundreds of them, so a node keeps only
+//! what is needed to validate objects: no descriptions, rarely used keywords behind one pointer
+//! ([`Checks`]), and patterns compiled when they are first needed.
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,13 +17,13 @@ use machinery::Value;
 #[derive(Debug)]
 pub struct Structural {
     pub(crate) root: Node,
-    /// Nothing is ever pruned: the CRD is a relic of v1beta1.
+    /// Nothing is ever pruned: the CRD was created as v1beta1 with `preserveUnknownFields`.
     pub(crate) keeps_unknown: bool,
     /// Compiled when the first object is validated, for the reason that patterns are.
     pub(crate) validator: OnceLock<Option<Validator>>,
     /// Each once.
     pub(crate) patterns: Box<[Arc<Pattern>]>,
-    /// The memory that the rules take up once they are compiled, measured when a caller asks.
+    /// The memory that the compiled rules take up, measured on demand.
     pub(crate) rule_memory: OnceLock<usize>,
 }
 
@@ -67,7 +67,7 @@ impl Structural {
 /// The `type` of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Type {
-    /// Not non_empty.
+    /// Not set.
     #[default]
     Any,
     Object,
@@ -148,7 +148,7 @@ impl NodeFlags {
     }
 }
 
-/// How the items of a list are told apart.
+/// How the items of a list are identified.
 #[derive(Debug, Default)]
 pub(crate) enum List {
     /// Not at all.
@@ -163,7 +163,7 @@ pub(crate) enum List {
 /// What is known of fields that `properties` does not name.
 #[derive(Debug, Default)]
 pub(crate) enum Additional {
-    /// The keyword is not there.
+    /// The keyword is missing.
     #[default]
     Unstated,
     /// `true`

@@ -1,5 +1,5 @@
-//! Collects what is said about the built-in types and their fields: the text that `kubectl explain`
-//! prints.
+//! Collects the descriptions of the built-in types and their fields: the text that `kubectl
+//! explain` prints.
 //!
 //! The text is not ours, so it is not in this repository. The crate k8s-openapi has it in its
 //! source, which Cargo downloads and points at, but never compiles: that would take longer than the
@@ -90,8 +90,8 @@ fn read(folder: &Path, packages: &mut BTreeMap<String, String>) {
     }
 }
 
-/// The OpenAPI name of the type that a file defines, what is said of it, and of each field: its
-/// name and the text.
+/// The OpenAPI name of the type that a file defines, its description, and the name and description
+/// of each field.
 ///
 /// The files are written by a program, so that the indentation of a line says what it is.
 fn describe(file: &str) -> Option<(String, Vec<String>)> {

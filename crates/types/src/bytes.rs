@@ -36,7 +36,7 @@ pub(super) fn encode(bytes: &[u8]) -> String {
     ENGINE.encode(bytes)
 }
 
-/// Where Go's decoder gives up.
+/// The offset of the first byte that Go's decoder refuses.
 fn invalid_offset(text: &[u8]) -> usize {
     let mut symbols = text.iter().copied().enumerate().filter(|(_, c)| !matches!(c, b'\r' | b'\n'));
     let mut start = 0;

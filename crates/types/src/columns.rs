@@ -59,7 +59,7 @@ pub fn age(object: &Object, now: &Now) -> Value {
     since(object.meta_text("creationTimestamp"), now).into()
 }
 
-/// How long ago `time` was, or `<unknown>` if it does not say.
+/// The time since `time`, or `<unknown>` if it cannot be parsed.
 pub fn since(time: &str, now: &Now) -> String {
     match timestamp::parse(time) {
         Some((then, _)) => timestamp::human_duration(now.unix_seconds - then),

@@ -45,7 +45,7 @@ impl<'a> Ordered<'a> {
         Self(ty.map_or(FieldOrder::Sorted, FieldOrder::Type), value)
     }
 
-    /// An object or a document whose `kind` and `apiVersion` tell its type.
+    /// An object or a document whose `kind` and `apiVersion` determine its type.
     pub fn document(value: &'a Value) -> Self {
         Self::new(type_of(value), value)
     }
@@ -60,7 +60,7 @@ impl Serialize for OrderedMap<'_> {
     }
 }
 
-/// The built-in type of a document. Discovery and failures are of `v1`, or do not say.
+/// The built-in type of a document. Discovery documents and Status are of `v1`, or have no version.
 fn type_of(value: &Value) -> Option<&'static Type> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));

@@ -1,8 +1,8 @@
 //! [`Resource`]: all that the server knows of one kind, built-in or custom.
 //!
-//! A kind is data: names, versions, columns, and at most a few small functions ([`Behavior`])
-//! where it has a mind of its own. The server's verbs are written once, against this type; a
-//! custom resource definition is turned into the same type at run time.
+//! A kind is data: names, versions, columns, and at most a few small functions ([`Behavior`]) where
+//! it differs from others. The server's verbs are written once, against this type; a CRD becomes
+//! the same type at run time.
 
 mod behavior;
 mod conventions;
@@ -74,8 +74,8 @@ pub struct Version {
     pub status: bool,
     /// `/scale`
     pub scale: Option<Scale>,
-    /// Fields beyond `metadata.name` and `metadata.namespace` that a field selector may name.
-    /// Shared with the objects whose fields were read by it.
+    /// Selectable fields besides `metadata.name` and `metadata.namespace`. Shared with the objects
+    /// whose fields were read by it.
     pub selectable: Arc<[Selectable]>,
 }
 
@@ -165,7 +165,7 @@ pub struct Selectable {
     pub label: String,
     /// Where the value is, field by field.
     pub path: Vec<String>,
-    /// The value that stands for an absent field.
+    /// The value of an absent field.
     pub absent: &'static str,
 }
 

@@ -1,9 +1,9 @@
 //! Times as Go's `time.Parse` reads them and as the API writes them, with Go's words for a bad one.
 //!
 //! ```text
-//! 2026-01-02T03:04:05Z              seconds: as it stands
+//! 2026-01-02T03:04:05Z              seconds: unchanged
 //! 2026-01-02T03:04:05.678+01:00     seconds: 2026-01-02T02:04:05Z
-//! 2026-01-02T03:04:05.678901Z       microseconds: as it stands, and exactly six digits
+//! 2026-01-02T03:04:05.678901Z       microseconds: unchanged, with exactly six digits
 //! 0001-01-01T00:00:00Z              Go's zero time, which it writes as null
 //! ```
 
@@ -28,7 +28,7 @@ pub(super) enum Precision {
     Microseconds,
 }
 
-/// What becomes of a time.
+/// The canonical form of a time.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CanonicalTime {
     Unchanged,
@@ -127,7 +127,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Exactly so many digits.
+    /// Exactly this number of digits.
     fn digits(&mut self, count: usize, element: &'static str) -> Result<u32, String> {
         let digits = self.rest.get(..count).filter(|it| it.bytes().all(|c| c.is_ascii_digit()));
         let value = digits.and_then(|digits| digits.parse().ok());

@@ -88,7 +88,7 @@ impl Verdicts {
         }
     }
 
-    /// The rules that it can compile, and that hold for it as well wherever they are asked.
+    /// The rules that the public crate can compile, and that it evaluates to true on all objects.
     pub fn good(&self) -> BTreeSet<String> {
         let bad = [&self.not_compiled, &self.failed, &self.otherwise];
         let is_good = |it: &&String| !bad.iter().any(|set| set.contains(*it));

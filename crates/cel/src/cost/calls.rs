@@ -13,7 +13,7 @@ const MAX_FORMAT_PATTERN: f64 = 128.0;
 /// Names of formats are at most so long.
 const MAX_FORMAT_NAME: u64 = 64;
 
-/// A call whose cost is asked for.
+/// A call whose cost is estimated.
 pub(super) struct CallSite<'u, 'c> {
     pub(super) function: &'u str,
     pub(super) overload: &'u str,

@@ -1,10 +1,10 @@
-//! [`AlphabetRegex`]: an expression that is matched over the kinds of characters that it tells apart,
-//! instead of over the bytes of UTF-8.
+//! [`AlphabetRegex`]: an expression that is matched over the classes of characters that it
+//! distinguishes, instead of over the bytes of UTF-8.
 //!
-//! A class such as `\p{L}` has hundreds of ranges, and an automaton over UTF-8 has all of them once
-//! more for each repetition: `\p{L}{1,256}` takes 8 MB. But the expression tells only letters from
-//! other characters, so a text is first rewritten to one byte for each character, and the automaton
-//! is one over bytes:
+//! A class such as `\p{L}` has hundreds of ranges, and an automaton over UTF-8 repeats all of them
+//! for each repetition: `\p{L}{1,256}` takes 8 MB. But the expression only distinguishes letters
+//! from other characters, so a text is first rewritten to one byte for each character, and the
+//! automaton is one over bytes:
 //!
 //! ```text
 //! ^[\p{L}-]{1,256}$    letters are a, the hyphen is b, everything else is c:  ^[ab]{1,256}$
@@ -70,7 +70,7 @@ impl AlphabetRegex {
     }
 }
 
-/// The kinds of characters that an expression tells apart, at most 256.
+/// The classes of characters that an expression distinguishes, at most 256.
 #[derive(Debug, Clone)]
 struct Alphabet {
     /// The letter of each range of characters, by its first character; it ends before the next.

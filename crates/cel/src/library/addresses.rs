@@ -1,4 +1,4 @@
-//! `ip(x)`, `cidr(x)` and what can be asked of them.
+//! `ip(x)`, `cidr(x)` and their methods.
 
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

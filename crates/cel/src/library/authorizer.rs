@@ -10,13 +10,13 @@ use std::sync::Arc;
 use super::{EvalResult, Library, Plain, no_such_overload};
 use crate::value::{Opaque, Value};
 
-/// Who decides.
+/// Decides whether an action is allowed.
 pub trait Authorizer: fmt::Debug + Send + Sync {
     /// Whether what `check` describes may be done.
     fn authorize(&self, check: &Check) -> Decision;
 }
 
-/// What an expression asks about.
+/// The attributes of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Check {
     /// The account to authorizer instead of the requester: namespace and name.
@@ -194,7 +194,7 @@ fn declare_decisions(library: &mut Library) {
     });
 }
 
-/// The check with one thing more said.
+/// The check with one more attribute.
 fn next<'a>(
     args: &mut [Value<'a>],
     kind: &'static str,

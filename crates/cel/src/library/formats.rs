@@ -65,7 +65,7 @@ const FORMATS: &[Row] = &[
 pub(crate) struct Format(&'static Row);
 
 impl Format {
-    /// What stands for the length of a pattern in the cost.
+    /// The length of the pattern for the cost.
     pub(crate) fn regex_size(&self) -> u64 {
         self.0.1
     }

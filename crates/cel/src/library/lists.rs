@@ -275,7 +275,7 @@ fn extreme<'a>(args: &mut [Value<'a>], name: &str, worse: Ordering) -> EvalResul
     best.ok_or_else(|| format!("{name} called on empty list").into())
 }
 
-/// The elements say what is added: of a list of which nothing was known, any overload is tried.
+/// The elements determine the operation: for a list of unknown type, every overload is tried.
 fn sum<'a>(args: &mut [Value<'a>], zero: Value<'a>) -> EvalResult<'a> {
     let mut total = None;
     for value in list_of(args)?.iter() {

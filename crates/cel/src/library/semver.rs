@@ -8,7 +8,7 @@ use crate::value::{Opaque, Value};
 
 const NAME: &str = "kubernetes.Semver";
 
-/// A version; what stands behind `+` does not count.
+/// A version; build metadata after `+` is ignored.
 #[derive(Debug, PartialEq, Eq)]
 struct Semver {
     numbers: [u64; 3],

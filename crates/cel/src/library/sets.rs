@@ -1,4 +1,4 @@
-//! Lists seen as sets: `sets.contains`, `sets.equivalent`, `sets.intersects`.
+//! Set operations on lists: `sets.contains`, `sets.equivalent`, `sets.intersects`.
 
 use super::{EvalResult, Library, no_such_overload};
 use crate::value::Value;

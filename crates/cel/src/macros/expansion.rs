@@ -7,7 +7,7 @@ use crate::parser::Nodes;
 /// A macro call that is being rewritten.
 pub(super) struct Expansion<'a> {
     pub(super) nodes: &'a mut Nodes,
-    /// Where the call stands, and so all that it becomes.
+    /// The position of the call, and so of its expansion.
     pub(super) offset: usize,
 }
 

@@ -1,4 +1,4 @@
-//! [`Nodes`]: makes the nodes of a tree, and knows where they stand and how high they are.
+//! [`Nodes`]: creates the nodes of a tree, with their positions and heights.
 
 use super::{MAX_NESTING, ParseAborted};
 use crate::ast::{Expr, Id, Kind};

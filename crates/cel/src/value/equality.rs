@@ -15,7 +15,7 @@ pub(crate) fn equal(a: &Value<'_>, b: &Value<'_>) -> bool {
     equal_within(a, b, MAX_DEPTH)
 }
 
-/// The same for parts of values, of which so many more levels are looked at.
+/// The same for parts of values, down to this many more levels.
 pub(super) fn equal_within(a: &Value<'_>, b: &Value<'_>, depth: usize) -> bool {
     let Some(depth) = depth.checked_sub(1) else {
         return false;

@@ -12,7 +12,7 @@ use crate::time::{Duration, Timestamp};
 static DYN: DeclType = DeclType::DYN;
 static ATOMIC: ListKind = ListKind::Atomic;
 
-/// How `json` looks to an expression that was told it is a `decl`.
+/// The value of `json` for an expression in which it is declared as `decl`.
 pub(crate) fn view<'a>(json: &'a Json, decl: &'a DeclType) -> Result<Value<'a>, EvalError> {
     if json.is_null() && !matches!(decl.shape, DeclKind::Dyn) {
         return if decl.nullable {

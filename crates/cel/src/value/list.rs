@@ -89,7 +89,7 @@ impl<'a> List<'a> {
         Ok(Self::Sum { values: Arc::new(values), kind })
     }
 
-    /// A list that nobody else holds grows in place: comprehensions stay linear.
+    /// A list that is not shared grows in place: comprehensions stay linear.
     fn appended(self, other: &List<'a>) -> Result<List<'a>, EvalError> {
         let mut own = match self {
             Self::Values(values) => values,

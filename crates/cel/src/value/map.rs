@@ -75,7 +75,7 @@ impl Key {
 }
 
 impl<'a> Entries<'a> {
-    /// Sets an entry; an error if the key is of a type that keys cannot have, or is there.
+    /// Sets an entry; an error if the key has an invalid type, or exists.
     pub(crate) fn insert(&mut self, key: Value<'a>, value: Value<'a>) -> Result<(), EvalError> {
         let Some(index) = Key::of(&key) else {
             return Err(format!("unsupported key type: {}", key.type_name()).into());
@@ -114,7 +114,7 @@ impl<'a> Map<'a> {
                 entries.by_key.get(&Key::of(key)?).map(|(_, value)| Ok(value.clone()))
             }
             (_, Value::String(name)) => self.field(name),
-            // Only of what has no schema it is said which keys it cannot have.
+            // Only a map without a schema reports keys of the wrong type.
             (Self::Json { value, .. }, key) if matches!(value.shape, DeclKind::Dyn) => {
                 Some(Err(format!("unsupported map key type: {}", key.go_type()).into()))
             }
@@ -163,7 +163,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// This map with one entry more; a map that nobody else holds grows in place.
+    /// This map with one more entry; a map that is not shared grows in place.
     pub(crate) fn inserted(self, key: Value<'a>, value: Value<'a>) -> Result<Self, EvalError> {
         let mut own = match self {
             Self::Values(entries) => entries,

@@ -1,4 +1,4 @@
-//! Expressions and what comes of them, in tables by topic.
+//! Expressions and their results, in tables by topic.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 

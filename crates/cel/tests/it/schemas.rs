@@ -1,4 +1,4 @@
-//! JSON seen through declared types.
+//! JSON with declared types.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `InitializerConfiguration`: who has to finish which new objects before others may see them.
+//! `InitializerConfiguration`: the initializers of new objects, by rules.
 //!
 //! Kubernetes 1.7 to 1.13 had it; the server stores and shows these objects as that did.
 

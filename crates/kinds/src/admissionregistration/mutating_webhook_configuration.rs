@@ -1,4 +1,4 @@
-//! `MutatingWebhookConfiguration`: who is asked over the network to change what is to be stored.
+//! `MutatingWebhookConfiguration`: webhooks that change objects before they are stored.
 //!
 //! The server stores and shows these objects; this file knows nothing of the calls.
 

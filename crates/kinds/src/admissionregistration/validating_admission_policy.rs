@@ -82,7 +82,7 @@ fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
                 let message = "requires metadata.name be non-empty";
                 errors.invalid(&path.child("key"), key, message);
             }
-            // The key stands in the audit log after the name of the policy.
+            // The key follows the name of the policy in the audit log.
             name => qualified_name(errors, &path.child("key"), &format!("{name}/{key}")),
         }
         let expression = text(annotation, "valueExpression").trim();

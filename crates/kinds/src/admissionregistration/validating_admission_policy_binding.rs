@@ -1,4 +1,4 @@
-//! `ValidatingAdmissionPolicyBinding`: where a policy holds, and what follows from its verdict.
+//! `ValidatingAdmissionPolicyBinding`: the scope of a policy, and the actions that its result has.
 
 use super::matching::default_resources;
 use super::policy::{SPEC, binding_cells, validate_binding};

@@ -1,4 +1,4 @@
-//! `ValidatingWebhookConfiguration`: who is asked over the network to validate what is to be stored.
+//! `ValidatingWebhookConfiguration`: webhooks that validate objects before they are stored.
 //!
 //! The server stores and shows these objects; this file knows nothing of the calls.
 

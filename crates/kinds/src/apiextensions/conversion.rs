@@ -76,7 +76,7 @@ fn is_bundle(text: &str) -> bool {
         })
 }
 
-/// A bundle that was odd already may stay, and one of a CRD that is not served yet.
+/// An invalid bundle is allowed if the stored CRD has one or is not established.
 fn may_keep_invalid_bundle(old: Option<&Object>) -> bool {
     old.is_none_or(|old| {
         let bundle = text(at(webhook_of(old), &["clientConfig"]), "caBundle");

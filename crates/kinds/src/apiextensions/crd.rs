@@ -148,7 +148,7 @@ fn add_stored_version(object: &mut Object) {
     }
 }
 
-/// Marks a CRD whose deletion begins: it stays until its objects are gone.
+/// Marks a CRD whose deletion begins: it exists until its objects are deleted.
 pub fn begin_deletion(object: &mut Object, now: &str) {
     if !object.finalizers().any(|it| it == CLEANUP_FINALIZER) {
         list_mut(object.metadata_mut(), "finalizers").push(CLEANUP_FINALIZER.into());

@@ -1,4 +1,4 @@
-//! A CRD at work: the [`Resource`] that it stands for, and what all custom resources do.
+//! The [`Resource`] that a CRD defines, and the behavior of all custom resources.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use types::resource::{
 /// Why a CRD cannot be served, though it was accepted once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Stored by somebody else, or damaged: it has to be corrected by hand.
+    /// Stored by another server, or damaged: it has to be corrected by hand.
     #[error("the CRD has no storage version")]
     NoStorageVersion,
 }
@@ -58,7 +58,7 @@ pub fn resource_with(crd: &Object, pool: &PatternPool) -> Result<Resource, Error
     })
 }
 
-/// The names that were accepted; those that are asked for as long as none were.
+/// The accepted names, or the requested ones before any are accepted.
 fn names(crd: &Object) -> &Value {
     let accepted = at(top(crd, "status"), &["acceptedNames"]);
     if text(accepted, "kind").is_empty() { at(top(crd, "spec"), &["names"]) } else { accepted }
@@ -189,7 +189,7 @@ static BEHAVIOR: Behavior = Behavior {
     ..Behavior::PLAIN
 };
 
-/// Any finalizer will do, but who adds one that others may have as well is warned.
+/// Every finalizer is allowed, but a new one that may conflict with others causes a warning.
 fn finalizer_warnings(new: &Object, old: &Object) -> Vec<String> {
     let added: BTreeSet<&str> =
         new.finalizers().filter(|it| old.finalizers().all(|old| old != *it)).collect();
@@ -212,7 +212,7 @@ fn finalizer_warnings(new: &Object, old: &Object) -> Vec<String> {
     warnings
 }
 
-/// An update of `/status` changes nothing else, not even metadata, but who manages which field.
+/// An update of `/status` changes nothing else, not even metadata except for `managedFields`.
 fn prepare_status(new: &mut Object, old: &Object) {
     let status = new.map_mut().remove("status");
     let managed = new.remove_meta("managedFields");

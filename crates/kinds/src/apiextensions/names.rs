@@ -1,8 +1,8 @@
 //! Which names a CRD gets, and what its status says about it.
 //!
-//! The names of all kinds of a group must be told apart, so a CRD gets those that no other
-//! has got before. With all of them it is established: unlike upstream, which waits until its
-//! servers have heard of it, this server serves a kind as soon as that is written.
+//! The names of all kinds of a group must be unique, so a CRD gets those that no other CRD has.
+//! With all of them it is established: unlike upstream, which waits until its servers know the CRD,
+//! this server serves a kind as soon as that status is stored.
 
 use std::collections::BTreeSet;
 
@@ -97,7 +97,7 @@ struct Conflict {
     message: String,
 }
 
-/// Deals out the names that are free. Of several conflicts the last is told.
+/// Assigns the names that are free. Of several conflicts the last is reported.
 fn assign_names(
     asked: &Value,
     had: &Value,

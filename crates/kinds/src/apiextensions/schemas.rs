@@ -56,7 +56,8 @@ pub(super) fn require(
     }
 }
 
-/// A default is of no use where unknown fields are kept, since those cannot be told from known ones.
+/// A default has no effect where unknown fields are kept, because they cannot be distinguished from
+/// known ones.
 pub(super) fn require_for_defaults(spec: &Value, errors: &mut ErrorList) {
     let mut schemas = list(spec, "versions").iter().filter_map(schema_of);
     if flag(spec, "preserveUnknownFields") && schemas.any(schema::uses_defaults) {

@@ -1,8 +1,8 @@
 //! What a CRD must obey, apart from its versions.
 //!
-//! v1 asks more than v1beta1 did: a structural schema for every version, an approval for groups of
-//! Kubernetes' own, no keeping of unknown fields. What was stored before such a rule existed may
-//! stay as it is.
+//! v1 is stricter than v1beta1: a structural schema for every version, an approval for groups of
+//! Kubernetes' own, no preserved unknown fields. Objects that were stored before such a rule
+//! existed remain valid.
 
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ pub(super) struct CrdChange<'a> {
     pub(super) strictness: Strictness,
 }
 
-/// What the version of the API asks in which a CRD was written.
+/// The rules of the API version in which a CRD was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strictness {
     /// v1

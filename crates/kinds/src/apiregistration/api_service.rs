@@ -1,4 +1,4 @@
-//! `APIService`: who serves a version of a group.
+//! `APIService`: the server of a version of a group.
 //!
 //! The server stores and shows these objects; this file knows nothing of what they lead to.
 
@@ -72,7 +72,7 @@ fn defaults(object: &mut Object) {
     }
 }
 
-/// What the server serves by itself is there.
+/// A local APIService is always available.
 fn prepare_create(object: &mut Object) {
     drop_status(object);
     if part(top(object, "spec"), "service").is_none() {

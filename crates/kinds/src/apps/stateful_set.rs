@@ -281,7 +281,7 @@ fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList) {
     counters::collisions_only_grow(errors, status, top(old, "status"));
 }
 
-/// `below` is what stands between the claim and its resources in the place that is named.
+/// `below` is the path between the claim and its resources.
 fn warn_of_claims(out: &mut Vec<String>, set: &Object, below: &str) {
     let spec = top(set, "spec");
     let claims = SPEC.child("volumeClaimTemplates");

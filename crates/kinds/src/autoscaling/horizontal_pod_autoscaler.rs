@@ -49,7 +49,7 @@ static BEHAVIOR: Behavior = Behavior {
     ..Behavior::PLAIN
 };
 
-/// What is measured when nothing is said: how busy the processors are, in percent.
+/// The default target: the CPU utilization in percent.
 fn default_metrics(percent: i64) -> Value {
     json!([{"type": "Resource", "resource": {"name": "cpu",
         "target": {"type": "Utilization", "averageUtilization": percent}}}])

@@ -23,7 +23,7 @@ use types::resource::{
     keep_all_but_status, keep_status,
 };
 
-/// The labels that name the job: the one with a prefix, and the one that was there before it.
+/// The labels with the job's name: the one with a prefix, and the older one without.
 const NAME_LABELS: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 
 /// The labels that hold the job's uid.

@@ -1,4 +1,4 @@
-//! `CertificateSigningRequest`: somebody wants a certificate; others approve, deny and issue it.
+//! `CertificateSigningRequest`: a request for a certificate, its approval and its certificate.
 
 mod conditions;
 
@@ -107,7 +107,7 @@ fn state(status: &Value) -> String {
     state
 }
 
-/// Writes down who asks; whatever the request says about that is not believed.
+/// Sets the requestor from the request's user, replacing what the client sent.
 pub fn set_requestor(object: &mut Object, name: &str, uid: &str, groups: &[String], extra: &Value) {
     let spec = object.map_at(&["spec"]);
     for (key, value) in [
@@ -220,7 +220,7 @@ fn validate_signer(errors: &mut ErrorList, path: &Path<'_>, signer: &str) {
     }
 }
 
-/// Complains of the first label that is wrong.
+/// Adds an error about the first invalid label.
 fn validate_labels(errors: &mut ErrorList, path: &Path<'_>, value: &str, rule: names::NameRule) {
     let Some(label) = value.split('.').find(|label| !rule(label).is_empty()) else { return };
     for message in rule(label) {

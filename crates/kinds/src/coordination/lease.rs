@@ -1,4 +1,4 @@
-//! `Lease`: who leads, and until when.
+//! `Lease`: the holder of a lock, and its duration.
 
 use crate::table;
 use crate::validation::rules::{at_least_zero, qualified_name, supported_only};

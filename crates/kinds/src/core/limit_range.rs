@@ -1,4 +1,4 @@
-//! `LimitRange`: what a pod, a container or a claim of a namespace may ask for.
+//! `LimitRange`: the limits of pods, containers and claims of a namespace.
 
 pub mod enforcement;
 
@@ -33,8 +33,8 @@ static BEHAVIOR: Behavior = Behavior {
     ..Behavior::PLAIN
 };
 
-/// What is not said of a container follows from what is: its limit from the greatest one, its
-/// request from its limit, and else from the least one.
+/// The defaults of a container follow from each other: the default limit is the maximum, the
+/// default request is the default limit, or else the minimum.
 fn defaults(object: &mut Object) {
     for limit in maps_mut(object.map_at(&["spec"]), "limits") {
         if limit.get("type").is_some_and(|kind| kind == "Container") {
@@ -45,7 +45,7 @@ fn defaults(object: &mut Object) {
     }
 }
 
-/// A range that nobody named is named after its uid.
+/// A limit range without a name is named after its uid.
 fn prepare_create(range: &mut Object) {
     if range.name().is_empty() {
         range.set_meta("name", range.uid().to_owned());
@@ -129,7 +129,7 @@ fn validate_names(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, kind: 
     }
 }
 
-/// What is said of one resource, if it is.
+/// The amount of one resource, if it is set.
 fn amount_in(limit: &Value, part: &str, name: &str) -> Option<Quantity> {
     Some(at(limit, &[part, name])).filter(|value| !value.is_null()).map(amount)
 }

@@ -14,7 +14,7 @@ use types::resource::{
     keep_all_but_status,
 };
 
-/// The finalizer in a namespace's spec that stands for its contents.
+/// The finalizer in a namespace's spec that protects its contents.
 pub const FINALIZER: &str = "kubernetes";
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";

@@ -150,7 +150,7 @@ fn prepare_create(object: &mut Object) {
     object.map_mut().insert("status".to_owned(), status);
 }
 
-/// A status that does not say when the phase changed keeps what was known of that.
+/// A status without the time of the last phase transition keeps the stored one.
 fn prepare_status(new: &mut Object, old: &Object) {
     keep_all_but_status(new, old);
     let time = old.str_at(&["status", "lastPhaseTransitionTime"]).to_owned();

@@ -129,7 +129,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// The scopes that say nothing of a resource that the quota is about.
+/// The scopes that do not apply to a resource of the quota.
 fn irrelevant_scopes(spec: &Value) -> BTreeSet<&'static str> {
     SCOPES.iter().copied().filter(|scope| is_irrelevant_scope(spec, scope)).collect()
 }

@@ -38,7 +38,7 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     vec![object.name().into(), object.str_at(&["type"]).into(), count.into(), age(object, now)]
 }
 
-/// How many bytes a base64 value stands for.
+/// The number of bytes of a base64 value.
 pub(crate) fn decoded_length(value: &Value) -> usize {
     let text = value.as_str().unwrap_or_default().trim_end_matches('=');
     text.len() * 3 / 4

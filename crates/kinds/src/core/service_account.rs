@@ -1,4 +1,4 @@
-//! `ServiceAccount`: who a pod is to the API.
+//! `ServiceAccount`: the identity of pods.
 
 use crate::table;
 use machinery::fields::maps_mut;

@@ -1,4 +1,4 @@
-//! The network volume_sources that pods and persistent volumes may name: defaults, and what must be said.
+//! The network volume sources of pods and persistent volumes: defaults and validation.
 
 use crate::validation::rules::{dns_label, in_range, required, supported_only};
 use machinery::fields::{
@@ -57,7 +57,7 @@ pub(super) fn validate(errors: &mut ErrorList, path: &Path<'_>, kind: &str, sour
     }
 }
 
-/// Validates a persistent volume's iSCSI disk, whose rules differ a little; `volume` is its name.
+/// Validates a persistent volume's iSCSI disk, whose rules differ slightly; `volume` is its name.
 pub(super) fn validate_persistent_iscsi(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -78,7 +78,7 @@ pub(super) fn validate_persistent_iscsi(
 
 const ODD_NAME: &str = "must be valid format";
 
-/// `unknown` is what is said of a name of no known kind.
+/// `unknown` is the error about a name in no known format.
 fn validate_iscsi(errors: &mut ErrorList, path: &Path<'_>, source: &Value, unknown: &str) {
     let message = |name: &str| match is_iscsi_name(name) {
         None => Some(unknown),

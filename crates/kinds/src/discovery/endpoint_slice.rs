@@ -110,7 +110,7 @@ fn prepare_update(new: &mut Object, old: &Object) {
     }
     let labels = |object| at(top(object, "metadata"), &["labels"]);
     if !same(labels(new), labels(old)) {
-        // The labels say to which service the slice belongs.
+        // The labels name the service of the slice.
         new.set_meta("generation", old.generation() + 1);
     }
 }

@@ -38,7 +38,7 @@ static BEHAVIOR: Behavior = Behavior {
 static SPEC: Path<'static> = Path::root("spec");
 
 const MAX_PRECEDENCE: i64 = 10000;
-/// The schema whose requests nobody holds up, and who alone is asked first.
+/// The exempt schema, which alone may have the first matching precedence.
 const EXEMPT: &str = "exempt";
 
 const COLUMNS: &[Column] = &[
@@ -211,7 +211,7 @@ fn validate_named(errors: &mut ErrorList, path: &Path<'_>, kind: &str, subject: 
     }
 }
 
-/// The items of a list that must have some, in which `*` must stand alone.
+/// The items of a list that must not be empty, in which `*` must be the only one.
 fn items<'a>(
     errors: &mut ErrorList,
     path: &Path<'_>,

@@ -1,4 +1,4 @@
-//! Whether a disruption budget lets a pod go that somebody wants to evict, and what that costs.
+//! Evictions: whether a disruption budget allows one, and its record in the budget's status.
 
 use super::pod_disruption_budget::selects;
 use machinery::fields::{entries, list, number, text, top};
@@ -6,16 +6,16 @@ use machinery::status::Cause;
 use machinery::{GroupResource, Object, Reason, Status, Value};
 use types::columns::condition;
 
-/// How many pods may be on their way out before the budget's controller has seen them go.
+/// The number of disrupted pods that a budget may list before its controller has processed them.
 const MAX_DISRUPTED: usize = 2000;
 
-/// How soon to ask again, in seconds.
+/// The `retryAfterSeconds` of a refusal.
 const RETRY_AFTER: u32 = 10;
 
-/// What whoever evicts a pod is told when its budget does not allow that.
+/// The message if a budget does not allow the eviction.
 pub const VIOLATES: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
-/// Whether anybody would miss the pod: one that does not run, or is going anyway, is missed already.
+/// Whether a budget protects the pod: not if it is not running or is being deleted.
 pub fn needs_budget(pod: &Object) -> bool {
     let phase = pod.str_at(&["status", "phase"]);
     !matches!(phase, "Succeeded" | "Failed" | "Pending") && pod.deletion_timestamp().is_none()

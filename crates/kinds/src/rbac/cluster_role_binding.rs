@@ -1,4 +1,4 @@
-//! `ClusterRoleBinding`: who has a role everywhere.
+//! `ClusterRoleBinding`: the subjects of a role in the whole cluster.
 
 use super::GROUP;
 use super::role::RuleScope;

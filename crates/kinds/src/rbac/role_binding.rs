@@ -1,4 +1,4 @@
-//! `RoleBinding`: who has a role in one namespace.
+//! `RoleBinding`: the subjects of a role in one namespace.
 
 use super::GROUP;
 use super::role::RuleScope;
@@ -69,7 +69,7 @@ fn subjects(binding: &Object) -> &[Value] {
     top(binding, "subjects").as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Roles, users and groups are of this group, unless somebody says otherwise.
+/// The default group of roles, users and groups.
 pub(super) fn defaults(object: &mut Object) {
     default_text(object.map_at(&["roleRef"]), "apiGroup", GROUP);
     for subject in maps_mut(object.map_mut(), "subjects") {

@@ -18,7 +18,7 @@ const MAX_SELECTORS: usize = 32;
 const MAX_PARAMETERS: usize = 10 << 10;
 const MAX_IDENTIFIER: usize = 32;
 
-/// Who does not say how many devices wants one. `spec` is that of a claim or of a template.
+/// The default number of devices is one. `spec` is that of a claim or of a template.
 pub(super) fn defaults(spec: &mut Map<String, Value>) {
     let Some(devices) = spec.get_mut("devices").and_then(Value::as_object_mut) else { return };
     for request in maps_mut(devices, "requests") {
@@ -94,7 +94,7 @@ fn validate_requests(errors: &mut ErrorList, path: &Path<'_>, requests: &[Value]
     each_once(errors, path, requests);
 }
 
-/// No name is there twice.
+/// Names must be unique.
 fn each_once(errors: &mut ErrorList, path: &Path<'_>, requests: &[Value]) {
     let mut seen = HashSet::new();
     for (index, request) in requests.iter().enumerate() {
@@ -238,7 +238,7 @@ fn validate_constraint(
     }
 }
 
-/// Must be the name of an attribute with the domain of who gave it.
+/// Must be the name of an attribute with its domain.
 fn validate_attribute(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     match name.split('/').collect::<Vec<_>>().as_slice() {
         [identifier] => validate_identifier(errors, path, identifier),

@@ -1,4 +1,4 @@
-//! `ResourceClaim`: a wish for devices, and what came of it.
+//! `ResourceClaim`: a request for devices, and their allocation.
 
 use super::{GROUP, device_claim};
 use crate::table;

@@ -77,7 +77,7 @@ fn validate_driver(errors: &mut ErrorList, path: &Path<'_>, driver: &Value) {
     }
 }
 
-/// What a node said of a driver stays, but for how many volumes it takes.
+/// The drivers of a node are immutable, except for the number of volumes.
 fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     validate(new, errors);
     let path = Path::root("spec");

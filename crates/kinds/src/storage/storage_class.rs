@@ -106,7 +106,7 @@ fn validate_topologies(errors: &mut ErrorList, topologies: &[Value]) {
             }
             keys.insert(key);
         }
-        // Upstream: a term without requirements counts as one that was there before.
+        // Upstream: a term without requirements counts as a duplicate.
         let is_empty = list(term, "matchLabelExpressions").is_empty();
         if !terms.insert(term) || is_empty {
             errors.duplicate(&path, "");
@@ -114,7 +114,7 @@ fn validate_topologies(errors: &mut ErrorList, topologies: &[Value]) {
     }
 }
 
-/// Volumes that are there already were made by what the class said then.
+/// Existing volumes were provisioned with the current parameters, so they are immutable.
 fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     validate(new, errors);
     for field in ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"] {

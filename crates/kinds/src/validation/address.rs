@@ -194,7 +194,7 @@ pub(crate) fn are_dual_stack_ranges(ranges: &[&str]) -> bool {
         && parsed.iter().any(|range| range.address.is_ipv6())
 }
 
-/// What to tell the user about an address in an odd form.
+/// The warning about an address in a non-canonical form.
 pub(crate) fn ip_warning(path: &Path<'_>, value: &str) -> Option<String> {
     let address = parse(value)?;
     if value.parse::<IpAddr>().is_err() || is_mapped(value) {
@@ -208,7 +208,7 @@ pub(crate) fn ip_warning(path: &Path<'_>, value: &str) -> Option<String> {
     })
 }
 
-/// What to tell the user about a range in an odd form.
+/// The warnings about a range in a non-canonical form.
 pub(crate) fn cidr_warnings(path: &Path<'_>, value: &str) -> Vec<String> {
     let Some(range) = Range::parse(value) else { return Vec::new() };
     let mut warnings = Vec::new();

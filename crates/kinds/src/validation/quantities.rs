@@ -1,4 +1,4 @@
-//! Amounts of resources: which names there are, and what a container may ask for.
+//! Quantities of resources: their names, and the requirements of containers.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -8,7 +8,7 @@ use machinery::fields::{entries, list, text};
 use machinery::quantity::Quantity;
 use machinery::{ErrorList, Path, Value, names};
 
-/// The amount that a JSON value stands for; nothing, if it stands for none.
+/// The quantity of a JSON value; zero if it has none.
 pub(crate) fn amount(value: &Value) -> Quantity {
     let parsed = match value {
         Value::String(text) => Quantity::parse(text),
@@ -99,7 +99,7 @@ pub(crate) fn resource_name(errors: &mut ErrorList, path: &Path<'_>, name: &str)
     true
 }
 
-/// Must be something that a container can ask for.
+/// Must be a resource that a container can request.
 pub(crate) fn container_resource_name(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     resource_name(errors, path, name);
     if !name.contains('/') {
@@ -111,7 +111,7 @@ pub(crate) fn container_resource_name(errors: &mut ErrorList, path: &Path<'_>, n
     }
 }
 
-/// Must be something that a pod as a whole can ask for.
+/// Must be a resource that a pod can request as a whole.
 fn pod_resource_name(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     let is_supported = matches!(name, "cpu" | "memory") || is_huge_pages(name);
     if resource_name(errors, path, name) && !is_supported {
@@ -119,7 +119,7 @@ fn pod_resource_name(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     }
 }
 
-/// Validates what a container asks for; `claims` are the names of the pod's resource claims.
+/// Validates the resources of a container; `claims` are the names of the pod's resource claims.
 pub(crate) fn validate_container(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -130,7 +130,7 @@ pub(crate) fn validate_container(
     validate_claims(errors, &path.child("claims"), requirements, claims);
 }
 
-/// Validates what a pod as a whole asks for.
+/// Validates the pod-level resources.
 pub(crate) fn validate_pod(errors: &mut ErrorList, path: &Path<'_>, requirements: &Value) {
     if requirements.get("claims").is_some() {
         let message = "claims may not be set for Resources at pod-level";

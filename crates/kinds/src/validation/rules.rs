@@ -215,14 +215,14 @@ pub(crate) fn qualified_name(errors: &mut ErrorList, path: &Path<'_>, value: &st
     add_invalid(errors, path, value, names::qualified_name(value));
 }
 
-/// Must be a map of labels, if it is there.
+/// Must be a map of labels, or absent.
 pub(crate) fn labels(errors: &mut ErrorList, path: &Path<'_>, map: &Value) {
     if let Some(map) = map.as_object() {
         validate_labels(map, path, errors);
     }
 }
 
-/// Must be a label selector, if it is there.
+/// Must be a label selector, or absent.
 pub(crate) fn label_selector(errors: &mut ErrorList, path: &Path<'_>, selector: &Value) {
     labels(errors, &path.child("matchLabels"), selector.get("matchLabels").unwrap_or(&Value::Null));
     let expressions = path.child("matchExpressions");

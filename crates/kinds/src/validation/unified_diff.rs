@@ -32,7 +32,7 @@ struct Step {
 /// A difference with a longer text than this is not shown.
 const TEXT_MAX: usize = 64 << 10;
 
-/// Stands for a difference that is not shown. Upstream has no limit.
+/// Replaces a difference that is not shown. Upstream has no limit.
 const NOT_SHOWN: &str = "(the difference is too large to be shown)\n";
 
 /// The steps that the differences of one request may take, all together.
@@ -186,7 +186,7 @@ fn matches(left: &[&str], right: &[&str], budget: &mut DiffBudget) -> Option<Vec
     Some(joined)
 }
 
-/// Where each line of the right text is, without those that are too common to tell anything.
+/// The positions of each line of the right text, without lines that are too common.
 fn places_of<'a>(right: &[&'a str]) -> HashMap<&'a str, Vec<usize>> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (index, line) in right.iter().enumerate() {

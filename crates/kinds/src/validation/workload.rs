@@ -17,7 +17,7 @@ use machinery::selector::LabelSelector;
 use machinery::{ErrorList, Map, Object, Path, Value, names};
 use types::resource::Scale;
 
-/// Where the wishes of every such kind are.
+/// The path of the spec of every such kind.
 pub(crate) static SPEC: Path<'static> = Path::root("spec");
 
 /// Where the number of pods is, wanted and real.
@@ -30,7 +30,7 @@ pub(crate) fn scale() -> Scale {
     }
 }
 
-/// Fills in the template for pods in a spec, which is there even if its author left it out.
+/// Sets the defaults of the pod template of a spec, which is created if it is missing.
 pub(crate) fn template_defaults(spec: &mut Map<String, Value>) {
     let template = spec.entry("template").or_insert_with(|| Map::new().into());
     if let Some(template) = template.as_object_mut() {

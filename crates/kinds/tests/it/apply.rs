@@ -11,7 +11,7 @@ use types::apply::{CustomSchema, ResourceVersions, TypeRef, filter};
 use types::normalize;
 use types::resource::{Resource, Shape, Version};
 
-/// One object of one resource, and who does what to it.
+/// One object of one resource, and the requests that change it.
 struct Shelf {
     resource: Resource,
     schemas: Vec<Arc<CustomSchema>>,
@@ -157,7 +157,7 @@ fn a_value_can_be_shared_and_sharing_has_no_time() {
     it.apply("one", json!({"data": {"x": "1"}})).apply("two", json!({"data": {"x": "1"}}));
     let fields = r#"{"f:data":{"f:x":{}}}"#;
     assert_eq!(it.owners(), [format!("two Apply @- {fields}"), format!("one Apply @1 {fields}")]);
-    // One lets go of it, and it stays for two; then nobody wants it.
+    // One manager releases the field, and two still own it; then the others release it.
     it.apply("one", json!({}));
     assert_eq!(it.live(&["data"]), json!({"x": "1"}));
     it.apply("two", json!({}));
@@ -469,7 +469,7 @@ fn managers_of_another_version_are_met_on_their_own_ground() {
         r#"one Apply @4 {{"f:spec":{{"f:maxReplicas":{{}},"f:scaleTargetRef":{target}}}}}"#
     );
     assert_eq!(it.owners()[1], one);
-    // A version that nobody knows owns nothing.
+    // An entry in an unknown version owns nothing.
     let entries = it.live.as_mut().unwrap().get_mut(&["metadata", "managedFields"]).unwrap();
     entries[0]["apiVersion"] = "autoscaling/v0".into();
     it.apply("three", json!({"spec": {"minReplicas": 3}}));

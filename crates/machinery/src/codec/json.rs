@@ -1,4 +1,4 @@
-//! JSON as Go reads it: what it accepts, what it makes of doubtful input, and how it complains.
+//! JSON as Go reads it: what it accepts, how it treats doubtful input, and its error messages.
 //!
 //! - A repeated key is noted; the last value counts.
 //! - Integers that fit are integers. All other numbers are floats; [`decode`] makes integers of

@@ -17,7 +17,7 @@ pub struct MediaType {
     pub subtype: String,
     /// All parameters but `q`, in the order given.
     pub params: Vec<(String, String)>,
-    /// How welcome it is, 1 if nothing is said.
+    /// The quality value `q`, 1 by default.
     pub q: f32,
 }
 
@@ -32,7 +32,7 @@ impl MediaType {
         essence.split_once('/') == Some((&self.type_, &self.subtype))
     }
 
-    /// Whether `essence` is what it asks for, by itself or by a wildcard.
+    /// Whether the media type matches `essence`, exactly or by a wildcard.
     pub fn accepts(&self, essence: &str) -> bool {
         let Some((type_, subtype)) = essence.split_once('/') else {
             return false;

@@ -10,7 +10,7 @@
 use super::{Comparison, Filter, JsonPath, Operand, Step};
 use crate::Value;
 
-/// Filters may stand in paths in filters, but not without end.
+/// Limits the depth of filters in paths in filters.
 const NESTING_MAX: usize = 16;
 
 pub(super) fn parse(text: &str) -> Result<JsonPath, String> {

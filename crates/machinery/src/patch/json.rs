@@ -1,8 +1,8 @@
 //! JSON patch, RFC 6902: a list of operations, all of which must succeed.
 //!
-//! It is less strict than the RFC where upstream's library is: what is not there is null, so it
-//! can be tested, copied and replaced; a negative array index counts from the end; and what is
-//! before the first slash of a path does not matter.
+//! It is less strict than the RFC where upstream's library is: a missing value is null, so it can
+//! be tested, copied and replaced; a negative array index counts from the end; and the text before
+//! the first slash of a path is ignored.
 //!
 //! A document cannot be made larger than `copy` may make it, nor deeper than a document that is
 //! read may be: each operation alone is harmless, but a document that is copied into its own
@@ -34,7 +34,7 @@ pub enum PatchError {
     /// The request is too large.
     #[error("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {0}")]
     TooManyOperations(usize),
-    /// An operation that does not exist or lacks a part, or whose path leads nowhere.
+    /// An operation that does not exist or lacks a part, or a path that does not exist.
     #[error("operation {index} does not apply: {why}")]
     DoesNotApply {
         /// Which operation, counted from zero.
@@ -176,7 +176,7 @@ fn step(
             limits.take(&from, &path)?;
             let place = Place::find(doc, &from)?;
             let source = place.get()?.unwrap_or(&Value::Null);
-            // Measured before it is there twice.
+            // The size is checked before the copy is made.
             limits.copied += source.to_string().len();
             if limits.copied > COPIED_MAX {
                 return Err(Failure::Other(format!("copying more than {COPIED_MAX} bytes")));

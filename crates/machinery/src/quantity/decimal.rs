@@ -17,7 +17,7 @@ pub(super) struct Decimal {
 const DIGITS_MAX: i64 = 38;
 /// Nothing is finer than a billionth.
 const EXPONENT_MIN: i64 = -9;
-/// Beyond this an exponent makes no difference that anybody could see, and no sum overflows.
+/// Larger exponents are clamped to this one, so that no sum overflows.
 pub(super) const EXPONENT_MAX: i64 = 1_000_000_000;
 
 impl Decimal {

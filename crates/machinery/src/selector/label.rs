@@ -33,7 +33,7 @@ pub struct LabelRequirement {
     pub key: String,
     /// How its value is compared.
     pub operator: Operator,
-    /// With what; none for the two that ask for existence. Sorted, without repetition.
+    /// The values; none for the two operators that test existence. Sorted, without repetition.
     pub values: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ impl LabelSelector {
         Self { requirements: Vec::new(), nothing: true }
     }
 
-    /// Reads the form that queries use. An error is what the client is told.
+    /// Parses the form used in queries. An error is the message for the client.
     pub fn parse(text: &str) -> Result<Self, String> {
         Ok(Self::of(parser::parse(text)?))
     }

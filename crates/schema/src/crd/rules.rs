@@ -76,7 +76,7 @@ impl CrdErrors {
                     format!("must be a regular expression that this server can compile: {error}");
                 self.schema.invalid(path, pattern, &detail);
             }
-            // Told of elsewhere.
+            // Reported elsewhere.
             Err(_) => {}
         }
     }
@@ -113,7 +113,7 @@ pub(super) struct Scope<'a> {
     decl: Option<&'a DeclType>,
     /// How many values there can be at this place; none if nothing but the request bounds it.
     cardinality: Option<u64>,
-    /// The outermost list whose items do not correspond to old ones.
+    /// The outermost list whose items cannot be correlated with old ones.
     uncorrelated: Option<&'a Path<'a>>,
 }
 
@@ -122,7 +122,8 @@ impl<'a> Scope<'a> {
         Self { node, is_resource: true, decl: None, cardinality: Some(1), uncorrelated: None }
     }
 
-    /// The type of the values here, if there are rules and the schema around has not told it.
+    /// The type of the values here, if there are rules and the enclosing schema has not determined
+    /// it.
     pub(super) fn declare(self) -> Option<DeclType> {
         if self.decl.is_some() || self.node.rules().is_empty() {
             return None;
@@ -304,7 +305,7 @@ fn check_program(
     }
 }
 
-/// Complains about a rule, which is shown as Go would write it.
+/// Adds an error about a rule, which is shown as Go would write it.
 fn add_rule_error(rule: JsonSchema<'_>, error: &str, path: &Path<'_>, found: &mut CrdErrors) {
     let text = |key| go_json(&Value::from(rule.text(key)));
     let or_null = |key| rule.value(key).map_or_else(|| "null".to_owned(), go_json);

@@ -1,4 +1,4 @@
-//! Schemas that kube-apiserver refused, and what it said.
+//! Schemas that kube-apiserver refused, and its messages.
 
 use super::*;
 use machinery::json;

@@ -1,4 +1,4 @@
-//! Writes a document of version 2 as the protobuf message that kubectl asks for:
+//! Writes a document of version 2 as the protobuf message that kubectl requests:
 //! `openapi.v2.Document` of google/gnostic.
 //!
 //! A message is described by a [`MessageShape`]: which keyword goes into which field, and how. What a

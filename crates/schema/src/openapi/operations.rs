@@ -198,7 +198,7 @@ fn read_and_change(model: &str) -> [Operation<'_>; 3] {
 /// Where operations are: at a kind's objects, or below them.
 struct Place<'a> {
     kind: &'a Kind<'a>,
-    /// Group, version and kind of what is there.
+    /// Group, version and kind of the resource.
     identity: (&'a str, &'a str, &'a str),
     /// The name of the subresource, or nothing.
     below: &'a str,

@@ -1,8 +1,9 @@
 //! The same documents in version 2 ("Swagger"), which kubectl reads up to 1.26.
 //!
-//! Version 2 can say less: a reference stands beside a description, there are no alternatives, and
-//! nothing can be null. What cannot be said is left out, so that an old kubectl, which validates by
-//! this document before it sends anything, never refuses what the server would take.
+//! Version 2 is less expressive: a reference has a description beside it, there are no
+//! alternatives, and nothing is nullable. What it cannot express is omitted, so that an old
+//! kubectl, which validates by this document before it sends anything, never refuses an object that
+//! the server would accept.
 
 use super::SCHEMAS;
 use machinery::{Map, Value, json};
@@ -10,7 +11,7 @@ use machinery::{Map, Value, json};
 /// Where schemas are in a document of version 2.
 const DEFINITIONS: &str = "#/definitions/";
 
-/// What version 2 cannot say.
+/// The keywords that version 2 lacks.
 const ALTERNATIVES: &[&str] = &["allOf", "anyOf", "oneOf", "not"];
 
 /// The one document of version 2, of paths and definitions that [`path_item`], [`builtin`] and
@@ -68,7 +69,7 @@ fn custom_map(mut schema: Map<String, Value>) -> Map<String, Value> {
     schema.extend(reference.map(|it| ("$ref".to_owned(), it)));
     let nullable = schema.remove("nullable").is_some_and(|it| it == true);
     let open = is_true(&schema, "x-kubernetes-preserve-unknown-fields");
-    // Upstream: kubectl cannot cope with items or properties of a value whose type is not said.
+    // Upstream: kubectl cannot handle items or properties of a value without a type.
     if nullable || open {
         schema.remove("items");
         schema.remove("properties");
@@ -165,7 +166,7 @@ fn operation(mut operation: Map<String, Value>) -> Value {
     operation.into()
 }
 
-/// A parameter's type stands beside its name.
+/// A parameter has its type next to its name.
 fn parameter(parameter: Value) -> Value {
     let mut parameter = into_map(parameter).unwrap_or_default();
     let schema = parameter.remove("schema").and_then(into_map);

@@ -1,4 +1,4 @@
-//! What is left of objects, and what is told of the rest.
+//! Pruned objects, and the reported unknown fields.
 
 use super::*;
 use machinery::{codec, json};
@@ -46,9 +46,9 @@ fn the_mark_of_a_list_reaches_through_lists_of_lists() {
     assert_eq!(pruned(&schema, object.clone()), (object, vec![]));
 }
 
-/// Each line of the table holds a schema, an object, what kube-apiserver's own functions (v1.38)
-/// leave of the object after pruning and defaulting, and the unknown fields in the order in which
-/// they tell them. Schemas and objects are random.
+/// Each line of the table holds a schema, an object, the result of kube-apiserver's own functions
+/// (v1.38) for pruning and defaulting, and the unknown fields in the order in which they report
+/// them. Schemas and objects are random.
 #[test]
 fn pruning_and_defaulting_follow_the_table_of_upstreams_results() {
     for line in include_str!("cases.jsonl").lines() {

@@ -18,7 +18,7 @@ pub(crate) struct Compiled {
     pub(crate) uses_old_self: bool,
 }
 
-/// Compiles the rules of one node, whose values are of the given type, as they are asked for.
+/// Compiles the rules of one node, whose values are of the given type, lazily.
 pub(crate) fn compile(rules: &[Rule], decl: &DeclType) -> impl Iterator<Item = Compiled> {
     let env = Env::new(Library::kubernetes()).variable("self", decl.clone());
     let plain = env.clone().variable("oldSelf", decl.clone());

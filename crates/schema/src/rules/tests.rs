@@ -3,7 +3,7 @@
 use crate::Structural;
 use machinery::{ErrorList, Map, Value, json};
 
-/// What rules say of an object that is new, or was `old` before: errors, then warnings.
+/// The results of the rules for an object that is new, or was `old` before: errors, then warnings.
 fn check(spec: &Value, old: Option<&Value>, new: &Value) -> Vec<String> {
     let schema = json!({"type": "object", "properties": {"spec": spec}});
     let whole = |value: &Value| object(json!({"spec": value}));

@@ -23,7 +23,7 @@ impl Validator {
         Self::within(node, is_resource, None)
     }
 
-    /// The same for a node of which the node around it may have told the type.
+    /// The same for a node whose type may be determined by the enclosing node.
     fn within(node: &Node, is_resource: bool, told: Option<&DeclType>) -> Option<Self> {
         if !node.marks.has(NodeFlags::RULES_BELOW) {
             return None;

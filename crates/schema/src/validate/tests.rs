@@ -1,4 +1,4 @@
-//! Schemas, objects and the errors that kube-apiserver was seen to make.
+//! Schemas, objects and the recorded errors of kube-apiserver.
 
 use super::*;
 use machinery::json;

@@ -31,7 +31,7 @@ impl Walk<'_> {
         passed
     }
 
-    /// Tells the first of the three errors, as upstream stops there.
+    /// Reports the first of the three errors, as upstream stops there.
     fn check_length_and_pattern(
         self,
         checks: &TextChecks,

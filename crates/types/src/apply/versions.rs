@@ -1,5 +1,5 @@
-//! [`ResourceVersions`]: the versions of a resource, for managers who name fields in another than
-//! that of a request.
+//! [`ResourceVersions`]: the versions of a resource, for managers whose fields are in another
+//! version than the request.
 
 use std::sync::Arc;
 

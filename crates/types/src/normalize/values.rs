@@ -18,8 +18,8 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// What is said of a value that is no `item`, whose Go type is `wanted`; None if the item reads
-/// itself from text even then.
+/// The error about a value that is no `item`, whose Go type is `wanted`; None if the item can be
+/// read from text even then.
 pub(super) fn wrong_type(item: Item, found: &Value, wanted: &str) -> Option<String> {
     let found = kind(found);
     let basic = match item {

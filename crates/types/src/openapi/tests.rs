@@ -1,4 +1,4 @@
-//! The schemas are whole, and say what Kubernetes' own say.
+//! The schemas are complete, and equal those of Kubernetes.
 
 use super::*;
 use crate::all;

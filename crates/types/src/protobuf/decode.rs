@@ -12,8 +12,8 @@ use crate::{Container, Field, Item, Type};
 use machinery::codec::json;
 use machinery::timestamp;
 
-/// Messages may be nested this deeply: less than JSON, whose reader does not use the thread's stack,
-/// but far more than any schema of a CRD, the one type that is in itself.
+/// The maximum depth of messages: less than that of JSON, whose reader does not use the thread's
+/// stack, but far more than that of any schema in a CRD, the one recursive type.
 pub(super) const DEPTH_MAX: usize = 300;
 
 /// The first second that JSON can write, and the last.
@@ -162,7 +162,7 @@ fn as_object(value: &mut Value) -> &mut Map<String, Value> {
     value.as_object_mut().expect("it was just made one")
 }
 
-/// ExpectedValue JSON writes in another way than as the object that protobuf has.
+/// A message that JSON does not write as an object.
 fn special(owner: &'static Type, item: Item, bytes: &[u8], depth: usize) -> Result<Value, Error> {
     let schema = |bytes: &[u8], depth: usize| {
         let mut object = Map::new();
@@ -202,7 +202,7 @@ fn special(owner: &'static Type, item: Item, bytes: &[u8], depth: usize) -> Resu
     }
 }
 
-/// The fields of one of the small messages that stand for something else in JSON.
+/// The fields of one of the small messages that are not objects in JSON.
 #[derive(Default)]
 struct Parts<'a> {
     /// The number with the tag 1.

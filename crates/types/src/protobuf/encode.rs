@@ -153,7 +153,7 @@ impl Visitor<'_> for EntryKey<'_> {
     }
 }
 
-/// ExpectedValue a value should be.
+/// What a value should be.
 #[derive(Clone, Copy)]
 enum ExpectedValue {
     List(&'static Field),
@@ -250,7 +250,7 @@ impl<'de> DeserializeSeed<'de> for Slot<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         match self.what {
-            // {raw (1)}, with the JSON text as it stands
+            // {raw (1)}, with the JSON text unchanged
             ExpectedValue::Other(Item::RawExtension | Item::Json | Item::FieldsV1) => {
                 let raw = Box::<RawValue>::deserialize(deserializer)?;
                 if raw.get() != "null" {

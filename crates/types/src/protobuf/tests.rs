@@ -1,5 +1,4 @@
-//! ExpectedValue Go writes is read, what is written Go would read, and nothing that anybody sends is worse
-//! than an error.
+//! The output of Go is read, the output is readable by Go, and invalid input is an error at worst.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -198,7 +197,7 @@ fn unknown_fields_and_groups_are_passed_over() {
     assert_eq!(read("meta/v1.ObjectMeta", &bytes), Ok(json!({"name": "n"})));
 }
 
-/// A schema in a schema in a schema, so many times.
+/// A schema nested to the given depth.
 fn deep(levels: usize) -> Vec<u8> {
     const NOT: u16 = 28;
     let mut out = Vec::new();

@@ -139,7 +139,7 @@ fn merge_key_of<'a>(object: &'a Map<String, Value>, key: &'static str) -> Result
     }
 }
 
-/// What tells an element from the others: the value of its merge key, or all of it.
+/// The identity of an element: the value of its merge key, or the whole element.
 pub(super) fn identity<'a>(
     element: &'a Value,
     key: Option<&'static str>,

@@ -1,10 +1,10 @@
-//! [`Schema`]: what a strategic merge patch knows of an object, seen as the Go value that upstream
-//! has there.
+//! [`Schema`]: the type of an object for a strategic merge patch, as the Go value that upstream
+//! has.
 
 use super::Error;
 use crate::{Container, Emit, Field, Item, Type};
 
-/// The one field whose object is replaced by the patch's; the table of types has no word for it.
+/// The one field whose object is replaced by the patch's; the table of types has no marker for it.
 const REPLACED: (&str, &str) = ("policy/v1.PodDisruptionBudgetSpec", "selector");
 
 /// What an object is in Go.

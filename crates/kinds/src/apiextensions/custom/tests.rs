@@ -1,4 +1,4 @@
-//! What becomes of a CRD.
+//! The resource that a CRD defines.
 
 use super::*;
 use crate::validation::testing::{lines, object};

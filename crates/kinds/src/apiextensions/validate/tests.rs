@@ -1,4 +1,4 @@
-//! CRDs that kube-apiserver refused, and what it said.
+//! CRDs that kube-apiserver refused, and its messages.
 
 use super::super::crd::BEHAVIOR;
 use super::*;
@@ -187,7 +187,7 @@ fn rules_are_compiled_when_a_crd_is_made() {
     assert!(found[0].contains("undefined field 'uid'"), "{found:?}");
 }
 
-/// What is held against a CRD whose objects are converted by this webhook.
+/// The errors of a CRD whose objects are converted by this webhook.
 fn of_webhook(config: &Value, reviews: &Value) -> Vec<String> {
     add_invalid(|spec| {
         spec["conversion"] = json!({"strategy": "Webhook", "webhook": {

@@ -21,7 +21,7 @@ const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
-/// Every annotation that stands for a field, those of former versions included.
+/// Every annotation that replaces a field, those of former versions included.
 const ANNOTATIONS: &[&str] = &[
     METRICS,
     CURRENT_METRICS,

@@ -60,7 +60,7 @@ fn validate_bounds(errors: &mut ErrorList, spec: &Value) {
     }
 }
 
-/// What the `apiVersion` of a reference must say.
+/// The requirement for the `apiVersion` of a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Group {
     /// Anything: it is stored already.

@@ -1,4 +1,4 @@
-//! When a job gives up early or is content early: its pod failure policy and its success policy.
+//! The pod failure policy and the success policy of a job.
 
 use std::collections::HashSet;
 

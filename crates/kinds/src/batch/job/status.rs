@@ -1,8 +1,8 @@
 //! The rules for a job's status: numbers that add up, conditions that do not contradict each other,
 //! and an end that stays the end.
 //!
-//! Most rules apply only if something changes that they look at, so that a status that is wrong
-//! already does not stand in the way of other changes.
+//! Most rules apply only if a field changes that they check, so that a status that is invalid
+//! already does not prevent other changes.
 
 use std::collections::HashSet;
 
@@ -231,7 +231,7 @@ impl Change<'_> {
                 bad_conditions(errors, &message);
             }
         }
-        // A job whose indexes all run at the same time may have been made smaller.
+        // An indexed job may have been scaled down.
         let may_shrink = is_indexed(self.spec)
             && same(at(self.spec, &["completions"]), at(self.spec, &["parallelism"]));
         for (field, may_shrink) in [("failed", false), ("succeeded", may_shrink)] {

@@ -1,5 +1,5 @@
-//! Which conditions a request has, and who may change them: `/approval` approves and denies,
-//! `/status` tells of the rest.
+//! The conditions of a request, and the subresources that may change them: `/approval` approves and
+//! denies, `/status` sets the others.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use machinery::{ErrorList, Object, Path, Value};
 
 /// What was decided once: it is true, and it stays.
 const FINAL: [&str; 3] = ["Approved", "Denied", "Failed"];
-/// What only `/approval` may say.
+/// The conditions that only `/approval` may set.
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
 
 fn of_type<'a>(object: &'a Object, kind: &str) -> Vec<&'a Value> {

@@ -60,7 +60,7 @@ pub(super) fn validate(object: &Object, errors: &mut ErrorList) {
     validate_classes(errors, &SPEC, spec);
 }
 
-/// Validates the spec of a volume that is there for one attachment only.
+/// Validates the spec of an inline volume of an attachment.
 pub(crate) fn validate_inline(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     const HERE: &str = "in the context of inline volumes";
     let is_there = |key| part(spec, key).is_some();

@@ -1,5 +1,5 @@
-//! What the admission of pods fills in or takes away: for how long a pod stays on a node that has
-//! gone quiet, which pods go first, when images are pulled, whom pods may keep away.
+//! The rules of admission plugins for pods: default tolerations, priorities, image pull policies,
+//! anti-affinity.
 
 use std::collections::HashSet;
 

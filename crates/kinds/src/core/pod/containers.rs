@@ -111,7 +111,7 @@ pub(super) fn validate_ephemeral_containers(
         if !target.is_empty() && !others.contains(&target) {
             errors.not_found(&path.child("targetContainerName"), target);
         }
-        // They are there to look, not to serve.
+        // Ephemeral containers are for inspection, not for serving.
         for field in [
             "ports",
             "resizePolicy",
@@ -158,7 +158,7 @@ fn unique_name<'a>(
     }
 }
 
-/// An image in a pod, other than in a template, is exactly what the node asks the registry for.
+/// The image of a pod, unlike that of a template, must have no surrounding space.
 pub(super) fn untrimmed_image(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
     let image = text(container, "image");
     if image.trim() != image {

@@ -1,4 +1,4 @@
-//! Probes and lifecycle hooks: what is done to a container to see how it is, or to tell it.
+//! Probes and lifecycle hooks of containers.
 
 use crate::validation::rules::{
     add_invalid, at_least_zero, port_or_name, required, supported_only,

@@ -1,4 +1,4 @@
-//! Files of a volume that hide one another, of which a pod's author is told.
+//! Warnings about files of a volume that hide one another.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -7,7 +7,7 @@ use machinery::Value;
 use machinery::field_path::quote;
 use machinery::fields::{at, list, part, text};
 
-/// More warnings than this are not made: a client is told of a few kilobytes of them.
+/// The maximum number of warnings: a client gets a few kilobytes of them.
 const WARNINGS_MAX: usize = 1000;
 
 /// A file, and where it comes from if that needs telling.

@@ -71,7 +71,7 @@ pub(super) fn prepare_status(new: &mut Object, old: &Object) {
     keep_observed_generations(status, old_status);
 }
 
-/// Who does not know the field leaves it out, and should not set it back.
+/// A client that does not know the field omits it; the stored value is kept then.
 fn keep_observed_generations(status: &mut Map<String, Value>, old_status: &Value) {
     const FIELD: &str = "observedGeneration";
     let fill = |map: &mut Map<String, Value>, generation: i64| {
@@ -143,7 +143,7 @@ fn merge_keys_of(term: &mut Map<String, Value>, labels: &Value, left: &mut usize
     }
 }
 
-/// A pod with limits for the whole asks for what its containers ask for, or for its limits.
+/// A pod with pod-level limits requests the sum of its containers' requests, or its limits.
 fn default_pod_requests(pod: &mut Object) {
     let spec = top(pod, "spec");
     let limits = at(spec, &["resources", "limits"]);

@@ -25,7 +25,7 @@ fn validate_key_to_path(errors: &mut ErrorList, path: &Path<'_>, item: &Value) {
     file_mode(errors, &path.child("mode"), integer(item, "mode"));
 }
 
-/// Validates a volume that shows fields of the pod. Kubernetes does not say which file is wrong.
+/// Validates a downward API volume. Kubernetes' errors do not name the file.
 pub(super) fn validate_downward(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     file_mode(errors, &path.child("defaultMode"), integer(source, "defaultMode"));
     for file in list(source, "items") {

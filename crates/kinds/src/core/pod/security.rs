@@ -1,4 +1,4 @@
-//! What a pod and its containers are allowed to do to the node, and as whom.
+//! Security contexts of pods and containers.
 
 use std::collections::HashSet;
 
@@ -335,7 +335,8 @@ fn forbid(
     });
 }
 
-/// A pod whose containers run as processes of a Windows node does so wholly, on the node's network.
+/// If one container of a pod is a Windows host process, all are, and the pod is in the host
+/// network.
 pub(super) fn validate_host_processes(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let host_process =
         |owner: &Value| boolean(at(owner, &["securityContext", "windowsOptions"]), "hostProcess");

@@ -1,5 +1,4 @@
-//! The Pod Security Standards: what a pod must not ask for at the levels baseline and restricted,
-//! as a table of checks.
+//! The Pod Security Standards: the checks of the levels baseline and restricted, as a table.
 //!
 //! A check may have become stricter or milder with a version of Kubernetes; then it has several
 //! rows, and the newest that is not newer than the wanted version holds. A row of the level
@@ -30,7 +29,7 @@ use machinery::{Object, Value};
 pub struct Violation {
     /// In two or three words.
     pub reason: &'static str,
-    /// Who does what.
+    /// The offenders and their settings.
     pub detail: String,
 }
 
@@ -91,7 +90,7 @@ struct Row {
     id: &'static str,
     /// Since 1.…
     since: u16,
-    /// The check of the level below in whose place it stands, or "".
+    /// The check of the lower level that it replaces, or "".
     replaces: &'static str,
     check: fn(&Pod<'_>) -> Option<Violation>,
 }
@@ -100,7 +99,7 @@ const fn row(id: &'static str, since: u16, check: fn(&Pod<'_>) -> Option<Violati
     Row { id, since, replaces: "", check }
 }
 
-/// The level baseline, by the names of the checks, which is the order in which they complain.
+/// The level baseline, by the names of the checks, which is the order of the errors.
 const BASELINE: &[Row] = &[
     row("appArmorProfile", 0, baseline::app_armor_profile),
     row("capabilities_baseline", 0, baseline::capabilities),
@@ -156,12 +155,12 @@ const RESTRICTED: &[Row] = &[
 
 type Checker = fn(&Pod<'_>) -> Option<Violation>;
 
-/// Root in a user namespace of its own is nobody outside.
+/// Root in a user namespace has no rights outside of it.
 fn unless_in_user_namespace(pod: &Pod<'_>, check: Checker) -> Option<Violation> {
     if at(pod.spec, &["hostUsers"]) == &Value::Bool(false) { None } else { check(pod) }
 }
 
-/// What is a matter of Linux cannot be asked of Windows.
+/// Checks of Linux settings do not apply to Windows pods.
 fn unless_windows(pod: &Pod<'_>, check: Checker) -> Option<Violation> {
     if at(pod.spec, &["os", "name"]) == "windows" { None } else { check(pod) }
 }
@@ -209,7 +208,7 @@ fn named(containers: &[&str]) -> String {
     format!("{} {}", plural(containers.len(), "container", "containers"), quoted(containers))
 }
 
-/// `pod and container "a"`: who of the pod and its containers does something; None if nobody does.
+/// `pod and container "a"`: the offenders among the pod and its containers; None if there are none.
 fn setters(pod: bool, containers: &[&str]) -> Option<String> {
     match (pod, containers) {
         (false, []) => None,

@@ -69,7 +69,7 @@ pub fn validate_template(errors: &mut ErrorList, path: &Path<'_>, template: &Val
     }
 }
 
-/// A token is somebody's.
+/// A token requires a service account.
 fn forbid_tokens(errors: &mut ErrorList, spec: &Value) {
     let volumes = SPEC.child("volumes");
     for (index, volume) in list(spec, "volumes").iter().enumerate() {
@@ -126,7 +126,7 @@ fn validate_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, pod: Opt
     validate_file_refs(errors, path, spec);
 }
 
-/// The fields that stand for themselves.
+/// The fields that do not depend on others.
 fn validate_scalars(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     for field in ["serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"] {
         let name = text(spec, field);
@@ -199,7 +199,7 @@ fn validate_claims<'a>(
     seen
 }
 
-/// Validates what the pod as a whole asks for, against what its containers ask for.
+/// Validates the pod-level resources against those of the containers.
 fn validate_resources(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let Some(resources) = part(spec, "resources") else { return };
     if at(spec, &["os", "name"]) == "windows" {

@@ -1,4 +1,4 @@
-//! What a pod's author is told although the pod is accepted.
+//! Warnings about pods that are accepted.
 
 use std::collections::HashSet;
 
@@ -49,7 +49,7 @@ const OLD_ANNOTATIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Sources of volumes that nobody serves any more: the field, its name in the warning, the text.
+/// Volume sources that are no longer supported: the field, its name in the warning, the text.
 const OLD_VOLUMES: &[(&str, &str, &str)] = &[
     (
         "photonPersistentDisk",

@@ -53,7 +53,7 @@ impl Quota {
         }
     }
 
-    /// The resources whose objects it may be about, as group and plural.
+    /// The resources that it may count, as group and plural.
     pub fn resources(&self) -> BTreeSet<(String, String)> {
         let measured = |name: &String| {
             if let Some(counted) = name.strip_prefix("count/") {
@@ -76,7 +76,7 @@ const COUNTED: &[&str] = &["configmaps", "resourcequotas", "replicationcontrolle
 /// How the objects of a resource are measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Measure {
-    /// By number and by what their containers ask for.
+    /// By number and by the resources of their containers.
     Pods,
     /// By number, node ports and load balancers.
     Services,
@@ -141,7 +141,7 @@ impl Measure {
         })
     }
 
-    /// Whether all objects use the same, so that nobody needs to look at them.
+    /// Whether all objects have the same usage, so that they need not be read.
     pub fn is_count(&self) -> bool {
         matches!(self, Self::Count(_))
     }
@@ -156,7 +156,7 @@ impl Measure {
         }
     }
 
-    /// Why an object cannot be held against a quota: it does not say what it asks for.
+    /// The error about an object without the requests or limits that a quota requires.
     pub fn missing_requests(&self, object: &Object, quota: &Quota) -> Option<String> {
         let spec = top(object, "spec");
         let whole = at(spec, &["resources"]);
@@ -201,7 +201,7 @@ const OF_PODS: &[&str] = &[
     "limits.ephemeral-storage",
 ];
 
-/// What every container must say where a quota is about it.
+/// The requests and limits that every container must have where a quota limits them.
 const TO_BE_SAID: &[&str] =
     &["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 

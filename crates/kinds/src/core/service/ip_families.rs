@@ -67,7 +67,7 @@ fn is_as_before(service: &Object, old: Option<&Object>) -> bool {
         && fields.iter().all(|field| new.get(field) == old.get(field))
 }
 
-/// Who asks for one protocol and otherwise changes nothing means the first one.
+/// A change to a single family without other changes drops the second family.
 fn drop_second_family(service: &mut Object, old: &Object) {
     let spec = service.map_at(&["spec"]);
     if spec.get("ipFamilyPolicy").is_none_or(|policy| policy != SINGLE) {

@@ -1,7 +1,7 @@
 //! What the server makes of a service before it is validated.
 //!
-//! A service has fields that depend on each other, some of which the server filled in. Who sends
-//! the same manifest twice, or changes the type only, should not have to repeat or remove those.
+//! A service has fields that depend on each other, some of which the server set. A client that
+//! sends the same manifest twice, or changes only the type, need not repeat or remove them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -92,7 +92,7 @@ fn keep_node_ports(spec: &mut Map<String, Value>, before: &Value, after: &Value)
     }
 }
 
-/// Makes the two fields for addresses say the same, as far as it is clear what is meant.
+/// Makes the two fields for addresses agree, as far as the request is unambiguous.
 fn normalize_addresses(new: &mut Object, old: &Object) {
     let (before, after) = (spec_of(old).clone(), spec_of(new).clone());
     let same_list = texts(&before, "clusterIPs").eq(texts(&after, "clusterIPs"));

@@ -21,7 +21,7 @@ pub(crate) fn at_most_replicas(errors: &mut ErrorList, status: &Value, fields: &
     at_most(errors, status, fields, "replicas", "cannot be greater than status.replicas");
 }
 
-/// Who is available is ready; the messages differ by kind.
+/// Available replicas are ready; the messages differ by kind.
 pub(crate) fn available_are_ready(errors: &mut ErrorList, status: &Value, message: &str) {
     at_most(errors, status, &["availableReplicas"], "readyReplicas", message);
 }

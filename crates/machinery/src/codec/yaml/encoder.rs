@@ -30,7 +30,7 @@ struct Encoder {
 }
 
 impl Encoder {
-    /// Its first line begins where the output stands; the others begin at `indent`.
+    /// The first line continues the current line; the others begin at `indent`.
     fn mapping(&mut self, map: &Map<String, Value>, indent: usize) {
         let mut entries: Vec<(&String, &Value)> = map.iter().collect();
         entries.sort_by_cached_key(|(key, _)| natural_order(key));
@@ -50,7 +50,7 @@ impl Encoder {
                     self.spaces(indent + INDENT);
                     self.mapping(map, indent + INDENT);
                 }
-                // A list stands right below its key.
+                // A list has the indentation of its key.
                 Value::Array(list) if !list.is_empty() => {
                     self.out.push('\n');
                     self.spaces(indent);
@@ -77,7 +77,7 @@ impl Encoder {
         }
     }
 
-    /// Its first line begins where the output stands; the others begin at `indent`.
+    /// The first line continues the current line; the others begin at `indent`.
     fn sequence(&mut self, list: &[Value], indent: usize) {
         for (index, value) in list.iter().enumerate() {
             if index > 0 {

@@ -57,7 +57,7 @@ pub(super) fn reads_as_string(text: &str) -> bool {
     is_string && !is_timestamp(text) && !is_base60(text) && text != "<<"
 }
 
-/// The value that a plain scalar stands for.
+/// The value of a plain scalar.
 fn guess(text: &str) -> Result<Value, String> {
     Ok(match text {
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {

@@ -110,7 +110,8 @@ impl Comparison {
             _ => true,
         };
         let mut before = None;
-        // What was in it before is gone if a value changed from an object, say, to a text.
+        // If a value changed its type, for example from an object to a string, its former fields
+        // are removed.
         if old.is_some() && new.is_some() && !same_form {
             before = self.in_form(schema, as_old, old, new)?;
         }
@@ -145,7 +146,7 @@ impl Comparison {
             }
             _ => {}
         }
-        // A leaf. Empty objects and lists are leaves too, so that null and empty are told apart.
+        // A leaf. Empty objects and lists are leaves too, so that null and empty differ.
         let differ = presence(old, new).is_none() && old != new;
         Ok(if differ { Some(Change::Modified) } else { presence(old, new) })
     }

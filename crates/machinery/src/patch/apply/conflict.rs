@@ -27,7 +27,7 @@ impl Conflicts {
         }
     }
 
-    /// Sorts by manager, which is the order in which conflicts are told.
+    /// Sorts by manager, which is the order in which conflicts are reported.
     pub(super) fn sort(&mut self) {
         self.managers.sort_by(|(a, _), (b, _)| a.cmp(b));
     }

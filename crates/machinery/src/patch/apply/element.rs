@@ -45,8 +45,7 @@ impl PathElement {
         Self::Key(fields.into())
     }
 
-    /// Reads the form of `FieldsV1`. None for a kind of element that nobody knows yet, which
-    /// upstream passes over.
+    /// Reads the form of `FieldsV1`. None for an unknown kind of element, which upstream skips.
     pub fn parse(text: &str) -> Result<Option<Self>, ParseElementError> {
         let malformed = || ParseElementError(text.to_owned());
         let Some((kind, rest)) = text.split_once(':').filter(|(kind, _)| kind.len() == 1) else {

@@ -70,8 +70,8 @@ pub(super) fn with_declared_fields<S: Schema>(schema: S, set: &Set) -> Set {
     Set { nodes: nodes.collect() }
 }
 
-/// Adapts a set to a schema that has changed since it was written: who owned parts of what is
-/// atomic now owns the whole. Returns whether there was anything to do.
+/// Adapts a set to a schema that has changed since it was written: owners of parts of a value that
+/// is atomic now own the whole value. Returns whether the set changed.
 pub(super) fn reconcile<S: Schema>(schema: S, set: &mut Set) -> bool {
     let mut changed = false;
     let form = schema.forms().of(None);

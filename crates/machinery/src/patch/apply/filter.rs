@@ -9,7 +9,7 @@ use super::set::Set;
 pub enum Filter {
     /// All but these and what is below them.
     Without(&'static [&'static [&'static str]]),
-    /// Only these and what is below them; None stands for any one element.
+    /// Only these fields and their descendants; None matches any single element.
     Only(&'static [&'static [Option<&'static str>]]),
 }
 
@@ -56,13 +56,13 @@ impl Filter {
     }
 }
 
-/// The comparison without the fields that nobody owns.
+/// The comparison without the fields that have no owner.
 pub(super) fn strip_all(changes: Comparison) -> Comparison {
     let Comparison { removed, modified, added } = changes;
     Comparison { removed: strip(removed), modified: strip(modified), added: strip(added) }
 }
 
-/// The set without the fields that nobody owns.
+/// The set without the fields that have no owner.
 pub(super) fn strip(mut set: Set) -> Set {
     for path in UNOWNED {
         cut(&mut set, path, false);

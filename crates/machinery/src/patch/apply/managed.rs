@@ -13,7 +13,7 @@ use crate::{Map, Value, timestamp};
 
 /// More updating managers than this are merged, the oldest first.
 const UPDATERS_MAX: usize = 10;
-/// Who owns what they owned.
+/// The managers and the fields they own.
 const ANCIENT: &str = "ancient-changes";
 
 /// How a manager changes objects.
@@ -51,7 +51,7 @@ pub enum DecodeError {
     /// Neither of the two that there are.
     #[error("operation must be `Apply` or `Update`")]
     Operation,
-    /// It is not said in which version the fields are named.
+    /// An entry lacks the version of its fields.
     #[error("apiVersion must not be empty")]
     ApiVersion,
     /// Not `FieldsV1`.
@@ -133,7 +133,7 @@ impl Entry {
         self.identifier() == other.identifier()
     }
 
-    /// What tells managers apart. An applier is the same one in all versions.
+    /// The identity of a manager. An applier is the same one in all versions.
     pub(super) fn identifier(&self) -> (Operation, &str, &str, &str) {
         let version = match self.operation {
             Operation::Apply => "",
@@ -212,7 +212,7 @@ impl Managed {
         (!list.is_empty()).then_some(Value::Array(list))
     }
 
-    /// The entry of that manager, made if it is not there.
+    /// The entry of that manager, created if it is missing.
     pub(super) fn entry(&mut self, of: &Entry) -> &mut Entry {
         let at = self.entries.iter().position(|it| it.is_of(of));
         let at = at.unwrap_or_else(|| {

@@ -50,8 +50,8 @@ fn merge_value<S: Schema>(schema: S, value: &mut Value, config: &Value) -> Resul
     Ok(())
 }
 
-/// The elements of both lists: in the order of the object as far as the configuration allows it,
-/// whose own order is kept.
+/// The elements of both lists: in the order of the object, as far as the order of the configuration
+/// allows it.
 fn merge_lists<S: Schema>(
     schema: S,
     rule: ListRule,

@@ -1,5 +1,5 @@
-//! [`prune`]: without the fields that an applier had applied before and does not any more, unless
-//! somebody else owns them.
+//! [`prune`]: removes the fields that an applier applied before and no longer applies, unless
+//! another manager owns them.
 
 use std::collections::HashMap;
 

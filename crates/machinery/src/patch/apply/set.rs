@@ -144,7 +144,7 @@ impl Set {
         Some(&self.nodes[at])
     }
 
-    /// The node of an element, made if it is not there.
+    /// The node of an element, created if it is missing.
     fn node(&mut self, element: &PathElement) -> &mut Node {
         let at = match self.nodes.binary_search_by(|node| node.element.cmp(element)) {
             Ok(at) => at,

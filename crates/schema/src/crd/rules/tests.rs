@@ -1,4 +1,4 @@
-//! Rules that kube-apiserver refused, and what it said.
+//! Rules that kube-apiserver refused, and its messages.
 
 use crate::{SchemaRequirement, check_crd_schema};
 use machinery::{ErrorList, Path, Value, json};

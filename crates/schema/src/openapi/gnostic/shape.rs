@@ -8,7 +8,7 @@ pub(super) struct MessageShape {
     pub extensions: u32,
 }
 
-/// Encoding the value of a keyword is written. Shapes are functions, since they contain each other.
+/// How the value of a keyword is written. Shapes are functions, since they contain each other.
 pub(super) enum Encoding {
     Text,
     Texts,

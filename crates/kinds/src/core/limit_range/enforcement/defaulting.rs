@@ -11,7 +11,7 @@ use super::Limits;
 use machinery::fields::{at, list, maps_mut, top};
 use machinery::{Map, Object, Value};
 
-/// The annotation that tells what was filled in.
+/// The annotation that lists the defaults that were set.
 pub(super) const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
 /// The defaults may add this many bytes to a pod: an object with more is too large to be stored.

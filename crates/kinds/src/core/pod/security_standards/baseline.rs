@@ -47,7 +47,7 @@ pub(super) fn app_armor_profile(pod: &Pod<'_>) -> Option<Violation> {
     Some(Violation::new(reason, detail))
 }
 
-/// What every container runtime gives without being asked.
+/// The default capabilities of every container runtime.
 const CAPABILITIES: &[&str] = &[
     "AUDIT_WRITE",
     "CHOWN",
@@ -126,7 +126,7 @@ pub(super) fn host_ports(pod: &Pod<'_>) -> Option<Violation> {
     Some(Violation::new("hostPort", detail))
 }
 
-/// Where a container says what is asked of it, and from whom.
+/// The handlers of a container that have a host field.
 const PROBES: [&[&str]; 5] = [
     &["livenessProbe"],
     &["readinessProbe"],
@@ -221,7 +221,7 @@ fn se_linux(pod: &Pod<'_>, types: &[&str]) -> Option<Violation> {
     ))
 }
 
-/// Before there were fields, annotations said it.
+/// The annotations that preceded the fields.
 pub(super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
     let of_container = |container| {
         format!("container.seccomp.security.alpha.kubernetes.io/{}", text(container, "name"))
@@ -244,7 +244,7 @@ pub(super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
     Some(Violation::new("seccompProfile", format!("forbidden {word} {bad}")))
 }
 
-/// Whether a profile, of whatever module of the kernel, is there and bad, which is noted.
+/// Adds a profile, of either kernel module, if it is set and not allowed.
 pub(super) fn bad_profile<'a>(profile: &'a Value, bad: &mut BadValues<'a>) -> bool {
     let kind = text(profile, "type");
     profile.is_object() && bad.note(kind, matches!(kind, "RuntimeDefault" | "Localhost"))
