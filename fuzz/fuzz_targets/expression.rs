@@ -1,4 +1,4 @@
-//! Expressions in CEL: whatever compiles keeps to its budget and gives the same result twice.
+//! Expressions in CEL: every program keeps to its budget and is deterministic.
 
 #![no_main]
 

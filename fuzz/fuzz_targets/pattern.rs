@@ -1,4 +1,4 @@
-//! Regular expressions of schemas and rules: what is measured compiles, and takes the time it may.
+//! Regular expressions of schemas and rules: compilation keeps to the estimated memory and time.
 
 #![no_main]
 

@@ -41,7 +41,7 @@ fn run(bytes: &[u8]) -> Corpus {
     Corpus::Keep
 }
 
-/// Prepares and validates an update of the object, of its status and of what is below it.
+/// Prepares and validates an update of the object, of its status and of its subresources.
 fn validate(resource: &Resource, new: &Object, old: &Object) {
     let behavior = resource.behavior;
     let mut changed = new.clone();

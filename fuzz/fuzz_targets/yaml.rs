@@ -17,7 +17,7 @@ fn run(bytes: &[u8]) {
         let written = yaml::encode(&decoded.value);
         match yaml::decode(written.as_bytes()) {
             Ok(again) => assert_eq!(again.value, decoded.value, "{written}"),
-            // The parser has a limit of its own, which writing in blocks may reach.
+            // The parser has a separate limit, which block style may reach.
             Err(error) => assert!(error.message.contains("recursion limit"), "{error}: {written}"),
         }
     }

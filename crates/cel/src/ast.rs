@@ -58,7 +58,7 @@ pub(crate) enum Literal {
     Bytes(Arc<[u8]>),
 }
 
-/// An element of a list; an optional one (`[?x]`) is left out if it has no value.
+/// An element of a list; an optional one (`[?x]`) is omitted if it has no value.
 #[derive(Debug, Clone)]
 pub(crate) struct Item {
     pub(crate) value: Expr,

@@ -23,7 +23,7 @@ pub struct DeclType {
 /// What a declared type is.
 #[derive(Debug, Clone)]
 pub enum DeclKind {
-    /// Whatever the JSON is.
+    /// Any JSON value.
     Dyn,
     /// A whole number or a string.
     IntOrString,
@@ -58,7 +58,7 @@ pub enum DeclKind {
 pub enum ListKind {
     /// Order counts; `+` appends.
     Atomic,
-    /// Order does not count; `+` is the union.
+    /// Order is ignored; `+` is the union.
     Set,
     /// Elements are identified by these fields; `+` overwrites elements with equal keys.
     Map(Vec<String>),
@@ -101,8 +101,8 @@ impl Object {
         self.fields.get(name).or_else(reserved)
     }
 
-    /// The field by its escaped name alone. Estimates know no other, so that a field that is named
-    /// by a reserved word counts as unbounded.
+    /// The field by its escaped name alone. Estimates use only that name, so that a field named by
+    /// a reserved word counts as unbounded.
     pub(crate) fn escaped_field(&self, name: &str) -> Option<&Field> {
         self.fields.get(name)
     }
@@ -163,7 +163,7 @@ impl DeclType {
         self
     }
 
-    /// What the checker makes of it.
+    /// The type for the checker.
     pub fn checked(&self) -> Type {
         match &self.shape {
             DeclKind::Dyn | DeclKind::IntOrString => Type::Dyn,

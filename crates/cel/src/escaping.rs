@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_identifier_can_spell_has_no_escape() {
+    fn names_that_cannot_be_identifiers_have_no_escape() {
         check("1a", None);
         check("a b", None);
         check("é", None);

@@ -1,8 +1,8 @@
 //! The evaluator: runs a plan over bound values, and pays for each step.
 //!
-//! Costs are those of cel-go: a name or field costs one, a call what it looks at, `&&`, `||` and
-//! `?:` nothing. When the budget is spent the evaluation ends with [`EvalError::Cost`], which no
-//! operator absorbs.
+//! Costs are those of cel-go: a name or field costs one, a call the size of its arguments, `&&`,
+//! `||` and `?:` nothing. When the budget is exhausted, the evaluation ends with
+//! [`EvalError::Cost`], which no operator absorbs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

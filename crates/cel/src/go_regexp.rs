@@ -22,8 +22,8 @@ use repeats::Repeats;
 /// Memory that one compiled expression may take; large counted repetitions need some.
 const SIZE_LIMIT: usize = 4 << 20;
 
-/// The longest expression that is parsed: a parser takes up 400 bytes for each byte of it. What is
-/// longer would not fit into [`SIZE_LIMIT`] once it is compiled, unless it is one large class.
+/// The longest expression that is parsed: a parser takes up 400 bytes for each byte of it. A longer
+/// one would not fit into [`SIZE_LIMIT`] after compilation, unless it is one large class.
 const LENGTH_LIMIT: usize = 64 << 10;
 
 /// Memory that each of an expression's caches may take; every thread that matches has some. An
@@ -45,15 +45,15 @@ pub enum Error {
     /// A syntax error by the rules of Go; the text is that of Go.
     #[error("error parsing regexp: {what}: `{text}`")]
     Syntax {
-        /// What is wrong.
+        /// The error message.
         what: &'static str,
         /// The part of the expression that is.
         text: String,
     },
-    /// Fine by Go's rules, but nothing that this server compiles.
+    /// Valid by Go's rules, but not supported by this server.
     #[error("error parsing regexp: {0}")]
     Unsupported(String),
-    /// Fine by Go's rules, but more than this server compiles.
+    /// Valid by Go's rules, but larger than this server allows.
     #[error("error parsing regexp: expression too large: it needs more than {0} bytes")]
     Large(usize),
     /// Longer than what this server compiles.
@@ -169,7 +169,7 @@ fn syntax_error(what: &'static str, text: &str) -> Error {
 #[derive(Debug, Default)]
 struct Translator<'a> {
     whole: &'a str,
-    /// What is still to be read.
+    /// The rest of the input.
     rest: &'a str,
     out: String,
     repeats: Repeats,
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_takes_literally_is_escaped() {
+    fn characters_that_are_literal_in_go_are_escaped() {
         for (expression, good, bad) in [
             (r"^\d+$", "12", "٣"),
             (r"^[[\d]+$", "[1", "a"),

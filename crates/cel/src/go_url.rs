@@ -95,7 +95,7 @@ impl Url {
         encoded(&self.path, Mode::Path)
     }
 
-    /// The parameters of the query in their order. Those that cannot be read are left out.
+    /// The parameters of the query in their order. Those that cannot be decoded are omitted.
     pub fn query(&self) -> impl Iterator<Item = (String, String)> {
         let is_read = self.query.matches('&').count() < MAX_PARAMETERS;
         let pairs = if is_read { self.query.as_str() } else { "" };
@@ -162,7 +162,7 @@ fn failure(text: &str, why: &str) -> String {
     format!("parse {}: {why}", quote(text))
 }
 
-/// A path or a fragment as it was written if that will do, and escaped anew if not.
+/// A path or a fragment as it was written if it needs no other escapes, and escaped anew if not.
 fn encoded(written: &str, mode: Mode) -> String {
     if is_encoded(written.as_bytes(), mode) {
         return written.to_owned();

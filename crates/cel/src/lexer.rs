@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_know_prefixes_quotes_and_escapes() {
+    fn strings_have_prefixes_quotes_and_escapes() {
         check(
             r#"'a\'b' r'\' b"x" rb '''a'b''' "#,
             r"'a\'b' ¦ r'\' ¦ b'x' ¦ rb ¦ '''a'b''' ¦ <EOF>".replace("b'x'", "b\"x\"").as_str(),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_reported_and_skipped() {
+    fn invalid_characters_are_reported_and_skipped() {
         check("a $ b", "a ¦ b ¦ <EOF> ¦ Syntax error: token recognition error at: '$'");
         check("'open", "<EOF> ¦ Syntax error: token recognition error at: ''open'");
     }

@@ -82,7 +82,7 @@ pub(crate) struct Parsed {
     pub(crate) offsets: Vec<usize>,
 }
 
-/// Parses `source`, with the macros that the environment knows.
+/// Parses `source`, with the macros of the environment.
 pub(crate) fn parse(source: &str, macros: &Macros) -> Result<Parsed, Vec<Issue>> {
     let size = source.chars().count();
     if size > MAX_CODE_POINTS {

@@ -24,7 +24,7 @@ pub struct Program {
 /// What an evaluation may cost; several evaluations can share one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// What is left.
+    /// The remaining cost.
     pub remaining: u64,
     /// The most that one evaluation may take of it.
     pub per_call: u64,

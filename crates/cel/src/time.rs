@@ -32,8 +32,8 @@ pub struct Timestamp {
     pub seconds: i64,
     /// Added to the seconds; below one second.
     pub nanoseconds: u32,
-    /// How far ahead of UTC the clock was that it was read from, in seconds. It is written as it
-    /// was read; otherwise this does not count.
+    /// The offset from UTC of the parsed text, in seconds. It is only used to write the timestamp
+    /// as it was read.
     offset: i64,
 }
 

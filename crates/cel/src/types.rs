@@ -1,4 +1,4 @@
-//! [`Type`]: what the checker knows of an expression before it runs.
+//! [`Type`]: the static type of an expression.
 
 use std::fmt;
 use std::sync::Arc;

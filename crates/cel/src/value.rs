@@ -1,7 +1,7 @@
 //! [`Value`]: what expressions compute with.
 //!
-//! Objects, maps and lists that come from JSON are views: nothing is converted until an
-//! expression looks at it. Cloning a value never copies its contents.
+//! Objects, maps and lists from JSON are views: values are converted when an expression uses them.
+//! Cloning a value never copies its contents.
 
 use std::any::Any;
 use std::fmt;
@@ -71,7 +71,7 @@ pub trait Opaque: Any + fmt::Debug + Send + Sync {
         1
     }
 
-    /// For the library's own functions, which know the type.
+    /// For the library's own functions, which downcast to the type.
     fn as_any(&self) -> &dyn Any;
 }
 

@@ -7,7 +7,7 @@ use crate::{
 };
 use types::resource::{Behavior, Columns, Conventions, Resource, Selectable, Shape, Version};
 
-/// All built-in kinds. Discovery has an order of its own.
+/// All built-in kinds. Discovery sorts them.
 pub fn builtin() -> Vec<Resource> {
     let stored = vec![
         core::binding::resource(),

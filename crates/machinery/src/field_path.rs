@@ -1,7 +1,7 @@
-//! Where in an object something is wrong ([`Path`]), what is wrong ([`FieldError`]), and the list
-//! that validation fills ([`ErrorList`]).
+//! The place of an error in an object ([`Path`]), the error ([`FieldError`]), and the list that
+//! validation fills ([`ErrorList`]).
 //!
-//! A [`Path`] lives on the stack and is only written out when there is an error to report:
+//! A [`Path`] is on the stack and is only formatted when there is an error to report:
 //!
 //! ```
 //! use machinery::{ErrorList, Path, json};
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn declared_rules_are_told_last() {
+    fn declarative_errors_are_reported_last() {
         let mut errors = ErrorList::new();
         errors.declarative(|errors| errors.required(&Path::root("a"), ""));
         errors.required(&Path::root("b"), "");
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_seen_is_quoted_by_its_code() {
+    fn invisible_characters_are_escaped() {
         assert_eq!(quote("ä\u{301} \u{fffd}😀"), "\"ä\u{301} \u{fffd}😀\"");
         let unseen = "\u{1}\n\u{7f}\u{a0}\u{202e}\u{feff}\u{e0001}";
         assert_eq!(quote(unseen), r#""\x01\n\x7f\u00a0\u202e\ufeff\U000e0001""#);

@@ -45,7 +45,7 @@ pub fn validate_object_meta(
     initializers::validate(object, errors);
 }
 
-/// Validates the metadata of a changed object against what is stored. The new object carries the
+/// Validates the metadata of a changed object against the stored one. The new object has the
 /// `resourceVersion` that it replaces.
 pub fn validate_object_meta_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     if old.deletion_timestamp().is_some() {
@@ -277,8 +277,8 @@ fn complain(errors: &mut ErrorList, key: &str, value: &str, messages: Vec<String
     }
 }
 
-/// A name that will have a suffix may end in a dash. Upstream's mask takes the character before the
-/// dash with it, and so do we.
+/// A name that will have a suffix may end in a dash. Upstream's mask also removes the character
+/// before the dash, and so does this one.
 fn as_prefix(name: &str) -> String {
     match name.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => {

@@ -2,7 +2,7 @@
 //! object has.
 //!
 //! An object is parsed once when it arrives, changed in place on its way to the store, and written
-//! once; what is stored and served afterwards is those bytes, not this.
+//! once; the bytes are stored and served, not this type.
 
 use crate::codec::json;
 use crate::gvk::GroupVersion;
@@ -185,7 +185,7 @@ impl Object {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(2048);
         json::write(&mut out, &self.0);
-        // These bytes are stored, a million times over: none are to lie idle behind them.
+        // These bytes are stored, possibly a million times: they have no spare capacity.
         out.shrink_to_fit();
         out
     }

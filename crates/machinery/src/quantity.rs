@@ -23,7 +23,7 @@ use decimal::{Decimal, EXPONENT_MAX};
 /// Why a text is no quantity; the message is for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// It does not even look like one.
+    /// It does not match the format.
     #[error(
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
     )]
@@ -118,7 +118,7 @@ impl Quantity {
         self.amount.rounded(0)
     }
 
-    /// As thousandths: what is finer is rounded away from zero, what does not fit is cut off.
+    /// As thousandths: smaller fractions are rounded away from zero, and overflows are clamped.
     pub fn milli_value(&self) -> i64 {
         self.amount.rounded(-3)
     }
@@ -243,8 +243,8 @@ impl<'a> Parts<'a> {
         Ok(Self { negative, whole, fraction, suffix })
     }
 
-    /// Upstream has a quick way for short numbers, and what goes that way and looks canonical at a
-    /// glance keeps its text; `1.500` is never made `1500m`.
+    /// Upstream has a fast path for short numbers. A number on that path keeps its text if it has a
+    /// canonical suffix; `1.500` never becomes `1500m`.
     ///
     /// Upstream: `apimachinery/pkg/api/resource/quantity.go` `ParseQuantity`.
     fn is_printed_as_written(&self, format: Format, scale: i64) -> bool {

@@ -130,7 +130,7 @@ pub struct Status {
     pub message: String,
     /// What it is about; None where Kubernetes writes no details at all.
     pub details: Option<Box<Details>>,
-    /// A token with which to go on with a list that has expired, in whatever state things are now.
+    /// A token to continue a list that has expired, in the current state.
     pub remainder: Option<String>,
 }
 
@@ -311,7 +311,7 @@ impl Status {
         Some(status)
     }
 
-    /// The object that goes onto the wire.
+    /// The object as it is sent.
     pub fn to_value(&self) -> Value {
         let mut body = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_formatted_parses_back() {
+    fn formatted_times_parse_back() {
         for seconds in (FIRST..END).step_by(1_234_567_891).chain([0, FIRST, END - 1]) {
             assert_eq!(parse(&format_seconds(seconds)), Some((seconds, 0)));
         }

@@ -1,9 +1,9 @@
 //! Validates the schema of a CRD, before any object is validated by it.
 //!
 //! A schema must be *structural*: every field has its type outside of `allOf`, `anyOf`, `oneOf` and
-//! `not`, so that pruning and defaulting know it without looking at values. Upstream runs three
-//! checks, and so do we: of the [`structure`], of [`defaults`] (if the structure is sound), and of
-//! single [`keywords`]; the last compiles the [`rules`] (if both others found nothing).
+//! `not`, so that pruning and defaulting do not depend on values. As upstream, it runs three
+//! checks: of the [`structure`], of [`defaults`] (if the structure is valid), and of single
+//! [`keywords`]; the last compiles the [`rules`] (if both others found nothing).
 
 mod structure;
 mod defaults;
@@ -24,7 +24,7 @@ pub enum SchemaRequirement {
     Loose,
 }
 
-/// Finds what is wrong with the schema of a CRD; `path` is that of `openAPIV3Schema`.
+/// Validates the schema of a CRD; `path` is that of `openAPIV3Schema`.
 pub fn check_crd_schema(
     schema: &Value,
     requirement: SchemaRequirement,

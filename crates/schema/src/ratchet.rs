@@ -57,8 +57,8 @@ fn key_of(keys: &[Box<str>], item: &Value) -> Option<String> {
     Some(text)
 }
 
-/// Whether a value is as it was. Fields that the schema does not know never correspond, as
-/// upstream has it, so an object with such fields counts as changed.
+/// Whether a value is unchanged. As upstream, fields that the schema does not have are never
+/// correlated, so an object with such fields counts as changed.
 pub(crate) fn is_unchanged(node: &Node, new: Data<'_>, old: Data<'_>) -> bool {
     match (new, old) {
         (Data::Null, Data::Null) => true,

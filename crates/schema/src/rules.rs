@@ -86,9 +86,9 @@ impl Rule {
 }
 
 impl Structural {
-    /// Finds the rules that `new` breaks, and returns as warnings the errors about what is as it
-    /// was in `old`. Rules are not tried on an object that is not even of the declared types, so
-    /// `errors` has to hold what else is wrong with it.
+    /// Evaluates the rules on `new`, and returns the errors of values that are unchanged since
+    /// `old` as warnings. Rules are not evaluated on an object that does not have the declared
+    /// types, so `errors` must contain all other errors.
     pub fn validate_rules(
         &self,
         new: &Map<String, Value>,

@@ -116,7 +116,7 @@ impl Type {
 pub(crate) struct NodeFlags(u8);
 
 impl NodeFlags {
-    /// null is a value of its own here.
+    /// null is an allowed value.
     pub(crate) const NULLABLE: u8 = 1;
     /// `x-kubernetes-preserve-unknown-fields`
     pub(crate) const PRESERVES_UNKNOWN: u8 = 2;
@@ -160,7 +160,7 @@ pub(crate) enum List {
     Map(Box<[Box<str>]>),
 }
 
-/// What is known of fields that `properties` does not name.
+/// The schema of fields that `properties` does not name.
 #[derive(Debug, Default)]
 pub(crate) enum Additional {
     /// The keyword is missing.
@@ -170,7 +170,7 @@ pub(crate) enum Additional {
     Allowed,
     /// `false`
     Forbidden,
-    /// They look like this.
+    /// They have this schema.
     Schema(Box<Node>),
 }
 
@@ -248,7 +248,7 @@ impl Node {
         Some(&self.properties[index].1)
     }
 
-    /// What is known of a field, named or not.
+    /// The schema of a field, named or not.
     pub(crate) fn field(&self, name: &str) -> Option<&Node> {
         self.property(name).or(match &self.additional {
             Additional::Schema(node) => Some(node),

@@ -316,7 +316,7 @@ impl Walk<'_> {
     }
 }
 
-/// ErrorList in upstream's words.
+/// The errors, in upstream's words.
 impl Walk<'_> {
     fn error(
         self,

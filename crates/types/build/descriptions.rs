@@ -2,11 +2,11 @@
 //! explain` prints.
 //!
 //! The text is not ours, so it is not in this repository. The crate k8s-openapi has it in its
-//! source, which Cargo downloads and points at, but never compiles: that would take longer than the
-//! rest of the server. Where it cannot be found (a vendored build without optional dependencies),
-//! the server is built all the same, and explains fields by name and type alone.
+//! source, which Cargo downloads and locates, but never compiles: that would take longer than the
+//! rest of the server. If it cannot be found (a vendored build without optional dependencies), the
+//! server is built without descriptions.
 //!
-//! What is written, one file per package of OpenAPI names, deflated:
+//! The output, one file per package of OpenAPI names, compressed:
 //!
 //! ```text
 //! \x01 ConfigMap \0 ConfigMap holds… \0 binaryData \0 BinaryData contains… \0 data \0 …

@@ -1,4 +1,4 @@
-//! [`TypeRef`]: what server-side apply knows of the kinds, built in or custom.
+//! [`TypeRef`]: the schemas of server-side apply for built-in and custom kinds.
 //!
 //! ```
 //! use types::apply::TypeRef;

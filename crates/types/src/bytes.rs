@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// As lenient as Go's decoder, which does not look at the bits behind the last byte.
+/// As lenient as Go's decoder, which ignores the bits after the last byte.
 const ENGINE: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()

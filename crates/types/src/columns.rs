@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_counted() {
+    fn omitted_items_are_counted() {
         let items: Vec<String> = ["a", "b", "c"].map(str::to_owned).to_vec();
         assert_eq!(first_of(&items, 2, ","), "a,b + 1 more...");
         assert_eq!(first_of(&items, 3, ", "), "a, b, c");

@@ -1,4 +1,4 @@
-//! The built-in types of the API, and what a kind is made of.
+//! The built-in types of the API, and the parts of a kind.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! [`normalize`]: what is left of a JSON object after a trip through Go's structs and back.
+//! [`normalize`]: a JSON object after decoding into Go's structs and encoding again.
 //!
 //! That trip is what the API server does to every built-in object, so clients see it:
 //!

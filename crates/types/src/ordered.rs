@@ -40,7 +40,7 @@ enum FieldOrder {
 }
 
 impl<'a> Ordered<'a> {
-    /// A value of a built-in type; of a custom one if there is none.
+    /// A value of a built-in type; without one, of a custom type.
     pub fn new(ty: Option<&'static Type>, value: &'a Value) -> Self {
         Self(ty.map_or(FieldOrder::Sorted, FieldOrder::Type), value)
     }

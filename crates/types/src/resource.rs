@@ -1,4 +1,4 @@
-//! [`Resource`]: all that the server knows of one kind, built-in or custom.
+//! [`Resource`]: the description of one kind, built-in or custom.
 //!
 //! A kind is data: names, versions, columns, and at most a few small functions ([`Behavior`]) where
 //! it differs from others. The server's verbs are written once, against this type; a CRD becomes
@@ -37,7 +37,7 @@ pub struct Resource {
     pub short_names: Vec<String>,
     /// `all`
     pub categories: Vec<String>,
-    /// Whether objects live in namespaces.
+    /// Whether objects are namespaced.
     pub namespaced: bool,
     /// All versions, served or not, the preferred one first.
     pub versions: Vec<Version>,
@@ -66,7 +66,7 @@ pub struct Version {
     pub served: bool,
     /// The warning that its users get.
     pub deprecation: Option<String>,
-    /// What objects look like in it.
+    /// The schema of objects in it.
     pub shape: Shape,
     /// What `kubectl get` shows besides the name.
     pub columns: Columns,
@@ -79,7 +79,7 @@ pub struct Version {
     pub selectable: Arc<[Selectable]>,
 }
 
-/// What objects of a version look like.
+/// The schema of the objects of a version.
 #[derive(Debug, Clone)]
 pub enum Shape {
     /// A built-in type: decoded as Go decodes it.

@@ -1,4 +1,4 @@
-//! [`apply`]: Kubernetes' strategic merge patch, which knows from the types how lists merge.
+//! [`apply`]: Kubernetes' strategic merge patch, which merges lists by the types' patch strategies.
 //!
 //! ```
 //! use serde_json::json;
@@ -25,9 +25,9 @@
 //! $setElementOrder/field: [{name: b}, …]   the order of the list afterwards
 //! ```
 //!
-//! Where the original has no value, or one of another type, the patch's value is taken as it is,
-//! without what is null or has `$patch` in it. Other directives stay there, as fields that the type
-//! does not have: whoever reads the result validates them, as all unknown fields.
+//! Where the original has no value, or one of another type, the patch's value is used, without
+//! nulls and objects with `$patch`. Other directives remain in it, as fields that the type does not
+//! have: the validation of unknown fields reports them.
 
 mod error;
 mod go_value;

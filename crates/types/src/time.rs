@@ -49,8 +49,9 @@ pub(super) fn rewrite(text: &str, precision: Precision) -> Result<CanonicalTime,
     })
 }
 
-/// Whether it is certainly valid, in UTC, and of the right precision: almost every time is. Days
-/// after the 28th are left to the parser, which knows the months; so is year 1, Go's zero.
+/// Whether it is certainly valid, in UTC, and of the right precision, which holds for almost every
+/// time. Days after the 28th are left to the parser, which checks the month; so is year 1, Go's
+/// zero.
 fn is_canonical(text: &[u8], precision: Precision) -> bool {
     let layout: &[u8] = match precision {
         Precision::Seconds => b"0000-00-00T00:00:00Z",
@@ -216,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_in_utc_stands() {
+    fn a_time_in_utc_is_unchanged() {
         check("2026-02-28T03:04:05Z", "2026-02-28T03:04:05Z");
         check("2024-02-29T23:59:59Z", "2024-02-29T23:59:59Z");
     }
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_time_is_told_in_the_words_of_go() {
+    fn an_invalid_time_is_reported_in_the_words_of_go() {
         check("", r#"parsing time "" as "2006-01-02T15:04:05Z07:00": cannot parse "" as "2006""#);
         check(
             "2026-01-02",

@@ -39,7 +39,7 @@ pub(super) fn estimate<'c>(estimator: &Estimator<'c>, call: &CallSite<'_, 'c>) -
     (cost.plus(args), size)
 }
 
-/// In an `Option`, because the functions that call it may know no estimate.
+/// In an `Option`, because the functions that call it may have no estimate.
 #[allow(clippy::unnecessary_wraps, reason = "the last expression of functions that return options")]
 fn unsized_cost(cost: CostEstimate) -> Option<Estimate> {
     Some((cost, None))

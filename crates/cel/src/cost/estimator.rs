@@ -349,7 +349,7 @@ impl<'c> Estimator<'c> {
         own.or_else(|| self.local_of(expr).and_then(|local| local.entries))
     }
 
-    /// The largest size that is declared for what lies at the end of the path.
+    /// The largest declared size of the value at the path.
     fn declared_size(&self, path: &[String]) -> Option<Size> {
         let (first, rest) = path.split_first()?;
         // Upstream: the estimator ignores where a path begins, so that elements of literals have

@@ -30,8 +30,8 @@ pub(super) struct AlphabetRegex {
 }
 
 impl AlphabetRegex {
-    /// Compiles an expression of the `regex` crate's; None if it takes up more than `limit` bytes, or
-    /// looks at something else than characters and both ends of the text.
+    /// Compiles an expression of the `regex` crate; None if it takes up more than `limit` bytes, or
+    /// depends on more than characters and both ends of the text.
     pub(super) fn compile(expression: &str, limit: usize, cache_limit: usize) -> Option<Self> {
         let hir = syntax::parse(expression).ok()?;
         let alphabet = Alphabet::of(&hir)?;
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_at_words_or_lines_has_no_alphabet() {
+    fn patterns_with_word_or_line_boundaries_have_no_alphabet() {
         for expression in [r"(?-u:\b)a", "(?m)^a$"] {
             assert!(AlphabetRegex::compile(expression, 1 << 20, 1 << 18).is_none());
         }

@@ -29,7 +29,7 @@ fn is_plain(byte: u8, mode: Mode) -> bool {
     others.contains(&byte)
 }
 
-/// Whether the text may be left as it was written.
+/// Whether the text needs no escapes.
 pub(super) fn is_encoded(text: &[u8], mode: Mode) -> bool {
     text.iter().all(|byte| b"!$&'()*+,;=:@[]%".contains(byte) || is_plain(*byte, mode))
 }

@@ -21,7 +21,7 @@ pub trait Authorizer: fmt::Debug + Send + Sync {
 pub struct Check {
     /// The account to authorizer instead of the requester: namespace and name.
     pub service_account: Option<(String, String)>,
-    /// The path, for what is no resource.
+    /// The path, for non-resource requests.
     pub path: Option<String>,
     /// The API group.
     pub group: String,
@@ -37,7 +37,7 @@ pub struct Check {
     pub field_selector: String,
     /// Which labels are selected.
     pub label_selector: String,
-    /// What is to be done.
+    /// The verb.
     pub verb: String,
 }
 

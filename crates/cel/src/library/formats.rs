@@ -39,7 +39,7 @@ const LABEL_VALUE_ERROR: &str = "a valid label must be an empty string or consis
 
 type Validate = fn(&str) -> Vec<String>;
 
-/// A format: its name in expressions, how long its pattern counts, and what is wrong with a text.
+/// A format: its name in expressions, the length of its pattern for the cost, and its errors.
 type Row = (&'static str, u64, Validate);
 
 const FORMATS: &[Row] = &[

@@ -37,7 +37,7 @@ const ORDERED: &[(&str, [&str; 4])] = &[
     ("bytes", signatures!("bytes")),
 ];
 
-/// The extension that comes with CEL.
+/// The lists extension of cel-go.
 pub(super) fn declare(library: &mut Library) {
     library.macros.add(Family::Lists);
     library.add("slice", "list_slice", "list(T).(int, int) -> list(T)", slice);
@@ -106,7 +106,7 @@ pub(super) fn declare_kubernetes(library: &mut Library) {
     });
 }
 
-/// What `transformMap` and its kin are made of.
+/// The overloads of `transformMap` and similar macros.
 pub(super) fn declare_map_insert(library: &mut Library) {
     library.macros.add(Family::TwoVariables);
     let one = "(map(K, V), K, V) -> map(K, V)";

@@ -65,7 +65,7 @@ fn out_of_range(index: i64) -> EvalError {
     format!("index out of range: {index}").into()
 }
 
-/// A position in a text, or the error that it is none.
+/// A position in a text, or the error about an invalid one.
 fn position(index: i64, characters: &[char]) -> Result<usize, EvalError> {
     let found = usize::try_from(index).ok().filter(|index| *index <= characters.len());
     found.ok_or_else(|| out_of_range(index))

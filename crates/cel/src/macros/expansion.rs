@@ -46,7 +46,7 @@ impl Expansion<'_> {
         MacroError(self.nodes.offset(expr.id), message.to_owned())
     }
 
-    /// The same tree with ids of its own: types and costs are kept per node.
+    /// The same tree with new ids: types and costs are kept per node.
     pub(super) fn copy(&mut self, expr: &Expr) -> Expr {
         let offset = self.nodes.offset(expr.id);
         let mut kind = expr.kind.clone();

@@ -8,7 +8,7 @@ use crate::source::Issue;
 pub(crate) struct Nodes {
     /// By id, in code points.
     pub(super) offsets: Vec<usize>,
-    /// By id: how many nodes lie on the longest way down.
+    /// By id: the number of nodes on the longest path down.
     pub(super) heights: Vec<usize>,
     pub(super) issues: Vec<Issue>,
 }

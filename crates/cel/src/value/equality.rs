@@ -6,8 +6,8 @@ use super::Value;
 use super::numbers::Number;
 use crate::error::EvalError;
 
-/// Values that are nested deeper are not compared to the end, and count as different: the stack
-/// must hold whatever JSON a client sends.
+/// Values that are nested deeper are not compared completely, and count as different, so that the
+/// JSON of a client cannot exhaust the stack.
 const MAX_DEPTH: usize = 256;
 
 /// Whether two values are equal; values of unlike types are not.

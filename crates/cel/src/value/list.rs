@@ -69,7 +69,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// `self + other`, as the kind of the left list wants it.
+    /// `self + other`, by the list type of the left list.
     pub(crate) fn plus(self, other: &List<'a>) -> Result<List<'a>, EvalError> {
         let kind = self.kind();
         if *kind == ListKind::Atomic {
@@ -102,7 +102,7 @@ impl<'a> List<'a> {
         Ok(Self::Values(own))
     }
 
-    /// Equality, as the kind of the left list wants it.
+    /// Equality, by the list type of the left list.
     pub(super) fn equals(&self, other: &List<'a>, depth: usize) -> bool {
         let equal = |a: &Value<'a>, b: &Value<'a>| equal_within(a, b, depth);
         if self.len() != other.len() {

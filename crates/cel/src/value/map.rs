@@ -38,7 +38,7 @@ pub enum Map<'a> {
 /// The entries of a computed map.
 #[derive(Debug, Clone, Default)]
 pub struct Entries<'a> {
-    /// The key is kept as it was written, too: `1u` stays unsigned.
+    /// The key is also kept as it was written: `1u` stays unsigned.
     by_key: BTreeMap<Key, (Value<'a>, Value<'a>)>,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The value of a JSON key, whatever expressions call it.
+    /// The value of a JSON key, by its unescaped name.
     pub(super) fn raw(&self, key: &str) -> Option<Result<Value<'a>, EvalError>> {
         match self {
             Self::Object { .. } => self.field(&escaping::escape(key)?),
@@ -148,7 +148,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The keys in order; of an object those that are declared and present.
+    /// The keys in order; for an object, those that are declared and present.
     pub fn keys(&self) -> Vec<Value<'a>> {
         match self {
             Self::Values(entries) => entries.by_key.values().map(|(key, _)| key.clone()).collect(),

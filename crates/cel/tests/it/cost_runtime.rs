@@ -117,7 +117,7 @@ fn strings_cost_by_length() {
 }
 
 #[test]
-fn lists_cost_what_is_looked_at() {
+fn lists_cost_their_visited_elements() {
     costs(&[
         ("1 in self.list", 5),
         ("self.list[0] in self.list", 8),
@@ -167,7 +167,7 @@ fn comprehensions_cost_by_round() {
 }
 
 #[test]
-fn presence_and_choice_cost_no_more_than_their_parts() {
+fn presence_tests_and_conditionals_cost_their_parts() {
     costs(&[
         ("has(self.a.b)", 2),
         ("!has(self.a.c)", 3),

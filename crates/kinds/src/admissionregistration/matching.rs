@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_meant_by_a_star_is_not_said_again() {
+    fn a_wildcard_excludes_other_items() {
         check(of(&["pods", "pods/*"]), &[]);
         check(
             of(&["pods/*", "pods/log"]),

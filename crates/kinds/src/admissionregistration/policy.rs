@@ -127,7 +127,7 @@ fn validate_param_ref(errors: &mut ErrorList, path: &Path<'_>, reference: &Value
     }
 }
 
-/// Mutation is for what is written; nothing is left to change of what is deleted.
+/// Mutation applies to created and updated objects, not to deleted ones.
 pub(super) fn no_deletion(errors: &mut ErrorList, key: &str, spec: &Value) {
     let path = SPEC.child(key);
     let path = path.child("resourceRules");

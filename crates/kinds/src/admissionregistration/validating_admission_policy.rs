@@ -1,4 +1,4 @@
-//! `ValidatingAdmissionPolicy`: expressions that validate what is to be stored.
+//! `ValidatingAdmissionPolicy`: expressions that validate objects before they are stored.
 
 use std::collections::HashSet;
 
@@ -127,7 +127,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_policy_judges_something_by_something() {
+    fn a_policy_needs_rules_and_validations() {
         assert_eq!(
             refusals(&BEHAVIOR, json!({"spec": {"failurePolicy": "Perhaps"}})),
             [

@@ -1,6 +1,6 @@
 //! `ValidatingWebhookConfiguration`: webhooks that validate objects before they are stored.
 //!
-//! The server stores and shows these objects; this file knows nothing of the calls.
+//! The server stores and shows these objects; the calls are made by `apiserver`.
 
 use super::webhook::{cells, defaults, validate, warnings};
 use crate::table;

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_https_and_no_more() {
+    fn a_url_is_https_without_query_or_fragment() {
         check(
             json!({"clientConfig": {"url": "http://u@h/x?q#f"}}),
             &[
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_webhook_speaks_a_version_of_ours() {
+    fn a_webhook_needs_a_supported_review_version() {
         check(
             json!({"admissionReviewVersions": ["v2"]}),
             &[

@@ -11,9 +11,8 @@ use crate::validation::rules::one_of;
 use machinery::fields::{at, flag, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 
-/// Finds what is wrong with how objects are converted between versions. The places are named as in
-/// upstream's inner type, which has no `webhook` level. What was stored before is not held to rules
-/// that it never obeyed.
+/// Validates the conversion between versions. The paths are those of upstream's internal type,
+/// which has no `webhook` level. A rule that the stored CRD violates is not enforced.
 pub(super) fn validate(spec: &Value, old: Option<&Object>, errors: &mut ErrorList) {
     let Some(conversion) = part(spec, "conversion") else { return };
     let root = Path::root("spec");
@@ -62,7 +61,7 @@ fn webhook_of(crd: &Object) -> &Value {
     at(top(crd, "spec"), &["conversion", "webhook"])
 }
 
-/// Whether a bundle of certificates, in base64, is none or has at least one that looks like it.
+/// Whether a bundle of certificates, in base64, is empty or has at least one certificate.
 fn is_bundle(text: &str) -> bool {
     let Ok(bytes) = BASE64_STANDARD.decode(text) else { return false };
     let pem = String::from_utf8_lossy(&bytes);

@@ -226,12 +226,12 @@ fn prepare_status(new: &mut Object, old: &Object) {
     *new = kept;
 }
 
-/// Finds what is wrong with the number of replicas that `/scale` shows as wanted.
+/// Validates the number of replicas in the spec of a `/scale`.
 pub fn validate_scale_spec(scale: &Scale, object: &Object, errors: &mut ErrorList) {
     validate_replicas(&scale.spec_replicas, object, errors);
 }
 
-/// Finds what is wrong with what `/scale` shows as its status.
+/// Validates the status of a `/scale`.
 pub fn validate_scale_status(scale: &Scale, object: &Object, errors: &mut ErrorList) {
     validate_replicas(&scale.status_replicas, object, errors);
     if let Some(path) = &scale.label_selector

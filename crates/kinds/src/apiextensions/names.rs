@@ -11,8 +11,8 @@ use super::conditions::{Condition, find, set_condition};
 use machinery::fields::{at, text, texts, top};
 use machinery::{Map, Object, Value, json};
 
-/// The status that a CRD should have next to the `others` (those of other groups do not
-/// count), or None if it has it.
+/// The status that a CRD should have, given the `others` (those of other groups do not count), or
+/// None if it is up to date.
 pub fn next_status(crd: &Object, others: &[&Object], now: &str) -> Option<Value> {
     let spec = top(crd, "spec");
     let status = top(crd, "status");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_group_of_kubernetes_the_status_tells_of_the_approval() {
+    fn the_status_of_a_crd_in_a_protected_group_has_the_approval() {
         let mut crd = object(json!({
             "metadata": {"name": "w.sample.k8s.io",
                 "annotations": {"api-approved.kubernetes.io": "unapproved, for now"}},

@@ -47,7 +47,7 @@ pub(super) fn require(
     }
     let path = path.child("schema");
     let path = path.child("openAPIV3Schema");
-    // CRDs that had none are not held to the rule.
+    // The rule is not enforced for stored CRDs without a schema.
     let had_none = change.old.is_some_and(|old| !old.is_complete);
     if change.strictness == Strictness::Full && !had_none {
         errors.required(&path, "");

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_once_is_handed_down_and_lifted_up_again() {
+    fn top_level_fields_are_copied_to_versions_and_back() {
         let spec = json!({"scope": "Cluster", "version": "v2", "preserveUnknownFields": false,
             "validation": {"openAPIV3Schema": {"type": "object"}},
             "subresources": {"status": {}},
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_that_differ_keep_what_they_say() {
+    fn versions_that_differ_keep_their_fields() {
         let spec = json!({"versions": [
             {"name": "v1", "schema": {"openAPIV3Schema": {"type": "object"}}},
             {"name": "v2", "schema": {"openAPIV3Schema": {"type": "object", "description": "x"}}}]});

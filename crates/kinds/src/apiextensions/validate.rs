@@ -31,8 +31,7 @@ pub(super) enum Strictness {
     Lenient,
 }
 
-/// Finds what is wrong with a CRD of the hub version that was written in `version` of the
-/// API, and was `old` before.
+/// Validates a CRD of the hub version that was sent in `version` of the API and replaces `old`.
 pub fn validate_in(new: &Object, old: Option<&Object>, version: &str, errors: &mut ErrorList) {
     let strictness =
         if version.ends_with("v1beta1") { Strictness::Lenient } else { Strictness::Full };
@@ -70,7 +69,7 @@ pub fn validate_in(new: &Object, old: Option<&Object>, version: &str, errors: &m
     }
 }
 
-/// Finds what is wrong with a CRD's status.
+/// Validates a CRD's status.
 pub(super) fn status(new: &Object, errors: &mut ErrorList) {
     let path = Path::root("status");
     let accepted = at(top(new, "status"), &["acceptedNames"]);

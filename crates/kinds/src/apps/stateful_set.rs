@@ -133,7 +133,7 @@ fn validate(set: &Object, errors: &mut ErrorList) {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Template {
     Validated,
-    /// It was not right before, and might not be what is changed now.
+    /// It was invalid before, and might be unchanged.
     Tolerated,
 }
 
@@ -207,7 +207,7 @@ fn validate_pods(errors: &mut ErrorList, spec: &Value, judged: Template) {
     if judged == Template::Validated {
         validate_template(errors, &path, &template_of_pods(spec));
     }
-    // Upstream looks at these a second time, so that their errors are reported twice.
+    // Upstream validates these a second time, so that their errors are reported twice.
     let metadata = at(spec, &["template", "metadata"]);
     labels(errors, &path.child("labels"), at(metadata, &["labels"]));
     if let Some(map) = at(metadata, &["annotations"]).as_object() {

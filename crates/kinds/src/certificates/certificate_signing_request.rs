@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_what_for_and_by_whom() {
+    fn a_request_has_usages_and_a_signer() {
         assert_eq!(refusals(&BEHAVIOR, request(json!({}))), Vec::<String>::new());
         assert_eq!(
             refusals(
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_asks_in_anothers_name() {
+    fn the_requestor_is_the_user_of_the_request() {
         let mut request =
             object(request(json!({"username": "admin", "groups": ["system:masters"]})));
         set_requestor(&mut request, "eve", "", &[], &json!({}));
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_shows_what_became_of_it() {
+    fn the_table_shows_the_state() {
         assert_eq!(state(&json!({})), "Pending");
         assert_eq!(
             state(&json!({"conditions": [{"type": "Approved"}], "certificate": "eA=="})),

@@ -21,7 +21,7 @@ pub fn resource() -> Resource {
 static BEHAVIOR: Behavior = Behavior {
     validate,
     validate_update: |new, _, errors| validate(new, errors),
-    // Two candidates that write blindly would both believe that they lead.
+    // Two candidates that overwrite each other would both lead.
     unconditional_update: false,
     create_on_update: true,
     ..Behavior::PLAIN

@@ -134,7 +134,7 @@ fn amount_in(limit: &Value, part: &str, name: &str) -> Option<Quantity> {
     Some(at(limit, &[part, name])).filter(|value| !value.is_null()).map(amount)
 }
 
-/// Two amounts in this order, the words for them, and where and what is shown if they are not.
+/// Two amounts that must be in this order, their names, and the path and value of the error.
 struct Order {
     less: (&'static str, &'static str),
     more: (&'static str, &'static str),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_of_a_container_follows_from_what_is() {
+    fn container_defaults_follow_from_limits() {
         let limit = json!({"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Mi"}});
         assert_eq!(
             defaulted(&BEHAVIOR, json!({"spec": {"limits": [limit]}}))["spec"]["limits"][0],
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_nobody_named_has_its_uid_for_a_name() {
+    fn a_limit_range_without_a_name_is_named_after_its_uid() {
         let mut range = object(json!({"metadata": {"uid": "u"}}));
         prepare_create(&mut range);
         assert_eq!(range.name(), "u");

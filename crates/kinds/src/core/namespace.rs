@@ -1,7 +1,7 @@
 //! `Namespace`: a room for names.
 //!
-//! It ends in two steps: deletion begins, its phase becomes `Terminating`, and once its contents
-//! are gone the finalizer in its *spec* is taken away through `/finalize`.
+//! It is deleted in two steps: its phase becomes `Terminating`, and after its contents are deleted
+//! the finalizer in its *spec* is removed through `/finalize`.
 
 use crate::table;
 use crate::validation::rules::qualified_name;

@@ -130,7 +130,7 @@ fn defaults(object: &mut Object) {
     if let Some(spec) = map_mut(object.map_mut(), "spec") {
         let first = spec.get("podCIDR").and_then(Value::as_str).unwrap_or_default().to_owned();
         let ranges = list_mut(spec, "podCIDRs");
-        // The older field wins, since whoever sets it does not know the other.
+        // The older field takes precedence, since a client that sets it does not know the other.
         if !first.is_empty() && ranges.first().is_none_or(|range| *range != first.as_str()) {
             *ranges = vec![first.into()];
         }
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_allocatable_unless_something_is_said() {
+    fn allocatable_defaults_to_capacity() {
         let node = defaulted(&BEHAVIOR, json!({"status": {"capacity": {"cpu": "4"}}}));
         assert_eq!(node["status"]["allocatable"], json!({"cpu": "4"}));
     }
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_shows_what_a_node_says_of_itself() {
+    fn the_table_shows_the_node_info() {
         let node = object(json!({
             "metadata": {"name": "n", "labels": {"node-role.kubernetes.io/control-plane": ""}},
             "spec": {"unschedulable": true},

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_shows_what_fits_and_who_has_it() {
+    fn the_table_shows_capacity_and_claim() {
         let volume = object(
             json!({"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"},
             "accessModes": ["ReadWriteMany", "ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Retain",

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_says_how_much_and_how() {
+    fn a_claim_needs_a_size_and_access_modes() {
         assert_eq!(
             refusals(&BEHAVIOR, json!({"spec": {}})),
             [

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_is_about_what_can_be_counted() {
+    fn a_quota_limits_countable_resources() {
         check(json!({"hard": {"pods": "10", "count/widgets.example.com": "1"}}), &[]);
         check(
             json!({"hard": {"pods": "1.5", "storage": "1"}}),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_shows_what_is_used_of_what_there_is() {
+    fn the_table_shows_used_and_hard_amounts() {
         let quota = object(json!({"metadata": {"name": "q"}, "status":
             {"hard": {"limits.cpu": "2", "pods": "4", "requests.cpu": "1"}, "used": {"pods": "3", "limits.cpu": "500m"}}}));
         let mut cells = cells(&quota, &Now { unix_seconds: 0 });

@@ -71,7 +71,7 @@ fn kind(spec: &Value) -> &str {
     text(spec, "type")
 }
 
-/// Whether a service has no address of its own, but those of its pods.
+/// Whether a service has no cluster IP.
 fn is_headless(spec: &Value) -> bool {
     matches!(list(spec, "clusterIPs"), [only] if only == "None")
 }

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_but_the_exempt_comes_first() {
+    fn only_the_exempt_schema_has_the_first_precedence() {
         check(json!({}), &[]);
         check(
             json!({"matchingPrecedence": 1}),
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_about_somebody_and_something() {
+    fn a_rule_needs_subjects_and_resources() {
         check(
             json!({"rules": [{"subjects": [{"kind": "User", "group": {"name": "g"}}],
                 "nonResourceRules": [{"verbs": ["look"], "nonResourceURLs": ["a*b"]}]}]}),

@@ -49,7 +49,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn an_account_outside_of_namespaces_says_where_it_is() {
+    fn a_service_account_in_a_cluster_role_binding_needs_a_namespace() {
         let binding = json!({"roleRef": {"kind": "Role", "name": "r"},
             "subjects": [{"kind": "ServiceAccount", "name": "s"}]});
         assert_eq!(

@@ -126,7 +126,7 @@ fn validate_subject(errors: &mut ErrorList, path: &Path<'_>, subject: &Value, sc
     }
 }
 
-/// A binding stays with its role: whoever may change its subjects must not gain other rights by it.
+/// The role of a binding is immutable: the right to change subjects must not grant other roles.
 pub(super) fn same_role(new: &Object, old: &Object, errors: &mut ErrorList) {
     let path = Path::root("roleRef");
     errors.declarative(|errors| {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_group_is_known_unless_it_is_said() {
+    fn the_api_group_has_a_default() {
         let binding = json!({"roleRef": {"kind": "Role", "name": "r"},
             "subjects": [{"kind": "User", "name": "u"}, {"kind": "ServiceAccount", "name": "s"}]});
         assert_eq!(

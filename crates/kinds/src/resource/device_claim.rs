@@ -1,4 +1,4 @@
-//! What a claim wants: requests for devices, constraints among them, and settings for their drivers.
+//! The spec of a claim: requests for devices, constraints among them, and driver configuration.
 
 use std::collections::HashSet;
 

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_shows_what_became_of_it() {
+    fn the_table_shows_the_state() {
         assert_eq!(state(&object(json!({}))), "pending");
         assert_eq!(
             state(&object(json!({"status": {"allocation": {}, "reservedFor": [{}]}}))),

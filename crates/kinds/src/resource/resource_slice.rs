@@ -131,8 +131,8 @@ fn validate_attributes(errors: &mut ErrorList, path: &Path<'_>, device: &Value) 
     }
 }
 
-/// Whether a text is three numbers with dots between, as semver.org has it; what may follow a `-`
-/// or a `+` are words.
+/// Whether a text is a version by semver.org: three numbers, optionally followed by identifiers
+/// after `-` or `+`.
 fn is_version(text: &str) -> bool {
     let (text, build) = text.split_once('+').map_or((text, None), |(it, rest)| (it, Some(rest)));
     let (numbers, early) = text.split_once('-').map_or((text, None), |(it, rest)| (it, Some(rest)));

@@ -105,7 +105,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_driver_is_there_once_and_knows_the_node() {
+    fn drivers_are_unique_and_have_a_node_id() {
         assert_eq!(
             refusals(
                 &BEHAVIOR,

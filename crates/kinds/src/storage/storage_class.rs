@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_says_who_makes_its_volumes() {
+    fn a_class_needs_a_provisioner() {
         assert_eq!(
             refusals(&BEHAVIOR, json!({"reclaimPolicy": "Recycle", "volumeBindingMode": "Late"})),
             [
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_volumes_were_made_by_stays() {
+    fn provisioning_fields_are_immutable() {
         let class = |policy: &str, size: &str| {
             json!({"provisioner": "a.io/b", "reclaimPolicy": policy,
             "volumeBindingMode": "Immediate", "parameters": {"size": size}})

@@ -264,14 +264,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_already_is_not_judged_again() {
+    fn stored_values_are_not_validated_again() {
         let mut errors = ErrorList::new();
         ip(&mut errors, &Path::root("f"), "010.0.0.1", &Stored::from(["010.0.0.1"]));
         assert!(errors.is_empty());
     }
 
     #[test]
-    fn odd_forms_are_warned_about() {
+    fn non_canonical_forms_cause_warnings() {
         let path = Path::root("f");
         assert_eq!(ip_warning(&path, "1.2.3.4"), None);
         assert_eq!(

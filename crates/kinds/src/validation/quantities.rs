@@ -43,7 +43,7 @@ pub(crate) fn may_be_overcommitted(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }
 
-/// What is counted in whole pieces.
+/// The resources that are counted as integers.
 const WHOLE: &[&str] = &[
     "pods",
     "resourcequotas",
@@ -71,7 +71,7 @@ const MEASURED: &[&str] = &[
     "requests.storage",
 ];
 
-/// Must not be negative, and whole for what is counted.
+/// Must not be negative, and an integer for counted resources.
 pub(crate) fn validate_amount(errors: &mut ErrorList, path: &Path<'_>, name: &str, value: &Value) {
     let amount = amount(value);
     if amount.is_negative() {
@@ -82,7 +82,7 @@ pub(crate) fn validate_amount(errors: &mut ErrorList, path: &Path<'_>, name: &st
     }
 }
 
-/// Must be the name of a resource that the API knows, or have a domain.
+/// Must be the name of a known resource, or have a domain.
 pub(crate) fn resource_name(errors: &mut ErrorList, path: &Path<'_>, name: &str) -> bool {
     let messages = names::qualified_name(name);
     if !messages.is_empty() {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_shared_is_asked_for_exactly() {
+    fn requests_equal_limits_for_resources_without_overcommit() {
         check(
             json!({"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "2"}}),
             &[r#"r.requests: Invalid value: "1": must be equal to example.com/gpu limit of 2"#],

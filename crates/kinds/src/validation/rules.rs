@@ -51,7 +51,7 @@ pub(crate) fn supported_only(
     }
 }
 
-/// Must lie between two bounds, both allowed.
+/// Must be between two bounds, inclusive.
 pub(crate) fn in_range(errors: &mut ErrorList, path: &Path<'_>, value: i64, low: i64, high: i64) {
     if !(low..=high).contains(&value) {
         errors.invalid(path, value, &range_message(low, high));
@@ -163,7 +163,7 @@ pub(crate) fn immutable(errors: &mut ErrorList, path: &Path<'_>, new: &Value, ol
     }
 }
 
-/// The same where the rule is [declared](ErrorList::declared) with the field, and the value not shown.
+/// The same where the rule is [declarative](ErrorList::declarative) with the field, and the value not shown.
 pub(crate) fn declared_immutable(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -263,7 +263,7 @@ pub(crate) fn has_backsteps(value: &str) -> bool {
     value.split('/').any(|element| element == "..")
 }
 
-/// Must be a relative file path that stays inside of its directory.
+/// Must be a relative file path without `..`.
 pub(crate) fn descending_path(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
     if value.starts_with('/') {
         errors.invalid(path, value, "must be a relative path");

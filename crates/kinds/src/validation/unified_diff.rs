@@ -49,7 +49,7 @@ impl Default for DiffBudget {
 }
 
 impl DiffBudget {
-    /// None if fewer than `steps` are left.
+    /// None if fewer than `steps` remain.
     fn spend(&mut self, steps: usize) -> Option<()> {
         let left = self.steps.checked_sub(steps);
         self.steps = left.unwrap_or_default();
@@ -150,7 +150,7 @@ fn steps(left: &[&str], right: &[&str], budget: &mut DiffBudget) -> Option<Vec<S
     Some(steps)
 }
 
-/// All matches in order, neighbors joined, with one of no length at the end.
+/// All matches in order, neighbors joined, with an empty one at the end.
 fn matches(left: &[&str], right: &[&str], budget: &mut DiffBudget) -> Option<Vec<Match>> {
     let places = places_of(right);
     let mut waiting = vec![(0..left.len(), 0..right.len())];

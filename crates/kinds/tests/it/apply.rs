@@ -205,7 +205,7 @@ fn a_conflict_with_an_update_names_its_version_and_subresource() {
 }
 
 #[test]
-fn an_update_owns_what_it_changes() {
+fn an_update_owns_the_fields_that_it_changes() {
     let mut it = Shelf::of("ConfigMap");
     it.put("mytool", "", json!({"data": {"x": "1"}}));
     it.put("other", "", json!({"data": {"x": "1", "y": "2"}}));
@@ -288,7 +288,7 @@ fn containers_are_a_map_by_name_and_their_order_is_kept() {
 }
 
 #[test]
-fn what_does_not_fit_the_schema_is_told() {
+fn schema_mismatches_are_reported() {
     let mut it = Shelf::of("Deployment");
     let prefix = "failed to create typed patch object (/a; apps/v1, Kind=Deployment): ";
     for (config, why) in [
@@ -461,7 +461,7 @@ fn managers_of_another_version_are_met_on_their_own_ground() {
     }
     let refusal = it.refusal("three", json!({"spec": {"maxReplicas": 6}}));
     assert!(refusal.starts_with("Apply failed with 2 conflicts"), "{refusal}");
-    // Dropped in the new version, a field goes that was applied in the old one.
+    // A field that was applied in the old version is removed if the new version's apply omits it.
     it.apply("one", spec(5, None));
     assert_eq!(it.live(&["spec", "minReplicas"]), json!(1));
     let target = r#"{"f:apiVersion":{},"f:kind":{},"f:name":{}}"#;
@@ -477,7 +477,7 @@ fn managers_of_another_version_are_met_on_their_own_ground() {
 }
 
 #[test]
-fn a_subresource_may_change_only_what_it_is_for() {
+fn a_subresource_owns_only_its_own_fields() {
     let mut it = Shelf::of("Pod");
     let pod = |image: &str, cpu: &str| {
         let resources = json!({"requests": {"cpu": cpu}});
@@ -489,7 +489,7 @@ fn a_subresource_may_change_only_what_it_is_for() {
 }
 
 #[test]
-fn who_owned_elements_owns_the_list_once_it_is_atomic() {
+fn owners_of_elements_own_a_list_that_became_atomic() {
     let list = |rule: &str| {
         let parts =
             json!({"type": "array", "x-kubernetes-list-type": rule, "items": {"type": "string"}});

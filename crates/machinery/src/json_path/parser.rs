@@ -86,7 +86,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Up to whatever ends a name; a backslash takes the next character as it is.
+    /// Up to the end of a name; a backslash escapes the next character.
     fn name(&mut self) -> String {
         let mut name = String::new();
         loop {

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_may_go_and_nobody_else() {
+    fn only_the_first_initializer_may_be_removed() {
         let old = waiting(&["a.b.c", "d.e.f"]);
         assert!(messages(&old, &old).is_empty());
         assert!(messages(&waiting(&["d.e.f"]), &old).is_empty());
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_is_dropped_unless_somebody_has_failed() {
+    fn an_empty_list_is_dropped_without_a_failure() {
         let mut done = object(&waiting(&[]));
         remove_if_done(&mut done);
         assert!(!is_uninitialized(&done));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_final_and_told_as_it_is() {
+    fn a_failure_is_final_and_returned_unchanged() {
         let failed = |code: u32| {
             let result = json!({"status": "Failure", "code": code, "reason": "NoEnvoy",
                 "message": "there is no envoy"});

@@ -168,7 +168,7 @@ pub fn apply<S: Schema, V: Versions<S>>(
     Ok(finish(request, object, managed, config))
 }
 
-/// The type and the absence of entries, which upstream looks at first; then what fits the schema.
+/// The type and the absence of entries, which upstream checks first; then the schema.
 fn check<S: Schema, V>(request: &Request<'_, S, V>, config: &Object) -> Result<(), Error> {
     // Upstream: what has an unreadable version has no type at all.
     let gvk = match config.api_version().parse::<GroupVersion>() {
@@ -201,8 +201,7 @@ fn without_managed(object: &Object) -> Object {
     Object::new(parts.collect())
 }
 
-/// Refuses conflicts, unless they are with what kubectl itself applied when it did not know of
-/// field ownership.
+/// Refuses conflicts, except those with kubectl's own fields from client-side apply.
 fn check_conflicts<S: Schema, V>(
     request: &Request<'_, S, V>,
     live: &Object,
@@ -216,8 +215,8 @@ fn check_conflicts<S: Schema, V>(
     if rest.is_empty() { Ok(()) } else { Err(rest) }
 }
 
-/// Puts the applier's new fields into the entry that it had. The time is that of the last change,
-/// and to share a value is none.
+/// Sets the applier's new fields in its former entry. The time is that of the last change; sharing
+/// a value is not a change.
 fn update_entry(managed: &mut Managed, last: Entry, api_version: &str, now: Option<&str>) {
     let own = managed.entry(&last);
     let set = filter::strip(std::mem::take(&mut own.set));

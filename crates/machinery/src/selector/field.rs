@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_parse_is_named() {
+    fn errors_name_the_invalid_part() {
         check(
             "spec.nodeName",
             "invalid selector: 'spec.nodeName'; can't understand 'spec.nodeName'",

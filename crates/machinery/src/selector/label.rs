@@ -22,7 +22,7 @@ use crate::{ErrorList, Path, Value, names};
 pub struct LabelSelector {
     /// All must hold. Sorted by key, which makes the printed form the same for the same meaning.
     requirements: Vec<LabelRequirement>,
-    /// Selects nothing at all, whatever the requirements are.
+    /// Selects nothing, with any requirements.
     nothing: bool,
 }
 
@@ -172,7 +172,7 @@ impl LabelRequirement {
 }
 
 impl Operator {
-    /// Whether a label with this value, or its absence, meets a requirement. `is_listed` says
+    /// Whether a label with this value, or its absence, satisfies a requirement. `is_listed` tests
     /// whether a value is one of those of the requirement, of which `first` is the first.
     pub fn holds(
         self,

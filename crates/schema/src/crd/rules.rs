@@ -104,12 +104,13 @@ impl CrdErrors {
     }
 }
 
-/// What rules need to know of the place they are at.
+/// The context of the rules of a node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scope<'a> {
     node: &'a Node,
     is_resource: bool,
-    /// What values look like; none as long as no node around has rules, or where rules cannot see.
+    /// The declared type of the values; None without rules in an enclosing node, or where rules
+    /// cannot access the values.
     decl: Option<&'a DeclType>,
     /// How many values there can be at this place; none if nothing but the request bounds it.
     cardinality: Option<u64>,
@@ -318,7 +319,7 @@ fn add_rule_error(rule: JsonSchema<'_>, error: &str, path: &Path<'_>, found: &mu
         text("fieldPath"),
         or_null("optionalOldSelf"),
     );
-    // The order of a Go struct's fields is not that of a JSON value, so it goes with the text.
+    // The order of a Go struct's fields is not that of a JSON value, so it is part of the text.
     found.rules.add(ErrorType::Invalid, path, None, &format!("{shown}: {error}"));
 }
 

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// As `netutils.ParseIPSloppy` has it: zeros may lead, and an IPv6 address that ends in an IPv4 one
-/// will do.
+/// As `netutils.ParseIPSloppy` does it: leading zeros are allowed, and an IPv6 address may end in
+/// an IPv4 one.
 pub(super) fn is_ipv4(text: &str) -> bool {
     text.contains('.') && is_ip(text)
 }

@@ -37,7 +37,7 @@ pub fn builtin(schema: Value) -> Value {
 }
 
 fn builtin_map(mut schema: Map<String, Value>) -> Map<String, Value> {
-    // Upstream: defaults are left out, for the sake of clients that would apply them.
+    // Upstream: defaults are omitted, because some clients would apply them.
     schema.remove("default");
     // A number or text is sent as either, but only one type has a name: text.
     if schema.remove("oneOf").is_some() {
@@ -97,7 +97,7 @@ fn custom_map(mut schema: Map<String, Value>) -> Map<String, Value> {
     schema
 }
 
-/// Does to all schemas in a schema what is to be done, and makes its reference one of version 2.
+/// Applies a function to all schemas in a schema, and converts its reference to version 2.
 fn below(schema: &mut Map<String, Value>, change: fn(Map<String, Value>) -> Map<String, Value>) {
     let apply = |value: &mut Value| {
         if let Value::Object(map) = value {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_stands_beside_its_description_and_defaults_are_gone() {
+    fn a_reference_keeps_its_description_and_defaults_are_removed() {
         let schema = json!({"type": "object", "properties": {"metadata": {
             "allOf": [{"$ref": "#/components/schemas/ObjectMeta"}], "default": {},
             "description": "what"}}});
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_null_has_no_type_and_is_not_required() {
+    fn nullable_fields_have_no_type_and_are_not_required() {
         check(
             json!({"type": "object", "required": ["a"], "properties": {
                 "a": {"type": "object", "nullable": true, "properties": {"b": {}}}}}),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_hold_anything_names_no_properties() {
+    fn schemas_with_unknown_fields_have_no_properties() {
         check(
             json!({"type": "object", "properties": {"a": {"type": "object",
                 "x-kubernetes-preserve-unknown-fields": true, "properties": {"b": {}}}}}),

@@ -3,7 +3,7 @@
 use super::*;
 use machinery::{codec, json};
 
-/// Prunes `object` by `schema`; returns what is left and what was reported.
+/// Prunes `object` by `schema`; returns the result and the reported fields.
 fn pruned(schema: &Value, mut object: Value) -> (Value, Vec<String>) {
     let mut unknown = Vec::new();
     Structural::compile(schema).prune(object.as_object_mut().unwrap(), &mut unknown);
@@ -73,7 +73,7 @@ fn below_preserved_unknown_fields_specified_ones_are_pruned_again() {
 }
 
 #[test]
-fn null_goes_without_a_word_unless_it_is_a_value_or_has_a_default() {
+fn null_is_dropped_unless_it_is_nullable_or_has_a_default() {
     let schema = json!({"type": "object", "properties": {
         "a": {"type": "string", "nullable": true}, "b": {"type": "string"},
         "c": {"type": "string", "default": "x"}}});
@@ -82,7 +82,7 @@ fn null_goes_without_a_word_unless_it_is_a_value_or_has_a_default() {
 }
 
 #[test]
-fn the_metadata_of_an_embedded_resource_is_cut_to_what_metadata_may_hold() {
+fn the_metadata_of_an_embedded_resource_is_pruned() {
     let schema = json!({"type": "object", "properties": {"t": {"type": "object",
         "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}}});
     let object = json!({"t": {"apiVersion": "v1", "kind": "Pod", "spec": {"any": 1},

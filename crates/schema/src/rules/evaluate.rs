@@ -43,7 +43,7 @@ pub(super) fn check_object(
     run.forgiven
 }
 
-/// Tries the rules on a default: as a value that stays, then as one that is new.
+/// Evaluates the rules on a default: as an unchanged value, then as a new one.
 pub(crate) fn check_default(
     validator: &Validator,
     node: &Node,

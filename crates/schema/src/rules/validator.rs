@@ -9,7 +9,7 @@ use cel::{DeclType, Program};
 pub(crate) struct Validator {
     /// In the order of the node's own rules.
     pub(crate) rules: Box<[Compiled]>,
-    /// What values at the node look like; of no meaning without rules.
+    /// The declared type of the values at the node; unused without rules.
     pub(crate) decl: DeclType,
     /// Sorted by name.
     properties: Box<[(Box<str>, Validator)]>,

@@ -1,5 +1,5 @@
-//! The errors of upstream's other decoder, which makes objects from values instead of text: it
-//! knows no field names, but what Go's types can be converted to.
+//! The errors of upstream's other decoder, which converts values instead of text: it names no
+//! fields, only Go's types.
 
 use serde_json::Value;
 

@@ -22,7 +22,7 @@ impl Serialize for FieldSet<'_> {
         if self.0.keys().filter(|name| is_element(name)).count() < 2 {
             self.0.iter().try_for_each(|(name, value)| write(name, value))?;
         } else {
-            // What is no path element, as `.` is none, comes first, in the order of its text.
+            // Keys that are no path elements, such as `.`, come first, sorted as text.
             let parsed = |name: &String| PathElement::parse(name).ok().flatten();
             let mut members: Vec<_> =
                 self.0.iter().map(|(name, value)| (parsed(name), name, value)).collect();

@@ -262,7 +262,7 @@ fn levels(value: &Value) -> usize {
     }
 }
 
-/// As Go does, 32-bit numbers are cut off, and whatever is not zero is true.
+/// As in Go, 32-bit numbers are truncated, and every non-zero number is true.
 fn number(item: Item, value: u64) -> Value {
     match item {
         Item::Bool => (value != 0).into(),

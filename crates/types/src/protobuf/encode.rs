@@ -1,8 +1,8 @@
 //! JSON text to protobuf in one pass: fields are written in the order in which they come, without
 //! a tree in between.
 //!
-//! A field of an inline message becomes a message of its own around that one field. A reader must
-//! merge such pieces, which is protobuf's rule for a message that comes more than once.
+//! A field of an inline message becomes a message around that one field. A reader must merge such
+//! messages, which is protobuf's rule for a repeated occurrence.
 
 use std::fmt;
 
@@ -16,8 +16,8 @@ use super::wire::{Nested, push_bytes, push_double, push_int};
 use crate::{Container, Field, Item, Type};
 use machinery::timestamp;
 
-/// Appends the message of a JSON object. Values that do not fit the type are left out; what has
-/// been through [`crate::normalize()`] has none.
+/// Appends the message of a JSON object. Values that do not fit the type are omitted; a value from
+/// [`crate::normalize()`] has none.
 pub fn write_message(
     ty: &'static Type,
     json: &[u8],
@@ -177,7 +177,7 @@ impl ExpectedValue {
     }
 }
 
-/// Where a value goes: the field `tag` of the message that is being written.
+/// The destination of a value: the field `tag` of the message that is being written.
 struct Slot<'a> {
     /// The type that the field belongs to.
     owner: &'static Type,
@@ -192,7 +192,7 @@ impl Slot<'_> {
         Slot { owner: self.owner, what, tag, out: self.out }
     }
 
-    /// Writes a value that is a message, with whatever `fields` writes into it.
+    /// Writes a value that is a message, with the output of `fields`.
     fn message(self, fields: impl FnOnce(&mut Vec<u8>)) {
         let nested = Nested::begin(self.out, self.tag);
         fields(self.out);
@@ -279,7 +279,7 @@ impl<'de> Visitor<'de> for Slot<'_> {
             ExpectedValue::Other(Item::Bool) => push_int(self.out, self.tag, value.into()),
             // {allows (1)}
             ExpectedValue::Other(Item::SchemaOrBool) => {
-                self.message(|out| push_int(out, 1, value.into()))
+                self.message(|out| push_int(out, 1, value.into()));
             }
             _ => {}
         }

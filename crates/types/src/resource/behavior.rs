@@ -2,7 +2,7 @@
 
 use machinery::{ErrorList, Object};
 
-/// Finds what is wrong with an object that was `old` before: (new, old, the request's `apiVersion`).
+/// Validates an object that replaces `old`: (new, old, the request's `apiVersion`).
 pub type ValidateIn = fn(&Object, Option<&Object>, &str, &mut ErrorList);
 
 /// What a kind does differently: functions of their arguments, all on the hub version.
@@ -11,16 +11,16 @@ pub type ValidateIn = fn(&Object, Option<&Object>, &str, &mut ErrorList);
 pub struct Behavior {
     /// Fills in what the user left out, before admission.
     pub defaults: fn(&mut Object),
-    /// Wipes what a creator may not set (status), sets what only the server knows.
+    /// Resets what a creator may not set (status), sets what only the server sets.
     pub prepare_create: fn(&mut Object),
     /// The same for an update of the main resource, with the stored state.
     pub prepare_update: fn(&mut Object, &Object),
     /// The same for an update of `/status`.
     pub prepare_status: fn(&mut Object, &Object),
-    /// Finds what is wrong with a new object; metadata is checked elsewhere.
+    /// Validates a new object; metadata is validated elsewhere.
     pub validate: fn(&Object, &mut ErrorList),
-    /// Finds what is wrong with a change. It validates the new object as a whole too, unless the kind
-    /// does not re-check unchanged parts.
+    /// Validates a change. It validates the whole new object too, unless the kind does not re-check
+    /// unchanged parts.
     pub validate_update: fn(&Object, &Object, &mut ErrorList),
     /// The same for a change of `/status`.
     pub validate_status: fn(&Object, &Object, &mut ErrorList),
@@ -44,10 +44,9 @@ pub struct Behavior {
     pub deletion: Option<&'static DeletionHooks>,
     /// Converts an object between the hub and another version: (object, from, to).
     pub convert: Option<fn(&mut Object, &str, &str)>,
-    /// Warnings for the user about an object that is accepted all the same.
+    /// Warnings for the user about an object that is accepted.
     pub warnings: fn(&Object) -> Vec<String>,
-    /// For kinds that warn of a change only if it is one of the spec: takes the place of `warnings`
-    /// in updates. (new, old)
+    /// For kinds that warn only if the spec changes: replaces `warnings` in updates. (new, old)
     pub update_warnings: Option<fn(&Object, &Object) -> Vec<String>>,
     /// What happens to dependents if an object is deleted without a propagation policy.
     pub garbage_collection: GarbageCollectionPolicy,
@@ -97,9 +96,9 @@ impl UnstoredKind {
 pub enum GarbageCollectionPolicy {
     /// The garbage collector deletes them after it.
     DeleteDependents,
-    /// They are left alone, and the client is warned if there is a text for it.
+    /// They are orphaned, and the client gets the warning, if there is one.
     OrphanDependents(Option<&'static str>),
-    /// The garbage collector ignores them, whatever the policy.
+    /// The garbage collector ignores them, even with a policy.
     Unsupported,
 }
 
@@ -121,7 +120,7 @@ pub struct Subresource {
 /// What can be done with a subresource that is read and changed like the object.
 pub const READ_AND_WRITE: &[&str] = &["get", "patch", "update"];
 
-/// What is done with the body of a request to a [`Subresource`].
+/// What a request to a [`Subresource`] does with its body.
 #[derive(Debug)]
 pub enum Action {
     /// It is read, replaced and patched like the object, but changes only what `prepare` leaves of
@@ -129,7 +128,7 @@ pub enum Action {
     Replace {
         /// Takes from the old object what may not be changed here.
         prepare: fn(&mut Object, &Object),
-        /// Finds what is wrong with the change.
+        /// Validates the change.
         validate: fn(&Object, &Object, &mut ErrorList),
         /// What can be done with it.
         verbs: &'static [&'static str],
@@ -159,7 +158,7 @@ impl Action {
 pub struct DeletionHooks {
     /// Marks an object whose deletion begins at the given time.
     pub begin: fn(&mut Object, &str),
-    /// Whether an object that is being deleted must stay for now, finalizers apart.
+    /// Whether an object that is being deleted must be kept, apart from finalizers.
     pub held: fn(&Object) -> bool,
 }
 

@@ -76,7 +76,7 @@ pub enum Error {
     OtherOrder {
         /// The patch's list, as Go writes it.
         patch: String,
-        /// The wanted order, as Go writes it.
+        /// The requested order, as Go writes it.
         order: String,
     },
     /// The type has no such field, and one that has been there before cannot be merged.
@@ -93,7 +93,7 @@ pub enum Error {
         /// What Go has there.
         kind: &'static str,
     },
-    /// A list is to merge in a field that is none.
+    /// A list should merge in a field that is no list.
     #[error("expected slice or array type, but got: {owner}")]
     NotAList {
         /// What Go has as the owner of the field.

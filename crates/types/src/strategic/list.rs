@@ -39,7 +39,7 @@ pub(super) struct Merged {
     pub(super) remains: Positions,
 }
 
-/// What a patch makes of `original` if the field's lists merge.
+/// The result of merging a patch into `original`.
 pub(super) fn merge(
     list: ListField,
     original: Vec<Value>,
@@ -105,8 +105,8 @@ fn merge_maps(list: ListField, mut original: Vec<Value>, patch: &[Value]) -> Res
     Ok(Merged { elements, remains })
 }
 
-/// Each element goes into the first one of its key, be it of the original or of the patch itself,
-/// or else to the end.
+/// Each element merges into the first one with its key, of the original or of the patch itself, or
+/// else is appended.
 fn merge_plain(
     list: ListField,
     key: &'static str,

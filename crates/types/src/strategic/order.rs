@@ -1,7 +1,7 @@
 //! The order of the elements of a merged list, and `$setElementOrder`, which sets it.
 //!
-//! The elements that the patch names, in its order, and the others, in the order they had, are put
-//! together from left to right; an element that the patch does not name goes first only if it stood
+//! The elements that the patch names, in its order, and the others, in their former order, are
+//! merged from left to right; an element that the patch does not name goes first only if it was
 //! before the other one:
 //!
 //! ```text
@@ -46,7 +46,7 @@ impl Positions {
     }
 }
 
-/// Puts the elements in order: what is in `wanted` in that order, and what is not as it is `live`.
+/// Sorts the elements: those in `wanted` in that order, and the others as in `live`.
 pub(super) fn arrange(
     elements: Vec<Value>,
     wanted: &Positions,
@@ -160,7 +160,7 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&'static str>) -> R
     let kept = |element: &&Value| element.get(PATCH_DIRECTIVE).is_none_or(|it| it != "delete");
     let mut elements = patch.iter().filter(kept).peekable();
     let mut places = order.iter().peekable();
-    // An element with a directive needs no place, but upstream does not look that far if there are
+    // An element with a directive needs no position, but upstream does not check that if there are
     // none left.
     while let (Some(element), Some(place)) = (elements.peek(), places.peek()) {
         if element.get(PATCH_DIRECTIVE).is_some() {

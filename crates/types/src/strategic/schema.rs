@@ -12,8 +12,8 @@ const REPLACED: (&str, &str) = ("policy/v1.PodDisruptionBudgetSpec", "selector")
 pub(super) enum Schema {
     /// A struct, or a pointer to one.
     Struct { ty: &'static Type, pointer: bool },
-    /// A struct of that name with a JSON form of its own. Its fields are unknown here, so that
-    /// primitive values merge but what is below them does not.
+    /// A struct of that name with a special JSON form. Its fields are unknown here, so that
+    /// primitive values merge but objects below them do not.
     Opaque(&'static str),
     /// Anything else, by its kind. Of a map the values are unknown as well.
     Other(&'static str),
@@ -23,7 +23,7 @@ pub(super) enum Schema {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ObjectField {
     pub(super) schema: Schema,
-    /// Whether the patch's object takes the place of the old one.
+    /// Whether the patch's object replaces the old one.
     pub(super) replaced: bool,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct ObjectField {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ListField {
     pub(super) element: Schema,
-    /// Whether they do, or the patch's list takes the place of the old one.
+    /// Whether they merge, or the patch's list replaces the old one.
     pub(super) merge: bool,
     /// Identifies an element; without it the whole element does.
     pub(super) key: Option<&'static str>,

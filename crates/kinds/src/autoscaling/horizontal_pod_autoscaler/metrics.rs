@@ -1,4 +1,4 @@
-//! What is wrong with the metrics of an autoscaler.
+//! Validation of the metrics of an autoscaler.
 
 use super::validate::{Group, validate_reference};
 use crate::validation::quantities::{amount, container_resource_name};
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_positive_and_said_in_one_way() {
+    fn a_target_is_positive_and_of_one_type() {
         check(
             json!({"type": "Resource", "resource": {"name": "cpu",
                 "target": {"type": "Many", "averageUtilization": 0, "averageValue": "0"}}}),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_can_be_measured_in_pods_that_are_not_there() {
+    fn scaling_to_zero_needs_object_or_external_metrics() {
         let mut errors = ErrorList::new();
         validate_metrics(&mut errors, &Path::root("m"), &json!({"minReplicas": 0}), Group::Any);
         assert_eq!(

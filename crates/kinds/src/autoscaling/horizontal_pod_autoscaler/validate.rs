@@ -1,4 +1,4 @@
-//! What is wrong with an autoscaler: its bounds, its target, how fast it may move.
+//! Validation of an autoscaler: its bounds, its target, its scaling behavior.
 
 use super::metrics::validate_metrics;
 use crate::validation::quantities::amount;

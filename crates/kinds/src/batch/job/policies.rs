@@ -15,7 +15,7 @@ const MAX_INDEXES: usize = 64 * 1024;
 
 const ACTIONS: &[&str] = &["Count", "FailIndex", "FailJob", "Ignore"];
 
-/// Validates what is to be done about failed pods.
+/// Validates the pod failure policy.
 pub(super) fn validate_failure_policy(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let rules = list(at(spec, &["podFailurePolicy"]), "rules");
     let path = path.child("rules");
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn exit_codes_are_judged() {
+    fn exit_codes_are_validated() {
         check_failure(
             json!({"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [3, 0, 3], "containerName": "d"}}),
             &[

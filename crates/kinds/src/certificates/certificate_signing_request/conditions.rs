@@ -8,7 +8,7 @@ use machinery::field_path::quote;
 use machinery::fields::{keep, list, same, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 
-/// What was decided once: it is true, and it stays.
+/// The conditions that are final: they are true and cannot be removed.
 const FINAL: [&str; 3] = ["Approved", "Denied", "Failed"];
 /// The conditions that only `/approval` may set.
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];

@@ -11,8 +11,8 @@ use machinery::{ErrorList, Object, Path, json};
 
 const TOLERATED_SECONDS: i64 = 300;
 
-/// Lets a pod stay for a while on a node that is not ready or not reachable, unless the pod says
-/// how long itself.
+/// Adds the default tolerations for nodes that are not ready or not reachable, unless the pod has
+/// its own.
 pub fn default_tolerations(pod: &mut Object) {
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let tolerations = list_mut(pod.map_at(&["spec"]), "tolerations");
@@ -106,7 +106,7 @@ pub fn pull_always(pod: &mut Object) {
     }
 }
 
-/// What is wrong with images that are not pulled whenever a container starts, one line each.
+/// The errors about images that are not always pulled, one line each.
 pub fn images_not_always_pulled(pod: &Object) -> Vec<String> {
     let mut errors = ErrorList::new();
     let spec = top(pod, "spec");
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerations_are_added_unless_they_are_there() {
+    fn missing_tolerations_are_added() {
         let mut pod = pod(json!({"tolerations": [{"key": "node.kubernetes.io/not-ready",
             "operator": "Exists", "effect": "NoExecute"}]}));
         default_tolerations(&mut pod);

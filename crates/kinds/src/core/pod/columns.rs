@@ -116,7 +116,7 @@ impl<'a> Summary<'a> {
         self.last_restart = self.last_restart.max(time.unwrap_or_default());
     }
 
-    /// Looks at the containers that run before the others until one is found that is not done.
+    /// Reads the init containers up to the first that is not done.
     fn count_init_containers(
         &mut self,
         spec: &Value,
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_crashes_says_so() {
+    fn a_crashing_pod_shows_its_reason() {
         check(
             json!({"spec": {"containers": [{}]}, "status": {"phase": "Running", "containerStatuses": [
                 {"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}},

@@ -1,4 +1,4 @@
-//! The containers of a pod: those that run, those that run before, and those that look on.
+//! The containers of a pod: ordinary, init and ephemeral ones.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -12,11 +12,11 @@ use machinery::{ErrorList, Path, Value, names};
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 
-/// What containers need to know of the pod that they are in.
+/// The properties of the pod that the validation of its containers needs.
 pub(super) struct PodContext<'a> {
     /// The spec itself.
     pub spec: &'a Value,
-    /// The volumes that are in order.
+    /// The valid volumes.
     pub volumes: &'a Volumes<'a>,
     /// The names of the pod's resource claims.
     pub claims: &'a BTreeSet<&'a str>,

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_asked_for() {
+    fn requests_default_to_limits() {
         let mut pod = object(json!({"spec": {"containers": [
             {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1u"}}}]}}));
         defaults(&mut pod);

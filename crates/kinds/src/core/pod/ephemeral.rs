@@ -1,4 +1,4 @@
-//! `/ephemeralcontainers`: containers that are added to a running pod to look at it.
+//! `/ephemeralcontainers`: containers that are added to a running pod for inspection.
 
 use std::collections::HashMap;
 
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_there_to_look() {
+    fn ephemeral_containers_have_few_fields() {
         check(
             json!([{"name": "c", "image": "i", "ports": [{"containerPort": 1}], "targetContainerName": "x"}]),
             json!([]),

@@ -6,7 +6,7 @@ use crate::validation::rules::{
 use machinery::fields::{list, number, part, text};
 use machinery::{ErrorList, Path, Value};
 
-/// What a handler may be besides the three that both probes and hooks know.
+/// The handler types besides the three that both probes and hooks have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Caller {
     Probe,

@@ -124,7 +124,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn what_hides_another_file_is_told_with_where_it_comes_from() {
+    fn overlapping_files_are_reported_with_their_sources() {
         let sources = json!([{"secret": {"name": "s", "items": [{"key": "k", "path": "a"}]}},
             {"serviceAccountToken": {"path": "a/b"}}, {}]);
         let mut found = Vec::new();

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn very_many_conflicts_are_not_all_told() {
+    fn the_number_of_reported_conflicts_is_limited() {
         let ports: Value = (0..20_000).map(|_| json!({"containerPort": 80})).collect();
         assert_eq!(warnings(&ports).len(), WARNINGS_MAX);
     }

@@ -8,7 +8,7 @@ use crate::validation::rules::{file_mode, label_selector, local_path, required, 
 use machinery::fields::{integer, list, part, text};
 use machinery::{ErrorList, Path, Value};
 
-/// Validates a volume made of a config map or a secret; `name` is the field that names it.
+/// Validates a volume from a config map or a secret; `name` is the field that names it.
 pub(super) fn validate_keys(errors: &mut ErrorList, path: &Path<'_>, source: &Value, name: &str) {
     required(errors, &path.child(name), text(source, name));
     file_mode(errors, &path.child("defaultMode"), integer(source, "defaultMode"));

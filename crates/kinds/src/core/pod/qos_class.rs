@@ -1,4 +1,4 @@
-//! The QoS class of a pod.
+//! The quality-of-service class of a pod.
 
 use crate::validation::quantities::amount;
 use machinery::Value;

@@ -197,7 +197,7 @@ fn validate_windows_options(errors: &mut ErrorList, path: &Path<'_>, options: &V
     }
 }
 
-/// What is wrong with the name of a Windows user, `DOMAIN\user`.
+/// The errors about the name of a Windows user, `DOMAIN\user`.
 fn windows_user(name: &str) -> Vec<String> {
     let mut messages = Vec::new();
     let mut complain = |message: &str| messages.push(format!("runAsUserName{message}"));
@@ -370,7 +370,7 @@ pub(super) fn validate_host_processes(errors: &mut ErrorList, path: &Path<'_>, s
     }
 }
 
-/// A pod with users of its own cannot share other namespaces with the node.
+/// A pod with a user namespace cannot share other namespaces with the node.
 pub(super) fn validate_host_users(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     const MESSAGE: &str = "when `hostUsers` is false";
     if boolean(spec, "hostUsers") != Some(false) {
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn users_and_profiles_are_judged() {
+    fn users_and_profiles_are_validated() {
         check(
             json!({"runAsUser": -1, "seccompProfile": {"type": "Localhost"},
                 "appArmorProfile": {"type": "Odd"}}),

@@ -1,8 +1,8 @@
 //! The Pod Security Standards: the checks of the levels baseline and restricted, as a table.
 //!
-//! A check may have become stricter or milder with a version of Kubernetes; then it has several
-//! rows, and the newest that is not newer than the wanted version holds. A row of the level
-//! restricted may take the place of one of the level baseline.
+//! A check may change with a version of Kubernetes; then it has several rows, and the newest row
+//! that is not newer than the policy's version applies. A row of the level restricted may replace
+//! one of the level baseline.
 //!
 //! ```text
 //! violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true), runAsNonRoot != …
@@ -258,8 +258,8 @@ pub fn template<'a>(
     template.is_object().then(|| (at(template, &["metadata"]), at(template, &["spec"])))
 }
 
-/// Whether a change of a pod is one that the standards look at: of containers and their images.
-/// Everything else in them stays as it is for a pod's life.
+/// Whether a change of a pod is relevant to the standards: new containers or images. All other
+/// relevant fields are immutable.
 pub fn is_significant(new: &Object, old: &Object) -> bool {
     let (new, old) = (top(new, "spec"), top(old, "spec"));
     let differ = |part| {

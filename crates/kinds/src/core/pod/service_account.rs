@@ -30,8 +30,8 @@ pub fn default_account(pod: &mut Object) -> &str {
     pod.str_at(&["spec", "serviceAccountName"])
 }
 
-/// Gives a pod what comes with its account: the volume with its token, mounted in every container,
-/// and its secrets for image registries. `suffix` makes the volume's name unique.
+/// Adds what a service account provides to a pod: the volume with its token, mounted in every
+/// container, and its image pull secrets. `suffix` makes the volume's name unique.
 pub fn inject_service_account(pod: &mut Object, account: &Object, suffix: &str) {
     if is_mirror(pod) {
         return;
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_want_the_token_does_not_get_it() {
+    fn automount_can_be_disabled() {
         let account = object(json!({"automountServiceAccountToken": false}));
         let mut first = pod(json!({"containers": [{"name": "c"}]}));
         inject_service_account(&mut first, &account, "x");

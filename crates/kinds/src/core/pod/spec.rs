@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_deadlines_are_judged() {
+    fn names_and_deadlines_are_validated() {
         check(
             json!({"containers": [{"name": "c", "image": "i"}], "activeDeadlineSeconds": 0,
                 "preemptionPolicy": "Odd", "ephemeralContainers": [{"name": "e", "image": "i"}]}),
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_asks_for_no_less_than_its_containers() {
+    fn pod_level_requests_cover_the_containers() {
         check(
             json!({"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}},
                 "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}),
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_judged_where_it_is() {
+    fn errors_of_a_template_have_its_path() {
         let mut errors = ErrorList::new();
         let template = json!({"metadata": {"labels": {"a": "-"}}, "spec": {"restartPolicy": "Always",
             "dnsPolicy": "Default", "terminationGracePeriodSeconds": 1}});

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_succeeded_does_not_run_again() {
+    fn a_succeeded_container_cannot_run_again() {
         let ended = |code| json!({"containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": code}}}]});
         let running = json!({"containerStatuses": [{"name": "c", "state": {"running": {}}}]});
         check(running.clone(), ended(1), &[]);

@@ -87,7 +87,7 @@ pub(crate) fn requests(spec: &Value) -> Amounts {
     total
 }
 
-/// The limits of a pod; what is not limited is not limited by its runtime either.
+/// The limits of a pod; the overhead is only added to resources that have a limit.
 pub(crate) fn limits(spec: &Value) -> Amounts {
     let mut total = of_containers(spec, "limits");
     let mut overhead = amounts(spec, "overhead");
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_running_counts_with_all_who_come_after_it() {
+    fn restartable_init_containers_add_to_later_ones() {
         let mut sidecar = container("500m");
         sidecar["restartPolicy"] = json!("Always");
         let spec = json!({"containers": [container("1")],

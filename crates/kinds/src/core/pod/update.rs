@@ -68,7 +68,7 @@ fn validate_images(errors: &mut ErrorList, part: &str, new: &Value, old: &Value)
     true
 }
 
-/// A deadline may come nearer. False if it is so wrong that Kubernetes looks no further.
+/// A deadline may be reduced. False if the error makes Kubernetes stop the validation.
 fn validate_deadline(errors: &mut ErrorList, new: &Value, old: &Value) -> bool {
     const FIELD: &str = "activeDeadlineSeconds";
     let path = SPEC.child(FIELD);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_change_is_shown() {
+    fn the_error_shows_the_forbidden_difference() {
         let difference = "\n@@ -35,7 +35,7 @@\n   }\n  ],\n  \"EphemeralContainers\": null,\n- \"RestartPolicy\": \"Always\",\n+ \"RestartPolicy\": \"Never\",\n  \"TerminationGracePeriodSeconds\": 30,\n  \"ActiveDeadlineSeconds\": null,\n  \"DNSPolicy\": \"ClusterFirst\",\n";
         let expected = format!(
             "spec: Forbidden: pod updates may not change fields other than {UPDATABLE}{difference}"

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_hides_another_is_pointed_out() {
+    fn a_variable_that_hides_another_causes_a_warning() {
         check(
             json!({"containers": [{"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"},
                 {"name": "A", "value": "$(A):3"}]}]}),
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_that_meet_are_pointed_out() {
+    fn duplicate_ports_cause_warnings() {
         let port = json!({"containerPort": 80, "protocol": "TCP", "name": "http"});
         check(
             json!({"containers": [{"ports": [port, port]}]}),
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_more_is_pointed_out() {
+    fn removed_features_cause_warnings() {
         check(
             json!({"nodeSelector": {"beta.kubernetes.io/os": "linux"},
                 "volumes": [{"name": "g", "gitRepo": {}}]}),

@@ -12,7 +12,7 @@ use machinery::{Object, Value};
 
 pub use crate::core::pod::totals::{Amounts, add, shown};
 
-/// A quota, as far as it decides what is covered.
+/// A quota: its scopes and limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quota {
     /// Its name.
@@ -87,7 +87,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// None for what is not counted.
+    /// None for resources that are not counted.
     pub fn of(group: &str, plural: &str) -> Option<Self> {
         Some(match (group, plural) {
             ("" | "events.k8s.io", "events") => return None,
@@ -210,7 +210,7 @@ const OF_SERVICES: &[&str] =
 
 const OF_CLAIMS: &[&str] = &["persistentvolumeclaims", "requests.storage"];
 
-/// Between the name of a storage class and what is counted of it.
+/// The separator between the name of a storage class and the counted resource.
 const BY_CLASS: &str = ".storageclass.storage.k8s.io/";
 
 fn specifies(container: &Value, name: &str) -> bool {

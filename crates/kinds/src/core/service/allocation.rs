@@ -1,4 +1,4 @@
-//! What is handed out to services: what one wants, what it has, and where it is written down.
+//! The values that are allocated to services: those requested, those held, and where they are set.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn only_some_services_want_an_address() {
+    fn only_some_services_get_an_address() {
         assert!(wants_cluster_ip(&service(json!({"type": "ClusterIP"}))));
         assert!(!wants_cluster_ip(&service(json!({"type": "ExternalName"}))));
         let headless = json!({"type": "ClusterIP", "clusterIP": "None", "clusterIPs": ["None"]});
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_is_written_down() {
+    fn allocated_values_are_set() {
         let mut it = service(
             json!({"type": "NodePort", "ports": [{"port": 80}, {"port": 81, "nodePort": 30081}]}),
         );
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_a_service_holds_are_not_asked_for() {
+    fn held_addresses_are_not_requested_again() {
         let spec = |address: &str| {
             json!({"type": "ClusterIP", "clusterIP": address, "clusterIPs": [address],
                 "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"})

@@ -1,4 +1,4 @@
-//! What the server makes of a service before it is validated.
+//! Prepares services for validation.
 //!
 //! A service has fields that depend on each other, some of which the server set. A client that
 //! sends the same manifest twice, or changes only the type, need not repeat or remove them.
@@ -30,10 +30,10 @@ pub(super) fn prepare_update(new: &mut Object, old: &Object) {
     drop_internal_policy(new);
 }
 
-/// A service that is another name for a host has no traffic inside of the cluster, whatever its author
-/// says. An unsupported policy stays, and is refused.
+/// An `ExternalName` service has no internal traffic policy. An unsupported policy is kept, and
+/// refused.
 ///
-/// Upstream: storage.go defaultOnReadInternalTrafficPolicy, which removes it from what is read.
+/// Upstream: storage.go defaultOnReadInternalTrafficPolicy, which removes it from reads.
 fn drop_internal_policy(service: &mut Object) {
     let spec = spec_of(service);
     let policy = text(spec, "internalTrafficPolicy");
@@ -206,13 +206,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_out_is_kept() {
+    fn allocated_values_are_kept() {
         let new = updated(json!({"type": "NodePort", "ports": [{"port": 80}]}), stored("NodePort"));
         assert_eq!(new, stored("NodePort"));
     }
 
     #[test]
-    fn what_a_type_does_not_use_is_dropped() {
+    fn fields_that_a_type_does_not_use_are_dropped() {
         let mut manifest = stored("NodePort");
         manifest["type"] = "ExternalName".into();
         let new = updated(manifest, stored("NodePort"));

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_and_types_are_judged() {
+    fn ports_and_types_are_validated() {
         check(
             json!({"type": "Odd", "ports": [{"port": 0, "protocol": "ABC"}]}),
             &[

@@ -1,4 +1,4 @@
-//! What is wrong with an ingress.
+//! Validation of ingresses.
 
 use super::CLASS_ANNOTATION;
 use crate::validation::address::{self, Stored};

@@ -35,7 +35,7 @@ fn at_most(errors: &mut ErrorList, status: &Value, fields: &[&str], whole: &str,
     }
 }
 
-/// The number of collisions of names goes into new names, and so must never come again.
+/// The collision count is part of new names, so it must never decrease.
 pub(crate) fn collisions_only_grow(errors: &mut ErrorList, new: &Value, old: &Value) {
     const FIELD: &str = "collisionCount";
     let is_less = match (integer(new, FIELD), integer(old, FIELD)) {

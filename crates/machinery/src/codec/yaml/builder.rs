@@ -238,7 +238,7 @@ impl Builder {
     }
 }
 
-/// As the string that JSON wants, and as Go prints it.
+/// As the string for JSON, formatted as Go prints it.
 fn key_of(value: &Value) -> Option<Key> {
     let (text, shown) = match value {
         Value::String(text) => (text.clone(), quote(text)),

@@ -10,8 +10,8 @@ use crate::{Map, Value};
 const WIDTH: usize = 80;
 const INDENT: usize = 2;
 
-/// A key with more bytes than this is marked with a question mark. Upstream: as in Go's library; a
-/// reader need not look for the colon of other keys beyond 1024 characters.
+/// A key with more bytes than this is marked with a question mark. Upstream: as in Go's library;
+/// readers search the colon of other keys only within 1024 characters.
 const MAX_SIMPLE_KEY: usize = 128;
 
 /// The whole document, with its last newline.

@@ -1,4 +1,4 @@
-//! What a scalar means: by its tag, or, if it is plain, by its look.
+//! The value of a scalar: by its tag, or, if it is plain, by its form.
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 
@@ -7,7 +7,7 @@ use crate::Value;
 
 const CORE_TAG: &str = "tag:yaml.org,2002:";
 
-/// The value of a scalar, or what is wrong with it.
+/// The value of a scalar, or an error.
 pub(super) fn resolve(text: &str, is_plain: bool, tag: Option<&str>) -> Result<Value, String> {
     let Some(tag) = tag else {
         return if is_plain { guess(text) } else { Ok(text.into()) };

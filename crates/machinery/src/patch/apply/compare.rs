@@ -200,7 +200,7 @@ fn elements(list: Option<&Value>) -> &[Value] {
     list.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// What became of a value, as far as being there goes.
+/// Whether a value was added, removed or changed.
 fn presence(old: Option<&Value>, new: Option<&Value>) -> Option<Change> {
     match (old, new) {
         (None, Some(_)) => Some(Change::Added),

@@ -1,4 +1,4 @@
-//! [`Conflicts`]: fields that an applier wants to change and that others own.
+//! [`Conflicts`]: fields that an applier changes and that others own.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub struct Conflicts {
 }
 
 impl Conflicts {
-    /// Adds what a manager owns of what is to change.
+    /// Adds the changed fields that a manager owns.
     pub(super) fn add(&mut self, entry: &Entry, fields: &Set) {
         let mut paths = Vec::new();
         fields.visit(&mut Vec::new(), &mut |path| {

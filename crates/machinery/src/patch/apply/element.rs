@@ -181,8 +181,8 @@ fn compare(a: &Value, b: &Value) -> Ordering {
     }
 }
 
-/// By value and not as floats: beyond 2^53 those are equal to several integers, and what is sorted
-/// needs one order.
+/// By exact value and not as floats: beyond 2^53 several integers equal the same float, and sorting
+/// needs a total order.
 fn compare_with_float(integer: i64, float: f64) -> Ordering {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     if float >= BEYOND {

@@ -1,4 +1,4 @@
-//! [`fields`]: the fields that an object has, as a set; and what schemas make of sets.
+//! [`fields`]: the fields of an object, as a set; and the adaptation of sets to schemas.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub fn fields<S: Schema>(schema: S, object: &Map<String, Value>) -> Set {
     set
 }
 
-/// Whether a value is owned as a whole, and what is owned below it.
+/// Whether a value is owned as a whole, and the fields owned below it.
 fn below<S: Schema>(schema: S, value: &Value) -> (bool, Set) {
     match (schema.forms().of(Some(value)), value) {
         (Some(Form::Scalar(_) | Form::Map(MapRule::Atomic) | Form::List(ListRule::Atomic)), _) => {

@@ -35,7 +35,8 @@ pub(super) fn owned<S: Schema, V>(request: &Request<'_, S, V>, live: &Object) ->
     )
 }
 
-/// Writes a configuration that kubectl applied into the annotation, if the object has it.
+/// Writes a configuration that kubectl applied into the annotation, if the object has the
+/// annotation.
 pub(super) fn update_annotation(object: &mut Object, config: &Object) {
     if object.annotation(ANNOTATION).is_none_or(str::is_empty) {
         return;

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_configuration_does_not_name_stays() {
+    fn fields_outside_of_the_configuration_are_kept() {
         let object = json!({"spec": {"a": 1, "b": 2}});
         let found = laid(Deduced::Granular, object, &json!({"spec": {"b": 3, "c": 4}}));
         assert_eq!(found, Ok(json!({"spec": {"a": 1, "b": 3, "c": 4}})));

@@ -30,7 +30,7 @@ pub trait Schema: Copy {
     /// Go's structs, which are never absent. They matter because absent fields can be added.
     fn absent(self, name: &str) -> Option<&'static Value>;
 
-    /// The node for whatever no schema describes: owned as a whole.
+    /// The schema of values that no schema describes: owned as a whole.
     fn untyped() -> Self;
 
     /// The node of a field, declared or not.

@@ -114,8 +114,8 @@ pub(super) fn reconcile_all<S: Schema, V: Versions<S>>(
     }
 }
 
-/// Takes back new times in `new` if nothing else changed since `live`, so that an apply that did
-/// nothing in the end is not stored.
+/// Restores the old times in `new` if nothing else changed since `live`, so that an apply without
+/// effect is not stored.
 pub fn keep_times_if_unchanged(live: &Object, new: &mut Object) {
     let (old, list) = (entries(live), entries(new));
     let same_but_time = |a: &Value, b: &Value| match (a, b) {

@@ -83,7 +83,7 @@ impl<'a> Walk<'a> {
                 None => self.complain("field not declared in schema"),
             }
             self.path.pop();
-            // Upstream does not look at the object's other fields either.
+            // Upstream does not check the object's other fields either.
             if node.is_none() {
                 return;
             }

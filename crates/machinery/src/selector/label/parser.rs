@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A list in parentheses. Where a value is left out, there is an empty one.
+    /// A list in parentheses. An omitted value is an empty one.
     fn values(&mut self) -> Result<Vec<String>, String> {
         match self.next() {
             "(" => {}

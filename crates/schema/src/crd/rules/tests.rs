@@ -24,7 +24,7 @@ fn of_rules(rules: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_rule_is_there_and_its_message_is_one_line() {
+fn a_rule_is_required_and_its_message_is_one_line() {
     assert_eq!(
         of_rules(&json!([
             {"rule": " "},

@@ -22,7 +22,7 @@ impl Message {
         self.bytes(tag, &message.0);
     }
 
-    /// A false is left out, being what the reader assumes; so are zeroes.
+    /// False is omitted, since it is the reader's default; so are zeros.
     pub(super) fn bool(&mut self, tag: u32, value: bool) {
         self.int(tag, value.into());
     }

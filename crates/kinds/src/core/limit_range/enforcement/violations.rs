@@ -134,7 +134,7 @@ struct Comparison {
     size: usize,
     /// The number of violations, also of those that have the same message.
     violations: usize,
-    /// The number of comparisons that are left.
+    /// The remaining number of comparisons.
     left: usize,
 }
 
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_judged_by_its_sum_and_a_claim_by_its_request() {
+    fn a_pod_is_limited_by_its_sum_and_a_claim_by_its_request() {
         let sum = limits(json!({"type": "Pod", "max": {"memory": "1Gi"}}));
         let container = json!({"name": "c", "resources": {"limits": {"memory": "600Mi"}}});
         let pod = object(json!({"spec": {"containers": [container, container]}}));

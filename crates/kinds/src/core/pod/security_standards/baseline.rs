@@ -6,7 +6,7 @@ use super::{BadValues, Pod, Violation, annotated, named, of_container, plural, q
 use machinery::Value;
 use machinery::fields::{annotation, at, entries, flag, list, number, text, texts};
 
-/// Containers that do something bad, with the bad values; None if there are none.
+/// Containers that violate a check, with the bad values; None if there are none.
 fn bad_containers<'a>(
     pod: &Pod<'a>,
     bad: &mut BadValues<'a>,
@@ -261,7 +261,7 @@ pub(super) fn seccomp_profile(pod: &Pod<'_>) -> Option<Violation> {
     Some(Violation::new("seccompProfile", detail))
 }
 
-/// What is a matter of the pod alone, in the order in which it became so.
+/// The sysctls that are safe, in the order in which they became so.
 const SYSCTLS: &[&str] = &[
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",

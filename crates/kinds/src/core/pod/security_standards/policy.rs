@@ -93,11 +93,11 @@ impl fmt::Display for LevelVersion {
 /// The policy of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// What is refused.
+    /// The level whose violations are refused.
     pub enforce: LevelVersion,
-    /// What is noted.
+    /// The level whose violations are audited.
     pub audit: LevelVersion,
-    /// What is warned about.
+    /// The level whose violations cause warnings.
     pub warn: LevelVersion,
 }
 
@@ -144,7 +144,7 @@ impl Policy {
         policy
     }
 
-    /// Whether nothing is ever held against a pod.
+    /// Whether every pod is allowed.
     pub fn is_open(&self) -> bool {
         [self.enforce, self.audit, self.warn].iter().all(|it| it.level == Level::Privileged)
     }
