@@ -1,10 +1,11 @@
-//! Expressions in CEL: whatever compiles keeps to its budget and gives the same result twice.
+//! Expressions in CEL: every program keeps to its budget and is deterministic.
 
 #![no_main]
 
+use libfuzzer_sys::fuzz_target;
+
 use cel::{Bindings, Budget, DeclType, Env, EvalError, Library, Object};
 use fuzz::amplify;
-use libfuzzer_sys::fuzz_target;
 use machinery::json;
 
 /// Small, so that nothing runs long.

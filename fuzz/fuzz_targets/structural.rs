@@ -1,9 +1,11 @@
-//! Custom resources and their schemas: what was pruned and defaulted once stays as it is.
+//! Custom resources and their schemas: pruning and defaulting are idempotent.
 
 #![no_main]
 
+use libfuzzer_sys::arbitrary::Unstructured;
+use libfuzzer_sys::{Corpus, fuzz_target};
+
 use fuzz::SCHEMA_WORDS;
-use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
 use machinery::{ErrorList, Value};
 use schema::Structural;
 

@@ -1,11 +1,11 @@
 //! Objects of built-in kinds, field by field as their types have them.
 
-use crate::amplify::{amplify, amplify_two};
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
+
+use crate::amplify::{amplify, amplify_two};
 use machinery::{Map, Value, json};
-use types::Resource;
 use types::resource::Shape;
-use types::{Container, Type};
+use types::{Container, Resource, Type};
 
 /// Messages are nested no deeper than this.
 const DEPTH_MAX: usize = 6;

@@ -1,8 +1,9 @@
 //! JSON values made out of a fuzzer's bytes, with words in them that mean something to the code
 //! under test. One list or map of each value may be made long: see [`amplify`].
 
-use crate::amplify::amplify;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
+
+use crate::amplify::amplify;
 use machinery::{Map, Value};
 
 /// Values are nested no deeper than this.
