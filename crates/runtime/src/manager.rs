@@ -63,7 +63,9 @@ use std::{
     },
 };
 
-use informer::{InformerFactory, Lister, Scope, Selection, SharedInformer, WorkQueue};
+use informer::{
+    InformerFactory, Lister, Scope, Selection, SharedInformer, WorkQueue, work_queue::QueueOptions,
+};
 use keel::{Clock, Tasks};
 use kube_client::Client;
 use kube_core::Resource;
@@ -77,12 +79,12 @@ use crate::{
     fence::Fence,
     health::Checks,
     leader_election::{Elector, Leadership},
-    metrics::{self, Figures, requests::Requests},
+    metrics::{DurationHistogram, ManagerMetrics, requests::Requests},
     own_writes::managed,
     reason::{Reasons, Record},
     recorder::{Recorder, Reporter},
     source::{Feed, Inlets, controller_uid},
-    webhook::{CertificateOptions, Target, WebhookServer, server::ReviewCounts},
+    webhook::{CertificateOptions, Target, WebhookServer, server::ReviewMetrics},
 };
 use caches::Caches;
 pub use options::{ManagerError, ManagerOptions};
@@ -109,7 +111,7 @@ pub(crate) struct Shared {
     loops: Mutex<Loops>,
     leadership: Mutex<Option<watch::Receiver<Leadership>>>,
     webhooks: Mutex<Option<Webhooks>>,
-    webhook_counts: Mutex<Option<ReviewCounts>>,
+    review_metrics: Mutex<Option<ReviewMetrics>>,
     address: watch::Sender<Option<SocketAddr>>,
     webhook_address: watch::Sender<Option<SocketAddr>>,
     stop: watch::Sender<bool>,
@@ -163,7 +165,7 @@ impl Manager {
             loops: Mutex::default(),
             leadership: Mutex::default(),
             webhooks: Mutex::default(),
-            webhook_counts: Mutex::default(),
+            review_metrics: Mutex::default(),
             address: watch::Sender::new(None),
             webhook_address: watch::Sender::new(None),
             stop: watch::Sender::new(false),
@@ -225,7 +227,13 @@ impl Manager {
     pub fn add(&self, controller: Controller) {
         let shared = &self.0;
         let (clock, entropy) = (&shared.options.clock, &shared.options.entropy);
-        let queue = WorkQueue::new(&controller.queue, clock, entropy);
+        let (latency, work_duration) = (DurationHistogram::default(), DurationHistogram::default());
+        let queue_options = QueueOptions {
+            latency: Arc::new(latency.clone()),
+            work_duration: Arc::new(work_duration.clone()),
+            ..controller.queue
+        };
+        let queue = WorkQueue::new(&queue_options, clock, entropy);
         let reasons = Arc::new(Reasons::default());
         let mut feeds = Vec::new();
         for source in controller.sources {
@@ -247,6 +255,8 @@ impl Manager {
             name: controller.name,
             workers: controller.workers,
             queue,
+            latency,
+            work_duration,
             reasons,
             reconcile: controller.reconcile,
             clock: clock.clone(),
@@ -286,8 +296,8 @@ impl Manager {
             Some(_) => Ok(()),
             None => Err("not served yet".to_owned()),
         });
-        let counts = Some(server.counts());
-        *self.0.webhook_counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+        let metrics = Some(server.metrics());
+        *self.0.review_metrics.lock().unwrap_or_else(PoisonError::into_inner) = metrics;
         let webhooks = Webhooks { server, certificates, targets: targets.into_iter().collect() };
         *self.0.webhooks.lock().unwrap_or_else(PoisonError::into_inner) = Some(webhooks);
     }
@@ -466,14 +476,15 @@ impl Shared {
         for (who, count) in &*self.drop_counts.lock().unwrap_or_else(PoisonError::into_inner) {
             *dropped.entry(who.clone()).or_default() += count.load(Relaxed);
         }
-        let rendered = metrics::render(&Figures {
-            loops: &self.loops(),
+        let metrics = ManagerMetrics {
+            loops: self.loops(),
             leads: self.leads(),
-            informers: &self.caches.factory.informers(),
-            dropped_events: &Vec::from_iter(dropped),
-            requests: &self.requests,
-        });
-        rendered + &self.webhook_metrics()
+            informers: self.caches.factory.informers(),
+            dropped_events: Vec::from_iter(dropped),
+            requests: self.requests.clone(),
+            reviews: self.review_metrics.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        };
+        metrics.encode()
     }
 
     /// The lease, and whether it is ours.
@@ -482,12 +493,6 @@ impl Shared {
         let leadership = self.leadership.lock().unwrap_or_else(PoisonError::into_inner);
         let leads = leadership.as_ref().is_some_and(|it| *it.borrow() == Leadership::Leading);
         Some((lease, leads))
-    }
-
-    /// What the webhook server counts, if there is one.
-    fn webhook_metrics(&self) -> String {
-        let counts = self.webhook_counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.as_ref().map(ReviewCounts::render).unwrap_or_default()
     }
 
     fn lock_loops(&self) -> MutexGuard<'_, Loops> {

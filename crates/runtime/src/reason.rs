@@ -40,7 +40,7 @@ use informer::{Item, ObjectEvent};
 use keel::Timestamp;
 use machinery::{Value, json, timestamp};
 
-use crate::{Request, changed_fields::changed_fields, control_loop::Counts};
+use crate::{Request, changed_fields::changed_fields, control_loop::ReconcileCounts};
 
 /// Records that a controller keeps.
 const KEPT: usize = 256;
@@ -219,7 +219,7 @@ struct State {
     /// Why keys come again that were put off: as many as the queue has put off.
     put_off: HashMap<Request, Cause>,
     records: VecDeque<Record>,
-    counts: Counts,
+    counts: ReconcileCounts,
 }
 
 impl Reasons {
@@ -256,7 +256,7 @@ impl Reasons {
     }
 
     /// How often reconciles ended how, and how long they took.
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> ReconcileCounts {
         self.lock().counts.clone()
     }
 
