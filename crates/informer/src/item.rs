@@ -26,7 +26,7 @@ use std::{
     cmp::Ordering,
     collections::BTreeMap,
     fmt,
-    hash::{Hash, Hasher},
+    hash::{DefaultHasher, Hash, Hasher},
     ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::Ordering::Relaxed},
 };
@@ -39,7 +39,7 @@ use machinery::{
 };
 use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::{own_words::OwnWords, packing::Dictionary};
+use crate::json_dictionary::JsonDictionary;
 use body::Body;
 pub(crate) use element_type::ElementType;
 use head::Head;
@@ -176,11 +176,11 @@ impl Item {
     pub(crate) fn packed(
         self,
         namespace: Arc<str>,
-        dictionary: &Arc<Dictionary>,
+        dictionary: &Arc<JsonDictionary>,
         managed_fields: ManagedFields,
     ) -> Self {
         let (json, cut) = self.cut(managed_fields);
-        let packed = dictionary.pack(&json, cut, self.own_words());
+        let packed = dictionary.pack(&json, cut, self.identity_hash());
         self.with(namespace, Body::Packed(packed, Arc::clone(dictionary)))
     }
 
@@ -194,19 +194,19 @@ impl Item {
     /// The JSON, and what is not to be part of it any more.
     fn cut(&self, managed_fields: ManagedFields) -> (Bytes, Range<usize>) {
         let body = self.lock();
-        let json = body.json(self.own_words());
+        let json = body.json();
         let is_cut = managed_fields == ManagedFields::Left;
         let cut = is_cut.then(|| body.managed_fields(&json)).flatten();
         (json, cut.unwrap_or_default())
     }
 
     /// Packs the JSON where it is, for all who have this item.
-    pub(crate) fn settle(&self, dictionary: &Arc<Dictionary>) {
+    pub(crate) fn settle(&self, dictionary: &Arc<JsonDictionary>) {
         let body = self.lock();
         if let Body::Plain(_) = &*body {
-            let json = body.json(self.own_words());
+            let json = body.json();
             drop(body);
-            let packed = dictionary.pack(&json, 0..0, self.own_words());
+            let packed = dictionary.pack(&json, 0..0, self.identity_hash());
             *self.lock() = Body::Packed(packed, Arc::clone(dictionary));
         }
     }
@@ -220,8 +220,11 @@ impl Item {
         Self::new(self.0.identity.within(namespace), body)
     }
 
-    fn own_words(&self) -> OwnWords<'_> {
-        OwnWords { name: self.name(), uid: self.uid() }
+    /// The same for all states of one object.
+    fn identity_hash(&self) -> u32 {
+        let mut hasher = DefaultHasher::new();
+        (self.name(), self.uid()).hash(&mut hasher);
+        u32::try_from(hasher.finish() >> 32).expect("the high half fits 32 bits")
     }
 
     fn lock(&self) -> MutexGuard<'_, Body> {
@@ -260,12 +263,12 @@ impl Item {
 
     /// The object's JSON.
     pub fn json(&self) -> Bytes {
-        self.lock().json(self.own_words())
+        self.lock().json()
     }
 
     /// The object as a `T`, which may well name only the fields that matter.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        body::read(&self.0.body, self.own_words(), |json| body::parse(json))
+        body::read(&self.0.body, |json| body::parse(json))
     }
 
     /// The length of the JSON, and what it says.
@@ -273,7 +276,7 @@ impl Item {
     where
         T: DeserializeOwned,
     {
-        body::read(&self.0.body, self.own_words(), |json| (json.len(), body::parse(json)))
+        body::read(&self.0.body, |json| (json.len(), body::parse(json)))
     }
 
     /// The object as a JSON map, read as Go would read it. Only what no server should ever have

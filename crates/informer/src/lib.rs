@@ -73,10 +73,8 @@
 //! but for each object the last thing that a handler is told is the last thing that happened.
 
 pub mod item;
-mod outline;
-mod packing;
-mod own_words;
-mod hex_tail;
+mod json_spans;
+mod json_dictionary;
 pub mod list_watch;
 mod recent;
 pub mod transform;

@@ -10,7 +10,7 @@ use std::{
 use keel::Clock;
 use machinery::Object;
 
-use crate::{Indexer, Item, item::ManagedFields, packing::Dictionary, recent::Recent};
+use crate::{Indexer, Item, item::ManagedFields, json_dictionary::JsonDictionary, recent::Recent};
 
 /// So many names of namespaces are not worth looking at.
 const FEW_NAMESPACES: usize = 64;
@@ -79,7 +79,7 @@ pub enum Storage {
 pub(crate) struct Transformer {
     transforms: Vec<Transform>,
     storage: Storage,
-    dictionary: Arc<Dictionary>,
+    dictionary: Arc<JsonDictionary>,
     recent: Mutex<Recent>,
     namespaces: Mutex<Namespaces>,
 }

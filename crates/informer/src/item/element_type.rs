@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::head::{Head, Mention};
-use crate::outline::{cut_of, find_path};
+use crate::json_spans::{find_member, removal_of};
 
 /// See the [module documentation](self). As members of an object.
 pub(crate) struct ElementType {
@@ -27,9 +27,9 @@ impl ElementType {
         let mut rest = Cow::Borrowed(json.trim_ascii_start());
         for (mention, member, name) in mentions {
             if mention == Mention::AsNull
-                && let Some(null) = find_path(&rest, &[name])
+                && let Some(null) = find_member(&rest, &[name])
             {
-                let cut = cut_of(&rest, null);
+                let cut = removal_of(&rest, null);
                 rest.to_mut().drain(cut);
             }
             if mention != Mention::WithValue {
