@@ -246,7 +246,7 @@ impl EventHandler for Feed {
         self.take(&ObjectEvent::Deleted { item: item.clone(), is_final_state_unknown });
     }
 
-    fn is_prompt(&self) -> bool {
+    fn is_inline(&self) -> bool {
         matches!(self.mapper.0, Kind::Itself) && self.predicate.is_everything()
     }
 }

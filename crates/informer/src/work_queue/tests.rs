@@ -19,7 +19,7 @@ fn queue() -> (WorkQueue<&'static str>, Clock) {
     (WorkQueue::new(&options, &clock, &Entropy::seeded(1)), clock)
 }
 
-/// The next key, if there is one now.
+/// The next job, if a key waits.
 async fn get_now<K: Clone + Eq + Hash>(queue: &WorkQueue<K>) -> Option<Job<K>> {
     poll(pin!(queue.get())).await.flatten()
 }
@@ -229,7 +229,7 @@ async fn a_delay_is_independent_of_changes_of_the_clock() {
     assert_eq!(*get_now(&queue).await.unwrap().key(), "a");
 }
 
-/// Keys in a plain list, searched from end to end.
+/// Keys in a list.
 #[derive(Default)]
 struct Model {
     waiting: Vec<(&'static str, Priority, Duration)>,
@@ -260,7 +260,7 @@ impl Model {
         for (key, priority, _) in due {
             self.add(key, priority, now);
         }
-        // Without aging, since the model's time is short: the highest priority, then the first.
+        // The highest priority, then the first key; aging is disabled.
         let urgent = self.waiting.iter().map(|entry| entry.1).max()?;
         let at = self.waiting.iter().position(|entry| entry.1 == urgent)?;
         let (key, ..) = self.waiting.remove(at);
@@ -296,9 +296,9 @@ async fn walk(entropy: &Entropy) {
                 queue.add_with_priority(key, priority);
                 model.add(key, priority, now);
             }
-            // Each key is delayed once at a time: how two delays are merged has its own test.
+            // Each key is delayed once at a time; another test merges two delays.
             2 if model.delayed.iter().all(|delayed| delayed.0 != key) => {
-                // Times of their own, so that the order of two that are due is certain.
+                // Different delays, so that the order of due keys is defined.
                 let delay = Duration::from_nanos(1 + entropy.below(1 << 40));
                 queue.add_after(key, delay, priority);
                 model.delayed.push((key, priority, now + delay));
