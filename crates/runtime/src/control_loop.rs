@@ -24,10 +24,10 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use crate::{
     Action, Failure, Request,
+    event_source::EventSources,
     metrics::{DurationHistogram, reconcile_histogram},
-    reason::{Cause, Causes, Outcome, Reasons, Record},
     reconcile::Reconcile,
-    source::Inlets,
+    reconcile_history::{Cause, Causes, Outcome, ReconcileHistory, Record},
 };
 
 /// A worker yields to the other tasks of its thread after a reconcile that took this long.
@@ -42,11 +42,11 @@ pub(crate) struct ControlLoop {
     pub(crate) latency: DurationHistogram,
     /// The times for which workers have keys.
     pub(crate) work_duration: DurationHistogram,
-    pub(crate) reasons: Arc<Reasons>,
+    pub(crate) history: Arc<ReconcileHistory>,
     pub(crate) reconcile: Reconcile,
     pub(crate) clock: Clock,
     /// Until it starts.
-    pub(crate) inlets: Mutex<Option<Inlets>>,
+    pub(crate) event_sources: Mutex<Option<EventSources>>,
     pub(crate) active: AtomicUsize,
 }
 
@@ -71,11 +71,12 @@ pub(crate) struct ReconcileCounts {
 
 impl ControlLoop {
     /// Starts the workers; they end with `tasks`, each after the key that it has. What fills their
-    /// queue ends with `inlet_tasks`.
-    pub(crate) fn start(self: &Arc<Self>, tasks: &Tasks, inlet_tasks: &Tasks) {
-        let inlets = self.inlets.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(inlets) = inlets {
-            inlets.open(&self.queue, &self.reasons, inlet_tasks);
+    /// queue ends with `source_tasks`.
+    pub(crate) fn start(self: &Arc<Self>, tasks: &Tasks, source_tasks: &Tasks) {
+        let event_sources =
+            self.event_sources.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(event_sources) = event_sources {
+            event_sources.open(&self.queue, &self.history, source_tasks);
         }
         for number in 0..self.workers {
             let control_loop = Arc::clone(self);
@@ -97,7 +98,7 @@ impl ControlLoop {
 
     async fn process(&self, job: Job<Request>) {
         let request = job.key().clone();
-        let causes = self.reasons.take(&request, job.was_delayed());
+        let causes = self.history.take(&request, job.was_delayed());
         let began = self.clock.moment();
         let active = ActiveWorker::new(self);
         // The call may panic as well as the future that it returns.
@@ -110,7 +111,7 @@ impl ControlLoop {
         let (job_outcome, later) = self.decide(&request, &outcome);
         let (at, waited) = (began.shown(), job.waited());
         // Before the key can be handed out again, with the cause `later`.
-        self.reasons.conclude(Record { request, causes, at, waited, took, outcome }, later);
+        self.history.conclude(Record { request, causes, at, waited, took, outcome }, later);
         job.end(job_outcome);
         if took >= LONG_RECONCILE {
             tokio::task::yield_now().await;
@@ -123,7 +124,7 @@ impl ControlLoop {
     /// The outcome for the queue, and the cause of the next reconcile if the key is requeued.
     fn decide(&self, request: &Request, outcome: &Outcome) -> (JobOutcome, Option<Cause>) {
         match outcome {
-            Outcome::Done | Outcome::FailedForGood(_) => (JobOutcome::Success, None),
+            Outcome::Done | Outcome::FailedPermanently(_) => (JobOutcome::Success, None),
             Outcome::Requeue => (JobOutcome::Failure, Some(Cause::Requeue)),
             Outcome::RequeueAfter(delay) => {
                 (JobOutcome::RequeueAfter(*delay), Some(Cause::Requeue))
@@ -141,7 +142,7 @@ impl ControlLoop {
             Outcome::Failed(error) => {
                 tracing::warn!(controller, object = %request, %causes, error, "a reconcile failed");
             }
-            Outcome::FailedForGood(error) => {
+            Outcome::FailedPermanently(error) => {
                 tracing::error!(controller, object = %request, %causes, error, "a reconcile failed for good");
             }
             Outcome::Panicked(error) => {
@@ -154,7 +155,7 @@ impl ControlLoop {
     }
 
     pub(crate) fn counts(&self) -> ReconcileCounts {
-        ReconcileCounts { active: self.active.load(Relaxed), ..self.reasons.counts() }
+        ReconcileCounts { active: self.active.load(Relaxed), ..self.history.counts() }
     }
 }
 
@@ -181,7 +182,7 @@ impl ReconcileCounts {
             Outcome::Requeue => self.requeues += 1,
             Outcome::RequeueAfter(_) => self.requeues_after += 1,
             Outcome::Failed(_) => self.errors += 1,
-            Outcome::FailedForGood(_) => {
+            Outcome::FailedPermanently(_) => {
                 self.errors += 1;
                 self.permanent_errors += 1;
             }
@@ -199,7 +200,9 @@ impl Outcome {
             Ok(Ok(Action::Done)) => Self::Done,
             Ok(Ok(Action::Requeue)) => Self::Requeue,
             Ok(Ok(Action::RequeueAfter(delay))) => Self::RequeueAfter(delay),
-            Ok(Err(failure)) if failure.is_permanent() => Self::FailedForGood(failure.to_string()),
+            Ok(Err(failure)) if failure.is_permanent() => {
+                Self::FailedPermanently(failure.to_string())
+            }
             Ok(Err(failure)) => Self::Failed(failure.to_string()),
             Err(panic) => {
                 let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

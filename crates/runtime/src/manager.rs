@@ -15,7 +15,7 @@
 //! # use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 //! # use runtime::{Action, Client, Controller, Failure, Request};
 //! use runtime::{LeaderElection, Manager, ManagerError, ManagerOptions};
-//! use runtime::webhook::{CertificateOptions, Handler, ServerOptions, Target, WebhookServer};
+//! use runtime::webhook::{CertificateOptions, Handler, ServerOptions, InjectionTarget, WebhookServer};
 //! use std::{sync::Arc, time::Duration};
 //!
 //! # async fn sites(_: Request, _: Arc<()>) -> Result<Action, Failure> { Ok(Action::Done) }
@@ -35,7 +35,7 @@
 //! manager.serve_webhooks(
 //!     WebhookServer::new(ServerOptions::default()).at("/convert", convert),
 //!     CertificateOptions::of_service("operators", "site-webhooks"),
-//!     [Target::Conversion("sites.example.com".to_owned())],
+//!     [InjectionTarget::Conversion("sites.example.com".to_owned())],
 //! );
 //! manager.health().add("disk", || Ok(()));
 //! match manager.run().await {
@@ -76,27 +76,27 @@ use crate::{
     control_loop::ControlLoop,
     controller::{is_namespaced, scope_of},
     endpoint,
+    event_source::{EnqueueHandler, EventSources, controller_uid},
     fence::Fence,
     health::Checks,
     leader_election::{Elector, Leadership},
+    managed_client::managed,
     metrics::{DurationHistogram, ManagerMetrics, requests::Requests},
-    own_writes::managed,
-    reason::{Reasons, Record},
+    reconcile_history::{ReconcileHistory, Record},
     recorder::{Recorder, Reporter},
-    source::{Feed, Inlets, controller_uid},
-    webhook::{CertificateOptions, Target, WebhookServer, server::ReviewMetrics},
+    webhook::{CertificateOptions, InjectionTarget, WebhookServer, server::ReviewMetrics},
 };
 use caches::Caches;
 pub use options::{ManagerError, ManagerOptions};
 use signals::Signals;
-use stop::Abandoned;
+use stop::StopOnDrop;
 use webhooks::Webhooks;
 
 /// See the [module documentation](self). Clones are the same manager.
 #[derive(Clone)]
-pub struct Manager(Arc<Shared>);
+pub struct Manager(Arc<ManagerState>);
 
-pub(crate) struct Shared {
+pub(crate) struct ManagerState {
     options: ManagerOptions,
     /// Not fenced; for the lease only.
     raw_client: Client,
@@ -115,7 +115,7 @@ pub(crate) struct Shared {
     address: watch::Sender<Option<SocketAddr>>,
     webhook_address: watch::Sender<Option<SocketAddr>>,
     stop: watch::Sender<bool>,
-    /// Everything that feeds the workers.
+    /// Everything that handlers the workers.
     cache_tasks: Tasks,
     worker_tasks: Tasks,
     /// What the workers use: events, and whatever else was started for them.
@@ -153,7 +153,7 @@ impl Manager {
         );
         let caches = Caches::new(factory, options.namespace.clone(), &cache_tasks);
         let fence = Fence::new(clock);
-        Self(Arc::new(Shared {
+        Self(Arc::new(ManagerState {
             client: managed(client, &requests, &fence, &caches.factory, clock, entropy),
             raw_client: counted,
             caches,
@@ -234,33 +234,36 @@ impl Manager {
             ..controller.queue
         };
         let queue = WorkQueue::new(&queue_options, clock, entropy);
-        let reasons = Arc::new(Reasons::default());
-        let mut feeds = Vec::new();
+        let history = Arc::new(ReconcileHistory::default());
+        let mut handlers = Vec::new();
         for source in controller.sources {
             let informer = shared.caches.informer(source.scope.clone(), source.is_namespaced);
             if source.is_owned {
                 informer.indexer().add_index(CONTROLLER_INDEX, controller_uid);
             }
             let options = source.handler_options(&controller.name);
-            let feed = Feed {
+            let handler = EnqueueHandler {
                 kind: source.kind.into(),
                 predicate: source.predicate,
                 mapper: source.mapper,
                 queue: queue.clone(),
-                reasons: Arc::clone(&reasons),
+                history: Arc::clone(&history),
             };
-            feeds.push((informer, options, feed));
+            handlers.push((informer, options, handler));
         }
-        shared.take_in(Arc::new(ControlLoop {
+        shared.add_loop(Arc::new(ControlLoop {
             name: controller.name,
             workers: controller.workers,
             queue,
             latency,
             work_duration,
-            reasons,
+            history,
             reconcile: controller.reconcile,
             clock: clock.clone(),
-            inlets: Mutex::new(Some(Inlets { feeds, channels: controller.channels })),
+            event_sources: Mutex::new(Some(EventSources {
+                handlers,
+                channels: controller.channels,
+            })),
             active: AtomicUsize::new(0),
         }));
     }
@@ -289,7 +292,7 @@ impl Manager {
         &self,
         server: WebhookServer,
         certificates: CertificateOptions,
-        targets: impl IntoIterator<Item = Target>,
+        targets: impl IntoIterator<Item = InjectionTarget>,
     ) {
         let is_served = self.0.webhook_address.subscribe();
         self.0.readiness.add("webhooks", move || match *is_served.borrow() {
@@ -338,7 +341,7 @@ impl Manager {
     pub fn records(&self, controller: &str) -> Vec<Record> {
         let loops = self.0.loops();
         let found = loops.iter().find(|control_loop| control_loop.name == controller);
-        found.map(|control_loop| control_loop.reasons.records()).unwrap_or_default()
+        found.map(|control_loop| control_loop.history.records()).unwrap_or_default()
     }
 
     /// Asks it to stop, without waiting for it.
@@ -351,7 +354,7 @@ impl Manager {
     pub async fn run(&self) -> Result<(), ManagerError> {
         let shared = &self.0;
         // Whoever drops the run does not want its tasks either.
-        let mut abandoned = Abandoned(Some(Arc::clone(shared)));
+        let mut abandoned = StopOnDrop(Some(Arc::clone(shared)));
         shared.check_names()?;
         if let Some(election) = &shared.options.leader_election {
             election.check().map_err(ManagerError::Election)?;
@@ -369,13 +372,13 @@ impl Manager {
             Ok(()) => tracing::info!("stopping, as asked"),
             Err(error) => tracing::error!(%error, "stopping"),
         }
-        let stopped = shared.wind_down(outcome.is_ok()).await;
+        let stopped = shared.shut_down(outcome.is_ok()).await;
         abandoned.0 = None;
         outcome.and(stopped.map_err(ManagerError::Unclean))
     }
 }
 
-impl Shared {
+impl ManagerState {
     /// Metrics and records are found by the name of their controller.
     fn check_names(&self) -> Result<(), ManagerError> {
         let mut names = BTreeSet::new();
@@ -448,7 +451,7 @@ impl Shared {
         }
     }
 
-    fn take_in(&self, control_loop: Arc<ControlLoop>) {
+    fn add_loop(&self, control_loop: Arc<ControlLoop>) {
         let mut loops = self.lock_loops();
         if loops.are_started {
             let name = &control_loop.name;

@@ -125,7 +125,7 @@ async fn watch(client: &Client, scope: &Scope) -> WatchStream {
     let page = source.list(ListRequest::default()).await.unwrap();
     let request = WatchRequest {
         resource_version: Some(page.resource_version),
-        timeout_seconds: 3600,
+        timeout_seconds: Some(3600),
         ..WatchRequest::default()
     };
     source.watch(request).await.unwrap()
