@@ -1,8 +1,8 @@
-//! [`check`]: whether a server will take the schemas of a definition, asked in a unit test instead of
+//! [`validate`]: whether a server will take the schemas of a definition, asked in a unit test instead of
 //! a cluster.
 //!
 //! ```
-//! use runtime::{definition, kube_core::CustomResourceExt, resource};
+//! use runtime::{crd, kube_core::CustomResourceExt, resource};
 //!
 //! #[resource(group = "example.com", version = "v1", kind = "Site", namespaced,
 //!     rule("self.replicas <= self.limit"))]
@@ -11,16 +11,16 @@
 //!     limit: i32,
 //! }
 //!
-//! definition::check(&Site::crd())?;
+//! crd::validate(&Site::crd())?;
 //!
 //! #[resource(group = "example.com", version = "v1", kind = "Gate", rule("self.hight > 0"))]
 //! struct GateSpec {
 //!     height: i32,
 //! }
 //!
-//! let errors = definition::check(&Gate::crd()).unwrap_err().to_string();
+//! let errors = crd::validate(&Gate::crd()).unwrap_err().to_string();
 //! assert!(errors.contains("undefined field 'hight'"), "{errors}");
-//! # Ok::<(), definition::Unsound>(())
+//! # Ok::<(), crd::InvalidCrd>(())
 //! ```
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -30,15 +30,15 @@ use schema::SchemaRequirement;
 /// What a server would complain about, each with the field in front.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
-pub struct Unsound(pub Vec<String>);
+pub struct InvalidCrd(pub Vec<String>);
 
 /// Judges the schema of each version: that it is structural, that defaults fit, that lists have
 /// keys where they say so, that rules compile and do not cost too much.
-pub fn check(definition: &CustomResourceDefinition) -> Result<(), Unsound> {
+pub fn validate(crd: &CustomResourceDefinition) -> Result<(), InvalidCrd> {
     let mut errors = ErrorList::new();
     let spec = Path::root("spec");
     let versions = spec.child("versions");
-    for (index, version) in definition.spec.versions.iter().enumerate() {
+    for (index, version) in crd.spec.versions.iter().enumerate() {
         let path = versions.index(index);
         let path = path.child("schema");
         let path = path.child("openAPIV3Schema");
@@ -53,5 +53,5 @@ pub fn check(definition: &CustomResourceDefinition) -> Result<(), Unsound> {
         }
     }
     let errors: Vec<String> = errors.into_inner().iter().map(ToString::to_string).collect();
-    if errors.is_empty() { Ok(()) } else { Err(Unsound(errors)) }
+    if errors.is_empty() { Ok(()) } else { Err(InvalidCrd(errors)) }
 }

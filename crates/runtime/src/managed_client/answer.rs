@@ -9,10 +9,10 @@ use kube_client::client::Body;
 use machinery::Value;
 use serde::Deserialize;
 
-use super::{BoxError, target::Target};
+use super::{BoxError, resource_path::ResourcePath};
 
 /// Answers to writes are objects, or lists of those that were deleted, which are never so long.
-const LONGEST: usize = 1 << 30;
+const MAX_ANSWER: usize = 1 << 30;
 
 /// See the [module documentation](self).
 #[derive(Debug)]
@@ -30,16 +30,16 @@ pub(super) enum Answer {
 impl Answer {
     /// Reads an answer to its end; None if it is no success.
     pub(super) async fn read(
-        target: &Target,
+        target: &ResourcePath,
         response: Response<Body>,
     ) -> Result<(Response<Body>, Option<Self>), BoxError> {
         let (head, body) = response.into_parts();
-        let bytes = Limited::new(body, LONGEST).collect().await?.to_bytes();
+        let bytes = Limited::new(body, MAX_ANSWER).collect().await?.to_bytes();
         let answer = head.status.is_success().then(|| Self::of(target, &bytes));
         Ok((Response::from_parts(head, Body::from(bytes)), answer))
     }
 
-    fn of(target: &Target, bytes: &Bytes) -> Self {
+    fn of(target: &ResourcePath, bytes: &Bytes) -> Self {
         #[derive(Deserialize, Default)]
         #[serde(rename_all = "camelCase", default)]
         struct Type {
@@ -51,11 +51,11 @@ impl Answer {
             let status: Value = serde_json::from_slice(bytes).unwrap_or_default();
             return Self::Status(status["details"]["uid"].as_str().map(str::to_owned));
         }
-        let is_meant = |item: &Item| {
+        let is_match = |item: &Item| {
             let is_named = target.name.as_ref().is_none_or(|name| name == item.name());
             is_named && !item.uid().is_empty() && !item.resource_version().is_empty()
         };
-        let Some(item) = Item::parse(bytes.clone()).ok().filter(is_meant) else {
+        let Some(item) = Item::parse(bytes.clone()).ok().filter(is_match) else {
             return Self::Other;
         };
         if kind == "PartialObjectMetadata" && api_version.starts_with("meta.k8s.io/") {
@@ -77,9 +77,9 @@ impl Answer {
     }
 
     /// The uid of an object of which a deletion that was answered like this has left nothing.
-    pub(super) fn gone(&self) -> Option<&str> {
+    pub(super) fn deleted_uid(&self) -> Option<&str> {
         match self {
-            Self::Object(item) | Self::Metadata(item) => is_gone(item).then(|| item.uid()),
+            Self::Object(item) | Self::Metadata(item) => is_deleted(item).then(|| item.uid()),
             Self::Status(uid) => uid.as_deref(),
             Self::Other => None,
         }
@@ -88,7 +88,7 @@ impl Answer {
 
 /// Whether an object that a deletion answered with is its last state: some kinds answer with it
 /// although nothing is left.
-fn is_gone(item: &Item) -> bool {
+fn is_deleted(item: &Item) -> bool {
     #[derive(Deserialize)]
     struct Answered {
         metadata: Metadata,
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     fn check(path: &str, answer: &str) -> String {
-        match Answer::of(&Target::parse(path).unwrap(), &answer.to_owned().into()) {
+        match Answer::of(&ResourcePath::parse(path).unwrap(), &answer.to_owned().into()) {
             Answer::Object(item) => format!("object {item:?}"),
             Answer::Metadata(item) => format!("metadata {item:?}"),
             Answer::Status(uid) => format!("status {uid:?}"),
@@ -139,10 +139,10 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_gone_when_nothing_holds_it() {
+    fn an_object_is_deleted_when_nothing_holds_it() {
         let gone = |rest: &str| {
             let json = format!(r#"{{"metadata":{{"name":"a"{rest}}}}}"#);
-            is_gone(&Item::parse(json.into_bytes()).unwrap())
+            is_deleted(&Item::parse(json.into_bytes()).unwrap())
         };
         assert!(gone(""));
         assert!(gone(r#","deletionTimestamp":"t","deletionGracePeriodSeconds":0"#));

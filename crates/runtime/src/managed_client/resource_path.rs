@@ -1,11 +1,11 @@
-//! [`Target`]: which object or collection a request is about; and whether it is [a dry run](dry_run).
+//! [`ResourcePath`]: which object or collection a request is about; and whether it is [a dry run](dry_run).
 
 use informer::ObjectKey;
 use machinery::{GroupVersion, Value};
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct ResourcePath {
     /// As it was asked for.
     pub(super) path: String,
     pub(super) group_version: GroupVersion,
@@ -16,7 +16,7 @@ pub(super) struct Target {
     pub(super) subresource: Option<String>,
 }
 
-impl Target {
+impl ResourcePath {
     pub(super) fn parse(path: &str) -> Option<Self> {
         let mut parts = path.split('/').filter(|part| !part.is_empty());
         let group = match parts.next()? {
@@ -50,7 +50,7 @@ impl Target {
     }
 
     /// Whether this leads to a program beyond the server, with which bytes are exchanged.
-    pub(super) fn is_beyond(&self) -> bool {
+    pub(super) fn is_streamed(&self) -> bool {
         let subresource = self.subresource.as_deref().unwrap_or_default();
         matches!(subresource, "attach" | "exec" | "log" | "portforward" | "proxy")
     }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     fn check(path: &str) -> String {
-        Target::parse(path).map_or("none".to_owned(), |target| {
+        ResourcePath::parse(path).map_or("none".to_owned(), |target| {
             let name = target.name.unwrap_or_default();
             let (group_version, subresource) = (target.group_version, target.subresource);
             format!(

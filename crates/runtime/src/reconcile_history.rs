@@ -9,7 +9,7 @@
 //! `GET /reconciles` of a manager's endpoint shows them; within the process:
 //!
 //! ```no_run
-//! use runtime::{Manager, reason::{Cause, Causes, Outcome, Record}};
+//! use runtime::{Manager, reconcile_history::{Cause, Causes, Outcome, Record}};
 //!
 //! fn explain(manager: &Manager) {
 //!     for Record { request, causes, outcome, .. } in manager.records("site") {
@@ -40,12 +40,12 @@ use informer::{Item, ObjectEvent};
 use keel::Timestamp;
 use machinery::{Value, json, timestamp};
 
-use crate::{Request, changed_fields::changed_fields, control_loop::Counts};
+use crate::{Request, changed_fields::changed_fields, control_loop::ReconcileCounts};
 
 /// Records that a controller keeps.
-const KEPT: usize = 256;
+const MAX_RECORDS: usize = 256;
 /// Causes that are kept for one reconcile; the others are counted.
-const CAUSES: usize = 4;
+const MAX_CAUSES: usize = 4;
 
 /// Why a key was queued.
 #[derive(Debug, Clone)]
@@ -133,7 +133,7 @@ pub enum Outcome {
     /// Badly; it comes again after its back-off.
     Failed(String),
     /// Badly; it comes again when something changes.
-    FailedForGood(String),
+    FailedPermanently(String),
     /// With a panic; it comes again after its back-off.
     Panicked(String),
 }
@@ -149,7 +149,7 @@ pub struct Causes {
 
 impl Causes {
     fn add(&mut self, cause: Cause) {
-        if self.first.len() < CAUSES {
+        if self.first.len() < MAX_CAUSES {
             self.first.push(cause);
         } else {
             self.more += 1;
@@ -193,7 +193,7 @@ impl Record {
                 json!({"result": "requeue_after", "seconds": delay.as_secs_f64()})
             }
             Outcome::Failed(why) => json!({"result": "error", "error": why}),
-            Outcome::FailedForGood(why) => json!({"result": "permanent_error", "error": why}),
+            Outcome::FailedPermanently(why) => json!({"result": "permanent_error", "error": why}),
             Outcome::Panicked(why) => json!({"result": "panic", "error": why}),
         };
         json!({
@@ -210,32 +210,32 @@ impl Record {
 
 /// The causes of keys that wait, and the records of those that are done.
 #[derive(Default)]
-pub(crate) struct Reasons(Mutex<State>);
+pub(crate) struct ReconcileHistory(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     /// As many as there are keys in the queue.
     waiting: HashMap<Request, Causes>,
     /// Why keys come again that were put off: as many as the queue has put off.
-    put_off: HashMap<Request, Cause>,
+    delayed: HashMap<Request, Cause>,
     records: VecDeque<Record>,
-    counts: Counts,
+    counts: ReconcileCounts,
 }
 
-impl Reasons {
+impl ReconcileHistory {
     /// To be called before the key is queued.
     pub(crate) fn note(&self, request: &Request, cause: Cause) {
         self.lock().waiting.entry(request.clone()).or_default().add(cause);
     }
 
-    /// The causes of a key that a worker has got; `was_due` if the time has come to which it was
+    /// The causes of a key that a worker has got; `was_delayed` if the time has come to which it was
     /// put off.
-    pub(crate) fn take(&self, request: &Request, was_due: bool) -> Causes {
+    pub(crate) fn take(&self, request: &Request, was_delayed: bool) -> Causes {
         let mut state = self.lock();
         let mut causes = state.waiting.remove(request).unwrap_or_default();
-        if was_due {
+        if was_delayed {
             // Put off again while it was due already, it comes twice and was noted once.
-            causes.add(state.put_off.remove(request).unwrap_or(Cause::Requeue));
+            causes.add(state.delayed.remove(request).unwrap_or(Cause::Requeue));
         }
         causes
     }
@@ -246,9 +246,9 @@ impl Reasons {
         let mut state = self.lock();
         state.counts.count(&record.outcome, record.took);
         if let Some(later) = later {
-            state.put_off.insert(record.request.clone(), later);
+            state.delayed.insert(record.request.clone(), later);
         }
-        let oldest = (state.records.len() == KEPT).then(|| state.records.pop_front());
+        let oldest = (state.records.len() == MAX_RECORDS).then(|| state.records.pop_front());
         state.records.push_back(record);
         drop(state);
         // It may be the last to have its objects.
@@ -256,7 +256,7 @@ impl Reasons {
     }
 
     /// How often reconciles ended how, and how long they took.
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> ReconcileCounts {
         self.lock().counts.clone()
     }
 
@@ -287,30 +287,30 @@ mod tests {
 
     #[test]
     fn a_key_keeps_its_first_causes_and_counts_the_others() {
-        let (reasons, request) = (Reasons::default(), Request::new("n", "a"));
+        let (history, request) = (ReconcileHistory::default(), Request::new("n", "a"));
         let item = Item::parse(br#"{"metadata":{"namespace":"n","name":"a"}}"#.as_slice()).unwrap();
-        reasons.note(
+        history.note(
             &request,
             Cause::of_event(&"Pod".into(), &ObjectEvent::Added { item, is_initial: false }),
         );
         for _ in 0..5 {
-            reasons.note(&request, Cause::Channel);
+            history.note(&request, Cause::Channel);
         }
-        let causes = reasons.take(&request, false);
+        let causes = history.take(&request, false);
         let sent = "sent through a channel";
         assert_eq!(
             causes.to_string(),
             format!("Pod n/a added; {sent}; {sent}; {sent}; and 2 more")
         );
-        assert!(reasons.take(&request, false).first.is_empty());
+        assert!(history.take(&request, false).first.is_empty());
     }
 
     #[test]
     fn a_key_that_was_put_off_has_its_cause_when_its_time_comes() {
-        let (reasons, request) = (Reasons::default(), Request::new("n", "a"));
-        reasons.conclude(record(&request), Some(Cause::Retry(3)));
-        reasons.note(&request, Cause::Channel);
-        assert_eq!(reasons.take(&request, false).to_string(), "sent through a channel");
-        assert_eq!(reasons.take(&request, true).to_string(), "failure 3");
+        let (history, request) = (ReconcileHistory::default(), Request::new("n", "a"));
+        history.conclude(record(&request), Some(Cause::Retry(3)));
+        history.note(&request, Cause::Channel);
+        assert_eq!(history.take(&request, false).to_string(), "sent through a channel");
+        assert_eq!(history.take(&request, true).to_string(), "failure 3");
     }
 }

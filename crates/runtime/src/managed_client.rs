@@ -4,7 +4,7 @@
 //! Whoever writes with it, through whichever `Api`, reads from the manager's caches what was written
 //! or something newer, without waiting for the watch. So a cache that lags behind never makes a
 //! controller create something twice. Most answers tell what was written; where one does not, as
-//! that to a scale or to the deletion of a collection, the caches [look](mirror), which costs a
+//! that to a scale or to the deletion of a collection, the caches [look](cache_updater), which costs a
 //! request.
 //!
 //! Not seen before the watch shows it are what the server does of its own accord to *other* objects
@@ -13,15 +13,15 @@
 //! fails, which is a warning in the log.
 //!
 //! A creation whose answer was lost may have happened or not. So that this can be found out, names
-//! are [made here](creations) and not by the server (`generateName`); and before anything else of
+//! are [made here](lost_creations) and not by the server (`generateName`); and before anything else of
 //! that resource is created in that namespace, it *is* found out. If it had happened, the new
 //! creation is refused with [`NotCreated`]: it was decided on without knowing of the other one. If
 //! not, the next creation takes its name, so that of the two only one can happen.
 
-mod target;
+mod resource_path;
 mod answer;
-mod mirror;
-mod creations;
+mod cache_updater;
+mod lost_creations;
 
 use std::{
     future::Future,
@@ -39,9 +39,9 @@ use tower_service::Service;
 
 use crate::{fence::Fence, metrics::requests::Requests};
 use answer::Answer;
-use creations::Creations;
-use mirror::Mirror;
-use target::{Target, dry_run};
+use cache_updater::CacheUpdater;
+use lost_creations::LostCreations;
+use resource_path::{ResourcePath, dry_run};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -50,7 +50,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// A reconcile need not act on it: as any error, it is tried again. Who wants to know:
 ///
 /// ```
-/// use runtime::{kube_client, own_writes::NotCreated};
+/// use runtime::{kube_client, managed_client::NotCreated};
 ///
 /// fn is_there_already(error: &kube_client::Error) -> bool {
 ///     let kube_client::Error::Service(cause) = error else { return false };
@@ -79,30 +79,30 @@ pub(crate) fn managed(
 ) -> Client {
     let namespace = client.default_namespace().to_owned();
     let counted = requests.counting(client.clone());
-    let shared = Shared {
+    let state = ManagedState {
         client,
         requests: requests.clone(),
         fence: fence.clone(),
-        mirror: Mirror { client: counted, factory: Arc::clone(factory) },
+        cache_updater: CacheUpdater { client: counted, factory: Arc::clone(factory) },
         entropy: entropy.clone(),
-        creations: Creations::new(clock),
+        creations: LostCreations::new(clock),
     };
-    Client::new(Managed(Arc::new(shared)), namespace)
+    Client::new(ManagedClient(Arc::new(state)), namespace)
 }
 
 #[derive(Clone)]
-struct Managed(Arc<Shared>);
+struct ManagedClient(Arc<ManagedState>);
 
-struct Shared {
+struct ManagedState {
     client: Client,
     requests: Requests,
     fence: Fence,
-    mirror: Mirror,
+    cache_updater: CacheUpdater,
     entropy: Entropy,
-    creations: Creations,
+    creations: LostCreations,
 }
 
-impl Service<Request<Body>> for Managed {
+impl Service<Request<Body>> for ManagedClient {
     type Response = Response<Body>;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, BoxError>> + Send>>;
@@ -112,31 +112,31 @@ impl Service<Request<Body>> for Managed {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let shared = Arc::clone(&self.0);
+        let state = Arc::clone(&self.0);
         Box::pin(async move {
             let method = request.method().clone();
             if matches!(method, Method::GET | Method::HEAD | Method::OPTIONS) {
-                return Ok(shared.send(request).await?);
+                return Ok(state.send(request).await?);
             }
-            shared.fence.check()?;
-            let target = Target::parse(request.uri().path()).filter(|it| !it.is_beyond());
-            let Some(target) = target else { return shared.send_write(request).await };
+            state.fence.check()?;
+            let target = ResourcePath::parse(request.uri().path()).filter(|it| !it.is_streamed());
+            let Some(target) = target else { return state.send_write(request).await };
             if method == Method::DELETE {
-                return shared.delete(&target, request).await;
+                return state.delete(&target, request).await;
             }
             if dry_run(request.uri().query(), b"") == Some(true) {
-                return shared.send_write(request).await;
+                return state.send_write(request).await;
             }
             match &target.name {
-                Some(name) => shared.write(&target, name, request).await,
-                None if method == Method::POST => shared.create(&target, request).await,
-                None => shared.send_write(request).await,
+                Some(name) => state.write(&target, name, request).await,
+                None if method == Method::POST => state.create(&target, request).await,
+                None => state.send_write(request).await,
             }
         })
     }
 }
 
-impl Shared {
+impl ManagedState {
     async fn send(&self, request: Request<Body>) -> kube_client::Result<Response<Body>> {
         self.requests.send(&self.client, request).await
     }
@@ -148,38 +148,38 @@ impl Shared {
 
     async fn create(
         &self,
-        target: &Target,
+        target: &ResourcePath,
         request: Request<Body>,
     ) -> Result<Response<Body>, BoxError> {
         self.settle(target).await?;
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         self.fence.check()?;
-        let (body, begun) = self.creations.begin(target, body, &self.entropy);
+        let (body, pending) = self.creations.begin(target, body, &self.entropy);
         let response = self.send_write(Request::from_parts(head, Body::from(body))).await?;
         let status = response.status();
-        if begun.is_second_try && status == StatusCode::CONFLICT {
-            drop(begun);
+        if pending.is_retry && status == StatusCode::CONFLICT {
+            drop(pending);
             self.settle(target).await?;
             return Ok(response);
         }
         // Whoever is cut off before the caches know has lost the creation, and will find it.
         let (response, answer) = Answer::read(target, response).await?;
         if let Some(answer) = answer {
-            let name = answer.item().map_or(begun.name(), |item| Some(item.name()));
+            let name = answer.item().map_or(pending.name(), |item| Some(item.name()));
             if let Some(name) = name {
-                self.mirror.wrote(target, name, &answer).await;
+                self.cache_updater.written(target, name, &answer).await;
             }
         }
         // A server that failed may have failed after the write.
         if !status.is_server_error() {
-            begun.settle();
+            pending.settle();
         }
         Ok(response)
     }
 
     /// Finds out whether creations happened of which the answer was lost.
-    async fn settle(&self, target: &Target) -> Result<(), BoxError> {
+    async fn settle(&self, target: &ResourcePath) -> Result<(), BoxError> {
         let mut overtaken = None;
         for name in self.creations.lost(target) {
             let path = format!("{}/{name}", target.path);
@@ -187,14 +187,14 @@ impl Shared {
             match response.status() {
                 status if status.is_success() => {
                     if let (_, Some(answer)) = Answer::read(target, response).await? {
-                        self.mirror.wrote(target, &name, &answer).await;
+                        self.cache_updater.written(target, &name, &answer).await;
                     }
                     self.creations.was_found(target, &name);
                     overtaken = Some(NotCreated::Overtaken(name));
                 }
                 // Who may not look does not decide by looking; names keep it from happening twice.
                 StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => {
-                    self.creations.was_missed(target, &name);
+                    self.creations.was_not_found(target, &name);
                 }
                 _ => return Err(NotCreated::Unknown(name).into()),
             }
@@ -204,21 +204,21 @@ impl Shared {
 
     async fn write(
         &self,
-        target: &Target,
+        target: &ResourcePath,
         name: &str,
         request: Request<Body>,
     ) -> Result<Response<Body>, BoxError> {
         let response = self.send_write(request).await?;
         let (response, answer) = Answer::read(target, response).await?;
         if let Some(answer) = answer {
-            self.mirror.wrote(target, name, &answer).await;
+            self.cache_updater.written(target, name, &answer).await;
         }
         Ok(response)
     }
 
     async fn delete(
         &self,
-        target: &Target,
+        target: &ResourcePath,
         request: Request<Body>,
     ) -> Result<Response<Body>, BoxError> {
         let (head, body) = request.into_parts();
@@ -231,13 +231,13 @@ impl Shared {
         let (response, answer) = Answer::read(target, response).await?;
         match (answer, &target.name) {
             (None, _) => {}
-            (Some(_), None) => self.mirror.thinned(target).await,
+            (Some(_), None) => self.cache_updater.collection_deleted(target).await,
             (Some(answer), Some(name))
                 if is_dry_run == Some(false) && target.subresource.is_none() =>
             {
-                self.mirror.deleted(target, name, &answer).await;
+                self.cache_updater.deleted(target, name, &answer).await;
             }
-            (Some(_), Some(name)) => self.mirror.wrote(target, name, &Answer::Other).await,
+            (Some(_), Some(name)) => self.cache_updater.written(target, name, &Answer::Other).await,
         }
         Ok(response)
     }

@@ -1,4 +1,4 @@
-//! [`Creations`]: those of which the answer was lost, so that nothing is created twice.
+//! [`LostCreations`]: those of which the answer was lost, so that nothing is created twice.
 //!
 //! ```text
 //! create made-x7k2p ─▶ no answer      it may have happened, or not, or not yet
@@ -19,80 +19,79 @@ use bytes::Bytes;
 use keel::{Clock, Entropy, Moment};
 use machinery::{Object, Value};
 
-use super::target::Target;
+use super::resource_path::ResourcePath;
 
 /// Names have at most 63 characters, of which the suffix has five.
-const LONGEST_PREFIX: usize = 58;
+const MAX_PREFIX: usize = 58;
 const SUFFIX: usize = 5;
 /// After so long, no server is still at work on a request: kube-apiserver gives up after a minute.
-const UNDER_WAY: Duration = Duration::from_mins(2);
+const MAX_REQUEST_TIME: Duration = Duration::from_mins(2);
 
 /// See the [module documentation](self).
-pub(super) struct Creations {
+pub(super) struct LostCreations {
     clock: Clock,
     /// Those that may have happened, or may still: as many as there were lost within
-    /// [`UNDER_WAY`], of which each worker has one at a time.
-    lost: Mutex<Vec<Lost>>,
+    /// [`MAX_REQUEST_TIME`], of which each worker has one at a time.
+    lost: Mutex<Vec<LostCreation>>,
 }
 
-struct Lost {
-    collection: Target,
+struct LostCreation {
+    collection: ResourcePath,
     name: String,
     /// Empty if the name was not made here.
     prefix: String,
     at: Moment,
 }
 
-impl Creations {
+impl LostCreations {
     pub(super) fn new(clock: &Clock) -> Self {
         Self { clock: clock.clone(), lost: Mutex::default() }
     }
 
     /// The names of those that were lost in this collection.
-    pub(super) fn lost(&self, collection: &Target) -> Vec<String> {
+    pub(super) fn lost(&self, collection: &ResourcePath) -> Vec<String> {
         let lost = self.lock();
         let same = lost.iter().filter(|lost| lost.collection == *collection);
         same.map(|lost| lost.name.clone()).collect()
     }
 
     /// It had happened.
-    pub(super) fn was_found(&self, collection: &Target, name: &str) {
+    pub(super) fn was_found(&self, collection: &ResourcePath, name: &str) {
         self.lock().retain(|lost| lost.collection != *collection || lost.name != name);
     }
 
     /// It has not happened, and will not if enough time has passed.
-    pub(super) fn was_missed(&self, collection: &Target, name: &str) {
+    pub(super) fn was_not_found(&self, collection: &ResourcePath, name: &str) {
         self.lock().retain(|lost| {
             lost.collection != *collection
                 || lost.name != name
-                || self.clock.passed_since(&lost.at) < UNDER_WAY
+                || self.clock.passed_since(&lost.at) < MAX_REQUEST_TIME
         });
     }
 
     /// Gives an object that leaves its name to the server a name: that of a creation that was lost,
     /// if it leaves the same beginning to be completed. What is returned goes back to the lost ones
-    /// unless it is [settled](Begun::settle).
+    /// unless it is [settled](PendingCreation::settle).
     pub(super) fn begin(
         &self,
-        collection: &Target,
+        collection: &ResourcePath,
         body: Bytes,
         entropy: &Entropy,
-    ) -> (Bytes, Begun<'_>) {
-        let unnamed = Begun { creations: self, lost: None, is_second_try: false };
+    ) -> (Bytes, PendingCreation<'_>) {
+        let unnamed = PendingCreation { creations: self, lost: None, is_retry: false };
         let Ok(Value::Object(map)) = serde_json::from_slice(&body) else { return (body, unnamed) };
         let mut object = Object::new(map);
-        let begun = |name: String, prefix: String, known: Option<Lost>| {
+        let pending = |name: String, prefix: String, known: Option<LostCreation>| {
             let (collection, at) = (collection.clone(), self.clock.moment());
-            let lost = Some(Lost { collection, name, prefix, at });
-            Begun { creations: self, lost, is_second_try: known.is_some() }
+            let lost = Some(LostCreation { collection, name, prefix, at });
+            PendingCreation { creations: self, lost, is_retry: known.is_some() }
         };
         if !object.name().is_empty() {
             let name = object.name().to_owned();
             let known = self.take(|lost| lost.collection == *collection && lost.name == name);
-            return (body, begun(name, String::new(), known));
+            return (body, pending(name, String::new(), known));
         }
-        let prefix: String =
-            object.meta_text("generateName").chars().take(LONGEST_PREFIX).collect();
+        let prefix: String = object.meta_text("generateName").chars().take(MAX_PREFIX).collect();
         if prefix.is_empty() {
             return (body, unnamed);
         }
@@ -100,30 +99,30 @@ impl Creations {
         let name = known.as_ref().map(|known| known.name.clone());
         let name = name.unwrap_or_else(|| format!("{prefix}{}", entropy.suffix(SUFFIX)));
         object.set_meta("name", name.as_str());
-        (object.to_bytes().into(), begun(name, prefix, known))
+        (object.to_bytes().into(), pending(name, prefix, known))
     }
 
-    fn take(&self, is_meant: impl Fn(&Lost) -> bool) -> Option<Lost> {
+    fn take(&self, is_match: impl Fn(&LostCreation) -> bool) -> Option<LostCreation> {
         let mut lost = self.lock();
-        let index = lost.iter().position(is_meant)?;
+        let index = lost.iter().position(is_match)?;
         Some(lost.swap_remove(index))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Lost>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<LostCreation>> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A creation that is under way; whoever drops it without knowing its outcome has lost it.
-pub(super) struct Begun<'a> {
-    creations: &'a Creations,
+pub(super) struct PendingCreation<'a> {
+    creations: &'a LostCreations,
     /// None if nobody knows the name.
-    lost: Option<Lost>,
+    lost: Option<LostCreation>,
     /// Whether another of the same name was lost.
-    pub(super) is_second_try: bool,
+    pub(super) is_retry: bool,
 }
 
-impl Begun<'_> {
+impl PendingCreation<'_> {
     pub(super) fn name(&self) -> Option<&str> {
         self.lost.as_ref().map(|lost| lost.name.as_str())
     }
@@ -133,11 +132,11 @@ impl Begun<'_> {
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for PendingCreation<'_> {
     fn drop(&mut self) {
         if let Some(lost) = self.lost.take() {
             let at = self.creations.clock.moment();
-            self.creations.lock().push(Lost { at, ..lost });
+            self.creations.lock().push(LostCreation { at, ..lost });
         }
     }
 }
@@ -147,13 +146,13 @@ mod tests {
     use super::*;
     use keel::Timestamp;
 
-    fn setup() -> (Creations, Clock, Entropy) {
+    fn setup() -> (LostCreations, Clock, Entropy) {
         let clock = Clock::manual(Timestamp::from_seconds(0));
-        (Creations::new(&clock), clock, Entropy::seeded(1))
+        (LostCreations::new(&clock), clock, Entropy::seeded(1))
     }
 
-    fn pods() -> Target {
-        Target::parse("/api/v1/namespaces/n/pods").unwrap()
+    fn pods() -> ResourcePath {
+        ResourcePath::parse("/api/v1/namespaces/n/pods").unwrap()
     }
 
     fn generated(prefix: &str) -> Bytes {
@@ -165,13 +164,13 @@ mod tests {
         let (creations, _, entropy) = setup();
         let (body, lost) = creations.begin(&pods(), generated("a-"), &entropy);
         let name = lost.name().unwrap().to_owned();
-        assert!(!lost.is_second_try && String::from_utf8_lossy(&body).contains(&name));
+        assert!(!lost.is_retry && String::from_utf8_lossy(&body).contains(&name));
         drop(lost);
         assert_eq!(creations.lost(&pods()), [name.as_str()]);
         let (_, other) = creations.begin(&pods(), generated("b-"), &entropy);
-        assert!(!other.is_second_try);
+        assert!(!other.is_retry);
         let (_, again) = creations.begin(&pods(), generated("a-"), &entropy);
-        assert_eq!((again.name(), again.is_second_try), (Some(name.as_str()), true));
+        assert_eq!((again.name(), again.is_retry), (Some(name.as_str()), true));
         let (_, third) = creations.begin(&pods(), generated("a-"), &entropy);
         assert_ne!(third.name(), Some(name.as_str()));
         again.settle();
@@ -185,10 +184,10 @@ mod tests {
         let (creations, clock, entropy) = setup();
         let named = Bytes::from_static(br#"{"metadata":{"name":"a"}}"#);
         drop(creations.begin(&pods(), named, &entropy).1);
-        creations.was_missed(&pods(), "a");
+        creations.was_not_found(&pods(), "a");
         assert_eq!(creations.lost(&pods()), ["a"]);
-        clock.advance(UNDER_WAY);
-        creations.was_missed(&pods(), "a");
+        clock.advance(MAX_REQUEST_TIME);
+        creations.was_not_found(&pods(), "a");
         assert!(creations.lost(&pods()).is_empty());
     }
 }

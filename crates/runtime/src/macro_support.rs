@@ -1,5 +1,5 @@
 //! What the expansions of `#[resource]`, `#[schema]` and `#[derive(Versions)]` refer to: crates,
-//! which spares an operator's manifest six lines, and [`without_foreign_formats`]. Nobody need name
+//! which spares an operator's manifest six lines, and [`remove_unsupported_formats`]. Nobody need name
 //! this module.
 
 pub use {k8s_openapi, kube_core, kube_derive, schemars, serde, serde_json};
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[doc(hidden)]
-pub fn without_foreign_formats(schema: &mut Schema) {
+pub fn remove_unsupported_formats(schema: &mut Schema) {
     let format = schema.get("format").and_then(Value::as_str).unwrap_or_default().to_owned();
     if format == "uint32" && schema.get("maximum").is_none() {
         schema.insert("maximum".to_owned(), json!(u32::MAX));
@@ -31,5 +31,5 @@ pub fn without_foreign_formats(schema: &mut Schema) {
     if format.starts_with("uint") || matches!(&*format, "int" | "int8" | "int16" | "int128") {
         schema.remove("format");
     }
-    transform_subschemas(&mut without_foreign_formats, schema);
+    transform_subschemas(&mut remove_unsupported_formats, schema);
 }

@@ -1,10 +1,10 @@
-//! [`Informed`]: every kind that Rust knows has a typed client, informer and lister, without
+//! [`InformerExt`]: every kind that Rust knows has a typed client, informer and lister, without
 //! generated code.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::Pod;
 //! use informer::InformerFactory;
-//! use runtime::Informed;
+//! use runtime::InformerExt;
 //!
 //! async fn names(factory: &InformerFactory) -> Result<Vec<String>, Box<dyn std::error::Error>> {
 //!     let pods = Pod::lister(factory); // asks for the informer; several who ask share it
@@ -22,7 +22,7 @@ use machinery::gvk::GroupVersion;
 use serde::de::DeserializeOwned;
 
 /// See the [module documentation](self).
-pub trait Informed: Resource<DynamicType = ()> + Sized {
+pub trait InformerExt: Resource<DynamicType = ()> + Sized {
     /// All objects of this kind, whole.
     fn scope() -> Scope {
         let group_version = GroupVersion::new(&Self::group(&()), &Self::version(&()));
@@ -48,4 +48,4 @@ pub trait Informed: Resource<DynamicType = ()> + Sized {
     }
 }
 
-impl<K: Resource<DynamicType = ()>> Informed for K {}
+impl<K: Resource<DynamicType = ()>> InformerExt for K {}

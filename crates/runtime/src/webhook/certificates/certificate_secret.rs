@@ -1,4 +1,4 @@
-//! [`Kept`]: what the Secret should hold, made of what is still good of what it holds.
+//! [`CertificateSecret`]: what the Secret should hold, made of what is still good of what it holds.
 //!
 //! ```text
 //!              made        due (2/3)          expired
@@ -26,7 +26,7 @@ struct Found {
 }
 
 /// See the [module documentation](self).
-pub(super) struct Kept {
+pub(super) struct CertificateSecret {
     /// Newest first, and at least one.
     authorities: Vec<String>,
     /// Of the newest.
@@ -51,7 +51,7 @@ impl Found {
     }
 }
 
-impl Kept {
+impl CertificateSecret {
     /// What should be kept at this time. What does not fit together is made anew, but for
     /// authorities, which are trusted as long as they live.
     pub(super) fn renew(
@@ -145,16 +145,17 @@ mod tests {
     }
 
     /// What is kept `days` after the start, given what was found.
-    fn renew(found: Option<&Kept>, days: u32) -> Kept {
+    fn renew(found: Option<&CertificateSecret>, days: u32) -> CertificateSecret {
         let secret = found.map(|it| Secret { data: Some(it.data()), ..Secret::default() });
-        let kept = Kept::renew(secret.as_ref(), &options(), START + days * DAY).unwrap();
+        let kept =
+            CertificateSecret::renew(secret.as_ref(), &options(), START + days * DAY).unwrap();
         assert!(kept.serving.facts().is_some(), "it has its key");
         assert!(kept.due > START + days * DAY, "nothing is due at once");
         kept
     }
 
     /// Which of the authorities signed what is served.
-    fn signer(kept: &Kept) -> usize {
+    fn signer(kept: &CertificateSecret) -> usize {
         let serving = kept.serving.facts().unwrap();
         let is_signer = |it: &String| serving.is_signed_by(&Facts::read(it).unwrap());
         kept.authorities.iter().position(is_signer).unwrap()
@@ -185,7 +186,10 @@ mod tests {
     #[test]
     fn a_key_that_does_not_fit_is_made_anew_with_its_certificate() {
         let (first, other) = (renew(None, 0), renew(None, 0));
-        let stolen = Kept { authority_key: other.authority_key.clone(), ..renew(Some(&first), 0) };
+        let stolen = CertificateSecret {
+            authority_key: other.authority_key.clone(),
+            ..renew(Some(&first), 0)
+        };
         let healed = renew(Some(&stolen), 0);
         assert_eq!(healed.authorities[1..], first.authorities, "the old one is trusted still");
         assert_eq!(signer(&healed), 1, "and what it signed is good");
@@ -199,7 +203,7 @@ mod tests {
     #[test]
     fn an_authority_of_the_same_name_is_not_the_same() {
         let (first, other) = (renew(None, 0), renew(None, 0));
-        let mixed = Kept { serving: other.serving, ..renew(Some(&first), 0) };
+        let mixed = CertificateSecret { serving: other.serving, ..renew(Some(&first), 0) };
         assert_eq!(signer(&renew(Some(&mixed), 0)), 0);
     }
 

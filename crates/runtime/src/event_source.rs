@@ -1,5 +1,5 @@
-//! Where keys come from: [`Mapper`] says whose business an object is, [`Feed`] takes the events of an
-//! informer to the queue, and [`Inlets`] are all feeds of a controller.
+//! Where keys come from: [`Mapper`] says whose business an object is, [`EnqueueHandler`] takes the events of an
+//! informer to the queue, and [`EventSources`] are all handlers of a controller.
 //!
 //! ```text
 //! Pod web-1 changed ──▶ Mapper::owner::<CustomPod>() ──▶ CustomPod default/web
@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use crate::{
     Predicate, Request,
     controller::is_namespaced,
-    reason::{Cause, Reasons},
+    reconcile_history::{Cause, ReconcileHistory},
 };
 
 /// The index of objects by the uid of their controller, which every cache of an
@@ -38,10 +38,10 @@ pub const CONTROLLER_INDEX: &str = "controller";
 
 /// See the [module documentation](self).
 #[derive(Clone)]
-pub struct Mapper(Kind);
+pub struct Mapper(MapperKind);
 
 #[derive(Clone)]
-enum Kind {
+enum MapperKind {
     Itself,
     Custom(Arc<Map>),
 }
@@ -51,7 +51,7 @@ type Map = dyn Fn(&Item) -> Vec<Request> + Send + Sync;
 impl Mapper {
     /// An object is its own business.
     pub fn itself() -> Self {
-        Self(Kind::Itself)
+        Self(MapperKind::Itself)
     }
 
     /// The business of its controller, if that is a `K`; in whichever version it was named.
@@ -97,14 +97,14 @@ impl Mapper {
 
     /// Whose `map` says. An event on which it panics is lost for this controller.
     pub fn custom(map: impl Fn(&Item) -> Vec<Request> + Send + Sync + 'static) -> Self {
-        Self(Kind::Custom(Arc::new(map)))
+        Self(MapperKind::Custom(Arc::new(map)))
     }
 
     /// Whose business `item` is.
     pub fn map(&self, item: &Item) -> Vec<Request> {
         match &self.0 {
-            Kind::Itself => vec![item.key().clone()],
-            Kind::Custom(map) => map(item),
+            MapperKind::Itself => vec![item.key().clone()],
+            MapperKind::Custom(map) => map(item),
         }
     }
 }
@@ -122,7 +122,7 @@ pub(crate) fn controller_uid(item: &Item) -> Vec<String> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Owner {
+struct OwnerReference {
     api_version: String,
     kind: String,
     name: String,
@@ -131,13 +131,13 @@ struct Owner {
     controller: bool,
 }
 
-impl Owner {
+impl OwnerReference {
     fn group(&self) -> String {
         self.api_version.parse::<GroupVersion>().map(|it| it.group).unwrap_or_default()
     }
 }
 
-fn controller_of(item: &Item) -> Option<Owner> {
+fn controller_of(item: &Item) -> Option<OwnerReference> {
     #[derive(Deserialize)]
     struct Owned {
         metadata: Metadata,
@@ -146,7 +146,7 @@ fn controller_of(item: &Item) -> Option<Owner> {
     #[serde(rename_all = "camelCase")]
     struct Metadata {
         #[serde(default)]
-        owner_references: Vec<Owner>,
+        owner_references: Vec<OwnerReference>,
     }
     let owned: Owned = item.decode().ok()?;
     owned.metadata.owner_references.into_iter().find(|owner| owner.controller)
@@ -157,30 +157,35 @@ fn controller_of(item: &Item) -> Option<Owner> {
 ///
 /// A queue that is filled before that grows with every object that comes and goes, and when its
 /// keys are taken at last, they have waited for so long that nothing fresh gets past them.
-pub(crate) struct Inlets {
-    pub(crate) feeds: Vec<(SharedInformer, HandlerOptions, Feed)>,
+pub(crate) struct EventSources {
+    pub(crate) handlers: Vec<(SharedInformer, HandlerOptions, EnqueueHandler)>,
     pub(crate) channels: Vec<mpsc::Receiver<Request>>,
 }
 
-impl Inlets {
+impl EventSources {
     /// Queues what is cached, as what was there in the beginning, and then what happens, until
     /// `tasks` end.
-    pub(crate) fn open(self, queue: &WorkQueue<Request>, reasons: &Arc<Reasons>, tasks: &Tasks) {
-        for (informer, options, feed) in self.feeds {
-            informer.add_handler(Arc::new(feed), &options);
+    pub(crate) fn open(
+        self,
+        queue: &WorkQueue<Request>,
+        history: &Arc<ReconcileHistory>,
+        tasks: &Tasks,
+    ) {
+        for (informer, options, handler) in self.handlers {
+            informer.add_handler(Arc::new(handler), &options);
         }
         for mut requests in self.channels {
-            let (queue, reasons) = (queue.clone(), Arc::clone(reasons));
+            let (queue, history) = (queue.clone(), Arc::clone(history));
             let shutdown = tasks.shutdown();
             tasks.spawn("channel", async move {
-                let pass_on = async {
+                let enqueue = async {
                     while let Some(request) = requests.recv().await {
-                        reasons.note(&request, Cause::Channel);
+                        history.note(&request, Cause::Channel);
                         queue.add(request);
                     }
                 };
                 tokio::select! {
-                    () = pass_on => {}
+                    () = enqueue => {}
                     () = shutdown => {}
                 }
             });
@@ -189,16 +194,16 @@ impl Inlets {
 }
 
 /// From the events of one informer to the keys in a controller's queue.
-pub(crate) struct Feed {
+pub(crate) struct EnqueueHandler {
     /// Of the informer's objects.
     pub(crate) kind: Arc<str>,
     pub(crate) predicate: Predicate,
     pub(crate) mapper: Mapper,
     pub(crate) queue: WorkQueue<Request>,
-    pub(crate) reasons: Arc<Reasons>,
+    pub(crate) history: Arc<ReconcileHistory>,
 }
 
-impl Feed {
+impl EnqueueHandler {
     fn take(&self, event: &ObjectEvent) {
         if !self.predicate.admits(event) {
             return;
@@ -214,7 +219,7 @@ impl Feed {
             }
             ObjectEvent::Added { .. } | ObjectEvent::Deleted { .. } => (None, Priority::NORMAL),
         };
-        let Kind::Custom(map) = &self.mapper.0 else {
+        let MapperKind::Custom(map) = &self.mapper.0 else {
             return self.queue(event.item().key().clone(), event, priority);
         };
         let mut requests = map(event.item());
@@ -228,12 +233,12 @@ impl Feed {
     }
 
     fn queue(&self, request: Request, event: &ObjectEvent, priority: Priority) {
-        self.reasons.note(&request, Cause::of_event(&self.kind, event));
+        self.history.note(&request, Cause::of_event(&self.kind, event));
         self.queue.add_with_priority(request, priority);
     }
 }
 
-impl EventHandler for Feed {
+impl EventHandler for EnqueueHandler {
     fn on_add(&self, item: &Item, is_initial: bool) {
         self.take(&ObjectEvent::Added { item: item.clone(), is_initial });
     }
@@ -246,8 +251,8 @@ impl EventHandler for Feed {
         self.take(&ObjectEvent::Deleted { item: item.clone(), is_final_state_unknown });
     }
 
-    fn is_prompt(&self) -> bool {
-        matches!(self.mapper.0, Kind::Itself) && self.predicate.is_everything()
+    fn is_inline(&self) -> bool {
+        matches!(self.mapper.0, MapperKind::Itself) && self.predicate.accepts_all()
     }
 }
 

@@ -1,46 +1,45 @@
-//! [`Outline`]: where the strings, objects and lists of a JSON text begin and end, and a hash of
+//! [`JsonSpans`]: the positions of the strings, objects and lists of a JSON text, with a hash of
 //! each, found in one pass.
 //!
 //! ```text
-//! {"a":[1,"b"]}     pieces: {"a":[1,"b"]}   "a":   [1,"b"]   "b"
+//! {"a":[1,"b"]}     spans: {"a":[1,"b"]}   "a":   [1,"b"]   "b"
 //! ```
 //!
-//! The hash of an object or list is made of the hashes of what is in it, so that the text is read
-//! once, however deep it is. Equal pieces have equal hashes; the reverse is likely, not certain.
+//! The hash of an object or list is computed from the hashes of its content, so that the text is
+//! read once at any depth. Equal spans have equal hashes; spans with equal hashes are equal most of
+//! the time.
 //!
-//! Beside it stands [`find_path`], which reads a text no further than it must.
+//! [`find_member`] finds one member, and reads no more of the text than it needs.
 
 use std::ops::Range;
 
-/// See the [module documentation](self). It can be used for one text after the other.
+/// See the [module documentation](self). One value is used for many texts, to reuse its memory.
 #[derive(Default)]
-pub(crate) struct Outline {
-    /// In the order of their beginnings.
-    pub(crate) pieces: Vec<Piece>,
-    /// The objects and lists that are open, by their places in `pieces`.
+pub(crate) struct JsonSpans {
+    /// In the order of their starts.
+    pub(crate) spans: Vec<Span>,
+    /// The objects and lists that are not closed yet, as indices of `spans`.
     open: Vec<usize>,
 }
 
-/// A string (with the colon behind it, where it is a key), or a whole object or list.
+/// A string (with the colon after it, if it is a key), or a whole object or list.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Piece {
-    /// Where it begins.
+pub(crate) struct Span {
     pub(crate) start: usize,
-    /// Where it ends.
     pub(crate) end: usize,
-    /// The place in the outline of the first piece that begins behind its end.
+    /// The index of the first span that starts after the end of this one.
     pub(crate) following: usize,
-    /// Of its text.
+    /// The hash of its text.
     pub(crate) hash: u64,
 }
 
-impl Outline {
-    /// Outlines `json`, which must be well formed. False if there are blanks between its tokens,
-    /// and so no outline.
+impl JsonSpans {
+    /// Finds the spans of `json`, which must be well formed. Returns false if there is white space
+    /// between its tokens.
     #[must_use]
-    pub(crate) fn draw(&mut self, json: &[u8]) -> bool {
-        let Self { pieces, open } = self;
-        pieces.clear();
+    pub(crate) fn find(&mut self, json: &[u8]) -> bool {
+        let Self { spans, open } = self;
+        spans.clear();
         open.clear();
         let mut at = 0;
         while at < json.len() {
@@ -48,26 +47,26 @@ impl Outline {
                 b'"' => {
                     let end = string_end(json, at);
                     let end = if json.get(end) == Some(&b':') { end + 1 } else { end };
-                    let (start, following) = (at, pieces.len() + 1);
+                    let (start, following) = (at, spans.len() + 1);
                     let hash = hash_of(&json[start..end]);
-                    pieces.push(Piece { start, end, following, hash });
+                    spans.push(Span { start, end, following, hash });
                     at = end;
                     hash
                 }
                 bracket @ (b'{' | b'[') => {
-                    open.push(pieces.len());
+                    open.push(spans.len());
                     let hash = mix(0, bracket.into());
-                    pieces.push(Piece { start: at, end: at, following: 0, hash });
+                    spans.push(Span { start: at, end: at, following: 0, hash });
                     at += 1;
                     continue;
                 }
                 b'}' | b']' => {
                     let opened = open.pop().expect("well-formed JSON closes what it opened");
                     at += 1;
-                    let following = pieces.len();
-                    let piece = &mut pieces[opened];
-                    (piece.end, piece.following) = (at, following);
-                    piece.hash
+                    let following = spans.len();
+                    let span = &mut spans[opened];
+                    (span.end, span.following) = (at, following);
+                    span.hash
                 }
                 b' ' | b'\n' | b'\r' | b'\t' => return false,
                 plain => {
@@ -76,7 +75,7 @@ impl Outline {
                 }
             };
             if let Some(parent) = open.last() {
-                let parent = &mut pieces[*parent];
+                let parent = &mut spans[*parent];
                 parent.hash = mix(parent.hash, hash);
             }
         }
@@ -84,7 +83,7 @@ impl Outline {
     }
 }
 
-/// Where the string that begins at `start` ends, behind its closing quote.
+/// The end of the string that starts at `start`, after its closing quote.
 pub(crate) fn string_end(json: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     loop {
@@ -106,22 +105,22 @@ pub(crate) fn string_end(json: &[u8], start: usize) -> usize {
     }
 }
 
-/// A one in each byte.
+/// The number 1 in each byte.
 const EACH: u64 = 0x0101_0101_0101_0101;
 
-/// Not zero if a byte of `word` is; its lowest bit that is set is in the first such byte.
+/// Not zero if a byte of `word` is zero; the lowest set bit is in the first such byte.
 fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(EACH) & !word & (EACH << 7)
 }
 
-/// Where the member at `path` is, if there is one. The text must be well formed.
-pub(crate) fn find_path(json: &[u8], path: &[&str]) -> Option<Range<usize>> {
+/// The position of the member at `path`, if there is one. The text must be well formed.
+pub(crate) fn find_member(json: &[u8], path: &[&str]) -> Option<Range<usize>> {
     let whole = 0..json.len();
-    path.iter().try_fold(whole, |within, key| find_member(json, within, key))
+    path.iter().try_fold(whole, |within, key| find_key(json, within, key))
 }
 
-/// What has to be cut out so that an object is left without `member`: one comma goes with it.
-pub(crate) fn cut_of(json: &[u8], member: Range<usize>) -> Range<usize> {
+/// The range to remove so that an object is left without `member`: the member and one comma.
+pub(crate) fn removal_of(json: &[u8], member: Range<usize>) -> Range<usize> {
     let blanks = json[member.end..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
     let end = member.end + blanks;
     if json.get(end) == Some(&b',') {
@@ -131,9 +130,9 @@ pub(crate) fn cut_of(json: &[u8], member: Range<usize>) -> Range<usize> {
     before.map_or(member.start, <[u8]>::len)..end
 }
 
-/// Where the member `key` of the first object in `within` is: its key, its value, and what blanks
-/// follow.
-fn find_member(json: &[u8], within: Range<usize>, key: &str) -> Option<Range<usize>> {
+/// The position of the member `key` of the first object in `within`: its key, its value, and the
+/// white space after it.
+fn find_key(json: &[u8], within: Range<usize>, key: &str) -> Option<Range<usize>> {
     let (mut depth, mut at, mut found) = (0, within.start, None);
     while at < within.end {
         match json[at] {
@@ -160,7 +159,7 @@ fn find_member(json: &[u8], within: Range<usize>, key: &str) -> Option<Range<usi
     None
 }
 
-/// Eight bytes at a time: most pieces are shorter than what a better hash needs to get going.
+/// Eight bytes at a time. Most spans are too short for a hash with a longer initialization.
 fn hash_of(text: &[u8]) -> u64 {
     let (words, rest) = text.as_chunks::<8>();
     let mut last = [0; 8];
@@ -171,9 +170,9 @@ fn hash_of(text: &[u8]) -> u64 {
 }
 
 fn mix(hash: u64, word: u64) -> u64 {
-    // Any odd number with its bits well spread does; this one is 2^64 divided by the golden ratio.
+    // 2^64 divided by the golden ratio: an odd number with well distributed bits.
     let product = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    // Multiplying carries upwards only, so what came up is brought down.
+    // A multiplication carries upwards only; the rotation moves the high bits down.
     product ^ product.rotate_left(29)
 }
 
@@ -181,20 +180,20 @@ fn mix(hash: u64, word: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn outline(json: &str) -> Option<Outline> {
-        let mut outline = Outline::default();
-        // Of whatever text it was used for before.
-        let _ = outline.draw(br#"{"before":["#);
-        outline.draw(json.as_bytes()).then_some(outline)
+    fn spans(json: &str) -> Option<JsonSpans> {
+        let mut spans = JsonSpans::default();
+        // The memory of another text is reused.
+        let _ = spans.find(br#"{"before":["#);
+        spans.find(json.as_bytes()).then_some(spans)
     }
 
-    fn pieces(json: &str) -> Vec<(&str, usize)> {
-        let outline = outline(json).unwrap();
-        outline.pieces.iter().map(|it| (&json[it.start..it.end], it.following)).collect()
+    fn texts(json: &str) -> Vec<(&str, usize)> {
+        let spans = spans(json).unwrap();
+        spans.spans.iter().map(|it| (&json[it.start..it.end], it.following)).collect()
     }
 
     #[test]
-    fn strings_objects_and_lists_are_found_with_what_follows_them() {
+    fn strings_objects_and_lists_are_found() {
         let json = r#"{"a":[1,"b\"}"],"c":{}}"#;
         let expected = [
             (json, 6),
@@ -204,18 +203,18 @@ mod tests {
             ("\"c\":", 5),
             ("{}", 6),
         ];
-        assert_eq!(pieces(json), expected);
+        assert_eq!(texts(json), expected);
     }
 
     #[test]
-    fn blanks_count_only_within_strings() {
-        assert!(outline(r#"{"a b":"c d"}"#).is_some());
-        assert!(outline(r#"{"a": 1}"#).is_none());
+    fn white_space_is_allowed_in_strings_only() {
+        assert!(spans(r#"{"a b":"c d"}"#).is_some());
+        assert!(spans(r#"{"a": 1}"#).is_none());
     }
 
     #[test]
-    fn equal_pieces_have_equal_hashes_wherever_they_stand() {
-        let hash = |json: &str, place: usize| outline(json).unwrap().pieces[place].hash;
+    fn equal_spans_have_equal_hashes_at_any_position() {
+        let hash = |json: &str, place: usize| spans(json).unwrap().spans[place].hash;
         let whole = r#"{"port":8080,"name":"http"}"#;
         assert_eq!(hash(whole, 0), hash(&format!("[[1],{whole}]"), 2));
         for other in [
@@ -230,10 +229,10 @@ mod tests {
     }
 
     #[test]
-    fn a_member_is_taken_out_with_one_comma() {
+    fn a_member_is_removed_with_one_comma() {
         let check = |json: &str, expected: Option<&str>| {
-            let member = find_path(json.as_bytes(), &["metadata", "m"]);
-            let cut = member.map(|member| cut_of(json.as_bytes(), member));
+            let member = find_member(json.as_bytes(), &["metadata", "m"]);
+            let cut = member.map(|member| removal_of(json.as_bytes(), member));
             let left = cut.map(|cut| [&json[..cut.start], &json[cut.end..]].concat());
             assert_eq!(left.as_deref(), expected, "{json}");
         };
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_member_at_that_place_is_meant() {
+    fn a_member_at_another_path_is_not_found() {
         for json in [
             r#"{"m":1}"#,
             r#"{"kind":"metadata","spec":{"m":1}}"#,
@@ -260,7 +259,7 @@ mod tests {
             r#"{"metadata":[{"m":1}]}"#,
             r#"{"metadata":"m"}"#,
         ] {
-            assert!(find_path(json.as_bytes(), &["metadata", "m"]).is_none(), "{json}");
+            assert!(find_member(json.as_bytes(), &["metadata", "m"]).is_none(), "{json}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! [`Mirror`]: brings the caches up to date with what was written, from the answer if that tells
+//! [`CacheUpdater`]: brings the caches up to date with what was written, from the answer if that tells
 //! enough, and otherwise by looking.
 //!
 //! | cache | answer | |
@@ -23,49 +23,49 @@ use informer::{
 use kube_client::Client;
 use machinery::selector::FieldSelector;
 
-use super::{answer::Answer, target::Target};
+use super::{answer::Answer, resource_path::ResourcePath};
 
 /// See the [module documentation](self).
-pub(super) struct Mirror {
+pub(super) struct CacheUpdater {
     /// Not the one that is being mirrored.
     pub(super) client: Client,
     pub(super) factory: Arc<InformerFactory>,
 }
 
-impl Mirror {
+impl CacheUpdater {
     /// A write to the object `name` was answered like this.
-    pub(super) async fn wrote(&self, target: &Target, name: &str, answer: &Answer) {
+    pub(super) async fn written(&self, target: &ResourcePath, name: &str, answer: &Answer) {
         // With its last finalizer.
         if let Answer::Object(item) = answer
             && is_last_state(item)
         {
-            return self.ended(target, name, item.uid());
+            return self.removed(target, name, item.uid());
         }
         let key = target.key(name);
         for (scope, informer) in self.caches(target) {
-            match told(target, &scope, answer) {
+            match cached_form(target, &scope, answer) {
                 Some(item) => WriteObserver::new(&informer).observe_write(item),
-                None => self.look(&scope, &informer, &key).await,
+                None => self.read_back(&scope, &informer, &key).await,
             }
         }
     }
 
     /// A deletion of the object `name` was answered like this.
-    pub(super) async fn deleted(&self, target: &Target, name: &str, answer: &Answer) {
-        match answer.gone() {
-            Some(uid) => self.ended(target, name, uid),
-            None => self.wrote(target, name, answer).await,
+    pub(super) async fn deleted(&self, target: &ResourcePath, name: &str, answer: &Answer) {
+        match answer.deleted_uid() {
+            Some(uid) => self.removed(target, name, uid),
+            None => self.written(target, name, answer).await,
         }
     }
 
-    fn ended(&self, target: &Target, name: &str, uid: &str) {
+    fn removed(&self, target: &ResourcePath, name: &str, uid: &str) {
         for (_, informer) in self.caches(target) {
             WriteObserver::new(&informer).observe_deletion(&target.key(name), uid);
         }
     }
 
     /// Objects of a collection were deleted; which of them are gone, nobody has said.
-    pub(super) async fn thinned(&self, target: &Target) {
+    pub(super) async fn collection_deleted(&self, target: &ResourcePath) {
         for (scope, informer) in self.caches(target) {
             let namespace = Some(&target.namespace).filter(|it| !it.is_empty()).cloned();
             let namespace = namespace.or_else(|| scope.selection.namespace.clone());
@@ -92,7 +92,7 @@ impl Mirror {
     }
 
     /// The caches that may have what `target` is about.
-    fn caches(&self, target: &Target) -> Vec<(Scope, SharedInformer)> {
+    fn caches(&self, target: &ResourcePath) -> Vec<(Scope, SharedInformer)> {
         let mut caches = self.factory.of_resource(&target.group_version.group, &target.resource);
         caches.retain(|(scope, _)| {
             let namespace = scope.selection.namespace.as_ref();
@@ -101,7 +101,7 @@ impl Mirror {
         caches
     }
 
-    async fn look(&self, scope: &Scope, informer: &SharedInformer, key: &ObjectKey) {
+    async fn read_back(&self, scope: &Scope, informer: &SharedInformer, key: &ObjectKey) {
         let mut fields = format!("metadata.name={}", key.name());
         if !scope.selection.fields.is_empty() {
             fields = format!("{},{fields}", scope.selection.fields);
@@ -126,7 +126,7 @@ impl Mirror {
 
 /// The object as the cache of `scope` has it, if the answer tells that, and whether it belongs
 /// there.
-fn told(target: &Target, scope: &Scope, answer: &Answer) -> Option<Item> {
+fn cached_form(target: &ResourcePath, scope: &Scope, answer: &Answer) -> Option<Item> {
     let item = match (answer, scope.form) {
         (Answer::Object(item), Form::Whole) if scope.group_version == target.group_version => {
             item.clone()
