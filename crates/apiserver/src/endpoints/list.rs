@@ -36,7 +36,7 @@ pub(super) async fn asked(cx: &RequestContext) -> Result<(Value, Vec<Arc<Entry>>
     let page = select(cx, &selection, &view, limit).await?;
     let mut metadata = json!({"resourceVersion": view.revision.to_string()});
     if let Some(start) = page.next {
-        cx.scope.served.cache.pin(&view.snapshot, view.revision);
+        cx.scope.served.cache.retain_snapshot(&view.snapshot, view.revision);
         if let Some(remaining) = page.remaining {
             metadata["remainingItemCount"] = remaining.into();
         }

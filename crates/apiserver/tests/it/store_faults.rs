@@ -1,4 +1,4 @@
-//! A store that drops events before they are read, or fails: what clients and health checks see.
+//! A store that compacts events before they are read, or whose disk fails: answers and health checks.
 
 use crate::client::JSON;
 use crate::faulty_store::{Faults, FaultyStore, HISTORY};
@@ -11,7 +11,7 @@ use machinery::json;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A plane on a faulty store; the tasks are the store's.
+/// A plane on a faulty store; the tasks are those of the store.
 async fn start() -> (Arc<FaultyStore>, Plane, Tasks) {
     let (config, tasks) = (Plane::config(1), Tasks::new());
     let store = FaultyStore::open(&config.clock, &tasks);
@@ -19,7 +19,7 @@ async fn start() -> (Arc<FaultyStore>, Plane, Tasks) {
     (store, plane, tasks)
 }
 
-/// The code and the lines of a health check.
+/// The code and the body of a health check.
 async fn health(plane: &Plane, path: &str) -> (u16, String) {
     let reply = plane.send(Method::GET, path, JSON, "").await;
     (reply.code, String::from_utf8(reply.bytes.to_vec()).unwrap())
@@ -53,7 +53,7 @@ async fn a_commit_larger_than_the_history_is_served_and_ends_older_watches_with_
 }
 
 #[tokio::test]
-async fn objects_deleted_by_a_lost_event_are_gone() {
+async fn objects_are_deleted_also_if_the_event_was_compacted() {
     let (store, plane, _tasks) = start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let key = "/registry/configmaps/default/a";
@@ -74,7 +74,7 @@ async fn readyz_fails_while_the_watch_cache_cannot_list() {
     assert!(report.contains("[-]watch-cache failed: reason withheld\n"), "{report}");
     assert!(report.contains("[+]etcd ok\n"), "{report}");
     assert_eq!(health(&plane, "/readyz/watch-cache").await.0, 500);
-    // It gets there by itself, so that a restart would not help.
+    // The cache recovers without a restart.
     assert_eq!(health(&plane, "/livez").await.0, 200);
     store.set_faults(Faults::default());
     plane.until("/readyz", |code, _| code == 200).await;
@@ -93,7 +93,7 @@ async fn health_checks_fail_when_the_store_refuses_writes() {
         assert!(report.contains("[-]etcd failed: reason withheld\n"), "{path}: {report}");
         assert_eq!(health(&plane, &format!("{path}/etcd")).await.0, 500);
     }
-    // Reads go on.
+    // Reads continue.
     plane.read(MAPS).await;
 }
 
@@ -126,7 +126,7 @@ async fn a_write_that_waits_for_an_earlier_one_has_an_age_of_its_own() {
     assert!(Box::pin(plane.post(MAPS, &second)).now_or_never().is_none());
     plane.advance(1);
     assert_eq!(health(&plane, "/readyz").await.0, 500);
-    // Only the second write is left, a second old.
+    // Only the second write is pending, for a second.
     let mut waiting = disk.waiting();
     disk.release_one();
     waiting.changed().await.unwrap();
@@ -155,7 +155,7 @@ async fn a_list_read_in_pages_expires_also_when_the_store_cannot_be_compacted() 
 }
 
 #[tokio::test]
-async fn a_repair_of_the_trust_map_that_fails_is_tried_again() {
+async fn a_failed_repair_of_the_trust_map_is_repeated() {
     const TRUST: &str =
         "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
     let (store, plane, _tasks) = start().await;

@@ -1,17 +1,16 @@
-//! [`Ledger`]: counts the bytes that one part of the cache keeps alive, and those of all parts.
+//! [`ByteCounter`]: counts the memory of one part of the cache, and adds it to a total of all parts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// See the [module documentation](self). What it still counts at its end is no longer part of the
-/// total.
+/// See the [module documentation](self). A dropped counter is subtracted from the total.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct ByteCounter {
     bytes: AtomicUsize,
     total: Arc<AtomicUsize>,
 }
 
-impl Ledger {
+impl ByteCounter {
     pub(super) fn new(total: &Arc<AtomicUsize>) -> Self {
         Self { bytes: AtomicUsize::new(0), total: Arc::clone(total) }
     }
@@ -31,7 +30,7 @@ impl Ledger {
     }
 }
 
-impl Drop for Ledger {
+impl Drop for ByteCounter {
     fn drop(&mut self) {
         self.total.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
     }
