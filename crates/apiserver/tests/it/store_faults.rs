@@ -1,7 +1,7 @@
 //! A store that compacts events before they are read, or whose disk fails: answers and health checks.
 
 use crate::client::JSON;
-use crate::faulty_store::{Faults, FaultyStore, HISTORY};
+use crate::faulty_store::{Fault, FaultyStore, HISTORY};
 use crate::plane::{DEFINITIONS, MAPS, Plane, THINGS, anything, map, thing, things};
 use crate::slow_disk::{self, post_and_disconnect};
 use futures_util::FutureExt;
@@ -66,7 +66,7 @@ async fn objects_are_deleted_also_if_the_event_was_compacted() {
 #[tokio::test]
 async fn readyz_fails_while_the_watch_cache_cannot_list() {
     let (store, plane, _tasks) = start().await;
-    store.set_faults(Faults { late_lists: true, ..Faults::default() });
+    store.set_fault(Fault::LateLists);
     store.put_at_once(2 * HISTORY).await;
     let not_ready = |code: u16, _: &machinery::Value| code == 500;
     let report = plane.until("/readyz", not_ready).await;
@@ -76,7 +76,7 @@ async fn readyz_fails_while_the_watch_cache_cannot_list() {
     assert_eq!(health(&plane, "/readyz/watch-cache").await.0, 500);
     // The cache recovers without a restart.
     assert_eq!(health(&plane, "/livez").await.0, 200);
-    store.set_faults(Faults::default());
+    store.end_fault();
     plane.until("/readyz", |code, _| code == 200).await;
     assert_eq!(plane.read(MAPS).await["metadata"]["continue"], json!(null));
 }
@@ -85,7 +85,7 @@ async fn readyz_fails_while_the_watch_cache_cannot_list() {
 async fn health_checks_fail_when_the_store_refuses_writes() {
     let (store, plane, _tasks) = start().await;
     assert_eq!(health(&plane, "/readyz").await.0, 200);
-    store.set_faults(Faults { broken: true, ..Faults::default() });
+    store.set_fault(Fault::Broken);
     assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 500);
     for path in ["/readyz", "/livez", "/healthz"] {
         let (code, report) = health(&plane, path).await;
@@ -146,7 +146,7 @@ async fn a_list_read_in_pages_expires_also_when_the_store_cannot_be_compacted() 
     let page = plane.read(&format!("{MAPS}?limit=1")).await;
     let token = page["metadata"]["continue"].as_str().unwrap();
     plane.create(MAPS, &map("c", &json!({}))).await;
-    store.set_faults(Faults { broken: true, ..Faults::default() });
+    store.set_fault(Fault::Broken);
     let expires = |code: u16, _: &machinery::Value| {
         plane.advance(5 * 60);
         code == 410
@@ -161,10 +161,10 @@ async fn a_failed_repair_of_the_trust_map_is_repeated() {
     let (store, plane, _tasks) = start().await;
     let complete = plane.read(TRUST).await["data"].clone();
     let key = "/registry/configmaps/kube-system/extension-apiserver-authentication";
-    store.set_faults(Faults { broken: true, ..Faults::default() });
+    store.set_fault(Fault::Broken);
     store.edit(key, |map| map["data"] = json!({})).await;
     store.until_refused(key).await;
-    store.set_faults(Faults::default());
+    store.end_fault();
     let is_repaired = |_: u16, map: &machinery::Value| {
         plane.advance(1);
         map["data"] == complete
