@@ -3,7 +3,7 @@
 pub mod bootstrap;
 
 use crate::admission;
-use crate::admission::{Admission, BadPlugins, Plugins};
+use crate::admission::{Admission, PluginSelectionError, Plugins};
 use crate::auth::authentication::Authenticator;
 use crate::auth::authentication::service_account;
 use crate::auth::authentication::service_account::TokenSigner;
@@ -92,7 +92,7 @@ pub enum Error {
     ServiceCidr(#[from] BadCidr),
     /// Choose other plugins.
     #[error("cannot use these admission plugins")]
-    Plugins(#[from] BadPlugins),
+    Plugins(#[from] PluginSelectionError),
     /// See there.
     #[error("cannot prepare the plane")]
     Bootstrap(#[from] bootstrap::Error),
@@ -122,7 +122,7 @@ impl Server {
         open_keys: fn(&Config) -> Result<Keys, Error>,
     ) -> Result<Self, Error> {
         // Before anything is opened, so that a mistake in the configuration is told at once.
-        let plugins = Plugins::choose(&config.enabled_plugins, &config.disabled_plugins)?;
+        let plugins = Plugins::select(&config.enabled_plugins, &config.disabled_plugins)?;
         let allocations = Allocations::new(&config.service_cidr)?;
         let listener = match config.listen {
             Some(address) => Some(bind(address).await?),
@@ -343,8 +343,9 @@ async fn start_tasks(plane: &Arc<Plane>) -> Result<(), Error> {
     crd::start(storage, client.clone());
     bootstrap::bootstrap(plane).await?;
     let admission = Arc::clone(&plane.admission);
-    let quotas = admission::keep_quotas_true(Arc::clone(storage), admission, client.clone());
-    let policies = admission::keep_policies_checked(Arc::clone(storage), client.clone());
+    let quotas =
+        admission::run_quota_status_controller(Arc::clone(storage), admission, client.clone());
+    let policies = admission::run_policy_status_controller(Arc::clone(storage), client.clone());
     storage.tasks.spawn("system-objects", bootstrap::keep(Arc::clone(plane)));
     storage.tasks.spawn("quotas", quotas);
     storage.tasks.spawn("policies", policies);

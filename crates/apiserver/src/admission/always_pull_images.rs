@@ -1,7 +1,7 @@
 //! `AlwaysPullImages`: every container pulls its image, so that nobody runs what only others may
 //! pull.
 
-use super::{Attributes, aggregated};
+use super::{Attributes, aggregate_messages};
 use kinds::core::pod::admission as pod;
 use machinery::{Object, Status};
 
@@ -29,6 +29,6 @@ pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(
     }
     let texts = found.iter().map(|it| attributes.forbidden(object, it).message).collect();
     let mut status = attributes.forbidden(object, "");
-    status.message = aggregated(texts);
+    status.message = aggregate_messages(texts);
     Err(status)
 }

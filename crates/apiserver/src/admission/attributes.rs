@@ -118,11 +118,11 @@ impl<'a> Attributes<'a> {
 
     /// Whether it is about an object of this resource, and not about a subresource of one.
     pub(super) fn is_of(&self, group: &str, plural: &str) -> bool {
-        self.is_part_of(group, plural, "")
+        self.is_subresource_of(group, plural, "")
     }
 
     /// Whether it is about a subresource of an object of this resource.
-    pub(super) fn is_part_of(&self, group: &str, plural: &str, subresource: &str) -> bool {
+    pub(super) fn is_subresource_of(&self, group: &str, plural: &str, subresource: &str) -> bool {
         let resource = self.scope.resource();
         resource.plural == plural
             && resource.group == group

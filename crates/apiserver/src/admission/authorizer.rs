@@ -10,13 +10,13 @@ use cel::library::authorizer::{Authorizer, Check, Decision};
 use std::sync::Arc;
 
 /// Whom to ask on behalf of a request, and about what if the expression does not say.
-pub(super) fn of(attributes: &Attributes<'_>) -> (Arc<dyn Authorizer>, Check) {
+pub(super) fn user_authorizer(attributes: &Attributes<'_>) -> (Arc<dyn Authorizer>, Check) {
     let (scope, resource) = (attributes.scope, attributes.scope.resource());
     let check = Check {
         group: resource.group_of(scope.version()).to_owned(),
         resource: resource.plural.clone(),
         subresource: scope.path.subresource.clone(),
-        namespace: matching::namespace(attributes).to_owned(),
+        namespace: matching::request_namespace(attributes).to_owned(),
         name: attributes.name.clone(),
         ..Check::default()
     };

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 
 /// The name of the class that carries one of the annotations `marks`. Should several do, the newest
 /// of them, and of those the first by name.
-pub(super) fn marked(classes: &Snapshot, marks: &[&str]) -> Option<String> {
+pub(super) fn default_class(classes: &Snapshot, marks: &[&str]) -> Option<String> {
     let mut marked: Vec<Object> = classes
         .entries
         .values()

@@ -6,7 +6,7 @@ use machinery::Object;
 
 /// The name of the default class, if there is one.
 pub(super) fn read(classes: &Snapshot) -> Option<String> {
-    default_class::marked(classes, &["ingressclass.kubernetes.io/is-default-class"])
+    default_class::default_class(classes, &["ingressclass.kubernetes.io/is-default-class"])
 }
 
 /// Names the default class in a new ingress that names none.
@@ -18,7 +18,7 @@ pub(super) fn mutate(attributes: &Attributes<'_>, ingress: &mut Object) {
     }
     let has_class = ingress.annotation("kubernetes.io/ingress.class").is_some()
         || ingress.get(&["spec", "ingressClassName"]).is_some_and(|it| !it.is_null());
-    let default = attributes.admission.ingress_default.current(&attributes.scope.storage);
+    let default = attributes.admission.default_ingress_class.current(&attributes.scope.storage);
     if let (false, Some(name)) = (has_class, &*default) {
         ingress.map_at(&["spec"]).insert("ingressClassName".to_owned(), name.as_str().into());
     }

@@ -10,7 +10,7 @@ pub(super) fn read(classes: &Snapshot) -> Option<String> {
         "storageclass.kubernetes.io/is-default-class",
         "storageclass.beta.kubernetes.io/is-default-class",
     ];
-    default_class::marked(classes, &marks)
+    default_class::default_class(classes, &marks)
 }
 
 /// Names the default class in a new claim that names none.
@@ -22,7 +22,7 @@ pub(super) fn mutate(attributes: &Attributes<'_>, claim: &mut Object) {
     // A class that is named with "" asks for a volume without a class.
     let has_class = claim.annotation("volume.beta.kubernetes.io/storage-class").is_some()
         || claim.get(&["spec", "storageClassName"]).is_some_and(|it| !it.is_null());
-    let default = attributes.admission.storage_default.current(&attributes.scope.storage);
+    let default = attributes.admission.default_storage_class.current(&attributes.scope.storage);
     if let (false, Some(name)) = (has_class, &*default) {
         claim.map_at(&["spec"]).insert("storageClassName".to_owned(), name.as_str().into());
     }

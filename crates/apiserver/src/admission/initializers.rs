@@ -73,20 +73,20 @@ pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result
     }
     match attributes.operation {
         Operation::Create if is_uninitialized(object) => {
-            permitted(attributes, object, "create with initializers denied")
+            authorize(attributes, object, "create with initializers denied")
         }
         Operation::Create => {
-            name_initializers(attributes, object);
+            add_pending_initializers(attributes, object);
             Ok(())
         }
         Operation::Update if attributes.old.is_some_and(is_uninitialized) => {
-            permitted(attributes, object, "update to uninitialized resource denied")
+            authorize(attributes, object, "update to uninitialized resource denied")
         }
         Operation::Update | Operation::Delete | Operation::Connect => Ok(()),
     }
 }
 
-fn name_initializers(attributes: &Attributes<'_>, object: &mut Object) {
+fn add_pending_initializers(attributes: &Attributes<'_>, object: &mut Object) {
     let scope = attributes.scope;
     let initializers = attributes.admission.initializers.current(&scope.storage);
     if initializers.is_empty() || is_exempt(attributes, object) {
@@ -117,12 +117,12 @@ fn is_exempt(attributes: &Attributes<'_>, object: &Object) -> bool {
             && object.annotation("kubernetes.io/config.mirror").is_some())
 }
 
-fn permitted(attributes: &Attributes<'_>, object: &Object, why: &str) -> Result<(), Status> {
+fn authorize(attributes: &Attributes<'_>, object: &Object, why: &str) -> Result<(), Status> {
     let scope = attributes.scope;
     let resource = ResourceAttributes::from(&scope.path);
     let initialize = authorization::Attributes::of_resource(&scope.user, "initialize", resource);
-    let permitted = attributes.admission.authorizers.check(&initialize);
-    permitted.map_err(|_| attributes.forbidden(object, why))
+    let authorized = attributes.admission.authorizers.check(&initialize);
+    authorized.map_err(|_| attributes.forbidden(object, why))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! [`Criteria`]: which requests a webhook or a policy is about.
+//! [`MatchCriteria`]: which requests a webhook or a policy is about.
 //!
 //! ```text
-//! namespaceSelector ─▶ objectSelector ─▶ excluded rules ─▶ rules as asked ─▶ rules in another version
+//! namespaceSelector ─▶ objectSelector ─▶ exclude_rules rules ─▶ rules as requested ─▶ rules in another version
 //! ```
 //!
 //! A request that a rule names in another version of the same kind is matched as well, unless the
@@ -17,22 +17,22 @@ use types::Resource;
 use types::resource::Version;
 
 /// See the [module documentation](self).
-pub(crate) struct Criteria {
+pub(crate) struct MatchCriteria {
     rules: Vec<Rule>,
-    excluded: Vec<Rule>,
+    exclude_rules: Vec<Rule>,
     /// Whether a rule that names another version of the kind matches too.
     equivalent: bool,
     /// Whether there need be no rule at all.
     rules_optional: bool,
     /// Whether webhooks are never matched either, as policies are not.
     exempts_webhooks: bool,
-    namespaces: Result<LabelSelector, String>,
-    objects: Result<LabelSelector, String>,
+    namespace_selector: Result<LabelSelector, String>,
+    object_selector: Result<LabelSelector, String>,
 }
 
 /// How a matched request is to be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Matched {
+pub(crate) struct MatchedResource {
     /// The version of the object: an index into those of the resource.
     pub version: usize,
     /// Of the request, or "".
@@ -46,13 +46,13 @@ struct Rule {
     versions: Vec<String>,
     /// Each with its subresource.
     resources: Vec<(String, String)>,
-    scope: Scope,
+    scope: RuleScope,
     /// Empty: all.
     names: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Scope {
+enum RuleScope {
     All,
     Namespaced,
     Cluster,
@@ -69,7 +69,7 @@ const POLICIES: &[&str] = &[
 
 const WEBHOOKS: &[&str] = &["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
 
-impl Criteria {
+impl MatchCriteria {
     /// Of a webhook: its `rules`, `matchPolicy`, `namespaceSelector` and `objectSelector`.
     pub(crate) fn of_webhook(webhook: &Value) -> Self {
         Self { exempts_webhooks: true, ..Self::of(webhook, "rules") }
@@ -78,7 +78,7 @@ impl Criteria {
     /// Of a policy's `matchConstraints` or a binding's `matchResources`.
     pub(crate) fn of_policy(constraints: &Value) -> Self {
         Self {
-            excluded: rules(constraints, "excludeResourceRules"),
+            exclude_rules: rules(constraints, "excludeResourceRules"),
             rules_optional: true,
             ..Self::of(constraints, "resourceRules")
         }
@@ -87,12 +87,12 @@ impl Criteria {
     fn of(value: &Value, key: &str) -> Self {
         Self {
             rules: rules(value, key),
-            excluded: Vec::new(),
+            exclude_rules: Vec::new(),
             equivalent: value["matchPolicy"] == "Equivalent",
             rules_optional: false,
             exempts_webhooks: false,
-            namespaces: selector(&value["namespaceSelector"]),
-            objects: selector(&value["objectSelector"]),
+            namespace_selector: selector(&value["namespaceSelector"]),
+            object_selector: selector(&value["objectSelector"]),
         }
     }
 
@@ -104,11 +104,11 @@ impl Criteria {
 
     /// How to show the object if the request is matched; None if it is not. `object` is the new
     /// object, if there is one.
-    pub(crate) fn matched(
+    pub(crate) fn find_match(
         &self,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
-    ) -> Result<Option<Matched>, Status> {
+    ) -> Result<Option<MatchedResource>, Status> {
         if self.exempts(attributes.scope.resource()) {
             return Ok(None);
         }
@@ -117,38 +117,39 @@ impl Criteria {
         if matches!(namespace, Ok(false)) {
             return Ok(None);
         }
-        let selected = self.selects(attributes, object);
+        let selected = self.matches_object(attributes, object);
         if matches!(selected, Ok(false)) {
             return Ok(None);
         }
-        if self.find(&self.excluded, attributes).is_some() {
+        if self.find_version(&self.exclude_rules, attributes).is_some() {
             return Ok(None);
         }
         let found = if self.rules.is_empty() && self.rules_optional {
             Some(attributes.scope.version)
         } else {
-            self.find(&self.rules, attributes)
+            self.find_version(&self.rules, attributes)
         };
         let Some(version) = found else { return Ok(None) };
         namespace?;
         selected?;
         let subresource = attributes.scope.path.subresource.clone();
-        Ok(Some(Matched { version, subresource }))
+        Ok(Some(MatchedResource { version, subresource }))
     }
 
     /// The version that a rule names: the one of the request if there is such a rule.
-    fn find(&self, rules: &[Rule], attributes: &Attributes<'_>) -> Option<usize> {
-        let (resource, asked) = (attributes.scope.resource(), attributes.scope.version);
-        let names = |rule: &Rule, version: &Version| rule.matches(&Asked::of(attributes, version));
-        if rules.iter().any(|rule| names(rule, &resource.versions[asked])) {
-            return Some(asked);
+    fn find_version(&self, rules: &[Rule], attributes: &Attributes<'_>) -> Option<usize> {
+        let (resource, requested) = (attributes.scope.resource(), attributes.scope.version);
+        let names =
+            |rule: &Rule, version: &Version| rule.matches(&RuleAttributes::of(attributes, version));
+        if rules.iter().any(|rule| names(rule, &resource.versions[requested])) {
+            return Some(requested);
         }
         if !self.equivalent {
             return None;
         }
         let others = || {
             let served = resource.versions.iter().enumerate();
-            served.filter(|(index, version)| *index != asked && version.served)
+            served.filter(|(index, version)| *index != requested && version.served)
         };
         // Earlier rules come first, whatever the version.
         rules.iter().find_map(|rule| {
@@ -161,11 +162,11 @@ impl Criteria {
         attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<bool, Status> {
-        let name = namespace(attributes);
+        let name = request_namespace(attributes);
         if name.is_empty() && attributes.scope.resource().plural != "namespaces" {
             return Ok(true);
         }
-        let selector = self.namespaces.as_ref().map_err(Status::internal)?;
+        let selector = self.namespace_selector.as_ref().map_err(Status::internal)?;
         if selector.is_empty() {
             return Ok(true);
         }
@@ -187,12 +188,12 @@ impl Criteria {
     }
 
     /// Either object will do: who takes the label away must not escape by that.
-    fn selects(
+    fn matches_object(
         &self,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<bool, Status> {
-        let selector = self.objects.as_ref().map_err(Status::internal)?;
+        let selector = self.object_selector.as_ref().map_err(Status::internal)?;
         let is_selected = |it: Option<&Object>| {
             it.is_some_and(|object| selector.matches(|key| object.label(key)))
         };
@@ -203,7 +204,7 @@ impl Criteria {
 impl Rule {
     fn of(rule: &Value) -> Self {
         let resources = texts(&rule["resources"]).into_iter().map(|it| match it.split_once('/') {
-            Some((resource, below)) => (resource.to_owned(), below.to_owned()),
+            Some((resource, subresource)) => (resource.to_owned(), subresource.to_owned()),
             None => (it, String::new()),
         });
         Self {
@@ -212,36 +213,35 @@ impl Rule {
             versions: texts(&rule["apiVersions"]),
             resources: resources.collect(),
             scope: match rule["scope"].as_str() {
-                Some("Namespaced") => Scope::Namespaced,
-                Some("Cluster") => Scope::Cluster,
-                _ => Scope::All,
+                Some("Namespaced") => RuleScope::Namespaced,
+                Some("Cluster") => RuleScope::Cluster,
+                _ => RuleScope::All,
             },
             names: texts(&rule["resourceNames"]),
         }
     }
 
-    fn matches(&self, asked: &Asked<'_>) -> bool {
+    fn matches(&self, attributes: &RuleAttributes<'_>) -> bool {
         let is = |item: &str, wanted: &str| item == "*" || item == wanted;
         let is_in = |items: &[String], wanted: &str| items.iter().any(|it| is(it, wanted));
         let in_scope = match self.scope {
-            Scope::All => true,
-            Scope::Namespaced => !asked.cluster,
-            Scope::Cluster => asked.cluster,
+            RuleScope::All => true,
+            RuleScope::Namespaced => !attributes.cluster_scoped,
+            RuleScope::Cluster => attributes.cluster_scoped,
         };
         in_scope
-            && is_in(&self.operations, asked.operation.as_str())
-            && is_in(&self.groups, asked.group)
-            && is_in(&self.versions, asked.version)
-            && self
-                .resources
-                .iter()
-                .any(|(it, below)| is(it, asked.resource) && is(below, asked.subresource))
-            && (self.names.is_empty() || self.names.iter().any(|it| it == asked.name))
+            && is_in(&self.operations, attributes.operation.as_str())
+            && is_in(&self.groups, attributes.group)
+            && is_in(&self.versions, attributes.version)
+            && self.resources.iter().any(|(it, subresource)| {
+                is(it, attributes.resource) && is(subresource, attributes.subresource)
+            })
+            && (self.names.is_empty() || self.names.iter().any(|it| it == attributes.name))
     }
 }
 
 /// What rules look at.
-struct Asked<'a> {
+struct RuleAttributes<'a> {
     operation: Operation,
     group: &'a str,
     version: &'a str,
@@ -249,10 +249,10 @@ struct Asked<'a> {
     subresource: &'a str,
     name: &'a str,
     /// Not in a namespace.
-    cluster: bool,
+    cluster_scoped: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RuleAttributes<'a> {
     /// As if the request had been made in this version.
     fn of(attributes: &'a Attributes<'_>, version: &'a Version) -> Self {
         let resource = attributes.scope.resource();
@@ -264,13 +264,13 @@ impl<'a> Asked<'a> {
             subresource: &attributes.scope.path.subresource,
             name: &attributes.name,
             // Namespaces are not in themselves, whatever the path says.
-            cluster: is_namespace(resource) || attributes.namespace.is_empty(),
+            cluster_scoped: is_namespace(resource) || attributes.namespace.is_empty(),
         }
     }
 }
 
 /// The namespace that the request is about; that of a namespace is itself.
-pub(crate) fn namespace<'a>(attributes: &'a Attributes<'_>) -> &'a str {
+pub(crate) fn request_namespace<'a>(attributes: &'a Attributes<'_>) -> &'a str {
     if is_namespace(attributes.scope.resource()) { &attributes.name } else { attributes.namespace }
 }
 
@@ -297,14 +297,14 @@ mod tests {
     use super::*;
     use machinery::json;
 
-    const POD: Asked<'_> = Asked {
+    const POD: RuleAttributes<'_> = RuleAttributes {
         operation: Operation::Create,
         group: "",
         version: "v1",
         resource: "pods",
         subresource: "",
         name: "a",
-        cluster: false,
+        cluster_scoped: false,
     };
 
     /// A rule about pods, with one thing said differently.
@@ -333,8 +333,8 @@ mod tests {
 
     #[test]
     fn subresources_are_named_apart() {
-        let status = Asked { subresource: "status", ..POD };
-        for (resource, pod, below) in [
+        let status = RuleAttributes { subresource: "status", ..POD };
+        for (resource, pod, subresource) in [
             ("pods", true, false),
             ("*", true, false),
             ("pods/status", false, true),
@@ -344,7 +344,11 @@ mod tests {
             ("nodes/*", false, false),
         ] {
             let rule = pods("resources", json!([resource]));
-            assert_eq!((rule.matches(&POD), rule.matches(&status)), (pod, below), "{resource}");
+            assert_eq!(
+                (rule.matches(&POD), rule.matches(&status)),
+                (pod, subresource),
+                "{resource}"
+            );
         }
     }
 
@@ -357,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_rule_may_be_about_one_scope_only() {
-        let cluster = Asked { cluster: true, ..POD };
+        let cluster = RuleAttributes { cluster_scoped: true, ..POD };
         for (scope, namespaced, clusterwide) in
             [("*", true, true), ("Namespaced", true, false), ("Cluster", false, true)]
         {

@@ -10,7 +10,7 @@ use machinery::{GroupResource, Object, Status};
 use std::borrow::Cow;
 
 /// Namespaces that are always there.
-pub(crate) const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+pub(crate) const IMMORTAL_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// Judges the namespace of an attributes to create something.
 pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
@@ -59,7 +59,7 @@ fn phase<'a>(namespaces: &Served, namespace: &'a Entry) -> Cow<'a, str> {
 pub(super) fn delete(attributes: &Attributes<'_>) -> Result<(), Status> {
     let what = attributes.scope.what();
     let is_namespace = what.group.is_empty() && what.resource == "namespaces";
-    if is_namespace && IMMORTAL.contains(&attributes.name.as_str()) {
+    if is_namespace && IMMORTAL_NAMESPACES.contains(&attributes.name.as_str()) {
         let why = "this namespace may not be deleted";
         return Err(Status::forbidden(&what, &attributes.name, why));
     }

@@ -32,69 +32,69 @@ pub(crate) enum Plugin {
 
 /// What becomes of a plugin if nobody says anything.
 #[derive(Debug, Clone, Copy)]
-enum Standing {
+enum DefaultState {
     On(Plugin),
     Off(Plugin),
     /// Kubernetes has it, and we do not.
-    Absent,
+    Unsupported,
 }
 
-use Standing::{Absent, Off, On};
+use DefaultState::{Off, On, Unsupported};
 
 /// All plugins of kube-apiserver, in its order. Initializers stand where Kubernetes 1.9 had them:
 /// first among those that are configured by objects.
-const KNOWN: &[(&str, Standing)] = &[
-    ("AlwaysAdmit", Absent),
-    ("NamespaceAutoProvision", Absent),
+const ALL_PLUGINS: &[(&str, DefaultState)] = &[
+    ("AlwaysAdmit", Unsupported),
+    ("NamespaceAutoProvision", Unsupported),
     ("NamespaceLifecycle", On(Plugin::NamespaceLifecycle)),
-    ("NamespaceExists", Absent),
+    ("NamespaceExists", Unsupported),
     ("LimitPodHardAntiAffinityTopology", Off(Plugin::LimitPodHardAntiAffinityTopology)),
     ("LimitRanger", On(Plugin::LimitRanger)),
     ("ServiceAccount", On(Plugin::ServiceAccount)),
-    ("NodeRestriction", Absent),
+    ("NodeRestriction", Unsupported),
     ("TaintNodesByCondition", On(Plugin::TaintNodesByCondition)),
     ("AlwaysPullImages", Off(Plugin::AlwaysPullImages)),
-    ("ImagePolicyWebhook", Absent),
+    ("ImagePolicyWebhook", Unsupported),
     ("PodSecurity", On(Plugin::PodSecurity)),
-    ("PodNodeSelector", Absent),
+    ("PodNodeSelector", Unsupported),
     ("Priority", On(Plugin::Priority)),
     ("DefaultTolerationSeconds", On(Plugin::DefaultTolerationSeconds)),
-    ("PodTolerationRestriction", Absent),
-    ("EventRateLimit", Absent),
-    ("ExtendedResourceToleration", Absent),
+    ("PodTolerationRestriction", Unsupported),
+    ("EventRateLimit", Unsupported),
+    ("ExtendedResourceToleration", Unsupported),
     ("DefaultStorageClass", On(Plugin::DefaultStorageClass)),
     ("StorageObjectInUseProtection", On(Plugin::StorageObjectInUseProtection)),
-    ("PodGroupProtection", Absent),
+    ("PodGroupProtection", Unsupported),
     ("OwnerReferencesPermissionEnforcement", Off(Plugin::OwnerReferencesPermissionEnforcement)),
     ("PersistentVolumeClaimResize", On(Plugin::PersistentVolumeClaimResize)),
     ("RuntimeClass", On(Plugin::RuntimeClass)),
-    ("CertificateApproval", Absent),
-    ("CertificateSigning", Absent),
-    ("ClusterTrustBundleAttest", Absent),
+    ("CertificateApproval", Unsupported),
+    ("CertificateSigning", Unsupported),
+    ("ClusterTrustBundleAttest", Unsupported),
     ("CertificateSubjectRestriction", On(Plugin::CertificateSubjectRestriction)),
     ("DefaultIngressClass", On(Plugin::DefaultIngressClass)),
     ("DenyServiceExternalIPs", Off(Plugin::DenyServiceExternalIps)),
-    ("PodTopologyLabels", Absent),
-    ("NodeDeclaredFeatureValidator", Absent),
-    ("PodResizeValidator", Absent),
+    ("PodTopologyLabels", Unsupported),
+    ("NodeDeclaredFeatureValidator", Unsupported),
+    ("PodResizeValidator", Unsupported),
     ("Initializers", On(Plugin::Initializers)),
     ("MutatingAdmissionPolicy", On(Plugin::MutatingAdmissionPolicy)),
     ("MutatingAdmissionWebhook", On(Plugin::MutatingAdmissionWebhook)),
     ("ValidatingAdmissionPolicy", On(Plugin::ValidatingAdmissionPolicy)),
     ("ValidatingAdmissionWebhook", On(Plugin::ValidatingAdmissionWebhook)),
     ("ResourceQuota", On(Plugin::ResourceQuota)),
-    ("AlwaysDeny", Absent),
+    ("AlwaysDeny", Unsupported),
 ];
 
 /// A choice of plugins that cannot be made.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum BadPlugins {
+pub enum PluginSelectionError {
     /// Look for a slip of the pen.
     #[error("there is no admission plugin {0:?}; there are: {known}", known = available())]
     Unknown(String),
     /// Leave it out.
-    #[error("the admission plugin {0} cannot be enabled: it is not there yet")]
-    Absent(String),
+    #[error("the admission plugin {0} cannot be enabled: it is not implemented")]
+    Unsupported(String),
     /// Decide.
     #[error("the admission plugin {0} is to be both enabled and disabled")]
     Both(String),
@@ -102,7 +102,8 @@ pub enum BadPlugins {
 
 /// The names of the plugins that can be enabled and disabled.
 fn available() -> String {
-    let ours = KNOWN.iter().filter(|(_, standing)| !matches!(standing, Absent));
+    let ours =
+        ALL_PLUGINS.iter().filter(|(_, default_state)| !matches!(default_state, Unsupported));
     let mut names: Vec<&str> = ours.map(|(name, _)| *name).collect();
     names.sort_unstable();
     names.join(", ")
@@ -112,9 +113,9 @@ fn available() -> String {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plugins {
     /// One bit for each variant of [`Plugin`].
-    on: u32,
+    enabled: u32,
     /// Whether the account of a pod must exist.
-    pub strict_accounts: bool,
+    pub require_service_account: bool,
 }
 
 impl Plugins {
@@ -122,35 +123,43 @@ impl Plugins {
     ///
     /// Nobody creates the account `default` of a namespace yet, so accounts must exist only if
     /// somebody names that plugin.
-    pub(crate) fn choose(enabled: &[String], disabled: &[String]) -> Result<Self, BadPlugins> {
-        let named = |names: &[String]| {
+    pub(crate) fn select(
+        enabled: &[String],
+        disabled: &[String],
+    ) -> Result<Self, PluginSelectionError> {
+        let checked = |names: &[String]| {
             for name in names {
-                if !KNOWN.iter().any(|(known, _)| known == name) {
-                    return Err(BadPlugins::Unknown(name.clone()));
+                if !ALL_PLUGINS.iter().any(|(known, _)| known == name) {
+                    return Err(PluginSelectionError::Unknown(name.clone()));
                 }
             }
             Ok(names.iter().cloned().collect::<HashSet<String>>())
         };
-        let (enabled, disabled) = (named(enabled)?, named(disabled)?);
+        let (enabled, disabled) = (checked(enabled)?, checked(disabled)?);
         if let Some(name) = enabled.intersection(&disabled).min() {
-            return Err(BadPlugins::Both(name.clone()));
+            return Err(PluginSelectionError::Both(name.clone()));
         }
-        let mut on = 0;
-        for (name, standing) in KNOWN {
-            let is_wanted = enabled.contains(*name);
-            match standing {
-                Absent if is_wanted => return Err(BadPlugins::Absent((*name).to_owned())),
-                On(plugin) if !disabled.contains(*name) => on |= bit(*plugin),
-                Off(plugin) if is_wanted => on |= bit(*plugin),
-                Absent | On(_) | Off(_) => {}
+        let mut enabled_bits = 0;
+        for (name, default_state) in ALL_PLUGINS {
+            let is_requested = enabled.contains(*name);
+            match default_state {
+                Unsupported if is_requested => {
+                    return Err(PluginSelectionError::Unsupported((*name).to_owned()));
+                }
+                On(plugin) if !disabled.contains(*name) => enabled_bits |= bit(*plugin),
+                Off(plugin) if is_requested => enabled_bits |= bit(*plugin),
+                Unsupported | On(_) | Off(_) => {}
             }
         }
-        Ok(Self { on, strict_accounts: enabled.contains("ServiceAccount") })
+        Ok(Self {
+            enabled: enabled_bits,
+            require_service_account: enabled.contains("ServiceAccount"),
+        })
     }
 
     /// Whether a plugin is on.
-    pub(crate) fn has(self, plugin: Plugin) -> bool {
-        self.on & bit(plugin) != 0
+    pub(crate) fn is_enabled(self, plugin: Plugin) -> bool {
+        self.enabled & bit(plugin) != 0
     }
 }
 
@@ -162,32 +171,35 @@ fn bit(plugin: Plugin) -> u32 {
 mod tests {
     use super::*;
 
-    fn choose(enabled: &[&str], disabled: &[&str]) -> Result<Plugins, String> {
+    fn select(enabled: &[&str], disabled: &[&str]) -> Result<Plugins, String> {
         let owned = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
-        Plugins::choose(&owned(enabled), &owned(disabled)).map_err(|it| it.to_string())
+        Plugins::select(&owned(enabled), &owned(disabled)).map_err(|it| it.to_string())
     }
 
     #[test]
     fn the_defaults_are_those_of_kubernetes() {
-        let plugins = choose(&[], &[]).unwrap();
-        assert!(plugins.has(Plugin::NamespaceLifecycle) && plugins.has(Plugin::ResourceQuota));
-        assert!(!plugins.has(Plugin::AlwaysPullImages) && !plugins.strict_accounts);
-        let plugins = choose(&["AlwaysPullImages", "ServiceAccount"], &["Priority"]).unwrap();
-        assert!(plugins.has(Plugin::AlwaysPullImages) && plugins.strict_accounts);
-        assert!(!plugins.has(Plugin::Priority));
-        assert!(choose(&[], &["EventRateLimit"]).is_ok());
+        let plugins = select(&[], &[]).unwrap();
+        assert!(
+            plugins.is_enabled(Plugin::NamespaceLifecycle)
+                && plugins.is_enabled(Plugin::ResourceQuota)
+        );
+        assert!(!plugins.is_enabled(Plugin::AlwaysPullImages) && !plugins.require_service_account);
+        let plugins = select(&["AlwaysPullImages", "ServiceAccount"], &["Priority"]).unwrap();
+        assert!(plugins.is_enabled(Plugin::AlwaysPullImages) && plugins.require_service_account);
+        assert!(!plugins.is_enabled(Plugin::Priority));
+        assert!(select(&[], &["EventRateLimit"]).is_ok());
     }
 
     #[test]
     fn what_cannot_be_chosen_is_told() {
-        let why = |enabled: &[&str], disabled: &[&str]| choose(enabled, disabled).unwrap_err();
+        let why = |enabled: &[&str], disabled: &[&str]| select(enabled, disabled).unwrap_err();
         let unknown = why(&[], &["Priorty"]);
         let begins = r#"there is no admission plugin "Priorty"; there are: AlwaysPullImages, "#;
         assert!(unknown.starts_with(begins) && unknown.contains(", Priority, "), "{unknown}");
         assert!(!unknown.contains("EventRateLimit"), "{unknown}");
         assert_eq!(
             why(&["EventRateLimit"], &[]),
-            "the admission plugin EventRateLimit cannot be enabled: it is not there yet"
+            "the admission plugin EventRateLimit cannot be enabled: it is not implemented"
         );
         assert_eq!(
             why(&["Priority"], &["Priority"]),

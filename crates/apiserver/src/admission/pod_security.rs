@@ -14,7 +14,7 @@ use std::sync::Arc;
 const MAX_PODS: usize = 3000;
 
 /// Subresources of pods that leave their specs alone.
-const BESIDE_THE_SPEC: [&str; 8] =
+const IGNORED_POD_SUBRESOURCES: [&str; 8] =
     ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
 
 /// Judges pods, what makes pods, and namespaces.
@@ -28,7 +28,7 @@ pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(
         (group, plural) if attributes.scope.path.subresource.is_empty() => {
             match template(group, plural, object) {
                 Some((metadata, spec)) => {
-                    if let Some(policy) = policy_of(attributes) {
+                    if let Some(policy) = namespace_policy(attributes) {
                         warn(attributes, policy.warn, metadata, spec);
                     }
                     Ok(())
@@ -41,11 +41,11 @@ pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(
 }
 
 fn validate_pod(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
-    let is_beside = BESIDE_THE_SPEC.contains(&attributes.scope.path.subresource.as_str());
-    if is_beside || attributes.old.is_some_and(|old| !is_significant(pod, old)) {
+    let is_ignored = IGNORED_POD_SUBRESOURCES.contains(&attributes.scope.path.subresource.as_str());
+    if is_ignored || attributes.old.is_some_and(|old| !is_significant(pod, old)) {
         return Ok(());
     }
-    let Some(policy) = policy_of(attributes) else { return Ok(()) };
+    let Some(policy) = namespace_policy(attributes) else { return Ok(()) };
     let Some((metadata, spec)) = template("", "pods", pod) else { return Ok(()) };
     let violations = evaluate(policy.enforce, metadata, spec);
     if !violations.is_empty() {
@@ -65,7 +65,7 @@ fn warn(attributes: &Attributes<'_>, level: LevelVersion, metadata: &Value, spec
 }
 
 /// What the namespace of the request asks for; None if that is nothing.
-fn policy_of(attributes: &Attributes<'_>) -> Option<Policy> {
+fn namespace_policy(attributes: &Attributes<'_>) -> Option<Policy> {
     let catalog = attributes.scope.storage.catalog.load();
     let namespaces = catalog.resource("", "namespaces")?;
     let namespace = namespaces.cache.get(&namespaces.key("", attributes.namespace))?;
@@ -79,8 +79,8 @@ fn validate_namespace(attributes: &Attributes<'_>, namespace: &Object) -> Result
     let new = Policy::of(|key| namespace.label(key), &mut errors);
     let mut before = ErrorList::new();
     let old = attributes.old.map(|old| Policy::of(|key| old.label(key), &mut before));
-    let is_old_fault = old.is_some() && errors.summary() == before.summary();
-    if !errors.is_empty() && !is_old_fault {
+    let is_old_error = old.is_some() && errors.summary() == before.summary();
+    if !errors.is_empty() && !is_old_error {
         let kind = attributes.scope.resource().group_kind();
         return Err(Status::invalid(&kind, namespace.name(), &errors));
     }
@@ -88,7 +88,7 @@ fn validate_namespace(attributes: &Attributes<'_>, namespace: &Object) -> Result
     let (new, old) = (new.enforce, old.enforce);
     let is_relaxed = new.version == old.version && new.level <= old.level;
     if new.level != Level::Privileged && !is_relaxed {
-        for warning in about_pods(attributes, namespace.name(), new) {
+        for warning in existing_pod_warnings(attributes, namespace.name(), new) {
             attributes.scope.warn(warning);
         }
     }
@@ -96,12 +96,16 @@ fn validate_namespace(attributes: &Attributes<'_>, namespace: &Object) -> Result
 }
 
 /// What is to be said about the pods that are there already.
-fn about_pods(attributes: &Attributes<'_>, namespace: &str, level: LevelVersion) -> Vec<String> {
+fn existing_pod_warnings(
+    attributes: &Attributes<'_>,
+    namespace: &str,
+    level: LevelVersion,
+) -> Vec<String> {
     let catalog = attributes.scope.storage.catalog.load();
     let Some(pods) = catalog.resource("", "pods") else { return Vec::new() };
     let snapshot = pods.cache.snapshot();
     let prefix = pods.key(namespace, "");
-    let (checked, all) = first_of_each_kind(snapshot.under(&prefix, None));
+    let (checked, all) = prioritize_pods(snapshot.under(&prefix, None));
     // The first pod, by name, and the number of pods with the same reasons.
     let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
     for pod in &checked {
@@ -142,7 +146,7 @@ fn about_pods(attributes: &Attributes<'_>, namespace: &str, level: LevelVersion)
 
 /// The pods to look at, and how many there are: one of each controller first, since its others are
 /// like it.
-fn first_of_each_kind<'a>(entries: impl Iterator<Item = &'a Arc<Entry>>) -> (Vec<Object>, usize) {
+fn prioritize_pods<'a>(entries: impl Iterator<Item = &'a Arc<Entry>>) -> (Vec<Object>, usize) {
     let mut seen: HashSet<String> = HashSet::new();
     let (mut first, mut others) = (Vec::new(), Vec::new());
     let mut all = 0;

@@ -14,37 +14,37 @@ mod types;
 mod compiler;
 mod evaluation;
 mod params;
-mod definition;
+mod policy_spec;
 mod validating;
 mod patch;
 mod mutating;
 mod expressions;
-mod declared;
+mod kind_types;
 mod type_checking;
 mod status;
 
-pub(super) use compiler::{Compiler, Use};
+pub(super) use compiler::{Compiler, Declarations};
 pub(crate) use expressions::validate as validate_policy;
-pub(crate) use mutating::Rounds;
-pub(crate) use status::keep_true;
+pub(super) use mutating::PolicyReinvokeContext;
+pub(crate) use status::run_policy_status_controller;
 
 use super::Attributes;
 use crate::cache::derived::Derived;
-use definition::Bindings;
 use machinery::{Object, Reason, Status};
-use validating::Verdicts;
+use policy_spec::PolicyBindings;
+use validating::PolicyDecisions;
 
 /// The policies of a plane and their bindings, compiled.
 pub(crate) struct Policies {
     validating: Derived<validating::Policies>,
-    validating_bindings: Derived<Bindings>,
+    validating_bindings: Derived<PolicyBindings>,
     mutating: Derived<mutating::Policies>,
-    mutating_bindings: Derived<Bindings>,
+    mutating_bindings: Derived<PolicyBindings>,
 }
 
 impl Default for Policies {
     fn default() -> Self {
-        let bindings = |plural| Derived::new(GROUP, plural, definition::bindings);
+        let bindings = |plural| Derived::new(GROUP, plural, policy_spec::bindings);
         Self {
             validating: Derived::new(GROUP, "validatingadmissionpolicies", validating::compile),
             validating_bindings: bindings("validatingadmissionpolicybindings"),
@@ -57,12 +57,12 @@ impl Default for Policies {
 const GROUP: &str = "admissionregistration.k8s.io";
 
 /// Why a policy is against a request.
-struct Refusal {
+struct Denial {
     message: String,
     reason: Reason,
 }
 
-impl Refusal {
+impl Denial {
     fn invalid(message: String) -> Self {
         Self { message, reason: Reason::Invalid }
     }
@@ -88,21 +88,21 @@ async fn validate_by_all(
     let (policies, storage) = (&attributes.admission.policies, &attributes.scope.storage);
     let bindings = policies.validating_bindings.current(storage);
     let policies = policies.validating.current(storage);
-    let mut verdicts = Verdicts::new(attributes, object);
+    let mut decisions = PolicyDecisions::new(attributes, object);
     for (name, bindings) in bindings.iter() {
         // A binding may come before its policy.
         if let Some(policy) = policies.get(name) {
-            verdicts.ask(policy, bindings).await?;
+            decisions.evaluate(policy, bindings).await?;
         }
     }
-    verdicts.conclude()
+    decisions.into_result()
 }
 
 /// Changes what is about to be stored, and tells whether there was something to change.
 pub(super) async fn mutate(
     attributes: &Attributes<'_>,
     object: &mut Object,
-    rounds: &mut Rounds,
+    reinvocation: &mut PolicyReinvokeContext,
 ) -> Result<bool, Status> {
     let (policies, storage) = (&attributes.admission.policies, &attributes.scope.storage);
     if policies.mutating_bindings.is_idle(storage) {
@@ -110,11 +110,11 @@ pub(super) async fn mutate(
     }
     let bindings = policies.mutating_bindings.current(storage);
     let policies = policies.mutating.current(storage);
-    Box::pin(mutating::round(&policies, &bindings, attributes, object, rounds)).await
+    Box::pin(mutating::mutate_all(&policies, &bindings, attributes, object, reinvocation)).await
 }
 
 /// The name that a refusal speaks of.
-fn refusal_name<'a>(attributes: &'a Attributes<'_>, object: Option<&'a Object>) -> &'a str {
+fn denied_name<'a>(attributes: &'a Attributes<'_>, object: Option<&'a Object>) -> &'a str {
     let names = [
         attributes.name.as_str(),
         object.map(Object::name).unwrap_or_default(),

@@ -8,14 +8,14 @@ use machinery::{Object, Status, Value};
 use std::collections::HashMap;
 
 /// All classes.
-pub(super) struct Classes {
+pub(super) struct PriorityClasses {
     by_name: HashMap<String, Object>,
     /// The class of pods that name none. Should there be several, the humblest of them.
     default: Option<String>,
 }
 
 /// Reads all classes.
-pub(super) fn read(classes: &Snapshot) -> Classes {
+pub(super) fn read(classes: &Snapshot) -> PriorityClasses {
     let all = classes.entries.values().map(|it| (it.name().to_owned(), it.object_as_stored()));
     let by_name: HashMap<String, Object> = all.collect();
     let default = by_name
@@ -23,7 +23,7 @@ pub(super) fn read(classes: &Snapshot) -> Classes {
         .filter(|it| is_default(it) && !is_reserved(it.name()))
         .min_by_key(|it| (it.get(&["value"]).and_then(Value::as_i64), it.name()))
         .map(|it| it.name().to_owned());
-    Classes { by_name, default }
+    PriorityClasses { by_name, default }
 }
 
 fn is_default(class: &Object) -> bool {

@@ -6,49 +6,49 @@
 //! so they may ask it whatever they like.
 
 mod call;
-mod conditions;
-mod hook;
+mod match_conditions;
+mod parsed_webhook;
 mod invocation;
 mod metrics;
 mod patch;
 mod review;
-mod rounds;
+mod reinvocation;
 
-pub(crate) use conditions::validate as validate_configuration;
+pub(crate) use match_conditions::validate as validate_configuration;
 pub(crate) use metrics::WebhookMetrics;
-pub(super) use rounds::Rounds;
+pub(super) use reinvocation::WebhookReinvokeContext;
 
 use super::Attributes;
 use crate::cache::derived::Derived;
 use crate::cache::watch_cache::Snapshot;
-use call::Fault;
+use call::WebhookError;
 use futures_util::future::join_all;
-use hook::Hook;
-use invocation::Invocation;
+use invocation::WebhookInvocation;
 use machinery::{Object, Status};
-use metrics::{Asked, Kind, Rejection};
+use metrics::{Rejection, WebhookCall, WebhookType};
+use parsed_webhook::ParsedWebhook;
 use tokio::time::Instant;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
 /// The webhooks of a plane, by what they do.
 pub(crate) struct Webhooks {
-    mutating: Derived<Vec<Hook>>,
-    validating: Derived<Vec<Hook>>,
+    mutating: Derived<Vec<ParsedWebhook>>,
+    validating: Derived<Vec<ParsedWebhook>>,
 }
 
 impl Default for Webhooks {
     fn default() -> Self {
         Self {
-            mutating: Derived::new(GROUP, "mutatingwebhookconfigurations", hooks),
-            validating: Derived::new(GROUP, "validatingwebhookconfigurations", hooks),
+            mutating: Derived::new(GROUP, "mutatingwebhookconfigurations", webhooks),
+            validating: Derived::new(GROUP, "validatingwebhookconfigurations", webhooks),
         }
     }
 }
 
 /// All webhooks in the order in which they are asked: keys are in the order of names.
-fn hooks(snapshot: &Snapshot) -> Vec<Hook> {
-    snapshot.entries.values().flat_map(|it| Hook::all_of(&it.object_as_stored())).collect()
+fn webhooks(snapshot: &Snapshot) -> Vec<ParsedWebhook> {
+    snapshot.entries.values().flat_map(|it| ParsedWebhook::all_of(&it.object_as_stored())).collect()
 }
 
 /// Lets webhooks change the object; if there is none, since it is to be removed, they can only
@@ -56,40 +56,46 @@ fn hooks(snapshot: &Snapshot) -> Vec<Hook> {
 pub(super) async fn mutate(
     attributes: &Attributes<'_>,
     object: Option<&mut Object>,
-    rounds: &mut Rounds,
+    reinvocation: &mut WebhookReinvokeContext,
 ) -> Result<(), Status> {
     let scope = attributes.scope;
-    let hooks = rounds.hooks(|| attributes.admission.webhooks.mutating.current(&scope.storage));
-    if hooks.is_empty() {
+    let webhooks =
+        reinvocation.webhooks(|| attributes.admission.webhooks.mutating.current(&scope.storage));
+    if webhooks.is_empty() {
         return Ok(());
     }
     // In a box: requests that no webhook sees need not have room for it.
-    Box::pin(mutate_by(&hooks, attributes, object, rounds)).await
+    Box::pin(mutate_by(&webhooks, attributes, object, reinvocation)).await
 }
 
 async fn mutate_by(
-    hooks: &[Hook],
+    webhooks: &[ParsedWebhook],
     attributes: &Attributes<'_>,
     mut object: Option<&mut Object>,
-    rounds: &mut Rounds,
+    reinvocation: &mut WebhookReinvokeContext,
 ) -> Result<(), Status> {
     let scope = attributes.scope;
     let mut loan = None;
-    for (index, hook) in hooks.iter().enumerate() {
-        let Some(invocation) = Invocation::of(hook, attributes, object.as_deref()).await? else {
+    for (index, webhook) in webhooks.iter().enumerate() {
+        let Some(invocation) =
+            WebhookInvocation::of(webhook, attributes, object.as_deref()).await?
+        else {
             continue;
         };
-        if !rounds.is_due(index) {
+        if !reinvocation.should_invoke(index) {
             continue;
         }
         loan.get_or_insert_with(|| scope.seat.lend());
         let started = Instant::now();
-        let answered = match call::ask(hook, attributes, &invocation, Kind::Mutating).await {
-            Ok(verdict) => patch::apply(hook, attributes, invocation, verdict).await,
-            Err(fault) => Err(fault),
-        };
-        let changed = settle(hook, attributes, Kind::Mutating, started, answered)?.flatten();
-        rounds.asked(index, hook.reinvoked, changed.is_some());
+        let answered =
+            match call::call_webhook(webhook, attributes, &invocation, WebhookType::Mutating).await
+            {
+                Ok(response) => patch::apply(webhook, attributes, invocation, response).await,
+                Err(fault) => Err(fault),
+            };
+        let changed =
+            finish_call(webhook, attributes, WebhookType::Mutating, started, answered)?.flatten();
+        reinvocation.record_invocation(index, webhook.reinvoke_if_needed, changed.is_some());
         if let Some((object, changed)) = object.as_deref_mut().zip(changed) {
             *object = changed;
         }
@@ -103,73 +109,76 @@ pub(super) async fn validate(
     object: Option<&Object>,
 ) -> Result<(), Status> {
     let scope = attributes.scope;
-    let hooks = attributes.admission.webhooks.validating.current(&scope.storage);
-    if hooks.is_empty() {
+    let webhooks = attributes.admission.webhooks.validating.current(&scope.storage);
+    if webhooks.is_empty() {
         return Ok(());
     }
-    Box::pin(validate_by(&hooks, attributes, object)).await
+    Box::pin(validate_by(&webhooks, attributes, object)).await
 }
 
 async fn validate_by(
-    hooks: &[Hook],
+    webhooks: &[ParsedWebhook],
     attributes: &Attributes<'_>,
     object: Option<&Object>,
 ) -> Result<(), Status> {
     let scope = attributes.scope;
-    let mut asked = Vec::new();
-    for hook in hooks {
-        let Some(invocation) = Invocation::of(hook, attributes, object).await? else { continue };
-        asked.push(async move {
+    let mut calls = Vec::new();
+    for webhook in webhooks {
+        let Some(invocation) = WebhookInvocation::of(webhook, attributes, object).await? else {
+            continue;
+        };
+        calls.push(async move {
             let started = Instant::now();
-            let answered = call::ask(hook, attributes, &invocation, Kind::Validating).await;
-            settle(hook, attributes, Kind::Validating, started, answered).map(|_| ())
+            let answered =
+                call::call_webhook(webhook, attributes, &invocation, WebhookType::Validating).await;
+            finish_call(webhook, attributes, WebhookType::Validating, started, answered).map(|_| ())
         });
     }
-    if asked.is_empty() {
+    if calls.is_empty() {
         return Ok(());
     }
     let _loan = scope.seat.lend();
     // Upstream: all are heard, though the first refusal would do.
-    join_all(asked).await.into_iter().collect()
+    join_all(calls).await.into_iter().collect()
 }
 
 /// Counts what came of asking, and decides what it means: None if the webhook did not answer and
 /// need not.
-fn settle<T>(
-    hook: &Hook,
+fn finish_call<T>(
+    webhook: &ParsedWebhook,
     attributes: &Attributes<'_>,
-    kind: Kind,
+    webhook_type: WebhookType,
     started: Instant,
-    answered: Result<T, Fault>,
+    answered: Result<T, WebhookError>,
 ) -> Result<Option<T>, Status> {
     let metrics = &attributes.admission.webhook_metrics;
-    let (name, operation) = (hook.name.as_str(), attributes.operation.as_str());
-    let asked = Asked { name, kind, operation, took: started.elapsed() };
-    let reject = |why: Rejection, code: u16| metrics.observe(&asked, Some(why), code);
+    let (name, operation) = (webhook.name.as_str(), attributes.operation.as_str());
+    let call = WebhookCall { name, webhook_type, operation, duration: started.elapsed() };
+    let reject = |why: Rejection, code: u16| metrics.observe(&call, Some(why), code);
     match answered {
         Ok(answer) => {
-            metrics.observe(&asked, None, 200);
+            metrics.observe(&call, None, 200);
             Ok(Some(answer))
         }
-        Err(Fault::Calling(error)) if hook.fails_open => {
-            let configuration = &hook.configuration;
+        Err(WebhookError::Calling(error)) if webhook.fails_open => {
+            let configuration = &webhook.configuration;
             tracing::warn!(webhook = name, configuration, %error, "a webhook failed and is ignored");
-            metrics.fail_open(name, kind);
-            metrics.observe(&asked, None, error.code());
+            metrics.fail_open(name, webhook_type);
+            metrics.observe(&call, None, error.code());
             Ok(None)
         }
-        Err(Fault::Calling(error)) => {
-            let configuration = &hook.configuration;
+        Err(WebhookError::Calling(error)) => {
+            let configuration = &webhook.configuration;
             tracing::warn!(webhook = name, configuration, %error, "a webhook failed");
-            reject(Rejection::NotAsked, error.code());
+            reject(Rejection::CallingWebhook, error.code());
             Err(Status::internal(format!("failed calling webhook {name:?}: {error}")))
         }
-        Err(Fault::Refused(status)) => {
-            reject(Rejection::Refused, status.code);
+        Err(WebhookError::Rejected(status)) => {
+            reject(Rejection::Denied, status.code);
             Err(*status)
         }
-        Err(Fault::Ours(status)) => {
-            reject(Rejection::NotUnderstood, 0);
+        Err(WebhookError::Internal(status)) => {
+            reject(Rejection::Internal, 0);
             Err(*status)
         }
     }

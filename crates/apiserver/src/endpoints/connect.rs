@@ -34,7 +34,7 @@ pub(crate) async fn connect(
         let admission = &cx.plane.admission;
         let attributes =
             Attributes::of_subresource(admission, &cx.scope, Operation::Connect, kind, false);
-        admission::admit_sent(&attributes, &mut options).await?;
+        admission::admit_subresource(&attributes, &mut options).await?;
     }
     outcome(cx, subresource.name)
 }

@@ -73,7 +73,7 @@ pub(super) async fn admit(
     dry_run: bool,
 ) -> Result<(), Status> {
     let attributes = attributes(cx, body, subresource, dry_run).await?;
-    admission::admit_sent(&attributes, body).await
+    admission::admit_subresource(&attributes, body).await
 }
 
 /// The attributes of what is posted, whose kind and namespace are set.

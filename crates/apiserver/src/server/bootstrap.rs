@@ -3,7 +3,7 @@
 
 mod trust;
 
-use crate::admission::IMMORTAL;
+use crate::admission::IMMORTAL_NAMESPACES;
 use crate::cache::watch_cache::Subscription;
 use crate::extensions::aggregation;
 use crate::in_process::loopback::LoopbackClient;
@@ -105,7 +105,7 @@ fn note(repaired: Result<(), Error>) {
 }
 
 fn namespaces() -> impl Iterator<Item = &'static str> {
-    IMMORTAL.into_iter().chain(["kube-node-lease"])
+    IMMORTAL_NAMESPACES.into_iter().chain(["kube-node-lease"])
 }
 
 /// The service by which pods reach this server.

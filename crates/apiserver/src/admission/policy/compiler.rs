@@ -25,7 +25,7 @@ pub(in crate::admission) struct Compiler {
 
 /// What an expression may use besides the objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::admission) enum Use {
+pub(in crate::admission) enum Declarations {
     /// The objects alone.
     Objects,
     /// And the authorizer.
@@ -36,7 +36,7 @@ pub(in crate::admission) enum Use {
 
 /// Why an expression has no program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(in crate::admission) enum Fault {
+pub(in crate::admission) enum ExpressionError {
     /// The author's: show it to them.
     #[error("{0}")]
     Invalid(String),
@@ -48,13 +48,13 @@ pub(in crate::admission) enum Fault {
 /// An expression, compiled if it could be.
 pub(super) struct Expression {
     pub source: String,
-    pub program: Result<Program, Fault>,
+    pub program: Result<Program, ExpressionError>,
 }
 
 /// A named expression that others use as `variables.name`.
 pub(super) struct Variable {
     pub name: String,
-    pub program: Result<Program, Fault>,
+    pub program: Result<Program, ExpressionError>,
 }
 
 impl Compiler {
@@ -65,7 +65,7 @@ impl Compiler {
     }
 
     /// The same for a policy with variables, even if there are none.
-    pub(super) fn composing(has_params: bool) -> Self {
+    pub(super) fn with_variables(has_params: bool) -> Self {
         Self { variables: Some(Vec::new()), ..Self::new(has_params) }
     }
 
@@ -78,12 +78,12 @@ impl Compiler {
     pub(in crate::admission) fn program(
         &self,
         source: &str,
-        may_use: Use,
+        declarations: Declarations,
         results: &[Type],
-    ) -> Result<Program, Fault> {
-        let program = self.env(may_use).compile(source).map_err(|error| match error {
-            CompileError::Issues(_) => Fault::Invalid(error.to_string()),
-            CompileError::Instantiation(_) => Fault::Internal(error.to_string()),
+    ) -> Result<Program, ExpressionError> {
+        let program = self.env(declarations).compile(source).map_err(|error| match error {
+            CompileError::Issues(_) => ExpressionError::Invalid(error.to_string()),
+            CompileError::Instantiation(_) => ExpressionError::Internal(error.to_string()),
         })?;
         let found = program.result_type();
         if results.is_empty() || results.contains(found) {
@@ -95,21 +95,26 @@ impl Compiler {
             several => format!("one of [{}]", several.join(" ")),
         };
         let found = types::name(found);
-        Err(Fault::Invalid(format!("must evaluate to {wanted} but got {found}")))
+        Err(ExpressionError::Invalid(format!("must evaluate to {wanted} but got {found}")))
     }
 
     /// The same, keeping the text.
-    pub(super) fn expression(&self, source: &str, may_use: Use, results: &[Type]) -> Expression {
-        let program = self.program(source, may_use, results);
+    pub(super) fn expression(
+        &self,
+        source: &str,
+        declarations: Declarations,
+        results: &[Type],
+    ) -> Expression {
+        let program = self.program(source, declarations, results);
         Expression { source: source.to_owned(), program }
     }
 
     /// Compiles a variable, which those that come after it may use. One that does not compile is
     /// there all the same, so that its fault is told once.
     pub(super) fn variable(&mut self, name: &str, source: &str) -> Variable {
-        let program = self.program(source, Use::Authorizer, &[]);
+        let program = self.program(source, Declarations::Authorizer, &[]);
         let decl = match &program {
-            Ok(program) => types::declared(program.result_type()),
+            Ok(program) => types::variable_type(program.result_type()),
             Err(_) => DeclType::any(),
         };
         self.variables.get_or_insert_default().push((name.to_owned(), decl));
@@ -120,30 +125,31 @@ impl Compiler {
     /// types of `authorizer.requestResource`.
     pub(super) fn check(&self, source: &str) -> Result<Type, CompileErrors> {
         let authorizer = DeclType::value(authorizer_type());
-        self.env(Use::Objects).variable("authorizer", authorizer).check(source)
+        self.env(Declarations::Objects).variable("authorizer", authorizer).check(source)
     }
 
     /// Declares a variable by the type that it has, or as anything if it has none.
     pub(super) fn check_variable(&mut self, name: &str, source: &str) {
-        let decl = self.check(source).map_or_else(|_| DeclType::any(), |ty| types::declared(&ty));
+        let decl =
+            self.check(source).map_or_else(|_| DeclType::any(), |ty| types::variable_type(&ty));
         self.variables.get_or_insert_default().push((name.to_owned(), decl));
     }
 
-    fn env(&self, may_use: Use) -> Env {
-        let library = match may_use {
-            Use::Patches => Library::kubernetes_patches(),
-            Use::Objects | Use::Authorizer => Library::kubernetes(),
+    fn env(&self, declarations: Declarations) -> Env {
+        let library = match declarations {
+            Declarations::Patches => Library::kubernetes_patches(),
+            Declarations::Objects | Declarations::Authorizer => Library::kubernetes(),
         };
         let mut env = Env::new(library)
             .variable("object", self.object.clone())
             .variable("oldObject", self.object.clone())
             .variable("namespaceObject", types::namespace())
             .variable("request", types::request())
-            .messages(Arc::new(types::Messages { patches: may_use == Use::Patches }));
+            .messages(Arc::new(types::Messages { patches: declarations == Declarations::Patches }));
         if let Some(params) = &self.params {
             env = env.variable("params", params.clone());
         }
-        if may_use != Use::Objects {
+        if declarations != Declarations::Objects {
             env = env
                 .variable("authorizer", DeclType::value(authorizer_type()))
                 .variable("authorizer.requestResource", DeclType::value(resource_check_type()));

@@ -25,10 +25,10 @@ pub(super) const BUDGET: u64 = 10_000_000;
 pub(super) const CONDITIONS_BUDGET: u64 = 2_500_000;
 
 /// How many variables may wait for each other.
-const MAX_WAITING: usize = 2;
+const MAX_DEPTH: usize = 2;
 
 /// What may be given up for variables, lest beginning anew take longer than everything else.
-const MAX_GIVEN_UP: u64 = 4 * BUDGET;
+const MAX_DISCARDED_COST: u64 = 4 * BUDGET;
 
 static ANY: LazyLock<DeclType> = LazyLock::new(DeclType::any);
 
@@ -37,7 +37,7 @@ static ANY: LazyLock<DeclType> = LazyLock::new(DeclType::any);
 #[error(
     "validation failed due to running out of cost budget, no further validation rules will be run"
 )]
-pub(super) struct Exhausted;
+pub(super) struct BudgetExhausted;
 
 /// See the [module documentation](self).
 pub(super) struct Evaluation<'a> {
@@ -58,7 +58,7 @@ pub(super) struct Evaluation<'a> {
 }
 
 /// What became of an expression, read by the caller; or why it failed, for the client.
-pub(super) type Outcome<T> = Result<T, String>;
+pub(super) type EvaluationResult<T> = Result<T, String>;
 
 impl Evaluation<'_> {
     /// Evaluates expressions one after the other and reads their values. Where there is no
@@ -68,10 +68,10 @@ impl Evaluation<'_> {
         expressions: impl IntoIterator<Item = Option<&'e Expression>>,
         budget: &mut u64,
         read: impl Fn(&CelValue<'_>) -> T,
-    ) -> Result<Vec<Option<Outcome<T>>>, Exhausted> {
-        let computed = Computed::new(self.variables.len());
-        let scope = Scope { evaluation: self, computed: &computed };
-        let _ = computed.scope.set(&scope);
+    ) -> Result<Vec<Option<EvaluationResult<T>>>, BudgetExhausted> {
+        let lazy = LazyVariables::new(self.variables.len());
+        let scope = VariableScope { evaluation: self, lazy: &lazy };
+        let _ = lazy.scope.set(&scope);
         let mut outcomes = Vec::new();
         for expression in expressions {
             let Some(expression) = expression else {
@@ -80,13 +80,13 @@ impl Evaluation<'_> {
             };
             let program = match &expression.program {
                 Ok(program) => program,
-                Err(fault) => {
-                    outcomes.push(Some(Err(format!("compilation error: {fault}"))));
+                Err(error) => {
+                    outcomes.push(Some(Err(format!("compilation error: {error}"))));
                     continue;
                 }
             };
             let (outcome, cost) = scope.evaluate(program)?;
-            *budget = budget.checked_sub(cost).ok_or(Exhausted)?;
+            *budget = budget.checked_sub(cost).ok_or(BudgetExhausted)?;
             outcomes.push(Some(outcome.map(|value| read(&value)).map_err(|error| {
                 format!("expression '{}' resulted in error: {error}", expression.source)
             })));
@@ -96,57 +96,61 @@ impl Evaluation<'_> {
 }
 
 /// The variables as far as they are known.
-struct Computed<'a> {
+struct LazyVariables<'a> {
     values: Vec<OnceLock<Result<CelValue<'a>, EvalError>>>,
     /// What variables see as `variables`.
     scope: OnceLock<&'a dyn Fields>,
     /// What they have cost since that was last charged.
-    spent: AtomicU64,
+    unbilled_cost: AtomicU64,
     /// What was spent in vain.
-    given_up: AtomicU64,
+    discarded: AtomicU64,
     /// How many wait for each other.
-    waiting: AtomicUsize,
+    depth: AtomicUsize,
     /// The one for which everything is given up, counted from one; zero for none.
-    wanted: AtomicUsize,
+    deferred: AtomicUsize,
 }
 
-impl Computed<'_> {
+impl LazyVariables<'_> {
     fn new(count: usize) -> Self {
         Self {
             values: (0..count).map(|_| OnceLock::new()).collect(),
             scope: OnceLock::new(),
-            spent: AtomicU64::new(0),
-            given_up: AtomicU64::new(0),
-            waiting: AtomicUsize::new(0),
-            wanted: AtomicUsize::new(0),
+            unbilled_cost: AtomicU64::new(0),
+            discarded: AtomicU64::new(0),
+            depth: AtomicUsize::new(0),
+            deferred: AtomicUsize::new(0),
         }
     }
 
     /// The one that must be computed before anything else.
-    fn take_wanted(&self) -> Option<usize> {
-        self.wanted.swap(0, Ordering::Relaxed).checked_sub(1)
+    fn take_deferred(&self) -> Option<usize> {
+        self.deferred.swap(0, Ordering::Relaxed).checked_sub(1)
     }
 
-    fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::Relaxed) > 0
+    fn has_deferred(&self) -> bool {
+        self.deferred.load(Ordering::Relaxed) > 0
     }
 
-    fn give_up(&self, cost: u64) {
-        self.given_up.fetch_add(cost, Ordering::Relaxed);
+    fn discard(&self, cost: u64) {
+        self.discarded.fetch_add(cost, Ordering::Relaxed);
     }
 
-    fn check(&self) -> Result<(), Exhausted> {
-        if self.given_up.load(Ordering::Relaxed) > MAX_GIVEN_UP { Err(Exhausted) } else { Ok(()) }
+    fn check(&self) -> Result<(), BudgetExhausted> {
+        if self.discarded.load(Ordering::Relaxed) > MAX_DISCARDED_COST {
+            Err(BudgetExhausted)
+        } else {
+            Ok(())
+        }
     }
 }
 
 /// What the names in expressions stand for.
-struct Scope<'a> {
+struct VariableScope<'a> {
     evaluation: &'a Evaluation<'a>,
-    computed: &'a Computed<'a>,
+    lazy: &'a LazyVariables<'a>,
 }
 
-impl<'a> Scope<'a> {
+impl<'a> VariableScope<'a> {
     fn bindings(&self) -> Bindings<'a> {
         let evaluation = self.evaluation;
         let json = |value: &'a Value| CelValue::from_json(value, &ANY).unwrap_or(CelValue::Null);
@@ -162,7 +166,7 @@ impl<'a> Scope<'a> {
                 .value("authorizer", authorizer::authorizer(Arc::clone(for_user)))
                 .value("authorizer.requestResource", request);
         }
-        match self.computed.scope.get() {
+        match self.lazy.scope.get() {
             Some(scope) => bindings.value("variables", CelValue::Fields(*scope)),
             None => bindings,
         }
@@ -173,85 +177,85 @@ impl<'a> Scope<'a> {
     fn evaluate(
         &self,
         program: &'a Program,
-    ) -> Result<(Result<CelValue<'a>, EvalError>, u64), Exhausted> {
+    ) -> Result<(Result<CelValue<'a>, EvalError>, u64), BudgetExhausted> {
         loop {
-            let (outcome, cost) = self.attempt(program);
-            let Some(wanted) = self.computed.take_wanted() else {
-                let variables = self.computed.spent.swap(0, Ordering::Relaxed);
+            let (outcome, cost) = self.run_program(program);
+            let Some(deferred) = self.lazy.take_deferred() else {
+                let variables = self.lazy.unbilled_cost.swap(0, Ordering::Relaxed);
                 return Ok((outcome, cost.saturating_add(variables)));
             };
-            self.computed.give_up(cost);
-            self.settle(wanted)?;
+            self.lazy.discard(cost);
+            self.compute_deferred(deferred)?;
         }
     }
 
-    fn attempt(&self, program: &'a Program) -> (Result<CelValue<'a>, EvalError>, u64) {
+    fn run_program(&self, program: &'a Program) -> (Result<CelValue<'a>, EvalError>, u64) {
         let mut budget = Budget { remaining: u64::MAX, per_call: PER_CALL };
         let outcome = program.evaluate(&self.bindings(), &mut budget);
         (outcome, u64::MAX - budget.remaining)
     }
 
     /// Computes a variable, after those that it waits for.
-    fn settle(&self, index: usize) -> Result<(), Exhausted> {
+    fn compute_deferred(&self, index: usize) -> Result<(), BudgetExhausted> {
         let mut waiting = vec![index];
         while let Some(index) = waiting.last() {
-            self.computed.check()?;
+            self.lazy.check()?;
             let _ = self.variable(*index);
-            match self.computed.take_wanted() {
+            match self.lazy.take_deferred() {
                 None => {
                     waiting.pop();
                 }
-                Some(wanted) if waiting.contains(&wanted) => {
-                    let error = self.fails(wanted, "it depends on itself");
-                    let _ = self.computed.values[wanted].set(Err(error));
+                Some(deferred) if waiting.contains(&deferred) => {
+                    let error = self.evaluation_error(deferred, "it depends on itself");
+                    let _ = self.lazy.values[deferred].set(Err(error));
                 }
-                Some(wanted) => waiting.push(wanted),
+                Some(deferred) => waiting.push(deferred),
             }
         }
         Ok(())
     }
 
     fn variable(&self, index: usize) -> Result<CelValue<'a>, EvalError> {
-        let computed = self.computed;
-        if let Some(value) = computed.values[index].get() {
+        let lazy = self.lazy;
+        if let Some(value) = lazy.values[index].get() {
             return value.clone();
         }
         let variable = &self.evaluation.variables[index];
-        let program = variable.program.as_ref().map_err(|fault| {
+        let program = variable.program.as_ref().map_err(|error| {
             let name = quote(&variable.name);
-            EvalError::from(format!("composited variable {name} fails to compile: {fault}"))
+            EvalError::from(format!("composited variable {name} fails to compile: {error}"))
         })?;
-        if computed.waiting.load(Ordering::Relaxed) >= MAX_WAITING {
-            computed.wanted.store(index + 1, Ordering::Relaxed);
+        if lazy.depth.load(Ordering::Relaxed) >= MAX_DEPTH {
+            lazy.deferred.store(index + 1, Ordering::Relaxed);
             // No operator absorbs this error.
             return Err(EvalError::Cost);
         }
-        computed.waiting.fetch_add(1, Ordering::Relaxed);
-        let (outcome, cost) = self.attempt(program);
-        computed.waiting.fetch_sub(1, Ordering::Relaxed);
-        if computed.is_wanted() {
-            computed.give_up(cost);
+        lazy.depth.fetch_add(1, Ordering::Relaxed);
+        let (outcome, cost) = self.run_program(program);
+        lazy.depth.fetch_sub(1, Ordering::Relaxed);
+        if lazy.has_deferred() {
+            lazy.discard(cost);
             return Err(EvalError::Cost);
         }
-        computed.spent.fetch_add(cost, Ordering::Relaxed);
-        let outcome = outcome.map_err(|error| self.fails(index, &error.to_string()));
-        computed.values[index].get_or_init(|| outcome).clone()
+        lazy.unbilled_cost.fetch_add(cost, Ordering::Relaxed);
+        let outcome = outcome.map_err(|error| self.evaluation_error(index, &error.to_string()));
+        lazy.values[index].get_or_init(|| outcome).clone()
     }
 
-    fn fails(&self, index: usize, why: &str) -> EvalError {
+    fn evaluation_error(&self, index: usize, why: &str) -> EvalError {
         let name = quote(&self.evaluation.variables[index].name);
         format!("composited variable {name} fails to evaluate: {why}").into()
     }
 }
 
-impl Fields for Scope<'_> {
+impl Fields for VariableScope<'_> {
     fn get(&self, name: &str) -> Option<Result<CelValue<'_>, EvalError>> {
         let index = self.evaluation.variables.iter().rposition(|it| it.name == name)?;
         Some(self.variable(index))
     }
 }
 
-impl std::fmt::Debug for Scope<'_> {
+impl std::fmt::Debug for VariableScope<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names = self.evaluation.variables.iter().map(|it| &it.name);
         f.debug_set().entries(names).finish()

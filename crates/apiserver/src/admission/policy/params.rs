@@ -1,6 +1,6 @@
 //! The parameters of a policy: objects of the kind that the policy names, found as its binding says.
 
-use super::definition::text;
+use super::policy_spec::text;
 use crate::cache::catalog::{Catalog, Served};
 use crate::cache::conversion;
 use crate::cache::storage::Storage;
@@ -18,7 +18,7 @@ pub(super) struct ParamKind {
 
 /// The resource of that kind.
 #[derive(Clone, Copy)]
-pub(super) struct Found<'c> {
+pub(super) struct ParamResource<'c> {
     pub served: &'c Arc<Served>,
     pub version: usize,
 }
@@ -46,14 +46,14 @@ impl ParamKind {
     }
 
     /// Where its objects are.
-    pub(super) fn find<'c>(&self, catalog: &'c Catalog) -> Result<Found<'c>, String> {
+    pub(super) fn find<'c>(&self, catalog: &'c Catalog) -> Result<ParamResource<'c>, String> {
         let found = catalog.served().iter().filter(|it| it.resource.kind == self.kind);
         let found = found.filter_map(|served| {
             let resource = &served.resource;
             let version = resource.versions.iter().position(|it| {
                 it.served && it.name == self.version && resource.group_of(it) == self.group
             })?;
-            Some(Found { served, version })
+            Some(ParamResource { served, version })
         });
         found.into_iter().next().ok_or_else(|| {
             let Self { group, version, kind } = self;
@@ -79,7 +79,7 @@ impl ParamRef {
     pub(super) async fn collect(
         &self,
         storage: &Storage,
-        kind: &Found<'_>,
+        kind: &ParamResource<'_>,
         namespace: &str,
     ) -> Result<Vec<Object>, String> {
         let served = kind.served;

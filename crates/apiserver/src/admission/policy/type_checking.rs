@@ -7,9 +7,9 @@
 //! ```
 
 use super::compiler::Compiler;
-use super::declared;
-use super::definition::text;
+use super::kind_types;
 use super::params::ParamKind;
+use super::policy_spec::text;
 use crate::cache::catalog::{Catalog, Served};
 use cel::DeclType;
 use machinery::{Map, Object, Value, json};
@@ -35,16 +35,16 @@ pub(super) fn warnings(catalog: &Catalog, policy: &Object, salt: u32) -> Vec<Val
             if key == "messageExpression" && source.is_empty() {
                 continue;
             }
-            let told: Vec<String> = compilers
+            let messages: Vec<String> = compilers
                 .iter()
                 .filter_map(|(kind, compiler)| {
                     let issues = compiler.check(source).err()?;
                     Some(format!("{kind}: {issues}\n"))
                 })
                 .collect();
-            if !told.is_empty() {
+            if !messages.is_empty() {
                 let field = format!("spec.validations[{index}].{key}");
-                warnings.push(json!({"fieldRef": field, "warning": told.join("\n")}));
+                warnings.push(json!({"fieldRef": field, "warning": messages.join("\n")}));
             }
         }
     }
@@ -56,7 +56,7 @@ fn compilers(catalog: &Catalog, spec: &Value, salt: u32) -> Vec<(String, Compile
     let params = params(catalog, spec, salt);
     let mut compilers = Vec::new();
     for ((group, version, kind), (served, at)) in kinds(catalog, spec) {
-        let object = declared::of(served, at, &format!("{kind}{salt}"));
+        let object = kind_types::declare(served, at, &format!("{kind}{salt}"));
         let mut compiler = Compiler::typed(object.unwrap_or_else(DeclType::any), params.clone());
         for variable in list(&spec["variables"]) {
             compiler.check_variable(text(variable, "name"), text(variable, "expression"));
@@ -70,7 +70,7 @@ fn params(catalog: &Catalog, spec: &Value, salt: u32) -> Option<DeclType> {
     let kind = ParamKind::of(&spec["paramKind"])?;
     let found = kind.find(catalog).ok();
     let name = format!("{}{salt}", text(&spec["paramKind"], "kind"));
-    let declared = found.and_then(|it| declared::of(it.served, it.version, &name));
+    let declared = found.and_then(|it| kind_types::declare(it.served, it.version, &name));
     Some(declared.unwrap_or_else(DeclType::any))
 }
 
@@ -116,10 +116,10 @@ fn find<'c>(
     let resource = resource.to_lowercase();
     let groups = catalog.groups().iter().filter(|it| group.is_empty() || it.name == group);
     let all = groups.flat_map(|it| catalog.resources(&it.name, version));
-    let is_it = |it: &(&Arc<Served>, usize)| {
+    let is_match = |it: &(&Arc<Served>, usize)| {
         it.0.resource.plural == resource || it.0.resource.singular == resource
     };
-    all.filter(is_it).collect()
+    all.filter(is_match).collect()
 }
 
 fn names<'v>(rule: &'v Value, key: &str) -> Vec<&'v str> {

@@ -55,12 +55,12 @@ pub(super) fn namespace() -> DeclType {
 }
 
 /// The type of what is applied.
-pub(super) fn configuration() -> Type {
+pub(super) fn apply_configuration() -> Type {
     Type::Object(Arc::new(Object::new(OBJECT, [])))
 }
 
 /// The type of a list of operations.
-pub(super) fn patch() -> Type {
+pub(super) fn json_patch() -> Type {
     Type::list(Type::Object(operation()))
 }
 
@@ -107,12 +107,12 @@ fn is_part(name: &str) -> bool {
 }
 
 /// How a variable whose expression gives `ty` appears to other expressions.
-pub(super) fn declared(ty: &Type) -> DeclType {
-    DeclType::value(kept(ty))
+pub(super) fn variable_type(ty: &Type) -> DeclType {
+    DeclType::value(json_type(ty))
 }
 
 /// Upstream: of a variable's type only what JSON has is kept.
-fn kept(ty: &Type) -> Type {
+fn json_type(ty: &Type) -> Type {
     match ty {
         Type::Bool
         | Type::Bytes
@@ -123,8 +123,8 @@ fn kept(ty: &Type) -> Type {
         | Type::String
         | Type::Timestamp
         | Type::Uint => ty.clone(),
-        Type::List(element) => Type::list(kept(element)),
-        Type::Map(key, value) => Type::map(kept(key), kept(value)),
+        Type::List(element) => Type::list(json_type(element)),
+        Type::Map(key, value) => Type::map(json_type(key), json_type(value)),
         _ => Type::Dyn,
     }
 }

@@ -5,7 +5,7 @@
 //! status is made and written. A status that is too large to be stored, which repeats all names of
 //! the quota twice, is not tried again until it can have become smaller.
 
-use super::{ParsedQuota, stored};
+use super::{ParsedQuota, stored_usage};
 use crate::admission::Admission;
 use crate::cache::catalog::{Catalog, Served};
 use crate::cache::storage::Storage;
@@ -20,43 +20,44 @@ use std::time::Duration;
 use store::Revision;
 
 /// The pause after a status could not be written for the first time, and the longest one.
-const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_mins(1)];
+const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(200), Duration::from_mins(1)];
 
 /// Keeps the status of all quotas true until the plane stops.
-pub(crate) async fn keep_true(
+pub(crate) async fn run_quota_status_controller(
     storage: Arc<Storage>,
     admission: Arc<Admission>,
     client: LoopbackClient,
 ) {
     let catalog = storage.catalog.load_full();
     let Some(quotas) = catalog.resource("", "resourcequotas") else { return };
-    let (mut any, mut all) = (quotas.cache.subscribe(), storage.cache.follow());
+    let (mut quotas_changed, mut store_changed) =
+        (quotas.cache.subscribe(), storage.cache.follow());
     let clock = storage.clock.clone();
     let stop = storage.tasks.shutdown();
     tokio::pin!(stop);
     let mut writer = StatusWriter { storage, admission, client, quotas: HashMap::new() };
     loop {
         // Where there are no quotas, nobody needs to hear of every change.
-        any.mark_seen();
-        all.mark_unchanged();
+        quotas_changed.mark_seen();
+        store_changed.mark_unchanged();
         let snapshot = quotas.cache.snapshot();
-        writer.show_all(&snapshot).await;
+        writer.sync_all(&snapshot).await;
         let retry = async {
-            match writer.pause() {
-                Some(pause) => clock.sleep(pause).await,
+            match writer.retry_delay() {
+                Some(retry_delay) => clock.sleep(retry_delay).await,
                 None => std::future::pending().await,
             }
         };
-        let is_over = if snapshot.entries.is_empty() {
-            tokio::select! { () = any.changed() => false, () = &mut stop => true }
+        let is_stopped = if snapshot.entries.is_empty() {
+            tokio::select! { () = quotas_changed.changed() => false, () = &mut stop => true }
         } else {
             tokio::select! {
-                changed = all.changed() => changed.is_err(),
+                changed = store_changed.changed() => changed.is_err(),
                 () = retry => false,
                 () = &mut stop => true,
             }
         };
-        if is_over {
+        if is_stopped {
             return;
         }
     }
@@ -68,17 +69,17 @@ struct StatusWriter {
     admission: Arc<Admission>,
     client: LoopbackClient,
     /// By the keys of the quotas.
-    quotas: HashMap<Arc<str>, ShownQuota>,
+    quotas: HashMap<Arc<str>, TrackedQuota>,
 }
 
 /// A quota, and what was last done for its status.
-struct ShownQuota {
+struct TrackedQuota {
     /// The revision of the quota, as it was read or as the last write of its status has left it.
     revision: Revision,
     parsed: Arc<ParsedQuota>,
     catalog: Arc<Catalog>,
     /// The resources of `catalog` whose objects the quota is about.
-    measured: Vec<(Arc<Served>, Measure)>,
+    measured_resources: Vec<(Arc<Served>, Measure)>,
     last: LastWrite,
 }
 
@@ -89,34 +90,34 @@ enum LastWrite {
     /// Nothing was tried, or what was tried met another change.
     None,
     /// The stored status shows this.
-    Shown(Used),
+    Written(Used),
     /// The status that shows this is too large.
     TooLarge(Used),
     /// It is to be repeated after a pause.
-    Failed { at: Moment, pause: Duration },
+    Failed { at: Moment, retry_delay: Duration },
 }
 
 impl StatusWriter {
-    async fn show_all(&mut self, snapshot: &Snapshot) {
+    async fn sync_all(&mut self, snapshot: &Snapshot) {
         let catalog = self.storage.catalog.load_full();
         self.quotas.retain(|key, _| snapshot.entries.contains_key(key));
         for entry in snapshot.entries.values() {
-            self.show(snapshot, entry, &catalog).await;
+            self.sync(snapshot, entry, &catalog).await;
         }
         // Drops the tallies of quotas that are gone.
         let uids: HashSet<&str> = self.quotas.values().map(|it| it.parsed.uid.as_str()).collect();
-        let mut state = self.admission.ledger.lock();
-        state.tallies.retain(|key, _| uids.contains(key.quota.as_str()));
+        let mut state = self.admission.quota_accounting.lock();
+        state.counters.retain(|key, _| uids.contains(key.quota.as_str()));
     }
 
     /// How long to wait until a failed write is repeated.
-    fn pause(&self) -> Option<Duration> {
-        self.quotas.values().filter_map(|it| it.last.pause(&self.storage.clock)).min()
+    fn retry_delay(&self) -> Option<Duration> {
+        self.quotas.values().filter_map(|it| it.last.retry_delay(&self.storage.clock)).min()
     }
 
-    async fn show(&mut self, snapshot: &Snapshot, entry: &Entry, catalog: &Arc<Catalog>) {
+    async fn sync(&mut self, snapshot: &Snapshot, entry: &Entry, catalog: &Arc<Catalog>) {
         let Self { storage, admission, client, quotas } = self;
-        let read = || ShownQuota::read(admission, snapshot, entry, catalog);
+        let read = || TrackedQuota::read(admission, snapshot, entry, catalog);
         let quota = quotas.entry(Arc::clone(&entry.key)).or_insert_with(read);
         if quota.revision > entry.revision {
             // The last write of its status is yet to be seen.
@@ -136,7 +137,7 @@ impl StatusWriter {
         let status = quota.status(&used);
         let mut object = entry.object();
         if object.map().get("status") == Some(&status) {
-            quota.last = LastWrite::Shown(used);
+            quota.last = LastWrite::Written(used);
             return;
         }
         object.map_mut().insert("status".to_owned(), status);
@@ -148,7 +149,7 @@ impl StatusWriter {
                 let revision = answer.object.resource_version().parse().unwrap_or(entry.revision);
                 admission.quotas.carry_over(&entry.key, entry.revision, revision);
                 quota.revision = revision;
-                LastWrite::Shown(used)
+                LastWrite::Written(used)
             }
             413 => LastWrite::TooLarge(used),
             // Another change was faster. It is seen next.
@@ -158,7 +159,7 @@ impl StatusWriter {
     }
 }
 
-impl ShownQuota {
+impl TrackedQuota {
     fn read(
         admission: &Admission,
         snapshot: &Snapshot,
@@ -166,15 +167,21 @@ impl ShownQuota {
         catalog: &Arc<Catalog>,
     ) -> Self {
         let parsed = admission.quotas.get(snapshot, entry);
-        let measured = measured(&parsed, catalog);
+        let measured_resources = measured_resources(&parsed, catalog);
         let catalog = Arc::clone(catalog);
-        Self { revision: entry.revision, parsed, catalog, measured, last: LastWrite::None }
+        Self {
+            revision: entry.revision,
+            parsed,
+            catalog,
+            measured_resources,
+            last: LastWrite::None,
+        }
     }
 
     /// Finds the resources anew if others are served now.
     fn resolve(&mut self, catalog: &Arc<Catalog>) {
         if !Arc::ptr_eq(&self.catalog, catalog) {
-            self.measured = measured(&self.parsed, catalog);
+            self.measured_resources = measured_resources(&self.parsed, catalog);
             self.catalog = Arc::clone(catalog);
         }
     }
@@ -183,17 +190,18 @@ impl ShownQuota {
     fn used(&self, admission: &Admission, namespace: &str) -> Used {
         let mut amounts = Vec::new();
         {
-            let mut state = admission.ledger.lock();
-            for (served, measure) in &self.measured {
+            let mut state = admission.quota_accounting.lock();
+            for (served, measure) in &self.measured_resources {
                 let snapshot = served.cache.snapshot();
-                let tally = &mut state.tallies;
+                let counters = &mut state.counters;
                 amounts.push(
-                    stored(tally, served, &snapshot, namespace, &self.parsed, measure).clone(),
+                    stored_usage(counters, served, &snapshot, namespace, &self.parsed, measure)
+                        .clone(),
                 );
             }
         }
-        let limited = |name: &String| self.parsed.quota.hard.contains_key(name);
-        let amounts = amounts.into_iter().flatten().filter(|(name, _)| limited(name));
+        let is_limited = |name: &String| self.parsed.quota.hard.contains_key(name);
+        let amounts = amounts.into_iter().flatten().filter(|(name, _)| is_limited(name));
         amounts.map(|(name, amount)| (name, amount.to_string())).collect()
     }
 
@@ -209,13 +217,13 @@ impl ShownQuota {
 }
 
 /// The resources that are served and whose objects a quota is about.
-fn measured(parsed: &ParsedQuota, catalog: &Catalog) -> Vec<(Arc<Served>, Measure)> {
+fn measured_resources(parsed: &ParsedQuota, catalog: &Catalog) -> Vec<(Arc<Served>, Measure)> {
     let resources = parsed.quota.resources().into_iter();
-    let measured = resources.filter_map(|(group, plural)| {
+    let measured_resources = resources.filter_map(|(group, plural)| {
         let served = catalog.resource(&group, &plural)?;
         Some((Arc::clone(served), Measure::of(&group, &plural)?))
     });
-    measured.collect()
+    measured_resources.collect()
 }
 
 impl LastWrite {
@@ -223,33 +231,35 @@ impl LastWrite {
     fn is_due(&self, used: &Used, clock: &Clock) -> bool {
         match self {
             Self::None => true,
-            Self::Shown(shown) => shown != used,
-            Self::TooLarge(refused) => digits(used) < digits(refused),
-            Self::Failed { at, pause } => clock.passed_since(at) >= *pause,
+            Self::Written(written) => written != used,
+            Self::TooLarge(refused) => extra_length(used) < extra_length(refused),
+            Self::Failed { at, retry_delay } => clock.passed_since(at) >= *retry_delay,
         }
     }
 
     /// What follows a failure.
     fn failed(&self, clock: &Clock) -> Self {
-        let [first, longest] = PAUSES;
-        let pause = match self {
-            Self::Failed { pause, .. } => longest.min(2 * *pause),
-            Self::None | Self::Shown(_) | Self::TooLarge(_) => first,
+        let [first, longest] = RETRY_DELAYS;
+        let retry_delay = match self {
+            Self::Failed { retry_delay, .. } => longest.min(2 * *retry_delay),
+            Self::None | Self::Written(_) | Self::TooLarge(_) => first,
         };
-        Self::Failed { at: clock.moment(), pause }
+        Self::Failed { at: clock.moment(), retry_delay }
     }
 
     /// How much of the pause after a failure is left.
-    fn pause(&self, clock: &Clock) -> Option<Duration> {
+    fn retry_delay(&self, clock: &Clock) -> Option<Duration> {
         match self {
-            Self::Failed { at, pause } => Some(pause.saturating_sub(clock.passed_since(at))),
-            Self::None | Self::Shown(_) | Self::TooLarge(_) => None,
+            Self::Failed { at, retry_delay } => {
+                Some(retry_delay.saturating_sub(clock.passed_since(at)))
+            }
+            Self::None | Self::Written(_) | Self::TooLarge(_) => None,
         }
     }
 }
 
 /// How much longer a status is than one that shows no use at all.
-fn digits(used: &Used) -> usize {
+fn extra_length(used: &Used) -> usize {
     used.values().map(|amount| amount.len().saturating_sub(1)).sum()
 }
 
@@ -274,25 +284,25 @@ mod tests {
     #[test]
     fn a_status_is_written_when_what_is_used_has_changed() {
         let clock = Clock::manual(Timestamp::from_seconds(0));
-        let shown = LastWrite::Shown(used("10"));
-        assert!(!shown.is_due(&used("10"), &clock));
-        assert!(shown.is_due(&used("11"), &clock));
-        assert_eq!(shown.pause(&clock), None);
+        let written = LastWrite::Written(used("10"));
+        assert!(!written.is_due(&used("10"), &clock));
+        assert!(written.is_due(&used("11"), &clock));
+        assert_eq!(written.retry_delay(&clock), None);
     }
 
     #[test]
     fn a_failed_write_is_repeated_after_a_pause_that_doubles() {
         let clock = Clock::manual(Timestamp::from_seconds(0));
         let mut last = LastWrite::None;
-        for pause in [200, 400, 800] {
+        for retry_delay in [200, 400, 800] {
             last = last.failed(&clock);
-            assert_eq!(last.pause(&clock), Some(Duration::from_millis(pause)));
-            clock.advance(Duration::from_millis(pause - 1));
+            assert_eq!(last.retry_delay(&clock), Some(Duration::from_millis(retry_delay)));
+            clock.advance(Duration::from_millis(retry_delay - 1));
             assert!(!last.is_due(&used("1"), &clock));
             clock.advance(Duration::from_millis(1));
             assert!(last.is_due(&used("1"), &clock));
         }
         let longest = (0..20).fold(last, |last, _| last.failed(&clock));
-        assert_eq!(longest.pause(&clock), Some(PAUSES[1]));
+        assert_eq!(longest.retry_delay(&clock), Some(RETRY_DELAYS[1]));
     }
 }

@@ -1,14 +1,14 @@
-//! [`Invocation`]: what one webhook is shown of a request that it is about.
+//! [`WebhookInvocation`]: what one webhook is shown of a request that it is about.
 
-use super::hook::Hook;
-use crate::admission::matching::Matched;
-use crate::admission::{Attributes, request};
+use super::parsed_webhook::ParsedWebhook;
+use crate::admission::matching::MatchedResource;
+use crate::admission::{Attributes, admission_request};
 use machinery::{Object, Status, Value};
 
 /// See the [module documentation](self). Objects are in the version that the webhook knows.
-pub(super) struct Invocation {
+pub(super) struct WebhookInvocation {
     /// How the webhook knows the resource.
-    pub matched: Matched,
+    pub matched: MatchedResource,
     /// The request, without uid and objects.
     pub request: Value,
     /// The new object, or null.
@@ -17,21 +17,23 @@ pub(super) struct Invocation {
     pub old: Value,
 }
 
-impl Invocation {
+impl WebhookInvocation {
     /// None if the request is none of the webhook's business.
     pub(super) async fn of(
-        hook: &Hook,
+        webhook: &ParsedWebhook,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<Option<Self>, Status> {
-        let Some(matched) = hook.criteria.matched(attributes, object)? else { return Ok(None) };
+        let Some(matched) = webhook.criteria.find_match(attributes, object)? else {
+            return Ok(None);
+        };
         let invocation = Self {
-            request: Value::Object(request::of(attributes, &matched)),
-            object: request::shown(attributes, &matched, object).await?,
-            old: request::shown(attributes, &matched, attributes.old).await?,
+            request: Value::Object(admission_request::build(attributes, &matched)),
+            object: admission_request::versioned_object(attributes, &matched, object).await?,
+            old: admission_request::versioned_object(attributes, &matched, attributes.old).await?,
             matched,
         };
-        let wanted = hook.conditions.hold(attributes, &invocation);
+        let wanted = webhook.match_conditions.matches(attributes, &invocation);
         let wanted = wanted
             .map_err(|why| Status::forbidden(&attributes.scope.what(), &attributes.name, &why))?;
         Ok(wanted.then_some(invocation))

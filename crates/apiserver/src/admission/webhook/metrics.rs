@@ -18,7 +18,7 @@ pub(crate) struct WebhookMetrics {
 
 /// What a webhook does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum WebhookType {
     /// It changes objects.
     Mutating,
     /// It judges them.
@@ -27,32 +27,32 @@ pub(crate) enum Kind {
 
 /// A request to a webhook.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct WebhookCall<'a> {
     /// Of the webhook.
     pub name: &'a str,
     /// Its kind.
-    pub kind: Kind,
+    pub webhook_type: WebhookType,
     /// Of the client.
     pub operation: &'static str,
     /// Until it was answered.
-    pub took: Duration,
+    pub duration: Duration,
 }
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Rejection {
     /// The webhook could not be asked.
-    NotAsked,
+    CallingWebhook,
     /// We could not make anything of what it wants.
-    NotUnderstood,
+    Internal,
     /// It said no.
-    Refused,
+    Denied,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabel {
     name: String,
-    r#type: Kind,
+    r#type: WebhookType,
     operation: &'static str,
     code: u16,
     rejected: &'static str,
@@ -61,7 +61,7 @@ struct RequestLabel {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DurationLabel {
     name: String,
-    r#type: Kind,
+    r#type: WebhookType,
     operation: &'static str,
     rejected: &'static str,
 }
@@ -69,7 +69,7 @@ struct DurationLabel {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RejectionLabel {
     name: String,
-    r#type: Kind,
+    r#type: WebhookType,
     operation: &'static str,
     error_type: Rejection,
     rejection_code: u16,
@@ -78,10 +78,10 @@ struct RejectionLabel {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct FailOpenLabel {
     name: String,
-    r#type: Kind,
+    r#type: WebhookType,
 }
 
-impl EncodeLabelValue for Kind {
+impl EncodeLabelValue for WebhookType {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
         encoder.write_str(match self {
             Self::Mutating => "admit",
@@ -93,9 +93,9 @@ impl EncodeLabelValue for Kind {
 impl EncodeLabelValue for Rejection {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
         encoder.write_str(match self {
-            Self::NotAsked => "calling_webhook_error",
-            Self::NotUnderstood => "apiserver_internal_error",
-            Self::Refused => "no_error",
+            Self::CallingWebhook => "calling_webhook_error",
+            Self::Internal => "apiserver_internal_error",
+            Self::Denied => "no_error",
         })
     }
 }
@@ -133,12 +133,12 @@ impl WebhookMetrics {
     }
 
     /// A webhook was asked; if it is the reason for a refusal, the refusal is counted, too.
-    pub(super) fn observe(&self, asked: &Asked<'_>, rejection: Option<Rejection>, code: u16) {
-        let Asked { name, kind, operation, took } = *asked;
-        let (name, r#type) = (name.to_owned(), kind);
+    pub(super) fn observe(&self, call: &WebhookCall<'_>, rejection: Option<Rejection>, code: u16) {
+        let WebhookCall { name, webhook_type, operation, duration } = *call;
+        let (name, r#type) = (name.to_owned(), webhook_type);
         let rejected = if rejection.is_some() { "true" } else { "false" };
         let label = DurationLabel { name: name.clone(), r#type, operation, rejected };
-        self.durations.get_or_create(&label).observe(took.as_secs_f64());
+        self.durations.get_or_create(&label).observe(duration.as_secs_f64());
         // Upstream: codes are counted one by one up to 600.
         let code = code.min(600);
         let label = RequestLabel { name: name.clone(), r#type, operation, code, rejected };
@@ -151,8 +151,8 @@ impl WebhookMetrics {
     }
 
     /// A failure was ignored.
-    pub(super) fn fail_open(&self, name: &str, kind: Kind) {
-        let label = FailOpenLabel { name: name.to_owned(), r#type: kind };
+    pub(super) fn fail_open(&self, name: &str, webhook_type: WebhookType) {
+        let label = FailOpenLabel { name: name.to_owned(), r#type: webhook_type };
         self.failed_open.get_or_create(&label).inc();
     }
 }

@@ -1,4 +1,4 @@
-//! What others are shown of a request to `/scale`: the Scale, not the object that has it.
+//! What others are scale_object of a request to `/scale`: the Scale, not the object that has it.
 
 use super::Attributes;
 use crate::registry::scale;
@@ -6,13 +6,13 @@ use machinery::{GroupVersionKind, Object, Status, Value};
 use types::resource::Scale;
 
 /// Where the object keeps what the request is about, if it is one to `/scale`.
-pub(super) fn scale<'a>(attributes: &Attributes<'a>) -> Option<&'a Scale> {
+pub(super) fn requested_scale<'a>(attributes: &Attributes<'a>) -> Option<&'a Scale> {
     let scope = attributes.scope;
     scope.version().scale.as_ref().filter(|_| scope.path.subresource == "scale")
 }
 
 /// The Scale of an object.
-pub(super) fn of(
+pub(super) fn scale_of(
     attributes: &Attributes<'_>,
     scale: &Scale,
     object: &Object,
@@ -30,8 +30,8 @@ pub(super) fn attributes<'a>(
 }
 
 /// Brings what became of the Scale back to its object.
-pub(super) fn put_back(scale: &Scale, shown: &Object, object: &mut Object) {
-    if let Some(replicas) = shown.get(&["spec", "replicas"]).and_then(Value::as_i64) {
+pub(super) fn apply_to_object(scale: &Scale, scale_object: &Object, object: &mut Object) {
+    if let Some(replicas) = scale_object.get(&["spec", "replicas"]).and_then(Value::as_i64) {
         scale::set_replicas(scale, object, replicas);
     }
 }

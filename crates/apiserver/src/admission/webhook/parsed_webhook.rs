@@ -1,8 +1,8 @@
-//! [`Hook`]: one webhook, with all that its configuration says worked out.
+//! [`ParsedWebhook`]: one webhook, with all that its configuration says worked out.
 
-use super::conditions::Conditions;
-use super::review::Version;
-use crate::admission::matching::Criteria;
+use super::match_conditions::MatchConditions;
+use super::review::ReviewVersion;
+use crate::admission::matching::MatchCriteria;
 use crate::outbound::ClientConfig;
 use machinery::{Object, Status, Value};
 use std::time::Duration;
@@ -11,21 +11,21 @@ use std::time::Duration;
 const TIMEOUT_SECONDS: u64 = 10;
 
 /// See the [module documentation](self).
-pub(super) struct Hook {
+pub(super) struct ParsedWebhook {
     /// For messages.
     pub name: String,
     /// Of the configuration that it is in.
     pub configuration: String,
     /// Which requests it is about.
-    pub criteria: Criteria,
+    pub criteria: MatchCriteria,
     /// Which of these it wants to see.
-    pub conditions: Conditions,
+    pub match_conditions: MatchConditions,
     /// How to talk to it; None if it speaks no version of ours.
-    pub review: Option<Version>,
+    pub review_version: Option<ReviewVersion>,
     /// Whether it does not matter if it cannot be asked.
     pub fails_open: bool,
     /// Whether it wants to see what later ones make of the object.
-    pub reinvoked: bool,
+    pub reinvoke_if_needed: bool,
     /// How long it may take.
     pub timeout: Duration,
     /// Whether nothing happens if it is asked about what will not be stored.
@@ -34,30 +34,30 @@ pub(super) struct Hook {
     pub client: ClientConfig,
 }
 
-impl Hook {
+impl ParsedWebhook {
     /// All webhooks of a configuration.
     pub(super) fn all_of(configuration: &Object) -> Vec<Self> {
-        let hooks = configuration.get(&["webhooks"]).and_then(Value::as_array);
-        hooks.into_iter().flatten().map(|it| Self::of(configuration.name(), it)).collect()
+        let webhooks = configuration.get(&["webhooks"]).and_then(Value::as_array);
+        webhooks.into_iter().flatten().map(|it| Self::of(configuration.name(), it)).collect()
     }
 
-    fn of(configuration: &str, hook: &Value) -> Self {
-        let versions = hook["admissionReviewVersions"].as_array().into_iter().flatten();
-        let fails_open = hook["failurePolicy"] == "Ignore";
+    fn of(configuration: &str, webhook: &Value) -> Self {
+        let versions = webhook["admissionReviewVersions"].as_array().into_iter().flatten();
+        let fails_open = webhook["failurePolicy"] == "Ignore";
         Self {
-            name: hook["name"].as_str().unwrap_or_default().to_owned(),
+            name: webhook["name"].as_str().unwrap_or_default().to_owned(),
             configuration: configuration.to_owned(),
-            criteria: Criteria::of_webhook(hook),
-            conditions: Conditions::of(hook, fails_open),
-            review: versions.filter_map(Value::as_str).find_map(Version::parse),
-            supports_dry_run: hook["sideEffects"] == "None"
-                || hook["sideEffects"] == "NoneOnDryRun",
+            criteria: MatchCriteria::of_webhook(webhook),
+            match_conditions: MatchConditions::of(webhook, fails_open),
+            review_version: versions.filter_map(Value::as_str).find_map(ReviewVersion::parse),
+            supports_dry_run: webhook["sideEffects"] == "None"
+                || webhook["sideEffects"] == "NoneOnDryRun",
             fails_open,
-            reinvoked: hook["reinvocationPolicy"] == "IfNeeded",
+            reinvoke_if_needed: webhook["reinvocationPolicy"] == "IfNeeded",
             timeout: Duration::from_secs(
-                hook["timeoutSeconds"].as_u64().unwrap_or(TIMEOUT_SECONDS),
+                webhook["timeoutSeconds"].as_u64().unwrap_or(TIMEOUT_SECONDS),
             ),
-            client: ClientConfig::from_value(&hook["clientConfig"]),
+            client: ClientConfig::from_value(&webhook["clientConfig"]),
         }
     }
 
@@ -85,9 +85,10 @@ mod tests {
             ("Unknown", true, true),
             ("Some", false, false),
         ] {
-            let hook = Hook::of("c", &json!({"name": "a.b.c", "sideEffects": effects}));
+            let webhook = ParsedWebhook::of("c", &json!({"name": "a.b.c", "sideEffects": effects}));
             let message = "admission webhook \"a.b.c\" does not support dry run";
-            let found = hook.check_dry_run(dry_run).map_err(|status| (status.code, status.message));
+            let found =
+                webhook.check_dry_run(dry_run).map_err(|status| (status.code, status.message));
             let expected = if refused { Err((400, message.to_owned())) } else { Ok(()) };
             assert_eq!(found, expected, "{effects}");
         }

@@ -8,7 +8,7 @@ use cel::{DeclKind, DeclType, Object};
 
 /// The type of the objects of a kind in a version; types in it are named after where they are,
 /// beginning with `name`.
-pub(super) fn of(served: &Served, version: usize, name: &str) -> Option<DeclType> {
+pub(super) fn declare(served: &Served, version: usize, name: &str) -> Option<DeclType> {
     match &served.version(version).shape {
         resource::Shape::Typed(ty) => Some(message(ty, name, &mut Vec::new())),
         resource::Shape::Structural(schema) => {

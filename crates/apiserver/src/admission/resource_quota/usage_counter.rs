@@ -1,4 +1,4 @@
-//! [`Tally`]: what the stored objects of one resource use of one quota, kept up by the log of their
+//! [`UsageCounter`]: what the stored objects of one resource use of one quota, kept up by the log of their
 //! changes instead of counting them all for every request.
 
 use crate::cache::catalog::Served;
@@ -10,14 +10,14 @@ use store::Revision;
 
 /// Whose objects, and of which quota.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct TallyKey {
+pub(super) struct UsageKey {
     /// The quota's uid.
     pub quota: String,
     /// The prefix of the resource's keys.
     resource: String,
 }
 
-impl TallyKey {
+impl UsageKey {
     pub(super) fn new(quota: &str, served: &Served) -> Self {
         Self { quota: quota.to_owned(), resource: served.resource.prefix.clone() }
     }
@@ -25,7 +25,7 @@ impl TallyKey {
 
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct UsageCounter {
     /// Up to which everything is counted; None before the first count.
     counted: Option<Revision>,
     /// With which scopes.
@@ -34,7 +34,7 @@ pub(super) struct Tally {
     pub used: Amounts,
 }
 
-impl Tally {
+impl UsageCounter {
     /// Counts what has changed up to `snapshot`, or everything where that is not known.
     pub(super) fn catch_up(
         &mut self,

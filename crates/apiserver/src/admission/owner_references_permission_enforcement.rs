@@ -21,14 +21,14 @@ pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(
         let target =
             ResourcePath { name: object.name().to_owned(), ..attributes.scope.path.clone() };
         let why = "cannot set an ownerRef on a resource you can't delete: , <nil>";
-        permitted(attributes, object, Verb::Delete, &target, why)?;
+        authorize(attributes, object, Verb::Delete, &target, why)?;
     }
     // Those that were kept from being deleted before.
     let blocked: HashSet<&str> =
         old.iter().filter(|it| blocks(it)).map(|it| text(it, "uid")).collect();
     let blocking: Vec<&Value> =
         new.iter().filter(|it| blocks(it) && !blocked.contains(text(it, "uid"))).collect();
-    let anything = ResourcePath {
+    let any_finalizers = ResourcePath {
         group: "*".to_owned(),
         version: "*".to_owned(),
         resource: "*".to_owned(),
@@ -37,7 +37,9 @@ pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(
         ..ResourcePath::default()
     };
     let why = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>";
-    if blocking.is_empty() || permitted(attributes, object, Verb::Update, &anything, why).is_ok() {
+    if blocking.is_empty()
+        || authorize(attributes, object, Verb::Update, &any_finalizers, why).is_ok()
+    {
         return Ok(());
     }
     for owner in blocking {
@@ -48,7 +50,7 @@ pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(
             );
             attributes.forbidden(object, &why)
         })?;
-        permitted(attributes, object, Verb::Update, &target, why)?;
+        authorize(attributes, object, Verb::Update, &target, why)?;
     }
     Ok(())
 }
@@ -87,7 +89,7 @@ fn finalizers_of(attributes: &Attributes<'_>, owner: &Value) -> Option<ResourceP
     })
 }
 
-fn permitted(
+fn authorize(
     attributes: &Attributes<'_>,
     object: &Object,
     verb: Verb,
@@ -95,7 +97,8 @@ fn permitted(
     why: &str,
 ) -> Result<(), Status> {
     let (user, resource) = (&attributes.scope.user, ResourceAttributes::from(path));
-    let wanted = authorization::Attributes::of_resource(user, verb.as_str(), resource);
-    let permitted = attributes.admission.authorizers.check(&wanted);
-    permitted.map_err(|_| attributes.forbidden(object, why))
+    let authorization_attributes =
+        authorization::Attributes::of_resource(user, verb.as_str(), resource);
+    let authorized = attributes.admission.authorizers.check(&authorization_attributes);
+    authorized.map_err(|_| attributes.forbidden(object, why))
 }

@@ -1,12 +1,12 @@
 //! What validating and mutating policies have in common: which requests they are about, under which
 //! conditions, bound to what.
 
-use super::compiler::{Compiler, Expression, Use, Variable};
+use super::compiler::{Compiler, Declarations, Expression, Variable};
 use super::evaluation::{CONDITIONS_BUDGET, Evaluation};
 use super::params::{self, ParamKind, ParamRef};
 use crate::admission::matching;
-use crate::admission::matching::{Criteria, Matched};
-use crate::admission::{Attributes, authorizer, request};
+use crate::admission::matching::{MatchCriteria, MatchedResource};
+use crate::admission::{Attributes, admission_request, authorizer};
 use crate::cache::watch_cache::Snapshot;
 use crate::registry::conversion;
 use cel::Type;
@@ -16,19 +16,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The part of a policy that says when it is asked.
-pub(super) struct Definition {
+pub(super) struct PolicySpec {
     pub name: String,
     /// What becomes of a request that the policy cannot judge.
-    pub failure: Failure,
+    pub failure_policy: FailurePolicy,
     pub variables: Vec<Variable>,
-    criteria: Criteria,
+    criteria: MatchCriteria,
     params: Option<ParamKind>,
     conditions: Vec<Expression>,
 }
 
 /// What becomes of a request that a policy cannot judge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum FailurePolicy {
     /// It is refused.
     Fail,
     /// It passes.
@@ -40,48 +40,47 @@ pub(super) struct Binding {
     pub name: String,
     /// What follows from a refusal: `Deny`, `Warn`, `Audit`.
     pub actions: Vec<String>,
-    criteria: Option<Criteria>,
+    criteria: Option<MatchCriteria>,
     params: Option<ParamRef>,
 }
 
-/// Bindings by the name of their policy.
-pub(super) type Bindings = BTreeMap<String, Vec<Binding>>;
+/// PolicyBindings by the name of their policy.
+pub(super) type PolicyBindings = BTreeMap<String, Vec<Binding>>;
 
 /// One time that a policy is asked about a request, or why it cannot be.
-pub(super) enum Invocation<'a> {
+pub(super) enum PolicyInvocation<'a> {
     /// To be asked with this parameter.
-    Ready { binding: &'a Binding, matched: Matched, params: Option<Object> },
+    Ready { binding: &'a Binding, matched: MatchedResource, params: Option<Object> },
     /// It is not clear about what.
     Misconfigured { binding: Option<&'a Binding>, why: String },
 }
 
-impl Definition {
+impl PolicySpec {
     /// Reads the policy. What is left to compile is compiled with what is returned besides.
     pub(super) fn of(policy: &Object) -> (Self, Compiler) {
         let nothing = Value::Null;
         let spec = policy.get(&["spec"]).unwrap_or(&nothing);
         let params = ParamKind::of(&spec["paramKind"]);
-        let mut compiler = Compiler::composing(params.is_some());
+        let mut compiler = Compiler::with_variables(params.is_some());
         let variables = spec["variables"].as_array().into_iter().flatten();
         let variables =
             variables.map(|it| compiler.variable(text(it, "name"), text(it, "expression")));
         let variables = variables.collect();
-        let conditions =
-            spec["matchConditions"].as_array().into_iter().flatten().map(|it| {
-                compiler.expression(text(it, "expression"), Use::Authorizer, &[Type::Bool])
-            });
-        let definition = Self {
+        let conditions = spec["matchConditions"].as_array().into_iter().flatten().map(|it| {
+            compiler.expression(text(it, "expression"), Declarations::Authorizer, &[Type::Bool])
+        });
+        let policy_spec = Self {
             name: policy.name().to_owned(),
-            failure: match text(spec, "failurePolicy") {
-                "Ignore" => Failure::Ignore,
-                _ => Failure::Fail,
+            failure_policy: match text(spec, "failurePolicy") {
+                "Ignore" => FailurePolicy::Ignore,
+                _ => FailurePolicy::Fail,
             },
             variables,
-            criteria: Criteria::of_policy(&spec["matchConstraints"]),
+            criteria: MatchCriteria::of_policy(&spec["matchConstraints"]),
             params,
             conditions: conditions.collect(),
         };
-        (definition, compiler)
+        (policy_spec, compiler)
     }
 
     /// How often, and with what, the policy is asked about a request.
@@ -90,12 +89,12 @@ impl Definition {
         bindings: &'a [Binding],
         attributes: &Attributes<'_>,
         object: Option<&Object>,
-    ) -> Vec<Invocation<'a>> {
+    ) -> Vec<PolicyInvocation<'a>> {
         let misconfigured = |why: String| {
             let why = format!("failed to configure policy: {why}");
-            vec![Invocation::Misconfigured { binding: None, why }]
+            vec![PolicyInvocation::Misconfigured { binding: None, why }]
         };
-        let matched = match self.criteria.matched(attributes, object) {
+        let matched = match self.criteria.find_match(attributes, object) {
             Ok(Some(matched)) => matched,
             Ok(None) => return Vec::new(),
             Err(status) => return misconfigured(status.message),
@@ -108,14 +107,13 @@ impl Definition {
         let mut invocations = Vec::new();
         for binding in bindings {
             match binding.params_for(attributes, object, kind).await {
-                Ok(all) => invocations.extend(all.into_iter().map(|params| Invocation::Ready {
-                    binding,
-                    matched: matched.clone(),
-                    params,
+                Ok(all) => invocations.extend(all.into_iter().map(|params| {
+                    PolicyInvocation::Ready { binding, matched: matched.clone(), params }
                 })),
                 Err(why) => {
                     let why = format!("failed to configure binding: {why}");
-                    invocations.push(Invocation::Misconfigured { binding: Some(binding), why });
+                    invocations
+                        .push(PolicyInvocation::Misconfigured { binding: Some(binding), why });
                 }
             }
         }
@@ -123,7 +121,7 @@ impl Definition {
     }
 
     /// Whether all conditions hold; an error, if it is not known, is for the client.
-    pub(super) fn holds(&self, evaluation: &Evaluation<'_>) -> Result<bool, String> {
+    pub(super) fn matches_conditions(&self, evaluation: &Evaluation<'_>) -> Result<bool, String> {
         if self.conditions.is_empty() {
             return Ok(true);
         }
@@ -137,26 +135,26 @@ impl Definition {
         let conditions = self.conditions.iter().map(Some);
         let outcomes =
             evaluation.run(conditions, &mut budget, |value| value.as_bool() == Some(true));
-        let mut faults: Vec<String> = Vec::new();
+        let mut errors: Vec<String> = Vec::new();
         match outcomes {
-            Err(exhausted) => faults.push(exhausted.to_string()),
+            Err(exhausted) => errors.push(exhausted.to_string()),
             Ok(outcomes) => {
                 for outcome in outcomes.into_iter().flatten() {
                     match outcome {
                         // One that does not hold decides, even if others failed.
                         Ok(false) => return Ok(false),
                         Ok(true) => {}
-                        Err(why) if faults.contains(&why) => {}
-                        Err(why) => faults.push(why),
+                        Err(why) if errors.contains(&why) => {}
+                        Err(why) => errors.push(why),
                     }
                 }
             }
         }
-        match (faults.as_slice(), self.failure) {
+        match (errors.as_slice(), self.failure_policy) {
             ([], _) => Ok(true),
-            (_, Failure::Ignore) => Ok(false),
-            ([only], Failure::Fail) => Err(only.clone()),
-            (several, Failure::Fail) => Err(format!("[{}]", several.join(", "))),
+            (_, FailurePolicy::Ignore) => Ok(false),
+            ([only], FailurePolicy::Fail) => Err(only.clone()),
+            (several, FailurePolicy::Fail) => Err(format!("[{}]", several.join(", "))),
         }
     }
 }
@@ -169,7 +167,7 @@ impl Binding {
         let own = Self {
             name: binding.name().to_owned(),
             actions: actions.filter_map(Value::as_str).map(ToOwned::to_owned).collect(),
-            criteria: spec.get("matchResources").map(Criteria::of_policy),
+            criteria: spec.get("matchResources").map(MatchCriteria::of_policy),
             params: spec.get("paramRef").map(ParamRef::of),
         };
         (text(spec, "policyName").to_owned(), own)
@@ -180,16 +178,16 @@ impl Binding {
         &self,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
-        kind: Option<params::Found<'_>>,
+        kind: Option<params::ParamResource<'_>>,
     ) -> Result<Vec<Option<Object>>, String> {
         if let Some(criteria) = &self.criteria
-            && criteria.matched(attributes, object).map_err(|status| status.message)?.is_none()
+            && criteria.find_match(attributes, object).map_err(|status| status.message)?.is_none()
         {
             return Ok(Vec::new());
         }
         match (kind, &self.params) {
             (Some(kind), Some(reference)) => {
-                let namespace = matching::namespace(attributes);
+                let namespace = matching::request_namespace(attributes);
                 let found = reference.collect(&attributes.scope.storage, &kind, namespace).await?;
                 Ok(found.into_iter().map(Some).collect())
             }
@@ -208,8 +206,8 @@ pub(super) fn by_name<P>(
 }
 
 /// All bindings of a kind.
-pub(super) fn bindings(snapshot: &Snapshot) -> Bindings {
-    let mut bindings = Bindings::new();
+pub(super) fn bindings(snapshot: &Snapshot) -> PolicyBindings {
+    let mut bindings = PolicyBindings::new();
     for entry in snapshot.entries.values() {
         let (policy, binding) = Binding::of(&entry.object_as_stored());
         bindings.entry(policy).or_default().push(binding);
@@ -218,18 +216,18 @@ pub(super) fn bindings(snapshot: &Snapshot) -> Bindings {
 }
 
 /// What expressions see of a request besides the object that is being written.
-pub(super) struct Seen<'a> {
+pub(super) struct VersionedAttributes<'a> {
     request: Value,
     old: Option<Cow<'a, Object>>,
     namespace: Value,
     version: usize,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> VersionedAttributes<'a> {
     /// In the version that a policy is about.
     pub(super) async fn new(
         attributes: &'a Attributes<'_>,
-        matched: &Matched,
+        matched: &MatchedResource,
     ) -> Result<Self, Status> {
         let version = matched.version;
         let old = match attributes.old {
@@ -237,7 +235,7 @@ impl<'a> Seen<'a> {
             None => None,
         };
         Ok(Self {
-            request: Value::Object(request::of(attributes, matched)),
+            request: Value::Object(admission_request::build(attributes, matched)),
             old,
             namespace: namespace_object(attributes)?,
             version,
@@ -257,18 +255,18 @@ impl<'a> Seen<'a> {
     pub(super) fn evaluation<'e>(
         &'e self,
         attributes: &Attributes<'_>,
-        definition: &'e Definition,
+        policy_spec: &'e PolicySpec,
         object: Option<&'e Object>,
         params: Option<&'e Object>,
     ) -> Evaluation<'e> {
         Evaluation {
-            variables: &definition.variables,
+            variables: &policy_spec.variables,
             object,
             old: self.old.as_deref(),
             request: &self.request,
             namespace: &self.namespace,
             params,
-            authorizer: Some(authorizer::of(attributes)),
+            authorizer: Some(authorizer::user_authorizer(attributes)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The request as webhooks and expressions see it: the `AdmissionRequest` of an `AdmissionReview`,
 //! without the objects.
 
-use super::matching::{self, Matched};
+use super::matching::{self, MatchedResource};
 use super::{Attributes, Operation};
 use crate::registry::conversion;
 use crate::registry::scope::RequestScope;
@@ -9,7 +9,7 @@ use crate::request::options::{DeleteOptions, Propagation};
 use machinery::{Map, Object, Status, Value, json};
 
 /// What is asked for; `matched` says in which version the webhook or policy knows the resource.
-pub(crate) fn of(attributes: &Attributes<'_>, matched: &Matched) -> Map<String, Value> {
+pub(crate) fn build(attributes: &Attributes<'_>, matched: &MatchedResource) -> Map<String, Value> {
     let scope = attributes.scope;
     let mut request = Map::new();
     // Only a review gives it one.
@@ -26,7 +26,7 @@ pub(crate) fn of(attributes: &Attributes<'_>, matched: &Matched) -> Map<String, 
     set("requestResource", resource(scope, scope.version));
     set("requestSubResource", scope.path.subresource.as_str().into());
     set("name", name(attributes).into());
-    set("namespace", matching::namespace(attributes).into());
+    set("namespace", matching::request_namespace(attributes).into());
     set("operation", attributes.operation.as_str().into());
     set("userInfo", scope.user.to_info());
     set("dryRun", attributes.dry_run.into());
@@ -107,9 +107,9 @@ fn delete_options(deletion: &DeleteOptions) -> Value {
 }
 
 /// The object in the version that was matched, or null if there is none.
-pub(crate) async fn shown(
+pub(crate) async fn versioned_object(
     attributes: &Attributes<'_>,
-    matched: &Matched,
+    matched: &MatchedResource,
     object: Option<&Object>,
 ) -> Result<Value, Status> {
     let Some(object) = object.cloned() else { return Ok(Value::Null) };
@@ -117,6 +117,6 @@ pub(crate) async fn shown(
         return Ok(object.into_value());
     }
     let scope = attributes.scope;
-    let shown = conversion::object(scope, matched.version, object).await?;
-    Ok(shown.into_value())
+    let versioned = conversion::object(scope, matched.version, object).await?;
+    Ok(versioned.into_value())
 }

@@ -1,8 +1,8 @@
-//! [`Conditions`]: expressions that say which requests a webhook wants to see.
+//! [`MatchConditions`]: expressions that say which requests a webhook wants to see.
 
-use super::invocation::Invocation;
-use crate::admission::policy::{Compiler, Use};
-use crate::admission::{Attributes, authorizer, fault_order};
+use super::invocation::WebhookInvocation;
+use crate::admission::policy::{Compiler, Declarations};
+use crate::admission::{Attributes, authorizer, error_order};
 use cel::library::authorizer::{authorizer as authorizer_value, resource_check};
 use cel::{Bindings, Budget, Program, Type};
 use machinery::{ErrorList, Object, Path, Value};
@@ -15,39 +15,39 @@ const BUDGET: u64 = 2_500_000;
 const PER_CALL: u64 = 1_000_000;
 
 /// See the [module documentation](self).
-pub(super) struct Conditions {
+pub(super) struct MatchConditions {
     compiled: Vec<(String, Result<Program, String>)>,
     /// Whether a webhook whose conditions fail is passed over.
     fails_open: bool,
 }
 
-impl Conditions {
+impl MatchConditions {
     /// Of a webhook.
-    pub(super) fn of(hook: &Value, fails_open: bool) -> Self {
-        let conditions = hook["matchConditions"].as_array().into_iter().flatten();
+    pub(super) fn of(webhook: &Value, fails_open: bool) -> Self {
+        let conditions = webhook["matchConditions"].as_array().into_iter().flatten();
         let expressions = conditions.map(|it| it["expression"].as_str().unwrap_or_default());
         let compiled = expressions.map(|it| (it.to_owned(), compile(it))).collect();
         Self { compiled, fails_open }
     }
 
     /// Whether all of them hold. One that does not decides, even if others fail.
-    pub(super) fn hold(
+    pub(super) fn matches(
         &self,
         attributes: &Attributes<'_>,
-        invocation: &Invocation,
+        invocation: &WebhookInvocation,
     ) -> Result<bool, String> {
         if self.compiled.is_empty() {
             return Ok(true);
         }
-        let (for_user, own_check) = authorizer::of(attributes);
+        let (user_authorizer, default_check) = authorizer::user_authorizer(attributes);
         let bindings = Bindings::new()
             .json("object", &invocation.object)
             .json("oldObject", &invocation.old)
             .json("request", &invocation.request)
             // Upstream: declared, but never given.
             .json("namespaceObject", &Value::Null)
-            .value("authorizer", authorizer_value(Arc::clone(&for_user)))
-            .value("authorizer.requestResource", resource_check(for_user, own_check));
+            .value("authorizer", authorizer_value(Arc::clone(&user_authorizer)))
+            .value("authorizer.requestResource", resource_check(user_authorizer, default_check));
         let mut budget = Budget { remaining: BUDGET, per_call: PER_CALL };
         let mut errors = Vec::new();
         for (expression, program) in &self.compiled {
@@ -84,13 +84,13 @@ pub(crate) fn validate(configuration: &Object, old: Option<&Object>, errors: &mu
     if old.is_some_and(|old| old.map().get("webhooks") == configuration.map().get("webhooks")) {
         return;
     }
-    let hooks = configuration.get(&["webhooks"]).and_then(Value::as_array);
+    let webhooks = configuration.get(&["webhooks"]).and_then(Value::as_array);
     let root = Path::root("webhooks");
     let mut found = ErrorList::new();
-    for (index, hook) in hooks.into_iter().flatten().enumerate() {
+    for (index, webhook) in webhooks.into_iter().flatten().enumerate() {
         let at = root.index(index);
         let path = at.child("matchConditions");
-        let conditions = hook["matchConditions"].as_array().into_iter().flatten();
+        let conditions = webhook["matchConditions"].as_array().into_iter().flatten();
         for (index, condition) in conditions.enumerate() {
             let expression = condition["expression"].as_str().unwrap_or_default();
             if expression.trim().is_empty() {
@@ -101,14 +101,14 @@ pub(crate) fn validate(configuration: &Object, old: Option<&Object>, errors: &mu
             }
         }
     }
-    fault_order::merge(errors, found);
+    error_order::merge(errors, found);
 }
 
-/// Conditions are compiled like those of policies.
+/// MatchConditions are compiled like those of policies.
 fn compile(expression: &str) -> Result<Program, String> {
     let compiler = Compiler::new(false);
-    let program = compiler.program(expression, Use::Authorizer, &[Type::Bool]);
-    program.map_err(|fault| fault.to_string())
+    let program = compiler.program(expression, Declarations::Authorizer, &[Type::Bool]);
+    program.map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -117,8 +117,8 @@ mod tests {
     use machinery::json;
 
     fn errors(expression: &str) -> Vec<String> {
-        let hook = json!({"matchConditions": [{"name": "c", "expression": expression}]});
-        let configuration = Object::from_value(json!({"webhooks": [hook]})).unwrap();
+        let webhook = json!({"matchConditions": [{"name": "c", "expression": expression}]});
+        let configuration = Object::from_value(json!({"webhooks": [webhook]})).unwrap();
         let mut errors = ErrorList::new();
         validate(&configuration, None, &mut errors);
         let status = machinery::Status::invalid(&machinery::GroupKind::default(), "", &errors);

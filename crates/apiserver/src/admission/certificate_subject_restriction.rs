@@ -10,7 +10,7 @@ use machinery::{Object, Status, json};
 use x509_parser::prelude::{FromDer, X509CertificationRequest};
 
 /// Who signs the certificates with which clients come to us.
-const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
 fn is_new_request(attributes: &Attributes<'_>) -> bool {
     attributes.operation == Operation::Create
@@ -18,7 +18,7 @@ fn is_new_request(attributes: &Attributes<'_>) -> bool {
 }
 
 /// Notes in a new request who asks. This is no plugin, and always on.
-pub(super) fn note_requestor(attributes: &Attributes<'_>, request: &mut Object) {
+pub(super) fn record_requestor(attributes: &Attributes<'_>, request: &mut Object) {
     if is_new_request(attributes) {
         let user = &attributes.scope.user;
         set_requestor(request, &user.name, &user.uid, &user.groups, &json!(user.extra));
@@ -27,7 +27,7 @@ pub(super) fn note_requestor(attributes: &Attributes<'_>, request: &mut Object) 
 
 /// Judges the groups that a request asks for.
 pub(super) fn validate(attributes: &Attributes<'_>, request: &Object) -> Result<(), Status> {
-    if !is_new_request(attributes) || request.str_at(&["spec", "signerName"]) != SIGNER {
+    if !is_new_request(attributes) || request.str_at(&["spec", "signerName"]) != CLIENT_SIGNER {
         return Ok(());
     }
     let groups = BASE64_STANDARD
@@ -36,7 +36,7 @@ pub(super) fn validate(attributes: &Attributes<'_>, request: &Object) -> Result<
         .and_then(|pem| groups_of(&pem))
         .ok_or_else(|| attributes.forbidden(request, "failed to parse CSR"))?;
     if let Some(group) = groups.iter().find(|it| masters::is_named(it)) {
-        let why = format!("use of {SIGNER} signer with {group} group is not allowed");
+        let why = format!("use of {CLIENT_SIGNER} signer with {group} group is not allowed");
         return Err(attributes.forbidden(request, &why));
     }
     Ok(())
