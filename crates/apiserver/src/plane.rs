@@ -11,7 +11,7 @@ use crate::extensions::aggregation::Aggregation;
 use crate::flow_control::FlowControl;
 use crate::in_process::loopback::LoopbackClient;
 use crate::metrics::Metrics;
-use crate::registry::service_address::Allocations;
+use crate::registry::service_address::ServiceAllocator;
 use http::HeaderMap;
 use machinery::Status;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) struct Plane {
     /// Changes and validates writes.
     pub admission: Arc<Admission>,
     /// The cluster IPs and node ports of services.
-    pub allocations: Allocations,
+    pub service_allocator: ServiceAllocator,
     /// Servers that serve other groups.
     pub aggregation: Arc<Aggregation>,
     /// The plane as a client of itself.
@@ -55,21 +55,24 @@ impl Plane {
     ) -> Result<User, Status> {
         let now = self.storage.clock.now().seconds();
         let lookup = |resource: &str, namespace: &str, name: &str| {
-            self.referenced(resource, namespace, name)
+            self.find_referenced(resource, namespace, name)
         };
         self.authenticator.authenticate(peer, headers, now, &lookup)
     }
 
     /// Whose token it is, and for whom it is meant.
-    pub(crate) fn whose_token(&self, token: &str) -> Result<(User, Vec<String>), TokenError> {
+    pub(crate) fn authenticate_token(
+        &self,
+        token: &str,
+    ) -> Result<(User, Vec<String>), TokenError> {
         let now = self.storage.clock.now().seconds();
         self.authenticator.whose(token, now, &|resource, namespace, name| {
-            self.referenced(resource, namespace, name)
+            self.find_referenced(resource, namespace, name)
         })
     }
 
     /// What a token refers to, as far as this plane knows.
-    fn referenced(&self, resource: &str, namespace: &str, name: &str) -> Option<Referenced> {
+    fn find_referenced(&self, resource: &str, namespace: &str, name: &str) -> Option<Referenced> {
         let catalog = self.storage.catalog.load();
         let served = catalog.resource("", resource)?;
         let object = served.cache.get(&served.key(namespace, name))?.object_as_stored();

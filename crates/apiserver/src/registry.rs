@@ -21,7 +21,9 @@ pub(crate) use create::{CreateRequest, create};
 pub(crate) use delete::{Deleted, delete};
 pub(crate) use initialization::InitializationWait;
 pub(crate) use outcome::Outcome;
-pub(crate) use update::{Change, Changing, Part, UpdateRequest, check_uid, update};
+pub(crate) use update::{
+    Transform, TransformFuture, UpdateRequest, UpdateStrategy, check_uid, update,
+};
 
 use crate::cache::hooks::Reservation;
 use machinery::{Object, Status, Value};
@@ -89,10 +91,10 @@ fn dedup_owners(scope: &RequestScope, object: &mut Object) {
 }
 
 /// Whether anything but metadata and, where it is a subresource, status differs.
-fn spec_differs(new: &Object, old: &Object, status_apart: bool) -> bool {
+fn spec_differs(new: &Object, old: &Object, has_status_subresource: bool) -> bool {
     let counts = |(key, _): &(&String, &Value)| match key.as_str() {
         "apiVersion" | "kind" | "metadata" => false,
-        "status" => !status_apart,
+        "status" => !has_status_subresource,
         _ => true,
     };
     !new.map().iter().filter(counts).eq(old.map().iter().filter(counts))

@@ -29,7 +29,7 @@ use crate::listen::Listening;
 use crate::metrics::Metrics;
 use crate::outbound::{Identity, Outbound};
 use crate::plane::Plane;
-use crate::registry::service_address::{Allocations, BadCidr, ServiceAddresses};
+use crate::registry::service_address::{InvalidServiceCidr, ServiceAddresses, ServiceAllocator};
 use arc_swap::ArcSwap;
 use keel::{Entropy, Offload, Tasks, Unclean};
 use prometheus_client::registry::Registry;
@@ -89,7 +89,7 @@ pub enum Error {
     Listen(#[from] listen::Error),
     /// Choose another network.
     #[error("cannot use the service network")]
-    ServiceCidr(#[from] BadCidr),
+    ServiceCidr(#[from] InvalidServiceCidr),
     /// Choose other plugins.
     #[error("cannot use these admission plugins")]
     Plugins(#[from] PluginSelectionError),
@@ -123,7 +123,7 @@ impl Server {
     ) -> Result<Self, Error> {
         // Before anything is opened, so that a mistake in the configuration is told at once.
         let plugins = Plugins::select(&config.enabled_plugins, &config.disabled_plugins)?;
-        let allocations = Allocations::new(&config.service_cidr)?;
+        let service_allocator = ServiceAllocator::new(&config.service_cidr)?;
         let listener = match config.listen {
             Some(address) => Some(bind(address).await?),
             None => None,
@@ -135,7 +135,7 @@ impl Server {
             store_tasks: store_tasks.clone(),
             tasks: tasks.clone(),
             plugins,
-            allocations,
+            service_allocator,
         };
         let address = listener.as_ref().and_then(|it| it.local_addr().ok());
         let started = Box::pin(async {
@@ -252,16 +252,16 @@ struct Parts {
     store_tasks: Tasks,
     tasks: Tasks,
     plugins: Plugins,
-    allocations: Allocations,
+    service_allocator: ServiceAllocator,
 }
 
 /// A plane with its objects in place, which does not listen yet.
 async fn start_plane(config: &Config, keys: Keys, parts: Parts) -> Result<Arc<Chain>, Error> {
     let Keys { authority, signer } = keys;
-    let Parts { store, store_tasks, tasks, plugins, allocations } = parts;
+    let Parts { store, store_tasks, tasks, plugins, service_allocator } = parts;
     let mut metrics = Registry::default();
     let cache = start_cache(config, &store, &store_tasks).await?;
-    let catalog = builtin_catalog(&cache, &allocations, &config.entropy);
+    let catalog = builtin_catalog(&cache, &service_allocator, &config.entropy);
     let storage = Arc::new(Storage {
         clock: config.clock.clone(),
         entropy: config.entropy.clone(),
@@ -292,7 +292,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: Parts) -> Result<Arc<Ch
             timeouts: config.timeouts,
             metrics: Metrics::new(metrics),
             admission: Arc::new(admission),
-            allocations,
+            service_allocator,
             aggregation: Arc::new(Aggregation::new(Arc::clone(&storage), front_proxy)),
             loopback,
             storage,
@@ -317,7 +317,11 @@ async fn start_cache(
 }
 
 /// The built-in resources, with their hooks.
-fn builtin_catalog(cache: &WatchCache, allocations: &Allocations, entropy: &Entropy) -> Catalog {
+fn builtin_catalog(
+    cache: &WatchCache,
+    service_allocator: &ServiceAllocator,
+    entropy: &Entropy,
+) -> Catalog {
     let served = kinds::table::builtin().into_iter().map(|resource| {
         let objects = cache.of_prefix(&resource.prefix);
         let mut hooks = Hooks {
@@ -326,7 +330,7 @@ fn builtin_catalog(cache: &WatchCache, allocations: &Allocations, entropy: &Entr
         };
         if resource.group.is_empty() && resource.plural == "services" {
             hooks.begin_write = Some(Box::new(ServiceAddresses {
-                allocations: allocations.clone(),
+                allocator: service_allocator.clone(),
                 services: Arc::clone(&objects),
                 prefix: resource.prefix.clone(),
                 entropy: entropy.clone(),
@@ -360,7 +364,7 @@ fn serve(
     address: SocketAddr,
 ) -> Result<(), Error> {
     let plane = &chain.plane;
-    let service_ip = plane.allocations.first_address().parse::<IpAddr>().ok();
+    let service_ip = plane.service_allocator.first_address().parse::<IpAddr>().ok();
     let addresses: Vec<IpAddr> = [Ipv4Addr::LOCALHOST.into(), address.ip()]
         .into_iter()
         .chain(service_ip)

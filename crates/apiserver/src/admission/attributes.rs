@@ -133,6 +133,6 @@ impl<'a> Attributes<'a> {
     pub(super) fn forbidden(&self, object: &Object, why: &str) -> Status {
         let names = [object.name(), object.meta_text("generateName"), "Unknown"];
         let name = names.into_iter().find(|it| !it.is_empty()).unwrap_or_default();
-        Status::forbidden(&self.scope.what(), name, why)
+        Status::forbidden(&self.scope.group_resource(), name, why)
     }
 }

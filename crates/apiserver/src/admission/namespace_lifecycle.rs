@@ -39,7 +39,7 @@ pub(super) fn create(scope: &RequestScope, object: &Object) -> Result<(), Status
     let why = format!(
         "unable to create new content in namespace {namespace} because it is being terminated"
     );
-    let mut status = Status::forbidden(&scope.what(), object.name(), &why);
+    let mut status = Status::forbidden(&scope.group_resource(), object.name(), &why);
     status.details.get_or_insert_default().causes.push(Cause {
         reason: "NamespaceTerminating".to_owned(),
         message: format!("namespace {namespace} is being terminated"),
@@ -57,11 +57,11 @@ fn phase<'a>(namespaces: &Served, namespace: &'a Entry) -> Cow<'a, str> {
 
 /// Judges the deletion of a namespace.
 pub(super) fn delete(attributes: &Attributes<'_>) -> Result<(), Status> {
-    let what = attributes.scope.what();
-    let is_namespace = what.group.is_empty() && what.resource == "namespaces";
+    let resource = attributes.scope.group_resource();
+    let is_namespace = resource.group.is_empty() && resource.resource == "namespaces";
     if is_namespace && IMMORTAL_NAMESPACES.contains(&attributes.name.as_str()) {
         let why = "this namespace may not be deleted";
-        return Err(Status::forbidden(&what, &attributes.name, why));
+        return Err(Status::forbidden(&resource, &attributes.name, why));
     }
     Ok(())
 }

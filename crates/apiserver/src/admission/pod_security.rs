@@ -50,7 +50,7 @@ fn validate_pod(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status>
     let violations = evaluate(policy.enforce, metadata, spec);
     if !violations.is_empty() {
         let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, violations.details());
-        return Err(Status::forbidden(&attributes.scope.what(), &attributes.name, &why));
+        return Err(Status::forbidden(&attributes.scope.group_resource(), &attributes.name, &why));
     }
     warn(attributes, policy.warn, metadata, spec);
     Ok(())

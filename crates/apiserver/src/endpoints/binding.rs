@@ -43,5 +43,5 @@ fn scope_of_pod(scope: &RequestScope, name: &str) -> Option<RequestScope> {
         subresource: "binding".to_owned(),
         ..scope.path.clone()
     };
-    Some(scope.of_other(served, version, path))
+    Some(scope.for_other_object(served, version, path))
 }

@@ -9,7 +9,7 @@ use crate::http::body::Body;
 use crate::registry;
 use crate::registry::admit::AlreadyAdmitted;
 use crate::registry::scope::RequestScope;
-use crate::registry::{Part, UpdateRequest};
+use crate::registry::{UpdateRequest, UpdateStrategy};
 use crate::request::options::{FieldValidation, WriteOptions};
 use http::Response;
 use machinery::{GroupVersionKind, Object, Status};
@@ -54,7 +54,7 @@ pub(super) async fn apply(
         scope,
         UpdateRequest {
             transform: &transform,
-            part: Part::Posted,
+            strategy: UpdateStrategy::Posted,
             admission: &AlreadyAdmitted,
             dry_run,
             // Upstream: the fields that the server changes have no manager.

@@ -43,7 +43,7 @@ pub(crate) async fn create(
     if seconds.is_null() {
         *seconds = HOUR.into();
     }
-    field_manager::sent::track(&cx.scope, &mut request);
+    field_manager::subresource_object::track(&cx.scope, &mut request);
     admission::mutate_subresource(&attempt, &mut request).await?;
     let account = cx.found()?.object();
     check_uid(&request, &account)?;

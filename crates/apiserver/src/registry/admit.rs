@@ -6,12 +6,17 @@ use std::future::ready;
 use std::pin::Pin;
 
 /// The result of an admission that may have to wait for webhooks.
-pub(crate) type Admitting<'a, T> = Pin<Box<dyn Future<Output = Result<T, Status>> + Send + 'a>>;
+pub(crate) type AdmissionFuture<'a, T> =
+    Pin<Box<dyn Future<Output = Result<T, Status>> + Send + 'a>>;
 
 /// See the [module documentation](self).
 pub(crate) trait Admit: Send + Sync {
     /// Changes the object, or refuses it before it is validated. `old` is None for a new object.
-    fn mutate<'a>(&'a self, object: &'a mut Object, old: Option<&'a Object>) -> Admitting<'a, ()>;
+    fn mutate<'a>(
+        &'a self,
+        object: &'a mut Object,
+        old: Option<&'a Object>,
+    ) -> AdmissionFuture<'a, ()>;
 
     /// Refuses what is about to be stored or, if `object` is None, removed. The reservation, such as
     /// a charge to a quota, is held until the object can be read.
@@ -19,7 +24,7 @@ pub(crate) trait Admit: Send + Sync {
         &'a self,
         object: Option<&'a Object>,
         old: Option<&'a Object>,
-    ) -> Admitting<'a, Reservation>;
+    ) -> AdmissionFuture<'a, Reservation>;
 }
 
 /// The admission of a write that follows from something else that was admitted, such as the deletion
@@ -27,7 +32,7 @@ pub(crate) trait Admit: Send + Sync {
 pub(crate) struct AlreadyAdmitted;
 
 impl Admit for AlreadyAdmitted {
-    fn mutate<'a>(&'a self, _: &'a mut Object, _: Option<&'a Object>) -> Admitting<'a, ()> {
+    fn mutate<'a>(&'a self, _: &'a mut Object, _: Option<&'a Object>) -> AdmissionFuture<'a, ()> {
         Box::pin(ready(Ok(())))
     }
 
@@ -35,7 +40,7 @@ impl Admit for AlreadyAdmitted {
         &'a self,
         _: Option<&'a Object>,
         _: Option<&'a Object>,
-    ) -> Admitting<'a, Reservation> {
+    ) -> AdmissionFuture<'a, Reservation> {
         Box::pin(ready(Ok(Reservation::default())))
     }
 }

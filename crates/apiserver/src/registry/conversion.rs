@@ -15,7 +15,7 @@ use std::sync::Arc;
 use types::resource::Shape;
 
 /// Before and after a change, in the version of the request.
-pub(crate) type Sight = (Option<Arc<Entry>>, Option<Arc<Entry>>);
+pub(crate) type ConvertedChange = (Option<Arc<Entry>>, Option<Arc<Entry>>);
 
 /// One object in `version`.
 pub(crate) async fn object(
@@ -27,7 +27,7 @@ pub(crate) async fn object(
 }
 
 /// The version in which verbs work on objects.
-pub(crate) fn working_version(scope: &RequestScope) -> usize {
+pub(crate) fn memory_version(scope: &RequestScope) -> usize {
     if scope.resource().conventions.works_in_request_version {
         scope.version
     } else {
@@ -36,12 +36,15 @@ pub(crate) fn working_version(scope: &RequestScope) -> usize {
 }
 
 /// An object that a verb works on, in the version of the request.
-pub(crate) fn requested(scope: &RequestScope, object: Object) -> Object {
+pub(crate) fn in_request_version(scope: &RequestScope, object: Object) -> Object {
     local(&scope.served, scope.version, object)
 }
 
 /// A stored object as verbs work on it, with its resourceVersion.
-pub(crate) async fn working(scope: &RequestScope, entry: &Arc<Entry>) -> Result<Object, Status> {
+pub(crate) async fn in_memory_version(
+    scope: &RequestScope,
+    entry: &Arc<Entry>,
+) -> Result<Object, Status> {
     if scope.resource().conventions.works_in_request_version {
         return Ok(self::entry(scope, entry).await?.object());
     }
@@ -70,7 +73,7 @@ pub(crate) async fn entry(scope: &RequestScope, entry: &Arc<Entry>) -> Result<Ar
 
 /// Forgets what a stored object was converted to for the version of the request, so that it is
 /// converted again: the webhook may have been replaced by a newer one.
-pub(crate) fn forget(scope: &RequestScope, entry: &Entry) {
+pub(crate) fn invalidate(scope: &RequestScope, entry: &Entry) {
     if needs_conversion(&scope.served, scope.version, entry) {
         scope.served.conversion.forget(scope.version, entry);
     }
@@ -91,7 +94,7 @@ pub(crate) async fn changes(
     prefix: &str,
     looks_inside: bool,
     changes: &[Arc<Change>],
-) -> Result<Vec<Sight>, Status> {
+) -> Result<Vec<ConvertedChange>, Status> {
     let seen = |entry: &Arc<Entry>| entry.key.starts_with(prefix);
     // What was there before is shown only when it goes; else only a selector looks at it.
     let old_of = |change: &Change| {
@@ -104,10 +107,10 @@ pub(crate) async fn changes(
         conversion::entries_in_turn(&scope.storage, &scope.served, scope.version, stored)
             .await?
             .into_iter();
-    let sight = |change: &Arc<Change>| -> Sight {
+    let converted_change = |change: &Arc<Change>| -> ConvertedChange {
         let old = old_of(change).and_then(|_| converted.next()).or_else(|| change.old.clone());
         let new = new_of(change).and_then(|_| converted.next()).or_else(|| change.new.clone());
         (old, new)
     };
-    Ok(changes.iter().map(sight).collect())
+    Ok(changes.iter().map(converted_change).collect())
 }

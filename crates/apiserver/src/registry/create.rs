@@ -48,17 +48,18 @@ pub(crate) async fn create(
     admission.mutate(&mut sent, None).await?;
     let generated = sent.name().is_empty();
     for attempt in 1..=NAME_ATTEMPTS {
-        let mut object = if generated { named(scope, &sent) } else { std::mem::take(&mut sent) };
-        let is_known = !matches!(object.resource_version(), "" | "0");
+        let mut object =
+            if generated { with_generated_name(scope, &sent) } else { std::mem::take(&mut sent) };
+        let has_resource_version = !matches!(object.resource_version(), "" | "0");
         // Some kinds make labels of the name, so it must be there by now.
         prepare(scope, &mut object);
         // Errors of the object itself come before those of what it needs.
-        let reserved = super::begin_write(scope, &mut object, None, dry_run);
+        let reservation = super::begin_write(scope, &mut object, None, dry_run);
         validate(scope, &object)?;
-        let mut reserved = reserved?;
-        reserved.add(admission.validate(Some(&object), None).await?);
+        let mut reservation = reservation?;
+        reservation.add(admission.validate(Some(&object), None).await?);
         // Upstream: a creator who sets a resourceVersion gets a bare 500, from the storage.
-        if is_known && !dry_run {
+        if has_resource_version && !dry_run {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::unclassified(why));
         }
@@ -74,26 +75,29 @@ pub(crate) async fn create(
                         .deletion_timestamp()
                         .is_some()
                 });
-                return Err(exists(scope, object.name(), generated, deleting));
+                return Err(already_exists(scope, object.name(), generated, deleting));
             }
-            Err(error) => return Err(errors::of_store(&scope.what(), object.name(), &error)),
+            Err(error) => {
+                return Err(errors::of_store(&scope.group_resource(), object.name(), &error));
+            }
             Ok(Some(entry)) => {
-                reserved.settle(&scope.storage.cache, entry.revision).await;
+                reservation.settle(&scope.storage.cache, entry.revision).await;
                 return Ok(Outcome::Stored(entry));
             }
-            Ok(None) => return Ok(Outcome::Shown(object)),
+            Ok(None) => return Ok(Outcome::NotStored(object)),
         }
     }
     unreachable!("the last attempt returns")
 }
 
 /// The object with a name that begins as its sender wishes, if he does.
-fn named(scope: &RequestScope, sent: &Object) -> Object {
+fn with_generated_name(scope: &RequestScope, sent: &Object) -> Object {
     let mut object = sent.clone();
     let prefix = sent.meta_text("generateName");
     if !prefix.is_empty() {
-        let kept = prefix.char_indices().nth(MAX_PREFIX).map_or(prefix, |(at, _)| &prefix[..at]);
-        object.set_meta("name", format!("{kept}{}", scope.storage.entropy.suffix(5)));
+        let truncated =
+            prefix.char_indices().nth(MAX_PREFIX).map_or(prefix, |(at, _)| &prefix[..at]);
+        object.set_meta("name", format!("{truncated}{}", scope.storage.entropy.suffix(5)));
         // Some defaults are made of the name.
         (scope.resource().behavior.defaults)(&mut object);
     }
@@ -162,11 +166,11 @@ async fn insert(
     Ok(Some(Arc::new(Entry::of(&record, resource.prefix.len()))))
 }
 
-fn exists(scope: &RequestScope, name: &str, generated: bool, deleting: bool) -> Status {
+fn already_exists(scope: &RequestScope, name: &str, generated: bool, deleting: bool) -> Status {
     if generated {
-        return Status::no_unique_name(&scope.what(), name);
+        return Status::no_unique_name(&scope.group_resource(), name);
     }
-    let mut status = Status::already_exists(&scope.what(), name);
+    let mut status = Status::already_exists(&scope.group_resource(), name);
     if deleting {
         status.message = format!("object is being deleted: {}", status.message);
     }

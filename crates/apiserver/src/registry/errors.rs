@@ -8,10 +8,10 @@ const FULL: &str = "Objects with finalizers and running pods are only marked as 
     write: delete others first, or pods with a grace period of 0";
 
 /// What a failed operation on `name` means to its client.
-pub(crate) fn of_store(what: &GroupResource, name: &str, error: &Error) -> Status {
+pub(crate) fn of_store(group_resource: &GroupResource, name: &str, error: &Error) -> Status {
     match error {
-        Error::Conflict { .. } => Status::modified(what, name),
-        Error::NotFound { .. } => Status::not_found(what, name),
+        Error::Conflict { .. } => Status::modified(group_resource, name),
+        Error::NotFound { .. } => Status::not_found(group_resource, name),
         Error::Compacted { asked, oldest } => {
             Status::expired(format!("too old resource version: {asked} ({oldest})"))
         }
@@ -21,7 +21,7 @@ pub(crate) fn of_store(what: &GroupResource, name: &str, error: &Error) -> Statu
         Error::Full => Status::internal(format!("{error}. {FULL}")),
         Error::Closed => Status::unavailable("the server is shutting down"),
         other => {
-            tracing::error!(error = %chain(other), %what, name, "the store failed");
+            tracing::error!(error = %chain(other), %group_resource, name, "the store failed");
             Status::internal(chain(other))
         }
     }

@@ -25,11 +25,11 @@ use tokio::time::Instant;
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The answer has to leave so long before the request is given up.
-const TO_ANSWER: Duration = Duration::from_millis(100);
+const RESPONSE_MARGIN: Duration = Duration::from_millis(100);
 
 /// An object whose initialization has failed is removed at once. Should that be cut short, the store
 /// forgets it after this time.
-pub(super) const FAILURE_STAYS: Duration = Duration::from_secs(10);
+pub(super) const FAILED_OBJECT_TTL: Duration = Duration::from_secs(10);
 
 /// How many changes are looked at together.
 const BATCH: usize = 256;
@@ -78,19 +78,19 @@ async fn wait(
     until: Timestamp,
 ) -> Result<Arc<Entry>, Status> {
     let _loan = scope.seat.lend();
-    let deadline = scope.deadline.checked_sub(TO_ANSWER).unwrap_or_else(Instant::now);
+    let deadline = scope.deadline.checked_sub(RESPONSE_MARGIN).unwrap_or_else(Instant::now);
     tokio::select! {
         initialized = follow(scope, created) => return initialized,
         () = scope.storage.clock.sleep_until(until) => {}
         () = tokio::time::sleep_until(deadline) => {}
         () = scope.storage.tasks.shutdown() => {}
     }
-    let (what, name) = (scope.what(), created.name());
-    let why = format!("server has timed out waiting for the initialization of {what} {name}");
+    let (resource, name) = (scope.group_resource(), created.name());
+    let why = format!("server has timed out waiting for the initialization of {resource} {name}");
     Err(Status::timeout(&why, 0))
 }
 
-/// Reads the log until it says how the initialization ended.
+/// Reads the log until it says how the initialization result.
 async fn follow(scope: &RequestScope, created: &Entry) -> Result<Arc<Entry>, Status> {
     let cache = &scope.served.cache;
     let mut changed = cache.subscribe();
@@ -102,8 +102,8 @@ async fn follow(scope: &RequestScope, created: &Entry) -> Result<Arc<Entry>, Sta
             Ok(changes) => {
                 for change in changes {
                     cursor = change.revision;
-                    if let Some(ended) = end(&change, &created.key) {
-                        return ended;
+                    if let Some(result) = change_result(&change, &created.key) {
+                        return result;
                     }
                 }
             }
@@ -111,22 +111,22 @@ async fn follow(scope: &RequestScope, created: &Entry) -> Result<Arc<Entry>, Sta
             Err(too_old) => {
                 cursor = too_old.floor.max(cache.snapshot().revision);
                 let now = cache.get(&created.key);
-                if let Some(ended) = verdict(now.as_ref()) {
-                    return ended;
+                if let Some(result) = initialization_result(now.as_ref()) {
+                    return result;
                 }
             }
         }
     }
 }
 
-/// How the initialization ended, if it did with this change.
-fn end(change: &Change, key: &str) -> Option<Result<Arc<Entry>, Status>> {
+/// How the initialization result, if it did with this change.
+fn change_result(change: &Change, key: &str) -> Option<Result<Arc<Entry>, Status>> {
     let about = change.new.as_ref().or(change.old.as_ref())?;
-    if *about.key == *key { verdict(change.new.as_ref()) } else { None }
+    if *about.key == *key { initialization_result(change.new.as_ref()) } else { None }
 }
 
-/// How the initialization ended of an object that is now so; None if it goes on.
-fn verdict(now: Option<&Arc<Entry>>) -> Option<Result<Arc<Entry>, Status>> {
+/// How the initialization result of an object that is now so; None if it goes on.
+fn initialization_result(now: Option<&Arc<Entry>>) -> Option<Result<Arc<Entry>, Status>> {
     match now {
         None => Some(Err(Status::internal("object deleted while waiting for creation"))),
         Some(entry) if !entry.uninitialized => Some(Ok(Arc::clone(entry))),

@@ -11,16 +11,16 @@ pub(crate) enum Outcome {
     /// It is stored like this.
     Stored(Arc<Entry>),
     /// It would be, or was, like this.
-    Shown(Object),
+    NotStored(Object),
 }
 
 impl Outcome {
     /// In its working form and in the version that verbs work in.
     pub(crate) async fn object(self, scope: &RequestScope) -> Result<Object, Status> {
         match self {
-            Self::Stored(entry) => conversion::working(scope, &entry).await,
-            Self::Shown(object) => {
-                let version = conversion::working_version(scope);
+            Self::Stored(entry) => conversion::in_memory_version(scope, &entry).await,
+            Self::NotStored(object) => {
+                let version = conversion::memory_version(scope);
                 conversion::object(scope, version, object).await
             }
         }

@@ -26,10 +26,10 @@ use tokio::runtime::Handle;
 
 /// See the [module documentation](self). Clones are about the same request.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct PendingWrites(Arc<State>);
+pub(crate) struct PendingWrites(Arc<PendingState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct PendingState {
     /// The number of [`PendingWrite`]s.
     count: AtomicUsize,
     abandoned: AtomicBool,

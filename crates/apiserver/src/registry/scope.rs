@@ -87,7 +87,7 @@ impl RequestScope {
 
     /// The scope of a write to another object that the same request leads to. Its warnings are those
     /// of the request.
-    pub(crate) fn of_other(
+    pub(crate) fn for_other_object(
         &self,
         served: &Arc<Served>,
         version: usize,
@@ -121,7 +121,7 @@ impl RequestScope {
     }
 
     /// `deployments.apps`, for messages.
-    pub(crate) fn what(&self) -> GroupResource {
+    pub(crate) fn group_resource(&self) -> GroupResource {
         self.served.resource.group_resource()
     }
 
@@ -138,11 +138,11 @@ impl RequestScope {
     /// Waits until everything that was written before this call can be read.
     pub(crate) async fn catch_up(&self) -> Result<(), Status> {
         let caught_up = self.storage.cache.catch_up().await;
-        caught_up.map_err(|error| errors::of_store(&self.what(), &self.path.name, &error))
+        caught_up.map_err(|error| errors::of_store(&self.group_resource(), &self.path.name, &error))
     }
 
     /// Remembers a list or a map that was sent without elements.
-    pub(crate) fn note_empty(&self, path: String, value: Value) {
+    pub(crate) fn record_empty(&self, path: String, value: Value) {
         let mut sent = self.sent_empty.lock().expect("nothing panics while it takes notes");
         if sent.len() < MAX_SENT_EMPTY {
             sent.push((path, value));
@@ -173,11 +173,11 @@ impl RequestScope {
     /// There is no such object.
     pub(crate) fn not_found(&self) -> Status {
         // Events are served in two groups, and missing in the one that was asked.
-        let mut what = self.what();
+        let mut group_resource = self.group_resource();
         if let Some(group) = &self.version().group {
-            what.group.clone_from(group);
+            group_resource.group.clone_from(group);
         }
-        Status::not_found(&what, &self.path.name)
+        Status::not_found(&group_resource, &self.path.name)
     }
 
     /// Whether the client also wants objects that have pending initializers.

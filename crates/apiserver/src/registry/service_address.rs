@@ -17,16 +17,16 @@
 mod dry_run;
 mod index;
 mod requests;
-mod state;
+mod allocator_state;
 
 use crate::cache::hooks::{BeginWrite, Reservation};
 use crate::cache::watch_cache::ResourceCache;
+use allocator_state::{AddressRequest, Allocated, AllocatorState, Network, Services};
 use dry_run::DryRunPorts;
 use keel::Entropy;
 use kinds::core::service::allocation::{self as service, ClusterIpRequest};
 use machinery::{ErrorList, Object, Status};
 use requests::{PortRange, PortRequests, invalid};
-use state::{AddressRequest, Granted, Network, Services, State};
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -36,15 +36,15 @@ const MAX_UNLOCKED_READS: usize = 8;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone)]
-pub(crate) struct Allocations {
+pub(crate) struct ServiceAllocator {
     network: Network,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<AllocatorState>>,
 }
 
 /// What a request under way has taken; given back when it is dropped.
 #[derive(Debug)]
 struct Claim {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<AllocatorState>>,
     addresses: Vec<Ipv4Addr>,
     ports: HashSet<u16>,
 }
@@ -52,12 +52,12 @@ struct Claim {
 /// A service network that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is not an IPv4 network from /8 to /30, such as 10.0.0.0/24")]
-pub struct BadCidr(String);
+pub struct InvalidServiceCidr(String);
 
-impl Allocations {
+impl ServiceAllocator {
     /// From a network such as `10.0.0.0/24`.
-    pub(crate) fn new(cidr: &str) -> Result<Self, BadCidr> {
-        let bad = || BadCidr(cidr.to_owned());
+    pub(crate) fn new(cidr: &str) -> Result<Self, InvalidServiceCidr> {
+        let bad = || InvalidServiceCidr(cidr.to_owned());
         let (address, bits) = cidr.split_once('/').ok_or_else(bad)?;
         let address: Ipv4Addr = address.parse().map_err(|_| bad())?;
         let bits: u32 = bits.parse().ok().filter(|it| (8..=30).contains(it)).ok_or_else(bad)?;
@@ -72,7 +72,7 @@ impl Allocations {
     }
 
     /// Claims the addresses and ports that a new or changed service wants and does not have.
-    fn claim(
+    fn allocate(
         &self,
         services: &Services<'_>,
         object: &mut Object,
@@ -84,10 +84,10 @@ impl Allocations {
         if matches!(address, AddressRequest::Nothing) && requests.is_empty() {
             return Ok(None);
         }
-        let granted =
-            self.lock_current(services.cache).grant(self.network, services, &address, &requests);
-        let granted = granted.map_err(|refusal| refusal.status(object))?;
-        let Granted { addresses, any, health, ports } = granted;
+        let allocated =
+            self.lock_current(services.cache).allocate(self.network, services, &address, &requests);
+        let allocated = allocated.map_err(|error| error.status(object))?;
+        let Allocated { addresses, any, health, ports } = allocated;
         let claim = Claim { state: Arc::clone(&self.state), addresses, ports };
         if let (AddressRequest::Any, [address]) = (&address, claim.addresses.as_slice()) {
             service::set_cluster_ip(object, &address.to_string());
@@ -104,7 +104,7 @@ impl Allocations {
     ///
     /// Upstream: `ipallocator.go` and `portallocator/operation.go`, with `dryRun`. An address that
     /// is taken and a node port outside of the range pass there as well.
-    fn fill_in(
+    fn allocate_dry_run(
         &self,
         services: &Services<'_>,
         object: &mut Object,
@@ -125,8 +125,8 @@ impl Allocations {
         let asks_inside = requests.named.iter().any(|port| service::NODE_PORTS.contains(port));
         let in_use = asks_inside.then(|| self.lock_current(services.cache));
         let in_use = in_use.and_then(|state| state.port_in_use(services, &requests));
-        if let Some(refusal) = in_use.or(requests.refusal) {
-            return Err(refusal.status(object));
+        if let Some(error) = in_use.or(requests.error) {
+            return Err(error.status(object));
         }
         let ports = DryRunPorts::of(&requests);
         requests.assign(object, &ports.any);
@@ -162,13 +162,13 @@ impl Allocations {
         Ok(AddressRequest::Named(addresses))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, AllocatorState> {
         self.state.lock().expect("nothing panics while it claims")
     }
 
     /// Locks the state with its index brought up to date. The services that have changed are read
     /// without the lock; the last few, if others write all the time, with it.
-    fn lock_current(&self, cache: &ResourceCache) -> MutexGuard<'_, State> {
+    fn lock_current(&self, cache: &ResourceCache) -> MutexGuard<'_, AllocatorState> {
         for _ in 0..MAX_UNLOCKED_READS {
             let mut state = self.lock();
             let unread = state.index.catch_up(cache);
@@ -187,7 +187,7 @@ impl Allocations {
 
 /// The hook of the Service resource: allocates what a service needs before it is stored.
 pub(crate) struct ServiceAddresses {
-    pub allocations: Allocations,
+    pub allocator: ServiceAllocator,
     /// The stored services.
     pub services: Arc<ResourceCache>,
     /// The prefix of their keys.
@@ -205,10 +205,10 @@ impl BeginWrite for ServiceAddresses {
         let own = old.map(|it| format!("{}/{}/{}", self.prefix, it.namespace(), it.name()));
         let services = Services { cache: &self.services, own, entropy: &self.entropy };
         if dry_run {
-            self.allocations.fill_in(&services, object, old)?;
+            self.allocator.allocate_dry_run(&services, object, old)?;
             return Ok(Reservation::default());
         }
-        let claim = self.allocations.claim(&services, object, old)?;
+        let claim = self.allocator.allocate(&services, object, old)?;
         Ok(claim.map(Reservation::new).unwrap_or_default())
     }
 }

@@ -1,7 +1,7 @@
 //! Makes objects fit the type or the schema of their version: unknown fields are dropped, values of
 //! the wrong type are refused, defaults are set.
 
-use super::conversion::working_version;
+use super::conversion::memory_version;
 use super::scope::RequestScope;
 use crate::cache::catalog::Served;
 use crate::cache::conversion::local;
@@ -12,16 +12,16 @@ use types::resource::Shape;
 
 /// Why an object cannot be of its type.
 #[derive(Debug)]
-pub(crate) struct Unfit {
+pub(crate) struct ShapeError {
     /// What upstream says when it reads it from text.
-    pub of_text: String,
+    pub from_text: String,
     /// What upstream says when it makes it from values.
-    pub of_values: String,
+    pub from_values: String,
 }
 
-impl From<String> for Unfit {
+impl From<String> for ShapeError {
     fn from(why: String) -> Self {
-        Self { of_text: why.clone(), of_values: why }
+        Self { from_text: why.clone(), from_values: why }
     }
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn shape(
     object: &mut Object,
 ) -> Result<Vec<String>, String> {
     let fitted = fit(served, version, object, &Literals::default());
-    let unknown = fitted.map_err(|unfit| unfit.of_text)?;
+    let unknown = fitted.map_err(|error| error.from_text)?;
     // Only requests may reset managers, and those are tracked.
     if resets_managed_fields(object) {
         object.remove_meta("managedFields");
@@ -42,13 +42,13 @@ pub(crate) fn shape(
 
 /// Makes an object of a request fit the shape of its version, as [`fit`] does, and notes what was sent
 /// empty.
-pub(crate) fn fit_sent(
+pub(crate) fn shape_request(
     scope: &RequestScope,
     object: &mut Object,
     literals: &Literals,
-) -> Result<Vec<String>, Unfit> {
-    let on_empty = &mut |path, value| scope.note_empty(path, value);
-    fit_noting(&scope.served, scope.version, object, literals, on_empty)
+) -> Result<Vec<String>, ShapeError> {
+    let on_empty = &mut |path, value| scope.record_empty(path, value);
+    fit_reporting_empty(&scope.served, scope.version, object, literals, on_empty)
 }
 
 /// Makes an object fit the shape of one version: drops unknown fields and returns complaints about
@@ -59,17 +59,17 @@ fn fit(
     version: usize,
     object: &mut Object,
     literals: &Literals,
-) -> Result<Vec<String>, Unfit> {
-    fit_noting(served, version, object, literals, &mut |_, _| {})
+) -> Result<Vec<String>, ShapeError> {
+    fit_reporting_empty(served, version, object, literals, &mut |_, _| {})
 }
 
-fn fit_noting(
+fn fit_reporting_empty(
     served: &Served,
     version: usize,
     object: &mut Object,
     literals: &Literals,
     on_empty: &mut dyn FnMut(String, Value),
-) -> Result<Vec<String>, Unfit> {
+) -> Result<Vec<String>, ShapeError> {
     let mut unknown = Vec::new();
     match &served.version(version).shape {
         Shape::Typed(ty) => {
@@ -77,9 +77,9 @@ fn fit_noting(
             let mut value = Value::Object(std::mem::take(object.map_mut()));
             let on_unknown = &mut |path: String| unknown.push(unknown_field(&path));
             types::normalize_with(ty, &mut value, on_unknown, on_empty).map_err(|error| {
-                let of_values = error.from_values().to_owned();
-                let of_text = error.with_literal(|path| literals.at(path)).to_string();
-                Unfit { of_text, of_values }
+                let from_values = error.from_values().to_owned();
+                let from_text = error.with_literal(|path| literals.at(path)).to_string();
+                ShapeError { from_text, from_values }
             })?;
             *object = Object::from_value(value).unwrap_or_default();
             if resets {
@@ -94,7 +94,7 @@ fn fit_noting(
             let mut dropped = Vec::new();
             schema
                 .prune_and_read(object.map_mut(), &mut object_meta, &mut dropped)
-                .map_err(|fault| fault.to_string())?;
+                .map_err(|error| error.to_string())?;
             unknown.extend(dropped.iter().map(|path| unknown_field(path)));
             schema.default(object.map_mut());
         }
@@ -124,8 +124,8 @@ pub(crate) fn shape_applied(
             match fit(served, version, object, &Literals::default()) {
                 Ok(_) => Ok(()),
                 // Upstream: the outcome of an apply is made from values.
-                Err(Unfit { of_values, .. }) => Err(format!(
-                    "failed to convert new object ({namespace}/{name}; {kind}) to proper version: unable to convert unstructured object to {kind}: {of_values}"
+                Err(ShapeError { from_values, .. }) => Err(format!(
+                    "failed to convert new object ({namespace}/{name}; {kind}) to proper version: unable to convert unstructured object to {kind}: {from_values}"
                 )),
             }
         }
@@ -133,7 +133,7 @@ pub(crate) fn shape_applied(
             metadata(object.map_mut(), &mut Vec::new())?;
             schema
                 .read_embedded(object.map_mut(), &mut object_meta, &mut Vec::new())
-                .map_err(|fault| fault.to_string())?;
+                .map_err(|error| error.to_string())?;
             schema.default(object.map_mut());
             Ok(())
         }
@@ -174,8 +174,8 @@ fn object_meta(value: &mut Value, unknown: &mut dyn FnMut(String)) -> Result<(),
 
 /// Brings an object from the version of the path to the one in which all verbs work on it, and sets
 /// the defaults that a built-in kind has.
-pub(crate) fn working(scope: &RequestScope, object: Object) -> Object {
-    let mut object = local(&scope.served, working_version(scope), object);
+pub(crate) fn to_memory_version(scope: &RequestScope, object: Object) -> Object {
+    let mut object = local(&scope.served, memory_version(scope), object);
     (scope.resource().behavior.defaults)(&mut object);
     object
 }

@@ -19,30 +19,31 @@ use store::{Error, Expect, Record};
 
 /// Which part of an object an update may change.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Part {
+pub(crate) enum UpdateStrategy {
     /// Everything but a status that is a subresource.
     Main,
     /// The status alone.
     Status,
     /// What a subresource with rules of its own leaves of the change.
-    Own(fn(&mut Object, &Object), fn(&Object, &Object, &mut ErrorList)),
+    Subresource(fn(&mut Object, &Object), fn(&Object, &Object, &mut ErrorList)),
     /// What the server itself did with something that was posted; it does not count as a change of
     /// what the user wants.
     Posted,
 }
 
 /// What makes a new object out of the stored one; both are in the version that verbs work in.
-pub(crate) trait Change: Send + Sync {
+pub(crate) trait Transform: Send + Sync {
     /// What becomes of `old`. It is asked again when somebody else was faster.
-    fn of<'a>(&'a self, old: &'a Object) -> Changing<'a>;
+    fn apply<'a>(&'a self, old: &'a Object) -> TransformFuture<'a>;
 }
 
 /// A change under way.
-pub(crate) type Changing<'a> = Pin<Box<dyn Future<Output = Result<Object, Status>> + Send + 'a>>;
+pub(crate) type TransformFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Object, Status>> + Send + 'a>>;
 
 /// Most changes wait for nobody.
-impl<F: Fn(&Object) -> Result<Object, Status> + Send + Sync> Change for F {
-    fn of<'a>(&'a self, old: &'a Object) -> Changing<'a> {
+impl<F: Fn(&Object) -> Result<Object, Status> + Send + Sync> Transform for F {
+    fn apply<'a>(&'a self, old: &'a Object) -> TransformFuture<'a> {
         Box::pin(std::future::ready(self(old)))
     }
 }
@@ -50,9 +51,9 @@ impl<F: Fn(&Object) -> Result<Object, Status> + Send + Sync> Change for F {
 /// What is to be changed, and how.
 pub(crate) struct UpdateRequest<'a> {
     /// Makes the new object out of the stored one.
-    pub transform: &'a dyn Change,
+    pub transform: &'a dyn Transform,
     /// See the type.
-    pub part: Part,
+    pub strategy: UpdateStrategy,
     /// Do everything but store.
     pub dry_run: bool,
     /// Admits the new object.
@@ -71,15 +72,15 @@ pub(crate) async fn update(
 ) -> Result<Outcome, Status> {
     let key = scope.key();
     let name = &scope.path.name;
-    let of_store = |error: Error| errors::of_store(&scope.what(), name, &error);
+    let of_store = |error: Error| errors::of_store(&scope.group_resource(), name, &error);
     scope.storage.cache.catch_up().await.map_err(of_store)?;
     let mut current = scope.served.cache.get(&key);
     for _ in 0..ATTEMPTS {
         let Some(entry) = current else { return Err(scope.not_found()) };
-        let (new, reserved) = renew(scope, &entry, &request).await?;
-        if may_go(scope, &new) {
+        let (new, reservation) = updated_object(scope, &entry, &request).await?;
+        if should_delete_during_update(scope, &new) {
             let _write = scope.writes.begin();
-            match finish(scope, new, &entry, request.dry_run).await {
+            match delete_without_finalizers(scope, new, &entry, request.dry_run).await {
                 Err(Error::Conflict { found, .. }) => {
                     current = found.map(|it| entry_of(scope, &it));
                     continue;
@@ -96,16 +97,16 @@ pub(crate) async fn update(
         if request.dry_run {
             let mut new = new;
             new.set_meta("resourceVersion", entry.revision.to_string());
-            return Ok(Outcome::Shown(new));
+            return Ok(Outcome::NotStored(new));
         }
         let ttl = match scope.resource().ttl_seconds {
-            _ if has_failed => Some(initialization::FAILURE_STAYS),
+            _ if has_failed => Some(initialization::FAILED_OBJECT_TTL),
             seconds => seconds.map(Duration::from_secs),
         };
         let _write = scope.writes.begin();
         match scope.storage.store.put(&key, bytes.into(), Expect::At(entry.revision), ttl).await {
             Ok(record) => {
-                reserved.settle(&scope.storage.cache, record.modified).await;
+                reservation.settle(&scope.storage.cache, record.modified).await;
                 if has_failed {
                     initialization::remove_failed(scope, &record).await;
                 }
@@ -119,7 +120,7 @@ pub(crate) async fn update(
             Err(error) => return Err(of_store(error)),
         }
     }
-    Err(Status::modified(&scope.what(), name))
+    Err(Status::modified(&scope.group_resource(), name))
 }
 
 fn entry_of(scope: &RequestScope, record: &Record) -> Arc<Entry> {
@@ -127,28 +128,28 @@ fn entry_of(scope: &RequestScope, record: &Record) -> Arc<Entry> {
 }
 
 /// The new object, and what it has reserved.
-async fn renew(
+async fn updated_object(
     scope: &RequestScope,
     entry: &Arc<Entry>,
     request: &UpdateRequest<'_>,
 ) -> Result<(Object, Reservation), Status> {
     let resource = scope.resource();
-    let old = conversion::working(scope, entry).await?;
-    let mut new = request.transform.of(&old).await?;
+    let old = conversion::in_memory_version(scope, entry).await?;
+    let mut new = request.transform.apply(&old).await?;
     check_preconditions(scope, &new, &old, request.dry_run)?;
     if !request.fields_managed {
         field_manager::track(scope, Some(&old), &mut new).await;
     }
     request.admission.mutate(&mut new, Some(&old)).await?;
-    prepare(scope, &mut new, &old, request.part);
-    let reserved = super::begin_write(scope, &mut new, Some(&old), request.dry_run);
+    prepare(scope, &mut new, &old, request.strategy);
+    let reservation = super::begin_write(scope, &mut new, Some(&old), request.dry_run);
     let mut errors = ErrorList::new();
     validation::changed_metadata(resource, &new, &old, &mut errors);
-    validation::update(scope, &new, &old, request.part, &mut errors);
+    validation::update(scope, &new, &old, request.strategy, &mut errors);
     if !errors.is_empty() {
         return Err(scope.invalid(old.name(), errors));
     }
-    if matches!(request.part, Part::Main) {
+    if matches!(request.strategy, UpdateStrategy::Main) {
         let warnings = match resource.behavior.update_warnings {
             Some(warnings) => warnings(&new, &old),
             None => (resource.behavior.warnings)(&new),
@@ -157,10 +158,10 @@ async fn renew(
             scope.warn(warning);
         }
     }
-    let mut reserved = reserved?;
-    reserved.add(request.admission.validate(Some(&new), Some(&old)).await?);
+    let mut reservation = reservation?;
+    reservation.add(request.admission.validate(Some(&new), Some(&old)).await?);
     new.remove_meta("resourceVersion");
-    Ok((new, reserved))
+    Ok((new, reservation))
 }
 
 /// Fails if the writer insists on a resourceVersion or a uid that is not the current one.
@@ -185,7 +186,7 @@ fn check_preconditions(
         return Err(Status::invalid(&kind, old.name(), &errors));
     }
     if revision != 0 && asked != old.resource_version() {
-        return Err(Status::modified(&scope.what(), old.name()));
+        return Err(Status::modified(&scope.group_resource(), old.name()));
     }
     Ok(())
 }
@@ -209,28 +210,28 @@ pub(crate) fn check_uid(
         "StorageError: invalid object, Code: 4, Key: {shown}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {found}",
         sent.uid(),
     );
-    Err(Status::conflict(&scope.what(), &scope.path.name, &why))
+    Err(Status::conflict(&scope.group_resource(), &scope.path.name, &why))
 }
 
 /// Takes from the old object what the client may not change or has left out.
-fn prepare(scope: &RequestScope, new: &mut Object, old: &Object, part: Part) {
+fn prepare(scope: &RequestScope, new: &mut Object, old: &Object, strategy: UpdateStrategy) {
     wipe_server_metadata(new);
     super::dedup_owners(scope, new);
     for field in
         ["uid", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "namespace"]
     {
         if new.metadata().is_none_or(|it| !it.contains_key(field)) {
-            keep(new, old, field);
+            copy_metadata(new, old, field);
         }
     }
-    keep(new, old, "creationTimestamp");
-    keep(new, old, "generation");
+    copy_metadata(new, old, "creationTimestamp");
+    copy_metadata(new, old, "generation");
     initializers::remove_if_done(new);
     let resource = scope.resource();
-    let status_apart = scope.version().status;
-    match part {
-        Part::Main => {
-            if resource.conventions.isolates_status && status_apart {
+    let has_status_subresource = scope.version().status;
+    match strategy {
+        UpdateStrategy::Main => {
+            if resource.conventions.isolates_status && has_status_subresource {
                 match old.map().get("status") {
                     Some(status) => new.map_mut().insert("status".to_owned(), status.clone()),
                     None => new.map_mut().remove("status"),
@@ -238,19 +239,24 @@ fn prepare(scope: &RequestScope, new: &mut Object, old: &Object, part: Part) {
             }
             (resource.behavior.prepare_update)(new, old);
         }
-        Part::Status => (resource.behavior.prepare_status)(new, old),
-        Part::Own(prepare, _) => prepare(new, old),
-        Part::Posted => {}
+        UpdateStrategy::Status => (resource.behavior.prepare_status)(new, old),
+        UpdateStrategy::Subresource(prepare, _) => prepare(new, old),
+        UpdateStrategy::Posted => {}
     }
-    let counts = resource.behavior.generation && !matches!(part, Part::Posted);
-    if counts
-        && spec_differs(new, old, status_apart || !resource.conventions.generation_counts_status)
+    let counts_generation =
+        resource.behavior.generation && !matches!(strategy, UpdateStrategy::Posted);
+    if counts_generation
+        && spec_differs(
+            new,
+            old,
+            has_status_subresource || !resource.conventions.generation_counts_status,
+        )
     {
         new.set_meta("generation", old.generation() + 1);
     }
 }
 
-fn keep(new: &mut Object, old: &Object, field: &str) {
+fn copy_metadata(new: &mut Object, old: &Object, field: &str) {
     match old.metadata().and_then(|it| it.get(field)) {
         Some(value) => new.set_meta(field, value.clone()),
         None => {
@@ -260,7 +266,7 @@ fn keep(new: &mut Object, old: &Object, field: &str) {
 }
 
 /// Whether nothing holds back any longer an object whose deletion has begun.
-fn may_go(scope: &RequestScope, object: &Object) -> bool {
+fn should_delete_during_update(scope: &RequestScope, object: &Object) -> bool {
     let held = scope.resource().behavior.deletion.is_some_and(|it| (it.held)(object));
     let grace = object.metadata().and_then(|it| it.get("deletionGracePeriodSeconds"));
     object.deletion_timestamp().is_some()
@@ -270,7 +276,7 @@ fn may_go(scope: &RequestScope, object: &Object) -> bool {
 }
 
 /// Removes an object whose last finalizer this update took away.
-async fn finish(
+async fn delete_without_finalizers(
     scope: &RequestScope,
     mut new: Object,
     entry: &Entry,
@@ -280,5 +286,5 @@ async fn finish(
         scope.storage.store.delete(&entry.key, Expect::At(entry.revision)).await?;
     }
     new.set_meta("resourceVersion", entry.revision.to_string());
-    Ok(Outcome::Shown(new))
+    Ok(Outcome::NotStored(new))
 }

@@ -112,7 +112,7 @@ fn namespaces() -> impl Iterator<Item = &'static str> {
 fn service(plane: &Plane) -> Value {
     json!({
         "metadata": {"labels": {"component": "apiserver", "provider": "kubernetes"}},
-        "spec": {"clusterIP": plane.allocations.first_address(), "type": "ClusterIP",
+        "spec": {"clusterIP": plane.service_allocator.first_address(), "type": "ClusterIP",
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}]},
     })
 }

@@ -139,8 +139,11 @@ pub(super) async fn mutate_all(
     reinvocation.last_output =
         (!reinvocation.previously_invoked.is_empty()).then(|| object.clone());
     let Some(first) = failures.first() else { return Ok(changed) };
-    let mut status =
-        Status::forbidden(&attributes.scope.what(), denied_name(attributes, Some(object)), "");
+    let mut status = Status::forbidden(
+        &attributes.scope.group_resource(),
+        denied_name(attributes, Some(object)),
+        "",
+    );
     status.message.clone_from(&first.message);
     status.reason = first.reason;
     let cause = |it: Denial| Cause { message: it.message, ..Cause::default() };
@@ -199,9 +202,9 @@ async fn invoke(
                 let mutated = if attributes.kind.is_some() {
                     mutated
                 } else {
-                    let working = conversion::working_version(scope);
-                    let mutated = conversion::object(scope, working, mutated).await?;
-                    shape::working(scope, mutated)
+                    let memory_version = conversion::memory_version(scope);
+                    let mutated = conversion::object(scope, memory_version, mutated).await?;
+                    shape::to_memory_version(scope, mutated)
                 };
                 changed |= mutated != *object;
                 *object = mutated;

@@ -277,7 +277,7 @@ async fn in_version<'o>(
     object: &'o Object,
 ) -> Result<Cow<'o, Object>, Status> {
     let scope = attributes.scope;
-    if attributes.kind.is_some() || version == conversion::working_version(scope) {
+    if attributes.kind.is_some() || version == conversion::memory_version(scope) {
         return Ok(Cow::Borrowed(object));
     }
     let object = object.clone();

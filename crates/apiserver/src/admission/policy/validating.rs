@@ -212,7 +212,8 @@ impl<'a> PolicyDecisions<'a> {
         }
         let Some(denial) = self.denial else { return Ok(()) };
         let name = denied_name(self.attributes, self.object);
-        let mut status = Status::forbidden(&self.attributes.scope.what(), name, &denial.message);
+        let mut status =
+            Status::forbidden(&self.attributes.scope.group_resource(), name, &denial.message);
         status.reason = denial.reason;
         status.code = match denial.reason {
             Reason::Forbidden => 403,

@@ -34,8 +34,9 @@ impl WebhookInvocation {
             matched,
         };
         let wanted = webhook.match_conditions.matches(attributes, &invocation);
-        let wanted = wanted
-            .map_err(|why| Status::forbidden(&attributes.scope.what(), &attributes.name, &why))?;
+        let wanted = wanted.map_err(|why| {
+            Status::forbidden(&attributes.scope.group_resource(), &attributes.name, &why)
+        })?;
         Ok(wanted.then_some(invocation))
     }
 

@@ -81,10 +81,10 @@ async fn shape_patched(
     if object == before {
         return Ok(None);
     }
-    let working = conversion::working_version(scope);
-    let object = conversion::object(scope, working, object).await;
+    let memory_version = conversion::memory_version(scope);
+    let object = conversion::object(scope, memory_version, object).await;
     let object = object.map_err(|status| WebhookError::Internal(Box::new(status)))?;
-    Ok(Some(shape::working(scope, object)))
+    Ok(Some(shape::to_memory_version(scope, object)))
 }
 
 /// The same for a kind that only a subresource knows.

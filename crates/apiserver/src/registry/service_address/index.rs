@@ -26,7 +26,7 @@ use store::Revision;
 
 /// Services with more bytes than this, together, are read after the thread's other tasks were
 /// handed to another thread.
-const LARGE: usize = 64 << 10;
+const LARGE_READ_BYTES: usize = 64 << 10;
 
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ pub(super) struct UnreadService {
 pub(super) fn read_all(services: &[UnreadService]) {
     let read = || services.iter().for_each(UnreadService::read);
     let size: usize = services.iter().map(|it| it.entry.len()).sum();
-    if size > LARGE { blocking(read) } else { read() }
+    if size > LARGE_READ_BYTES { blocking(read) } else { read() }
 }
 
 impl UnreadService {

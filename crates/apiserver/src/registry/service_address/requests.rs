@@ -20,11 +20,11 @@ pub(super) struct PortRequests {
     /// The port for health checks, which comes after all others.
     pub health: Option<HealthRequest>,
     /// Refuses the service if nothing in `requests` does.
-    pub refusal: Option<PortRefusal>,
+    pub error: Option<PortError>,
     /// All ports that are asked for by number.
     pub named: HashSet<u16>,
     /// Which node port the ports of the service get, by their index.
-    assignments: Vec<(usize, Source)>,
+    assignments: Vec<(usize, PortSource)>,
 }
 
 /// One node port.
@@ -47,7 +47,7 @@ pub(super) enum HealthRequest {
 
 /// Why a node port cannot be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PortRefusal {
+pub(super) enum PortError {
     /// Another service, or another port of this one, has it.
     InUse { index: usize, port: u16 },
     /// Nodes do not keep it for services.
@@ -68,7 +68,7 @@ pub(super) enum PortRange {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Source {
+enum PortSource {
     Named(u16),
     /// The request for any port with this number, counted from 0.
     Any(usize),
@@ -84,23 +84,23 @@ impl PortRequests {
             None => requests.add_new(object, range),
             Some(_) => requests.add_changed(object, &held, range),
         };
-        if let Err(refusal) = added.and_then(|()| requests.add_health(object, &held, range)) {
-            requests.refusal = Some(refusal);
+        if let Err(error) = added.and_then(|()| requests.add_health(object, &held, range)) {
+            requests.error = Some(error);
         }
         requests
     }
 
     /// Whether the service asks for nothing.
     pub(super) fn is_empty(&self) -> bool {
-        self.requests.is_empty() && self.health.is_none() && self.refusal.is_none()
+        self.requests.is_empty() && self.health.is_none() && self.error.is_none()
     }
 
     /// Writes the node ports of the service down; `any` are those of the requests for any port.
     pub(super) fn assign(&self, object: &mut Object, any: &[u16]) {
         for (index, source) in &self.assignments {
             let port = match source {
-                Source::Named(port) => Some(*port),
-                Source::Any(number) => any.get(*number).copied(),
+                PortSource::Named(port) => Some(*port),
+                PortSource::Any(number) => any.get(*number).copied(),
             };
             if let Some(port) = port {
                 service::set_node_port(object, *index, port);
@@ -109,19 +109,19 @@ impl PortRequests {
     }
 
     /// Ports with the same number share a node port. Upstream: `alloc.go` `initNodePorts`.
-    fn add_new(&mut self, object: &Object, range: PortRange) -> Result<(), PortRefusal> {
+    fn add_new(&mut self, object: &Object, range: PortRange) -> Result<(), PortError> {
         let shared = service::shared_node_ports(object);
-        let wants = service::wants_node_ports(object);
-        let mut sources: HashMap<i64, Source> = HashMap::new();
+        let wants_node_ports = service::wants_node_ports(object);
+        let mut sources: HashMap<i64, PortSource> = HashMap::new();
         let mut count = 0;
-        for (index, (number, asked)) in service::service_ports(object).enumerate() {
-            if asked == 0 && !wants {
+        for (index, (number, requested)) in service::service_ports(object).enumerate() {
+            if requested == 0 && !wants_node_ports {
                 continue;
             }
             let source = match sources.get(&number) {
-                Some(Source::Named(port)) if i64::from(*port) == asked => continue,
-                Some(source) if asked == 0 => Some(*source),
-                Some(_) => self.add_named(index, asked, range)?,
+                Some(PortSource::Named(port)) if i64::from(*port) == requested => continue,
+                Some(source) if requested == 0 => Some(*source),
+                Some(_) => self.add_named(index, requested, range)?,
                 None => match shared.get(&number).copied() {
                     Some(named) => self.add_named(index, named, range)?,
                     None => Some(self.add_any(&mut count, range)?),
@@ -129,7 +129,7 @@ impl PortRequests {
             };
             let Some(source) = source else { continue };
             sources.entry(number).or_insert(source);
-            if asked == 0 {
+            if requested == 0 {
                 self.assignments.push((index, source));
             }
         }
@@ -142,50 +142,50 @@ impl PortRequests {
         object: &Object,
         held: &HeldPorts,
         range: PortRange,
-    ) -> Result<(), PortRefusal> {
-        let wants = service::wants_node_ports(object);
+    ) -> Result<(), PortError> {
+        let wants_node_ports = service::wants_node_ports(object);
         let mut count = 0;
-        for (index, (_, asked)) in service::service_ports(object).enumerate() {
-            let port = u16::try_from(asked).unwrap_or(0);
-            if asked == 0 && wants {
+        for (index, (_, requested)) in service::service_ports(object).enumerate() {
+            let port = u16::try_from(requested).unwrap_or(0);
+            if requested == 0 && wants_node_ports {
                 let source = self.add_any(&mut count, range)?;
                 self.assignments.push((index, source));
             } else if port != 0 && held.health == Some(port) {
-                return Err(PortRefusal::InUse { index, port });
-            } else if asked != 0 && !held.ports.contains(&port) && !self.named.contains(&port) {
-                self.add_named(index, asked, range)?;
+                return Err(PortError::InUse { index, port });
+            } else if requested != 0 && !held.ports.contains(&port) && !self.named.contains(&port) {
+                self.add_named(index, requested, range)?;
             }
         }
         Ok(())
     }
 
-    fn add_any(&mut self, count: &mut usize, range: PortRange) -> Result<Source, PortRefusal> {
+    fn add_any(&mut self, count: &mut usize, range: PortRange) -> Result<PortSource, PortError> {
         if range == PortRange::Checked && *count == service::NODE_PORTS.len() {
-            return Err(PortRefusal::Exhausted);
+            return Err(PortError::Exhausted);
         }
         self.requests.push(PortRequest::Any);
         *count += 1;
-        Ok(Source::Any(*count - 1))
+        Ok(PortSource::Any(*count - 1))
     }
 
     /// None for a number that is no port, which only an unchecked range lets pass.
     fn add_named(
         &mut self,
         index: usize,
-        asked: i64,
+        requested: i64,
         range: PortRange,
-    ) -> Result<Option<Source>, PortRefusal> {
-        let port = u16::try_from(asked).ok();
+    ) -> Result<Option<PortSource>, PortError> {
+        let port = u16::try_from(requested).ok();
         let is_inside = port.is_some_and(|port| service::NODE_PORTS.contains(&port));
         if range == PortRange::Checked && !is_inside {
-            return Err(PortRefusal::OutsideRange { index, port: asked });
+            return Err(PortError::OutsideRange { index, port: requested });
         }
         let Some(port) = port else { return Ok(None) };
         if !self.named.insert(port) {
-            return Err(PortRefusal::InUse { index, port });
+            return Err(PortError::InUse { index, port });
         }
         self.requests.push(PortRequest::Named { index, port });
-        Ok(Some(Source::Named(port)))
+        Ok(Some(PortSource::Named(port)))
     }
 
     /// Upstream: `alloc.go` `allocHealthCheckNodePort`
@@ -194,31 +194,31 @@ impl PortRequests {
         object: &Object,
         held: &HeldPorts,
         range: PortRange,
-    ) -> Result<(), PortRefusal> {
+    ) -> Result<(), PortError> {
         if service::wants_health_check_port(object) {
             self.health = Some(HealthRequest::Any);
             return Ok(());
         }
-        let Some(asked) = service::health_check_port(object) else { return Ok(()) };
-        let port = u16::try_from(asked).ok();
+        let Some(requested) = service::health_check_port(object) else { return Ok(()) };
+        let port = u16::try_from(requested).ok();
         if port.is_some() && port == held.health {
             return Ok(());
         }
         let is_inside = port.is_some_and(|port| service::NODE_PORTS.contains(&port));
         if range == PortRange::Checked && !is_inside {
-            return Err(PortRefusal::HealthOutsideRange(asked));
+            return Err(PortError::HealthOutsideRange(requested));
         }
         // Validation refuses a number that is no port.
         let Some(port) = port else { return Ok(()) };
         if held.ports.contains(&port) || !self.named.insert(port) {
-            return Err(PortRefusal::HealthInUse(port));
+            return Err(PortError::HealthInUse(port));
         }
         self.health = Some(HealthRequest::Named(port));
         Ok(())
     }
 }
 
-impl PortRefusal {
+impl PortError {
     /// Upstream: a port for health checks that cannot be had is no fault of a field.
     pub(super) fn status(self, object: &Object) -> Status {
         let (index, port, why) = match self {

@@ -18,19 +18,19 @@ fn service(spec: &Value) -> Object {
 /// Asks for the addresses and ports of a new service, which cannot be had, while another request
 /// holds the lock.
 fn refused_while_locked(spec: &Value) {
-    let allocations = Allocations::new("10.0.0.0/24").unwrap();
-    let held = allocations.lock();
+    let allocator = ServiceAllocator::new("10.0.0.0/24").unwrap();
+    let held = allocator.lock();
     for is_dry_run in [false, true] {
         let (answer, answers) = mpsc::channel();
-        let (allocations, mut object) = (allocations.clone(), service(spec));
+        let (allocator, mut object) = (allocator.clone(), service(spec));
         thread::spawn(move || {
             let cache = ResourceCache::new("/registry/services/specs", 0, &Arc::default());
             let entropy = Entropy::seeded(1);
             let services = Services { cache: &cache, own: None, entropy: &entropy };
             let is_refused = if is_dry_run {
-                allocations.fill_in(&services, &mut object, None).is_err()
+                allocator.allocate_dry_run(&services, &mut object, None).is_err()
             } else {
-                allocations.claim(&services, &mut object, None).is_err()
+                allocator.allocate(&services, &mut object, None).is_err()
             };
             answer.send(is_refused).unwrap();
         });
@@ -60,5 +60,5 @@ fn no_more_ports_are_asked_for_than_there_are() {
     let object = service(&json!({"type": "NodePort", "ports": ports}));
     let requests = PortRequests::of(&object, None, PortRange::Checked);
     assert_eq!(requests.requests.len(), service::NODE_PORTS.len());
-    assert_eq!(requests.refusal, Some(requests::PortRefusal::Exhausted));
+    assert_eq!(requests.error, Some(requests::PortError::Exhausted));
 }

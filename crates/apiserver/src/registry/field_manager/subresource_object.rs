@@ -6,7 +6,7 @@ use machinery::patch::apply::{self, Filter, OnlyVersion, Request};
 use types::apply::TypeRef;
 
 /// Of a kind that has one version.
-pub(super) type SentRequest<'a> = Request<'a, TypeRef<'a>, OnlyVersion>;
+pub(super) type SingleVersionRequest<'a> = Request<'a, TypeRef<'a>, OnlyVersion>;
 
 /// Notes that all of a new object is the client's.
 pub(crate) fn track(scope: &RequestScope, new: &mut Object) {
@@ -19,11 +19,11 @@ pub(super) fn with_request<T>(
     scope: &RequestScope,
     api_version: &str,
     kind: &str,
-    asked: impl FnOnce(&SentRequest<'_>) -> T,
+    action: impl FnOnce(&SingleVersionRequest<'_>) -> T,
 ) -> T {
     let ty = types::of_kind(api_version, kind);
     let now = scope.storage.now();
-    asked(&Request {
+    action(&Request {
         schema: ty.map_or(TypeRef::Deduced, TypeRef::Type),
         api_version,
         kind,

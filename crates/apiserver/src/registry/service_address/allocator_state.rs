@@ -1,7 +1,7 @@
-//! [`State`]: what stored services hold and what requests under way have claimed, under one lock.
+//! [`AllocatorState`]: what stored services hold and what requests under way have claimed, under one lock.
 
 use super::index::AddressIndex;
-use super::requests::{HealthRequest, PortRefusal, PortRequest, PortRequests, invalid};
+use super::requests::{HealthRequest, PortError, PortRequest, PortRequests, invalid};
 use crate::cache::watch_cache::ResourceCache;
 use keel::Entropy;
 use kinds::core::service::allocation as service;
@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 
 /// What is held, and what is about to be.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct AllocatorState {
     /// What stored services hold.
     pub index: AddressIndex,
     /// What requests under way have claimed.
@@ -45,7 +45,7 @@ pub(super) enum AddressRequest {
 }
 
 /// What a request gets.
-pub(super) struct Granted {
+pub(super) struct Allocated {
     pub addresses: Vec<Ipv4Addr>,
     /// Those of the requests for any port, in their order.
     pub any: Vec<u16>,
@@ -55,25 +55,25 @@ pub(super) struct Granted {
 }
 
 /// Why a request gets nothing.
-pub(super) enum Refusal {
+pub(super) enum AllocationError {
     AddressInUse(Ipv4Addr),
     AddressesExhausted,
-    Port(PortRefusal),
+    Port(PortError),
 }
 
-impl State {
+impl AllocatorState {
     /// Claims all that a request asks for, or nothing.
-    pub(super) fn grant(
+    pub(super) fn allocate(
         &mut self,
         network: Network,
         services: &Services<'_>,
         address: &AddressRequest,
         requests: &PortRequests,
-    ) -> Result<Granted, Refusal> {
+    ) -> Result<Allocated, AllocationError> {
         let addresses = match address {
             AddressRequest::Nothing => Vec::new(),
             AddressRequest::Any => {
-                vec![self.free_address(network).ok_or(Refusal::AddressesExhausted)?]
+                vec![self.free_address(network).ok_or(AllocationError::AddressesExhausted)?]
             }
             AddressRequest::Named(named) => {
                 let own = services.own.as_deref();
@@ -81,28 +81,28 @@ impl State {
                     self.addresses.contains(it) || self.index.has_address(**it, own)
                 };
                 if let Some(taken) = named.iter().find(is_taken) {
-                    return Err(Refusal::AddressInUse(*taken));
+                    return Err(AllocationError::AddressInUse(*taken));
                 }
                 named.clone()
             }
         };
-        if let Some(refusal) = self.port_in_use(services, requests).or(requests.refusal) {
-            return Err(Refusal::Port(refusal));
+        if let Some(error) = self.port_in_use(services, requests).or(requests.error) {
+            return Err(AllocationError::Port(error));
         }
         let mut ports = requests.named.clone();
         let mut pick = || {
             let port = self.free_port(services.entropy, &ports);
-            let port = port.ok_or(Refusal::Port(PortRefusal::Exhausted))?;
+            let port = port.ok_or(AllocationError::Port(PortError::Exhausted))?;
             ports.insert(port);
             Ok(port)
         };
         let wanted = requests.requests.iter().filter(|it| **it == PortRequest::Any);
-        let any = wanted.map(|_| pick()).collect::<Result<Vec<u16>, Refusal>>()?;
+        let any = wanted.map(|_| pick()).collect::<Result<Vec<u16>, AllocationError>>()?;
         let wants_health = requests.health == Some(HealthRequest::Any);
         let health = if wants_health { Some(pick()?) } else { None };
         self.addresses.extend(&addresses);
         self.ports.extend(&ports);
-        Ok(Granted { addresses, any, health, ports })
+        Ok(Allocated { addresses, any, health, ports })
     }
 
     /// The first of the ports that are asked for by number that is in use.
@@ -110,18 +110,18 @@ impl State {
         &self,
         services: &Services<'_>,
         requests: &PortRequests,
-    ) -> Option<PortRefusal> {
+    ) -> Option<PortError> {
         let is_taken = |port: u16| {
             self.ports.contains(&port) || self.index.has_port(port, services.own.as_deref())
         };
         let in_use = requests.requests.iter().find_map(|request| match *request {
             PortRequest::Named { index, port } => {
-                is_taken(port).then_some(PortRefusal::InUse { index, port })
+                is_taken(port).then_some(PortError::InUse { index, port })
             }
             PortRequest::Any => None,
         });
         in_use.or_else(|| match requests.health? {
-            HealthRequest::Named(port) => is_taken(port).then_some(PortRefusal::HealthInUse(port)),
+            HealthRequest::Named(port) => is_taken(port).then_some(PortError::HealthInUse(port)),
             HealthRequest::Any => None,
         })
     }
@@ -169,7 +169,7 @@ impl Network {
     }
 }
 
-impl Refusal {
+impl AllocationError {
     pub(super) fn status(&self, object: &Object) -> Status {
         match self {
             Self::AddressInUse(address) => {
@@ -184,7 +184,7 @@ impl Refusal {
                     "failed to allocate a serviceIP for Service {name}: range is full"
                 ))
             }
-            Self::Port(refusal) => refusal.status(object),
+            Self::Port(error) => error.status(object),
         }
     }
 }
