@@ -1,6 +1,6 @@
-//! Admission: what else is changed in or held against an object before it is stored, in
-//! Kubernetes' order. Mutating plugins run before validation, judging ones after it; policies, and
-//! then webhooks, stand at the end of each half, and quotas after all.
+//! Admission: mutates and validates objects before they are stored, in Kubernetes' order. Mutating
+//! plugins run before validation, validating plugins after it. Each of the two phases ends with
+//! policies and then webhooks; quotas are checked last.
 
 mod attributes;
 mod admitter;
@@ -54,14 +54,14 @@ use resource_quota::{ParsedQuota, QuotaAccounting};
 use std::sync::Arc;
 use webhook::{WebhookMetrics, WebhookReinvokeContext, Webhooks};
 
-/// What admission keeps between requests.
+/// The state of admission between requests: parsed configuration, quota usage and metrics.
 pub(crate) struct Admission {
     plugins: Plugins,
     limit_ranges: ParsedObjects<Limits>,
     priority_classes: Derived<priority::PriorityClasses>,
-    /// The name of the class.
+    /// The name of the default StorageClass.
     default_storage_class: Derived<Option<String>>,
-    /// The same.
+    /// The name of the default IngressClass.
     default_ingress_class: Derived<Option<String>>,
     initializers: Derived<Vec<initializers::Initializer>>,
     quotas: ParsedObjects<ParsedQuota>,
@@ -73,7 +73,7 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// With these plugins. Their metrics are registered in `registry`.
+    /// Admission with these plugins. Their metrics are registered in `registry`.
     pub(crate) fn new(plugins: Plugins, authorizers: Authorizers, registry: &mut Registry) -> Self {
         Self {
             plugins,
@@ -104,8 +104,8 @@ impl Admission {
     }
 }
 
-/// The hook that validates a resource by which admission is configured: whether its expressions
-/// compile.
+/// The validation hook of a resource that configures admission. It reports the CEL expressions that
+/// do not compile.
 pub(crate) fn validation_hook(group: &str, plural: &str) -> Option<ValidateHook> {
     match (group, plural) {
         (
@@ -120,11 +120,11 @@ pub(crate) fn validation_hook(group: &str, plural: &str) -> Option<ValidateHook>
     }
 }
 
-/// What a plugin does to an object.
+/// The mutating function of a plugin.
 enum Mutate {
-    /// Completes it.
+    /// Sets fields, and never fails.
     Infallible(fn(&Attributes<'_>, &mut Object)),
-    /// Completes it, or sees that that cannot be done.
+    /// Sets fields, or rejects the request.
     Fallible(fn(&Attributes<'_>, &mut Object) -> Result<(), Status>),
 }
 
@@ -132,7 +132,7 @@ use Mutate::{Fallible, Infallible};
 
 type Validate = fn(&Attributes<'_>, &Object) -> Result<(), Status>;
 
-/// The plugins that change objects, in Kubernetes' order.
+/// The plugins that mutate objects, in Kubernetes' order.
 const MUTATING: &[(Plugin, Mutate)] = &[
     (Plugin::NamespaceLifecycle, Fallible(namespace_lifecycle::mutate)),
     (Plugin::LimitRanger, Fallible(limit_ranger::mutate)),
@@ -148,8 +148,8 @@ const MUTATING: &[(Plugin, Mutate)] = &[
     (Plugin::Initializers, Fallible(initializers::mutate)),
 ];
 
-/// The plugins that judge objects, in Kubernetes' order. The quotas come after all others: nothing
-/// is taken out of them for what somebody else refuses.
+/// The plugins that validate objects, in Kubernetes' order. Quotas are not in the list: they are
+/// checked after policies and webhooks, so that a rejected request uses no quota.
 const VALIDATING: &[(Plugin, Validate)] = &[
     (Plugin::LimitPodHardAntiAffinityTopology, limit_pod_hard_anti_affinity_topology::validate),
     (Plugin::LimitRanger, limit_ranger::validate),
@@ -167,7 +167,7 @@ const VALIDATING: &[(Plugin, Validate)] = &[
     (Plugin::DenyServiceExternalIps, deny_service_external_ips::validate),
 ];
 
-/// Changes the object, or refuses it before anybody looks at it closely.
+/// Mutates the object, or rejects the request before validation.
 pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
     let Some(scale) = scale_subresource::requested_scale(attributes) else {
         return mutate_with_reinvocation(attributes, object).await;
@@ -184,8 +184,9 @@ pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> 
     Ok(())
 }
 
-/// Judges what is about to be stored, or, if `object` is None, removed. What it takes out of quotas
-/// is to be held until the object can be read.
+/// Validates an object that is about to be stored or, if `object` is None, an object that is about
+/// to be deleted. The reservation holds the quota that the object uses until the object can be
+/// read.
 pub(crate) async fn validate(
     attributes: &Attributes<'_>,
     object: Option<&Object>,
@@ -196,7 +197,7 @@ pub(crate) async fn validate(
             namespace_lifecycle::delete(attributes)?;
         }
         if plugins.is_enabled(Plugin::MutatingAdmissionWebhook) {
-            // Those who change objects may also have something against the deletion of one.
+            // Mutating webhooks are also called for deletions, which they can reject.
             webhook::mutate(attributes, None, &mut WebhookReinvokeContext::default()).await?;
         }
         validate_by_policies_and_webhooks(attributes, None).await?;
@@ -225,7 +226,7 @@ pub(crate) async fn validate(
     Ok(Reservation::default())
 }
 
-/// Changes and judges what was sent and is not stored.
+/// Mutates and validates an object that is sent to a subresource and is not stored.
 pub(crate) async fn admit_subresource(
     attributes: &Attributes<'_>,
     object: &mut Object,
@@ -234,7 +235,7 @@ pub(crate) async fn admit_subresource(
     validate_subresource(attributes, object).await
 }
 
-/// Changes what was sent and is not stored.
+/// Mutates an object that is sent to a subresource and is not stored.
 pub(crate) async fn mutate_subresource(
     attributes: &Attributes<'_>,
     object: &mut Object,
@@ -242,7 +243,7 @@ pub(crate) async fn mutate_subresource(
     mutate_with_reinvocation(attributes, object).await
 }
 
-/// Judges what was sent and is not stored.
+/// Validates an object that is sent to a subresource and is not stored.
 pub(crate) async fn validate_subresource(
     attributes: &Attributes<'_>,
     object: &Object,
@@ -250,7 +251,7 @@ pub(crate) async fn validate_subresource(
     validate_by_policies_and_webhooks(attributes, Some(object)).await
 }
 
-/// Whether something may be made in the namespace of the admission_request.
+/// Rejects a creation in a namespace that does not exist or is being terminated.
 pub(crate) fn validate_namespace(
     admission: &Admission,
     scope: &RequestScope,
@@ -262,7 +263,7 @@ pub(crate) fn validate_namespace(
     Ok(())
 }
 
-/// What policies and webhooks say that cannot change the object any more.
+/// Runs validating policies and validating webhooks.
 async fn validate_by_policies_and_webhooks(
     attributes: &Attributes<'_>,
     object: Option<&Object>,
@@ -277,8 +278,8 @@ async fn validate_by_policies_and_webhooks(
     Ok(())
 }
 
-/// Lets everybody change the object who may; if a policy or a webhook did, a second time, since the
-/// others have not seen what it made of the object.
+/// Runs all mutating plugins, policies and webhooks. They run a second time if a policy or a
+/// webhook changed the object, because earlier ones have not seen the change.
 async fn mutate_with_reinvocation(
     attributes: &Attributes<'_>,
     object: &mut Object,
@@ -292,7 +293,8 @@ async fn mutate_with_reinvocation(
     Ok(())
 }
 
-/// Tells whether a policy changed the object.
+/// Runs all mutating plugins, policies and webhooks once. Returns whether a policy changed the
+/// object.
 async fn mutate_once(
     attributes: &Attributes<'_>,
     object: &mut Object,
@@ -318,7 +320,8 @@ async fn mutate_once(
     Ok(by_policy)
 }
 
-/// Several complaints as one text, as Kubernetes writes them.
+/// Joins messages as Kubernetes' aggregate errors do: without duplicates, in brackets if there are
+/// several.
 fn aggregate_messages(mut texts: Vec<String>) -> String {
     let mut seen = std::collections::HashSet::new();
     texts.retain(|it| seen.insert(it.clone()));

@@ -1,4 +1,4 @@
-//! [`Admitter`]: the admission of one request, as the registry calls it.
+//! [`Admitter`]: the admission of one request, called by the registry.
 
 use super::{Admission, Attributes};
 use crate::cache::hooks::Reservation;
@@ -12,7 +12,7 @@ pub(crate) struct Admitter<'a> {
     admission: &'a Admission,
     scope: &'a RequestScope,
     dry_run: bool,
-    /// The options of a deletion.
+    /// The options of a deletion; None for other operations.
     deletion: Option<&'a DeleteOptions>,
 }
 

@@ -1,5 +1,5 @@
-//! `LimitRanger`: gives containers what the limit ranges of their namespace have for those who ask
-//! for nothing, and holds pods and claims against them.
+//! `LimitRanger`: sets the default requests and limits of containers, and validates pods and claims
+//! against the limit ranges of their namespace.
 
 use super::{Attributes, Operation, aggregate_messages};
 use kinds::core::limit_range::enforcement::{self, Limits, Refusal};
@@ -11,8 +11,8 @@ enum LimitedKind {
     Claim,
 }
 
-/// What is limited here: what is new, a pod that changes its size, a claim that grows; not what is
-/// on its way out.
+/// The kind of an object that limit ranges apply to: new pods, resized pods, and claims. Objects
+/// that are being deleted are exempt.
 fn limited_kind(attributes: &Attributes<'_>) -> Option<LimitedKind> {
     if attributes.old.is_some_and(|it| it.deletion_timestamp().is_some()) {
         return None;
@@ -26,14 +26,14 @@ fn limited_kind(attributes: &Attributes<'_>) -> Option<LimitedKind> {
     is_pod.then_some(LimitedKind::Pod)
 }
 
-/// Fills in what the containers of a pod do not ask for.
+/// Sets the default requests and limits of a pod's containers.
 pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
     let Some(LimitedKind::Pod) = limited_kind(attributes) else { return Ok(()) };
     enforcement::fill_in(&ranges(attributes), object)
         .map_err(|error| Status::too_large(&error.to_string()))
 }
 
-/// Refuses what is too small, too large or too uneven.
+/// Rejects an object that violates a limit range.
 pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
     let Some(limited) = limited_kind(attributes) else { return Ok(()) };
     let ranges = ranges(attributes);

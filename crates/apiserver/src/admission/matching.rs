@@ -1,14 +1,14 @@
-//! [`MatchCriteria`]: which requests a webhook or a policy is about.
+//! [`MatchCriteria`]: decides which requests a webhook or a policy applies to.
 //!
 //! ```text
-//! namespaceSelector ─▶ objectSelector ─▶ exclude_rules rules ─▶ rules as requested ─▶ rules in another version
+//! namespaceSelector ─▶ objectSelector ─▶ excluded rules ─▶ rules ─▶ rules in another version
 //! ```
 //!
-//! A request that a rule names in another version of the same kind is matched as well, unless the
-//! policy is `Exact`; the object is then shown in the version that the rule names.
+//! A rule that names another version of the same kind also matches, unless the match policy is
+//! `Exact`; the webhook or policy then gets the object in the version of the rule.
 //!
-//! What configures admission is not itself subject to it: whoever locked themselves out could not
-//! undo it.
+//! The resources that configure admission are exempt, because a user could otherwise not delete a
+//! configuration that rejects every request.
 
 use super::{Attributes, Operation};
 use machinery::selector::LabelSelector;
@@ -20,34 +20,34 @@ use types::resource::Version;
 pub(crate) struct MatchCriteria {
     rules: Vec<Rule>,
     exclude_rules: Vec<Rule>,
-    /// Whether a rule that names another version of the kind matches too.
+    /// Whether a rule that names another version of the kind also matches.
     equivalent: bool,
-    /// Whether there need be no rule at all.
+    /// Whether a list without rules matches every request.
     rules_optional: bool,
-    /// Whether webhooks are never matched either, as policies are not.
+    /// Whether webhook configurations are exempt, in addition to policies and bindings.
     exempts_webhooks: bool,
     namespace_selector: Result<LabelSelector, String>,
     object_selector: Result<LabelSelector, String>,
 }
 
-/// How a matched request is to be shown.
+/// The version and subresource in which a rule matches a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MatchedResource {
-    /// The version of the object: an index into those of the resource.
+    /// The version of the object: an index into the versions of the resource.
     pub version: usize,
-    /// Of the request, or "".
+    /// The subresource of the request, or "".
     pub subresource: String,
 }
 
-/// Operations on resources, each list with `*` for everything.
+/// Operations on resources. `*` in a list matches everything.
 struct Rule {
     operations: Vec<String>,
     groups: Vec<String>,
     versions: Vec<String>,
-    /// Each with its subresource.
+    /// Pairs of a resource and its subresource.
     resources: Vec<(String, String)>,
     scope: RuleScope,
-    /// Empty: all.
+    /// The names of objects; an empty list matches all.
     names: Vec<String>,
 }
 
@@ -70,12 +70,13 @@ const POLICIES: &[&str] = &[
 const WEBHOOKS: &[&str] = &["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
 
 impl MatchCriteria {
-    /// Of a webhook: its `rules`, `matchPolicy`, `namespaceSelector` and `objectSelector`.
+    /// The criteria of a webhook: its `rules`, `matchPolicy`, `namespaceSelector` and
+    /// `objectSelector`.
     pub(crate) fn of_webhook(webhook: &Value) -> Self {
         Self { exempts_webhooks: true, ..Self::of(webhook, "rules") }
     }
 
-    /// Of a policy's `matchConstraints` or a binding's `matchResources`.
+    /// The criteria of a policy's `matchConstraints` or a binding's `matchResources`.
     pub(crate) fn of_policy(constraints: &Value) -> Self {
         Self {
             exclude_rules: rules(constraints, "excludeResourceRules"),
@@ -102,8 +103,8 @@ impl MatchCriteria {
             && (POLICIES.contains(&kind) || self.exempts_webhooks && WEBHOOKS.contains(&kind))
     }
 
-    /// How to show the object if the request is matched; None if it is not. `object` is the new
-    /// object, if there is one.
+    /// The version in which the request matches; None if it does not match. `object` is the new
+    /// object, and None for a deletion.
     pub(crate) fn find_match(
         &self,
         attributes: &Attributes<'_>,
@@ -112,7 +113,8 @@ impl MatchCriteria {
         if self.exempts(attributes.scope.resource()) {
             return Ok(None);
         }
-        // An error counts only if everything else matches: who is not concerned is not refused.
+        // An invalid selector is an error only if everything else matches, so that other requests
+        // are not rejected.
         let namespace = self.matches_namespace(attributes, object);
         if matches!(namespace, Ok(false)) {
             return Ok(None);
@@ -136,7 +138,7 @@ impl MatchCriteria {
         Ok(Some(MatchedResource { version, subresource }))
     }
 
-    /// The version that a rule names: the one of the request if there is such a rule.
+    /// The version that a rule names. A rule with the version of the request takes precedence.
     fn find_version(&self, rules: &[Rule], attributes: &Attributes<'_>) -> Option<usize> {
         let (resource, requested) = (attributes.scope.resource(), attributes.scope.version);
         let names =
@@ -151,7 +153,7 @@ impl MatchCriteria {
             let served = resource.versions.iter().enumerate();
             served.filter(|(index, version)| *index != requested && version.served)
         };
-        // Earlier rules come first, whatever the version.
+        // Rules are tried in their order; the order of versions comes second.
         rules.iter().find_map(|rule| {
             others().find(|(_, version)| names(rule, version)).map(|(index, _)| index)
         })
@@ -187,7 +189,8 @@ impl MatchCriteria {
         }
     }
 
-    /// Either object will do: who takes the label away must not escape by that.
+    /// Whether the selector matches the new or the old object: an update that removes a label must
+    /// not bypass a webhook.
     fn matches_object(
         &self,
         attributes: &Attributes<'_>,
@@ -240,7 +243,7 @@ impl Rule {
     }
 }
 
-/// What rules look at.
+/// The attributes of a request that rules match.
 struct RuleAttributes<'a> {
     operation: Operation,
     group: &'a str,
@@ -248,12 +251,12 @@ struct RuleAttributes<'a> {
     resource: &'a str,
     subresource: &'a str,
     name: &'a str,
-    /// Not in a namespace.
+    /// Whether the object is in no namespace.
     cluster_scoped: bool,
 }
 
 impl<'a> RuleAttributes<'a> {
-    /// As if the request had been made in this version.
+    /// The attributes of the request if it were made in this version.
     fn of(attributes: &'a Attributes<'_>, version: &'a Version) -> Self {
         let resource = attributes.scope.resource();
         Self {
@@ -263,13 +266,13 @@ impl<'a> RuleAttributes<'a> {
             resource: &resource.plural,
             subresource: &attributes.scope.path.subresource,
             name: &attributes.name,
-            // Namespaces are not in themselves, whatever the path says.
+            // Upstream: namespaces are cluster-scoped, although their requests have a namespace.
             cluster_scoped: is_namespace(resource) || attributes.namespace.is_empty(),
         }
     }
 }
 
-/// The namespace that the request is about; that of a namespace is itself.
+/// The namespace of a request. A request for a namespace has that namespace.
 pub(crate) fn request_namespace<'a>(attributes: &'a Attributes<'_>) -> &'a str {
     if is_namespace(attributes.scope.resource()) { &attributes.name } else { attributes.namespace }
 }
@@ -282,7 +285,7 @@ fn rules(value: &Value, key: &str) -> Vec<Rule> {
     value[key].as_array().into_iter().flatten().map(Rule::of).collect()
 }
 
-/// Nothing said is everything selected.
+/// A missing selector matches everything.
 fn selector(value: &Value) -> Result<LabelSelector, String> {
     if value.is_null() { Ok(LabelSelector::everything()) } else { LabelSelector::from_value(value) }
 }
@@ -307,7 +310,7 @@ mod tests {
         cluster_scoped: false,
     };
 
-    /// A rule about pods, with one thing said differently.
+    /// A rule for pods with one field replaced.
     fn pods(key: &str, value: Value) -> Rule {
         let mut rule = json!({"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
             "resources": ["pods"]});
@@ -316,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_names_what_it_is_about() {
+    fn every_list_of_a_rule_must_match() {
         assert!(pods("operations", json!(["UPDATE", "CREATE"])).matches(&POD));
         assert!(!pods("operations", json!(["UPDATE", "DELETE"])).matches(&POD));
         assert!(!pods("apiGroups", json!(["apps"])).matches(&POD));
@@ -325,14 +328,14 @@ mod tests {
     }
 
     #[test]
-    fn a_star_names_everything() {
+    fn a_star_matches_everything() {
         for key in ["operations", "apiGroups", "apiVersions", "resources"] {
             assert!(pods(key, json!(["*"])).matches(&POD), "{key}");
         }
     }
 
     #[test]
-    fn subresources_are_named_apart() {
+    fn subresources_are_matched_separately() {
         let status = RuleAttributes { subresource: "status", ..POD };
         for (resource, pod, subresource) in [
             ("pods", true, false),
@@ -353,14 +356,14 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_may_be_about_named_objects_only() {
+    fn resource_names_restrict_a_rule_to_named_objects() {
         assert!(pods("resourceNames", json!(["b", "a"])).matches(&POD));
         assert!(!pods("resourceNames", json!(["b"])).matches(&POD));
         assert!(pods("resourceNames", json!([])).matches(&POD));
     }
 
     #[test]
-    fn a_rule_may_be_about_one_scope_only() {
+    fn a_scope_restricts_a_rule_to_namespaced_or_cluster_resources() {
         let cluster = RuleAttributes { cluster_scoped: true, ..POD };
         for (scope, namespaced, clusterwide) in
             [("*", true, true), ("Namespaced", true, false), ("Cluster", false, true)]

@@ -1,8 +1,9 @@
-//! Which plugins there are, in Kubernetes' order and under its names, and which of them are on.
+//! The admission plugins of kube-apiserver, in its order and under its names, and the selection of
+//! enabled plugins.
 
 use std::collections::HashSet;
 
-/// A plugin that is built in.
+/// An admission plugin that is implemented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plugin {
     NamespaceLifecycle,
@@ -30,19 +31,19 @@ pub(crate) enum Plugin {
     ResourceQuota,
 }
 
-/// What becomes of a plugin if nobody says anything.
+/// Whether a plugin is enabled by default.
 #[derive(Debug, Clone, Copy)]
 enum DefaultState {
     On(Plugin),
     Off(Plugin),
-    /// Kubernetes has it, and we do not.
+    /// kube-apiserver has the plugin, and this server does not implement it.
     Unsupported,
 }
 
 use DefaultState::{Off, On, Unsupported};
 
-/// All plugins of kube-apiserver, in its order. Initializers stand where Kubernetes 1.9 had them:
-/// first among those that are configured by objects.
+/// All plugins of kube-apiserver, in its order. Initializers have the position that they had in
+/// Kubernetes 1.9: first among the plugins that are configured by objects.
 const ALL_PLUGINS: &[(&str, DefaultState)] = &[
     ("AlwaysAdmit", Unsupported),
     ("NamespaceAutoProvision", Unsupported),
@@ -86,17 +87,17 @@ const ALL_PLUGINS: &[(&str, DefaultState)] = &[
     ("AlwaysDeny", Unsupported),
 ];
 
-/// A choice of plugins that cannot be made.
+/// The flags that enable and disable plugins are invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PluginSelectionError {
-    /// Look for a slip of the pen.
-    #[error("there is no admission plugin {0:?}; there are: {known}", known = available())]
+    /// Check the spelling of the name.
+    #[error("unknown admission plugin {0:?}; the known ones are: {known}", known = available())]
     Unknown(String),
-    /// Leave it out.
+    /// Do not enable the plugin.
     #[error("the admission plugin {0} cannot be enabled: it is not implemented")]
     Unsupported(String),
-    /// Decide.
-    #[error("the admission plugin {0} is to be both enabled and disabled")]
+    /// Remove the plugin from one of the two flags.
+    #[error("the admission plugin {0} is both enabled and disabled")]
     Both(String),
 }
 
@@ -109,20 +110,20 @@ fn available() -> String {
     names.join(", ")
 }
 
-/// The plugins that are on.
+/// The enabled plugins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plugins {
     /// One bit for each variant of [`Plugin`].
     enabled: u32,
-    /// Whether the account of a pod must exist.
+    /// Whether the service account of a pod must exist.
     pub require_service_account: bool,
 }
 
 impl Plugins {
-    /// Kubernetes' defaults, with some more and some fewer.
+    /// Kubernetes' default plugins, with `enabled` added and `disabled` removed.
     ///
-    /// Nobody creates the account `default` of a namespace yet, so accounts must exist only if
-    /// somebody names that plugin.
+    /// No controller creates the service account `default` of a namespace yet, so a pod's account
+    /// must exist only if the plugin `ServiceAccount` is enabled by name.
     pub(crate) fn select(
         enabled: &[String],
         disabled: &[String],
@@ -157,7 +158,7 @@ impl Plugins {
         })
     }
 
-    /// Whether a plugin is on.
+    /// Whether a plugin is enabled.
     pub(crate) fn is_enabled(self, plugin: Plugin) -> bool {
         self.enabled & bit(plugin) != 0
     }
@@ -191,10 +192,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_chosen_is_told() {
+    fn an_invalid_selection_of_plugins_is_an_error() {
         let why = |enabled: &[&str], disabled: &[&str]| select(enabled, disabled).unwrap_err();
         let unknown = why(&[], &["Priorty"]);
-        let begins = r#"there is no admission plugin "Priorty"; there are: AlwaysPullImages, "#;
+        let begins =
+            r#"unknown admission plugin "Priorty"; the known ones are: AlwaysPullImages, "#;
         assert!(unknown.starts_with(begins) && unknown.contains(", Priority, "), "{unknown}");
         assert!(!unknown.contains("EventRateLimit"), "{unknown}");
         assert_eq!(
@@ -203,7 +205,7 @@ mod tests {
         );
         assert_eq!(
             why(&["Priority"], &["Priority"]),
-            "the admission plugin Priority is to be both enabled and disabled"
+            "the admission plugin Priority is both enabled and disabled"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! `PodSecurity`: holds pods against the Pod Security Standards that the labels of their namespace
-//! ask for. What makes pods is warned about only: it is the pods that are refused.
+//! `PodSecurity`: validates pods against the Pod Security Standards that the labels of their
+//! namespace select. Workloads, such as deployments, get warnings only; their pods are rejected.
 
 use super::{Attributes, Operation};
 use crate::cache::watch_cache::Entry;
@@ -10,14 +10,14 @@ use machinery::{ErrorList, Object, Status, Value};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// How many pods are looked at when a namespace comes to ask for more.
+/// The maximum number of existing pods that are checked when a namespace gets a stricter level.
 const MAX_PODS: usize = 3000;
 
-/// Subresources of pods that leave their specs alone.
+/// Subresources of pods that do not change the spec.
 const IGNORED_POD_SUBRESOURCES: [&str; 8] =
     ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
 
-/// Judges pods, what makes pods, and namespaces.
+/// Validates pods, workloads and namespaces.
 pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
     let resource = attributes.scope.resource();
     match (resource.group.as_str(), resource.plural.as_str()) {
@@ -64,7 +64,7 @@ fn warn(attributes: &Attributes<'_>, level: LevelVersion, metadata: &Value, spec
     }
 }
 
-/// What the namespace of the request asks for; None if that is nothing.
+/// The policy of the request's namespace; None if it allows everything.
 fn namespace_policy(attributes: &Attributes<'_>) -> Option<Policy> {
     let catalog = attributes.scope.storage.catalog.load();
     let namespaces = catalog.resource("", "namespaces")?;
@@ -73,7 +73,7 @@ fn namespace_policy(attributes: &Attributes<'_>) -> Option<Policy> {
     Some(policy).filter(|it| !it.is_open())
 }
 
-/// Judges the labels of a namespace, and warns of the pods in it that would not be let in any more.
+/// Validates the labels of a namespace, and warns about existing pods that violate its new level.
 fn validate_namespace(attributes: &Attributes<'_>, namespace: &Object) -> Result<(), Status> {
     let mut errors = ErrorList::new();
     let new = Policy::of(|key| namespace.label(key), &mut errors);
@@ -95,7 +95,7 @@ fn validate_namespace(attributes: &Attributes<'_>, namespace: &Object) -> Result
     Ok(())
 }
 
-/// What is to be said about the pods that are there already.
+/// Warnings about existing pods that violate the new level of their namespace.
 fn existing_pod_warnings(
     attributes: &Attributes<'_>,
     namespace: &str,
@@ -106,7 +106,7 @@ fn existing_pod_warnings(
     let snapshot = pods.cache.snapshot();
     let prefix = pods.key(namespace, "");
     let (checked, all) = prioritize_pods(snapshot.under(&prefix, None));
-    // The first pod, by name, and the number of pods with the same reasons.
+    // By reasons: the first pod by name, and the number of pods.
     let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
     for pod in &checked {
         let Some((metadata, spec)) = template("", "pods", pod) else { continue };
@@ -144,8 +144,8 @@ fn existing_pod_warnings(
     warnings
 }
 
-/// The pods to look at, and how many there are: one of each controller first, since its others are
-/// like it.
+/// The pods to check, and the number of all pods. One pod of each controller comes first, because
+/// the other pods of the controller are alike.
 fn prioritize_pods<'a>(entries: impl Iterator<Item = &'a Arc<Entry>>) -> (Vec<Object>, usize) {
     let mut seen: HashSet<String> = HashSet::new();
     let (mut first, mut others) = (Vec::new(), Vec::new());

@@ -1,14 +1,14 @@
-//! `ValidatingAdmissionPolicy` and `MutatingAdmissionPolicy`: admission by expressions, without
-//! anybody to call.
+//! `ValidatingAdmissionPolicy` and `MutatingAdmissionPolicy`: admission by CEL expressions, without
+//! calls over the network.
 //!
 //! ```text
 //! policy  ── which requests, which expressions ─┐
-//! binding ── where, with which parameters ──────┼─▶ invocation ─▶ evaluation ─▶ verdict or change
-//! request ── object, old object, who ───────────┘
+//! binding ── where, with which parameters ──────┼─▶ invocation ─▶ evaluation ─▶ denial or change
+//! request ── object, old object, user ──────────┘
 //! ```
 //!
-//! Policies are compiled by the first request after they changed, and kept. As long as nothing is
-//! bound, a request costs one look at each kind of bindings.
+//! Policies are compiled by the first request after a change, and cached. Without bindings, a
+//! request costs one check for each kind of binding.
 
 mod types;
 mod compiler;
@@ -34,7 +34,7 @@ use machinery::{Object, Reason, Status};
 use policy_spec::PolicyBindings;
 use validating::PolicyDecisions;
 
-/// The policies of a plane and their bindings, compiled.
+/// The compiled policies of a plane and their bindings.
 pub(crate) struct Policies {
     validating: Derived<validating::Policies>,
     validating_bindings: Derived<PolicyBindings>,
@@ -56,7 +56,7 @@ impl Default for Policies {
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// Why a policy is against a request.
+/// The message and reason with which a policy denies a request.
 struct Denial {
     message: String,
     reason: Reason,
@@ -68,7 +68,8 @@ impl Denial {
     }
 }
 
-/// Judges what is about to be stored, or, if `object` is None, removed.
+/// Runs the validating policies for an object that is about to be stored or, if `object` is None,
+/// deleted.
 pub(super) async fn validate(
     attributes: &Attributes<'_>,
     object: Option<&Object>,
@@ -77,7 +78,7 @@ pub(super) async fn validate(
     if policies.validating_bindings.is_idle(storage) {
         return Ok(());
     }
-    // In a box: requests that no policy sees need not have room for it.
+    // The future is boxed to keep the future of requests without policies small.
     Box::pin(validate_by_all(attributes, object)).await
 }
 
@@ -90,7 +91,7 @@ async fn validate_by_all(
     let policies = policies.validating.current(storage);
     let mut decisions = PolicyDecisions::new(attributes, object);
     for (name, bindings) in bindings.iter() {
-        // A binding may come before its policy.
+        // A binding may exist before its policy.
         if let Some(policy) = policies.get(name) {
             decisions.evaluate(policy, bindings).await?;
         }
@@ -98,7 +99,7 @@ async fn validate_by_all(
     decisions.into_result()
 }
 
-/// Changes what is about to be stored, and tells whether there was something to change.
+/// Runs the mutating policies. Returns whether a policy changed the object.
 pub(super) async fn mutate(
     attributes: &Attributes<'_>,
     object: &mut Object,
@@ -113,7 +114,7 @@ pub(super) async fn mutate(
     Box::pin(mutating::mutate_all(&policies, &bindings, attributes, object, reinvocation)).await
 }
 
-/// The name that a refusal speaks of.
+/// The name of the object in a denial.
 fn denied_name<'a>(attributes: &'a Attributes<'_>, object: Option<&'a Object>) -> &'a str {
     let names = [
         attributes.name.as_str(),

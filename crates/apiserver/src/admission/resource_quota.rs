@@ -1,9 +1,9 @@
-//! `ResourceQuota`: all objects of a namespace together use no more than its quotas allow.
+//! `ResourceQuota`: limits what all objects of a namespace use together.
 //!
-//! What is used is read off the stored objects ([`usage_counter`]), and what requests under way are about to
-//! use is remembered until their objects can be read. So requests that come at once never get more
-//! than there is, what is deleted is free at once, and nothing has to be repaired after a crash: the
-//! objects themselves are the record. `status.used`, which upstream charges, only shows it
+//! The usage of stored objects is computed from the objects themselves ([`usage_counter`]). The
+//! usage of a request in progress is pending until its object can be read. Therefore concurrent
+//! requests never exceed a quota, a deletion frees its quota immediately, and no repair is needed
+//! after a crash. Upstream charges `status.used`; here the status only reports the usage
 //! ([`status`]).
 
 pub(super) mod status;
@@ -21,7 +21,8 @@ use std::sync::{Arc, Mutex};
 use store::Revision;
 use usage_counter::{UsageCounter, UsageKey};
 
-/// A quota, as admission and its status need it. It does not depend on the status that is stored.
+/// A parsed quota, for admission and for the status controller. It does not depend on the stored
+/// status.
 #[derive(Debug)]
 pub(super) struct ParsedQuota {
     uid: String,
@@ -39,7 +40,7 @@ impl ParsedQuota {
     }
 }
 
-/// What is used, and what is about to be.
+/// The usage of stored objects and of requests in progress.
 #[derive(Debug, Default)]
 pub(crate) struct QuotaAccounting {
     state: Mutex<AccountingState>,
@@ -52,19 +53,20 @@ struct AccountingState {
     next_id: u64,
 }
 
-/// What a request under way is about to use.
+/// The usage of a request in progress.
 #[derive(Debug)]
 struct PendingUsage {
     id: u64,
     counter: UsageKey,
-    /// Where its object will be stored.
+    /// The key at which the request stores its object.
     key: String,
-    /// A newer object there is the one that the request has stored, and is in the tally.
+    /// The object at `key` with a revision above this one is the object of this request, and is
+    /// included in the counter.
     after: Revision,
     amounts: Amounts,
 }
 
-/// What a request has taken out of quotas; given back when it is dropped.
+/// The quota that a request uses; released when it is dropped.
 #[derive(Debug)]
 struct QuotaReservation {
     accounting: Arc<QuotaAccounting>,
@@ -79,11 +81,11 @@ impl Drop for QuotaReservation {
 
 impl QuotaAccounting {
     fn lock(&self) -> std::sync::MutexGuard<'_, AccountingState> {
-        self.state.lock().expect("nothing panics while it counts")
+        self.state.lock().expect("no code panics while it holds this lock")
     }
 }
 
-/// Takes what an object uses out of the quotas of its namespace, or refuses it.
+/// Reserves the quota that an object uses, or rejects the request.
 pub(super) fn reserve(attributes: &Attributes<'_>, object: &Object) -> Result<Reservation, Status> {
     let scope = attributes.scope;
     if scope.namespace().is_empty() {
@@ -97,8 +99,8 @@ pub(super) fn reserve(attributes: &Attributes<'_>, object: &Object) -> Result<Re
         return Ok(Reservation::default());
     }
     let quotas = attributes.admission.quotas.of(&scope.storage, attributes.namespace);
-    // Computed before the accounting is locked, which all namespaces share. An error of one quota is
-    // returned after the checks of those before it.
+    // The usage is computed before the lock is taken, which all namespaces share. The error of one
+    // quota is returned after the limits of the quotas before it are checked.
     let mut demands = Vec::new();
     let mut failed = None;
     for parsed in &quotas {
@@ -139,7 +141,7 @@ pub(super) fn reserve(attributes: &Attributes<'_>, object: &Object) -> Result<Re
     Ok(Reservation::new(QuotaReservation { accounting: Arc::clone(accounting), ids }))
 }
 
-/// What an object would use of a quota that covers it, beyond what it uses already.
+/// The usage that an object adds to a quota; None if the quota does not apply to it.
 fn requested_usage(
     attributes: &Attributes<'_>,
     measure: &Measure,
@@ -208,7 +210,7 @@ fn check_limits(
     Err(attributes.forbidden(object, &why))
 }
 
-/// What the objects of a resource use of a quota, with what requests under way are about to.
+/// The usage of a quota by the objects of a resource, including requests in progress.
 fn total_usage(
     state: &mut AccountingState,
     served: &Served,
@@ -230,7 +232,7 @@ fn total_usage(
     used
 }
 
-/// What the stored objects of a resource use of a quota.
+/// The usage of a quota by the stored objects of a resource.
 fn stored_usage<'a>(
     counters: &'a mut HashMap<UsageKey, UsageCounter>,
     served: &Served,

@@ -1,4 +1,4 @@
-//! `ServiceAccount`: a pod runs as an account of its namespace, and gets its token.
+//! `ServiceAccount`: sets the service account of pods, and mounts its token.
 //!
 //! Whether the account must exist is a setting: see [`Plugins`](super::plugins::Plugins).
 
@@ -6,7 +6,7 @@ use super::{Attributes, Operation};
 use kinds::core::pod::service_account as account;
 use machinery::{GroupResource, Object, Status};
 
-/// Names the account of a new pod, and gives the pod what comes with it.
+/// Sets the service account of a new pod, and adds its token and image pull secrets.
 pub(super) fn mutate(attributes: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
     if attributes.operation != Operation::Create || !attributes.is_of("", "pods") {
         return Ok(());
@@ -20,7 +20,8 @@ pub(super) fn mutate(attributes: &Attributes<'_>, pod: &mut Object) -> Result<()
     validate(attributes, pod)
 }
 
-/// Judges the account and the secrets of a new pod, or of the containers that are added to one.
+/// Validates the account and the secrets of a new pod, or of ephemeral containers that are added to
+/// a pod.
 pub(super) fn validate(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
     let is_new = attributes.operation == Operation::Create && attributes.is_of("", "pods");
     let is_addition = attributes.is_subresource_of("", "pods", "ephemeralcontainers");
@@ -51,7 +52,7 @@ pub(super) fn validate(attributes: &Attributes<'_>, pod: &Object) -> Result<(), 
     why.map_or(Ok(()), |why| refuse(&why))
 }
 
-/// The account as it is stored.
+/// The stored service account.
 fn find(attributes: &Attributes<'_>, pod: &Object, name: &str) -> Result<Option<Object>, Status> {
     let namespace = attributes.namespace;
     let catalog = attributes.scope.storage.catalog.load();
@@ -60,7 +61,7 @@ fn find(attributes: &Attributes<'_>, pod: &Object, name: &str) -> Result<Option<
         .and_then(|it| it.cache.get(&it.key(namespace, name)))
         .map(|it| it.object_as_stored());
     if found.is_none() && attributes.admission.plugins.require_service_account {
-        // Upstream: the singular, which no other message uses.
+        // Upstream: the resource is in the singular here, and nowhere else.
         let missing = Status::not_found(&GroupResource::new("", "serviceaccount"), name).message;
         let why = format!("error looking up service account {namespace}/{name}: {missing}");
         return Err(attributes.forbidden(pod, &why));
@@ -68,7 +69,7 @@ fn find(attributes: &Attributes<'_>, pod: &Object, name: &str) -> Result<Option<
     Ok(found)
 }
 
-/// An account that is not there has no wishes of its own.
+/// A service account with default settings, for a pod whose account does not exist.
 fn missing_account(name: &str) -> Object {
     let mut account = Object::default();
     account.set_meta("name", name);

@@ -1,9 +1,9 @@
-//! Admission webhooks: others who change or judge what is to be stored, over the network.
+//! Admission webhooks: servers that mutate or validate objects over the network.
 //!
-//! Those who change objects are asked one after the other, by the name of their configuration and
-//! their place in it, and each sees what the ones before it have made of the object. Those who
-//! judge are asked all at once. No lock is held and no seat taken while the server waits for them,
-//! so they may ask it whatever they like.
+//! Mutating webhooks are called one after the other, in the order of their configurations' names
+//! and their position in the configuration; each gets the object with the changes of those before
+//! it. Validating webhooks are called concurrently. The request holds no lock and no seat while it
+//! waits for a webhook, so a webhook may send requests to this server.
 
 mod call;
 mod match_conditions;
@@ -31,7 +31,7 @@ use tokio::time::Instant;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// The webhooks of a plane, by what they do.
+/// The parsed webhooks of a plane, by type.
 pub(crate) struct Webhooks {
     mutating: Derived<Vec<ParsedWebhook>>,
     validating: Derived<Vec<ParsedWebhook>>,
@@ -46,13 +46,14 @@ impl Default for Webhooks {
     }
 }
 
-/// All webhooks in the order in which they are asked: keys are in the order of names.
+/// All webhooks in the order in which they are called: the keys of the snapshot are in the order of
+/// names.
 fn webhooks(snapshot: &Snapshot) -> Vec<ParsedWebhook> {
     snapshot.entries.values().flat_map(|it| ParsedWebhook::all_of(&it.object_as_stored())).collect()
 }
 
-/// Lets webhooks change the object; if there is none, since it is to be removed, they can only
-/// refuse.
+/// Calls the mutating webhooks. For a deletion `object` is None, and webhooks can only reject the
+/// request.
 pub(super) async fn mutate(
     attributes: &Attributes<'_>,
     object: Option<&mut Object>,
@@ -64,7 +65,7 @@ pub(super) async fn mutate(
     if webhooks.is_empty() {
         return Ok(());
     }
-    // In a box: requests that no webhook sees need not have room for it.
+    // The future is boxed to keep the future of requests without webhooks small.
     Box::pin(mutate_by(&webhooks, attributes, object, reinvocation)).await
 }
 
@@ -103,7 +104,8 @@ async fn mutate_by(
     Ok(())
 }
 
-/// Asks webhooks whether the object may be stored, or, if there is none, be removed.
+/// Calls the validating webhooks for an object that is about to be stored or, if `object` is None,
+/// deleted.
 pub(super) async fn validate(
     attributes: &Attributes<'_>,
     object: Option<&Object>,
@@ -138,12 +140,12 @@ async fn validate_by(
         return Ok(());
     }
     let _loan = scope.seat.lend();
-    // Upstream: all are heard, though the first refusal would do.
+    // Upstream: all webhooks are awaited, even after one has rejected the request.
     join_all(calls).await.into_iter().collect()
 }
 
-/// Counts what came of asking, and decides what it means: None if the webhook did not answer and
-/// need not.
+/// Records the metrics of a call, and applies the failure policy: None if the call failed and the
+/// failure is ignored.
 fn finish_call<T>(
     webhook: &ParsedWebhook,
     attributes: &Attributes<'_>,
@@ -162,14 +164,14 @@ fn finish_call<T>(
         }
         Err(WebhookError::Calling(error)) if webhook.fails_open => {
             let configuration = &webhook.configuration;
-            tracing::warn!(webhook = name, configuration, %error, "a webhook failed and is ignored");
+            tracing::warn!(webhook = name, configuration, %error, "the call of a webhook failed and is ignored");
             metrics.fail_open(name, webhook_type);
             metrics.observe(&call, None, error.code());
             Ok(None)
         }
         Err(WebhookError::Calling(error)) => {
             let configuration = &webhook.configuration;
-            tracing::warn!(webhook = name, configuration, %error, "a webhook failed");
+            tracing::warn!(webhook = name, configuration, %error, "the call of a webhook failed");
             reject(Rejection::CallingWebhook, error.code());
             Err(Status::internal(format!("failed calling webhook {name:?}: {error}")))
         }

@@ -1,11 +1,11 @@
-//! [`Evaluation`]: runs a policy's expressions over one request, within a budget.
+//! [`Evaluation`]: evaluates the expressions of a policy for one request, within a cost budget.
 //!
-//! Expressions that are evaluated together share their variables, each of which is computed when it
-//! is first asked for, and a budget, from which the cost of the variables is taken as well.
+//! Expressions that are evaluated together share their variables and a budget. A variable is
+//! evaluated at its first use, and its cost counts towards the budget.
 //!
-//! A variable is computed in the midst of the expression that asks for it, unless too many wait for
-//! each other already: each takes its part of the stack. Then they are all given up, the one that
-//! is wanted is computed by itself, and the expression is begun anew.
+//! A variable is evaluated recursively, within the expression that uses it, up to a maximum depth
+//! that bounds the use of the stack. Beyond that depth, the evaluation of all outer expressions is
+//! discarded, the deferred variable is evaluated first, and the outer expression starts again.
 
 use super::compiler::{Expression, Variable};
 use cel::library::authorizer::{self, Authorizer, Check};
@@ -15,24 +15,24 @@ use machinery::{Object, Value};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 
-/// What one expression or variable may cost: about a tenth of a second.
+/// The cost limit of one expression or variable: about a tenth of a second.
 const PER_CALL: u64 = 1_000_000;
 
-/// What the expressions of a policy may cost together, for one binding and parameter.
+/// The cost limit of all expressions of a policy, for one binding and parameter.
 pub(super) const BUDGET: u64 = 10_000_000;
 
-/// What match conditions may cost together.
+/// The cost limit of all match conditions.
 pub(super) const CONDITIONS_BUDGET: u64 = 2_500_000;
 
-/// How many variables may wait for each other.
+/// The maximum depth of recursive evaluation of variables.
 const MAX_DEPTH: usize = 2;
 
-/// What may be given up for variables, lest beginning anew take longer than everything else.
+/// The limit of discarded cost, so that restarts cannot take longer than the evaluation itself.
 const MAX_DISCARDED_COST: u64 = 4 * BUDGET;
 
 static ANY: LazyLock<DeclType> = LazyLock::new(DeclType::any);
 
-/// The budget is spent: nothing more is evaluated.
+/// The budget is exhausted: no further expression is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "validation failed due to running out of cost budget, no further validation rules will be run"
@@ -41,28 +41,29 @@ pub(super) struct BudgetExhausted;
 
 /// See the [module documentation](self).
 pub(super) struct Evaluation<'a> {
-    /// Those of the policy.
+    /// The variables of the policy.
     pub variables: &'a [Variable],
-    /// The new object, in the version that the policy is about.
+    /// The new object, in the version that the policy matches.
     pub object: Option<&'a Object>,
-    /// The same for the old one.
+    /// The stored object, in the version that the policy matches.
     pub old: Option<&'a Object>,
-    /// The request.
+    /// The `AdmissionRequest`.
     pub request: &'a Value,
-    /// Of the object, or null.
+    /// The namespace of the object, or null.
     pub namespace: &'a Value,
-    /// Or None.
+    /// The parameter, if the policy has one.
     pub params: Option<&'a Object>,
-    /// Whom to ask, and about what by default; None for messages.
+    /// The authorizer, and the check that `authorizer.requestResource` starts from; None for
+    /// messages.
     pub authorizer: Option<(Arc<dyn Authorizer>, Check)>,
 }
 
-/// What became of an expression, read by the caller; or why it failed, for the client.
+/// The value of an expression, as the caller reads it, or an error message for the client.
 pub(super) type EvaluationResult<T> = Result<T, String>;
 
 impl Evaluation<'_> {
-    /// Evaluates expressions one after the other and reads their values. Where there is no
-    /// expression there is no outcome.
+    /// Evaluates expressions in their order and reads their values. A missing expression has the
+    /// result None.
     pub(super) fn run<'e, T>(
         &self,
         expressions: impl IntoIterator<Item = Option<&'e Expression>>,
@@ -95,18 +96,18 @@ impl Evaluation<'_> {
     }
 }
 
-/// The variables as far as they are known.
+/// The variables that are evaluated so far.
 struct LazyVariables<'a> {
     values: Vec<OnceLock<Result<CelValue<'a>, EvalError>>>,
-    /// What variables see as `variables`.
+    /// The value of `variables` in the expressions of variables.
     scope: OnceLock<&'a dyn Fields>,
-    /// What they have cost since that was last charged.
+    /// The cost of variables that is not subtracted from the budget yet.
     unbilled_cost: AtomicU64,
-    /// What was spent in vain.
+    /// The cost of discarded evaluations.
     discarded: AtomicU64,
-    /// How many wait for each other.
+    /// The current depth of recursive evaluation.
     depth: AtomicUsize,
-    /// The one for which everything is given up, counted from one; zero for none.
+    /// The index of the deferred variable plus one; zero for none.
     deferred: AtomicUsize,
 }
 
@@ -122,7 +123,7 @@ impl LazyVariables<'_> {
         }
     }
 
-    /// The one that must be computed before anything else.
+    /// The index of the variable that must be evaluated first.
     fn take_deferred(&self) -> Option<usize> {
         self.deferred.swap(0, Ordering::Relaxed).checked_sub(1)
     }
@@ -144,7 +145,7 @@ impl LazyVariables<'_> {
     }
 }
 
-/// What the names in expressions stand for.
+/// The variables of expressions.
 struct VariableScope<'a> {
     evaluation: &'a Evaluation<'a>,
     lazy: &'a LazyVariables<'a>,
@@ -172,8 +173,8 @@ impl<'a> VariableScope<'a> {
         }
     }
 
-    /// The value of an expression, and its cost with that of the variables that it was the first to
-    /// ask for.
+    /// The value of an expression, and its cost. The cost includes the variables that this
+    /// expression is the first to use.
     fn evaluate(
         &self,
         program: &'a Program,
@@ -195,7 +196,7 @@ impl<'a> VariableScope<'a> {
         (outcome, u64::MAX - budget.remaining)
     }
 
-    /// Computes a variable, after those that it waits for.
+    /// Evaluates a deferred variable, after the variables that it depends on.
     fn compute_deferred(&self, index: usize) -> Result<(), BudgetExhausted> {
         let mut waiting = vec![index];
         while let Some(index) = waiting.last() {
@@ -227,7 +228,7 @@ impl<'a> VariableScope<'a> {
         })?;
         if lazy.depth.load(Ordering::Relaxed) >= MAX_DEPTH {
             lazy.deferred.store(index + 1, Ordering::Relaxed);
-            // No operator absorbs this error.
+            // CEL's logical operators do not absorb this error.
             return Err(EvalError::Cost);
         }
         lazy.depth.fetch_add(1, Ordering::Relaxed);
@@ -262,7 +263,7 @@ impl std::fmt::Debug for VariableScope<'_> {
     }
 }
 
-/// An object as expressions see it: where it lies, and of whatever kind it is.
+/// An object as a CEL value, without a copy and without a declared type.
 fn view(object: Option<&Object>) -> CelValue<'_> {
     object.map_or(CelValue::Null, |object| {
         CelValue::Map(Map::Json { entries: object.map(), value: &ANY })

@@ -1,5 +1,5 @@
-//! Whether the expressions of a policy compile, asked before the policy is stored. The rest of the
-//! policy is judged with its kind.
+//! Validates the expressions of a policy before it is stored. The other fields of the policy are
+//! validated by its kind.
 
 use super::compiler::{Compiler, Declarations, ExpressionError};
 use super::policy_spec::text;
@@ -11,7 +11,8 @@ use machinery::{ErrorList, Object, Path, Value};
 
 static SPEC: Path<'static> = Path::root("spec");
 
-/// The longest expression of an audit annotation that is looked at.
+/// The maximum length of an audit annotation's expression that is compiled. The kind rejects longer
+/// ones.
 const MAX_ANNOTATION: usize = 5 << 10;
 
 /// Validates the expressions of a policy.
@@ -40,7 +41,7 @@ fn has_params(spec: &Value) -> bool {
     spec["paramKind"].is_object()
 }
 
-/// Conditions that did not change are left alone. They do not see variables.
+/// Validates the match conditions if they have changed. They cannot use variables.
 fn conditions(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let are_same =
         |old: &Value| ["paramKind", "matchConditions"].into_iter().all(|key| old[key] == spec[key]);
@@ -58,7 +59,7 @@ fn conditions(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     }
 }
 
-/// Judges the variables, and returns what compiles that which may use them.
+/// Validates the variables. Returns the compiler for the expressions that use them.
 fn variables(spec: &Value, errors: &mut ErrorList) -> Compiler {
     let variables = list(spec, "variables");
     let mut compiler = match variables {

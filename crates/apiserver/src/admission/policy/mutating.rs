@@ -1,10 +1,11 @@
-//! Policies that change what is to be stored.
+//! Policies that mutate objects.
 //!
-//! A policy that is `IfNeeded` is asked once more if something was changed after it. That is known
-//! only when all who change things have had their turn, so they are asked in rounds:
+//! A policy with the reinvocation policy `IfNeeded` is evaluated again if the object changes after
+//! its evaluation. All mutating plugins and webhooks run in between, so policies are evaluated in
+//! two rounds:
 //!
 //! ```text
-//! first round    a (IfNeeded)  b (Never)  c changes the object     a may have missed something
+//! first round    a (IfNeeded)  b (Never)  c changes the object     a has not seen the change
 //! second round   a
 //! ```
 
@@ -24,18 +25,18 @@ use machinery::{Object, Reason, Status, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A policy, compiled.
+/// A compiled policy.
 pub(super) struct Policy {
     policy_spec: PolicySpec,
     mutations: Vec<Mutation>,
-    /// Whether it is asked again when others changed something after it.
+    /// Whether the policy is evaluated again if the object changes after its evaluation.
     reinvoke_if_needed: bool,
 }
 
-/// Policies by their names.
+/// The policies by their names.
 pub(super) type Policies = BTreeMap<String, Arc<Policy>>;
 
-/// All policies.
+/// Compiles all policies.
 pub(super) fn compile(snapshot: &Snapshot) -> Policies {
     policy_spec::by_name(snapshot, Policy::of)
 }
@@ -53,18 +54,18 @@ impl Policy {
     }
 }
 
-/// Policy, binding and parameter (its namespace and name).
+/// The names of a policy and its binding, and the namespace and name of a parameter.
 type InvocationKey = (String, String, String, String);
 
-/// What is remembered from the first round to the second.
+/// The state that the second round needs from the first.
 #[derive(Default)]
 pub(crate) struct PolicyReinvokeContext {
     is_reinvoke: bool,
-    /// Those that may be asked again, as long as nothing was changed after them.
+    /// Invocations with `IfNeeded` after which the object has not changed.
     previously_invoked: BTreeSet<InvocationKey>,
-    /// Those that are to be asked again.
+    /// Invocations that are repeated in the second round.
     to_reinvoke: BTreeSet<InvocationKey>,
-    /// What the first round left, if that matters to anybody.
+    /// The object after the first round; None if no invocation can be repeated.
     last_output: Option<Object>,
 }
 
@@ -74,7 +75,7 @@ impl PolicyReinvokeContext {
     }
 }
 
-/// A policy's turn.
+/// An invocation of a policy with a binding and a parameter.
 struct ReadyInvocation<'a> {
     policy: &'a Policy,
     binding: &'a Binding,
@@ -96,7 +97,7 @@ impl ReadyInvocation<'_> {
     }
 }
 
-/// One round: asks all policies. Tells whether something was changed.
+/// Evaluates all policies once. Returns whether a policy changed the object.
 pub(super) async fn mutate_all(
     policies: &Policies,
     bindings: &PolicyBindings,
@@ -105,7 +106,7 @@ pub(super) async fn mutate_all(
     reinvocation: &mut PolicyReinvokeContext,
 ) -> Result<bool, Status> {
     let mut failures: Vec<Denial> = Vec::new();
-    // Who is asked is settled before anything changes.
+    // The invocations are determined before any policy changes the object.
     let mut invocations = Vec::new();
     for (name, bindings) in bindings {
         let Some(policy) = policies.get(name) else { continue };
@@ -130,8 +131,8 @@ pub(super) async fn mutate_all(
     for invocation in &invocations {
         changed |= invoke(invocation, attributes, object, reinvocation, &mut failures).await?;
     }
-    // Upstream: at the end of a round a change counts as one that nobody has versioned yet, not even
-    // those who mutated it.
+    // Upstream: at the end of a round, a change marks all policies for reinvocation, including
+    // those that made the change.
     if changed {
         reinvocation.require_reinvocation();
     }
@@ -152,7 +153,7 @@ pub(super) async fn mutate_all(
     Err(status)
 }
 
-/// Lets one policy change the object, if it is its turn.
+/// Applies one policy to the object, unless it need not be repeated in the second round.
 async fn invoke(
     invocation: &ReadyInvocation<'_>,
     attributes: &Attributes<'_>,
@@ -222,7 +223,7 @@ async fn invoke(
     Ok(changed)
 }
 
-/// What the client is told of a failure, unless it is to be ignored.
+/// The denial for a failed policy; None if its failure policy is `Ignore`.
 fn failure(
     policy_spec: &PolicySpec,
     binding: Option<&Binding>,

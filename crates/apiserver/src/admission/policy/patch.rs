@@ -1,4 +1,4 @@
-//! What a mutating policy makes of an object: a configuration laid over it, or a patch.
+//! The mutations of a policy: apply configurations and JSON patches.
 
 use super::compiler::{Compiler, Declarations, Expression};
 use super::evaluation::{BUDGET, Evaluation};
@@ -12,28 +12,28 @@ use machinery::patch::apply::overlay;
 use machinery::patch::json::{self, PatchError};
 use machinery::{GroupVersionKind, Map, Object, Status, Value};
 
-/// One change that a policy makes.
+/// One mutation of a policy.
 pub(super) enum Mutation {
-    /// The expression makes a part of the object, which is merged into it.
+    /// The expression returns a partial object, which is merged into the object.
     ApplyConfiguration(Expression),
-    /// The expression makes the operations of a JSON patch.
+    /// The expression returns the operations of a JSON patch.
     JsonPatch(Expression),
 }
 
-/// What is changed.
+/// The type of the object that is mutated.
 pub(super) enum PatchTarget<'a> {
-    /// An object of a resource, in the version of this index.
+    /// An object of a resource, in the version with this index.
     Resource(&'a Served, usize),
-    /// Something of another kind, sent to a subresource. Upstream knows no way to merge these.
+    /// An object of another kind that is sent to a subresource. Upstream cannot merge these.
     Subresource(&'a GroupVersionKind),
 }
 
-/// Why a change was not made.
+/// The reasons for which a mutation fails.
 #[derive(Debug)]
 pub(super) enum MutationError {
-    /// The policy failed; what follows is its own to say.
+    /// The policy failed. Its failure policy applies.
     Policy(String),
-    /// The request fails, whatever the policy says.
+    /// The request fails, independent of the failure policy.
     Request(Status),
 }
 
@@ -44,7 +44,7 @@ impl From<String> for MutationError {
 }
 
 impl Mutation {
-    /// Of a policy's `mutations`.
+    /// Compiles an item of a policy's `mutations`.
     pub(super) fn of(mutation: &Value, compiler: &Compiler) -> Self {
         let compiled = |key: &str, result| {
             compiler.expression(
@@ -62,7 +62,7 @@ impl Mutation {
         }
     }
 
-    /// What becomes of the object that `evaluation` looks at.
+    /// Applies the mutation to the object of `evaluation`.
     pub(super) fn apply(
         &self,
         evaluation: &Evaluation<'_>,
@@ -97,7 +97,7 @@ impl Mutation {
 }
 
 impl PatchTarget<'_> {
-    /// Makes a patched object fit its type, and returns what does not belong there.
+    /// Makes a patched object fit its type. Returns messages about unknown fields.
     fn fit(&self, object: &mut Object) -> Result<Vec<String>, String> {
         match self {
             Self::Resource(served, version) => {
@@ -122,7 +122,7 @@ impl PatchTarget<'_> {
     }
 }
 
-/// What the expression makes.
+/// Evaluates an expression and reads its value.
 fn evaluate<T>(
     evaluation: &Evaluation<'_>,
     expression: &Expression,
@@ -179,7 +179,7 @@ fn to_operations(value: &cel::Value<'_>) -> Result<Value, String> {
     Ok(Value::Array(operations))
 }
 
-/// The patched object. A test that does not hold is no failure: there is nothing to be changed.
+/// Applies a JSON patch. A failed `test` operation is not an error and leaves the object unchanged.
 fn apply_json_patch(
     operations: &Value,
     target: &PatchTarget<'_>,
@@ -206,8 +206,8 @@ fn apply_json_patch(
     Ok(patched)
 }
 
-/// What upstream's library says of the operation that failed, for what authors get wrong most: a
-/// path that leads nowhere.
+/// The message of upstream's library for a failed operation whose path does not exist, which is the
+/// most frequent error of authors.
 fn patch_error_message(
     operations: &Value,
     error: &PatchError,
@@ -245,13 +245,13 @@ fn patch_error_message(
     })
 }
 
-/// The object or list that a path leads into, if it is there, and the last part of the path.
+/// The object or list that contains the last element of a path, if it exists, and that element.
 fn parent_of<'d, 'p>(document: &'d Value, path: &'p str) -> Option<(Option<&'d Value>, &'p str)> {
     let (parent, key) = path.rsplit_once('/')?;
     Some((document.pointer(parent).filter(|it| it.is_object() || it.is_array()), key))
 }
 
-/// The same for operations that take something from one place to another.
+/// The message of upstream's library for a failed `move` or `copy`.
 fn move_error_message(kind: &str, from: &str, path: &str, document: &Value) -> Option<String> {
     let (source, key) = parent_of(document, from)?;
     let missing = |what: &str| {
@@ -275,7 +275,7 @@ fn move_error_message(kind: &str, from: &str, path: &str, document: &Value) -> O
     destination.is_none().then(|| missing(&format!("destination path: {path}")))
 }
 
-/// Whether every part that was made is named after its place: `Object.spec.template` stands at
+/// Checks that the type name of every nested object is its path: `Object.spec.template` at
 /// `spec.template`.
 fn check_names(value: &cel::Value<'_>) -> Result<(), String> {
     let mut misnamed = Vec::new();

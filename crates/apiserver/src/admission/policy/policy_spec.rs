@@ -1,5 +1,5 @@
-//! What validating and mutating policies have in common: which requests they are about, under which
-//! conditions, bound to what.
+//! The parts that validating and mutating policies share: match constraints, match conditions,
+//! parameters, variables and bindings.
 
 use super::compiler::{Compiler, Declarations, Expression, Variable};
 use super::evaluation::{CONDITIONS_BUDGET, Evaluation};
@@ -15,10 +15,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The part of a policy that says when it is asked.
+/// The shared part of a policy's spec.
 pub(super) struct PolicySpec {
     pub name: String,
-    /// What becomes of a request that the policy cannot judge.
+    /// The failure policy.
     pub failure_policy: FailurePolicy,
     pub variables: Vec<Variable>,
     criteria: MatchCriteria,
@@ -26,37 +26,38 @@ pub(super) struct PolicySpec {
     conditions: Vec<Expression>,
 }
 
-/// What becomes of a request that a policy cannot judge.
+/// The handling of requests for which a policy fails to evaluate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FailurePolicy {
-    /// It is refused.
+    /// The request is denied.
     Fail,
-    /// It passes.
+    /// The failure is ignored.
     Ignore,
 }
 
-/// Where a policy holds.
+/// A policy binding.
 pub(super) struct Binding {
     pub name: String,
-    /// What follows from a refusal: `Deny`, `Warn`, `Audit`.
+    /// The actions that a denial causes: `Deny`, `Warn`, `Audit`.
     pub actions: Vec<String>,
     criteria: Option<MatchCriteria>,
     params: Option<ParamRef>,
 }
 
-/// PolicyBindings by the name of their policy.
+/// The bindings by the name of their policy.
 pub(super) type PolicyBindings = BTreeMap<String, Vec<Binding>>;
 
-/// One time that a policy is asked about a request, or why it cannot be.
+/// An invocation of a policy for a request, or the reason why it cannot be evaluated.
 pub(super) enum PolicyInvocation<'a> {
-    /// To be asked with this parameter.
+    /// The policy is evaluated with this binding and parameter.
     Ready { binding: &'a Binding, matched: MatchedResource, params: Option<Object> },
-    /// It is not clear about what.
+    /// The policy, the binding or the parameter is misconfigured.
     Misconfigured { binding: Option<&'a Binding>, why: String },
 }
 
 impl PolicySpec {
-    /// Reads the policy. What is left to compile is compiled with what is returned besides.
+    /// Parses a policy and compiles its variables and conditions. The returned compiler compiles
+    /// the remaining expressions.
     pub(super) fn of(policy: &Object) -> (Self, Compiler) {
         let nothing = Value::Null;
         let spec = policy.get(&["spec"]).unwrap_or(&nothing);
@@ -83,7 +84,7 @@ impl PolicySpec {
         (policy_spec, compiler)
     }
 
-    /// How often, and with what, the policy is asked about a request.
+    /// The invocations of the policy for a request: one for each binding and parameter.
     pub(super) async fn invocations<'a>(
         &self,
         bindings: &'a [Binding],
@@ -120,13 +121,13 @@ impl PolicySpec {
         invocations
     }
 
-    /// Whether all conditions hold; an error, if it is not known, is for the client.
+    /// Whether all match conditions are true. An error message is for the client.
     pub(super) fn matches_conditions(&self, evaluation: &Evaluation<'_>) -> Result<bool, String> {
         if self.conditions.is_empty() {
             return Ok(true);
         }
         let mut budget = CONDITIONS_BUDGET;
-        // Upstream: conditions do not see the namespace.
+        // Upstream: the namespace is null in match conditions.
         let evaluation = Evaluation {
             namespace: &Value::Null,
             authorizer: evaluation.authorizer.clone(),
@@ -141,7 +142,7 @@ impl PolicySpec {
             Ok(outcomes) => {
                 for outcome in outcomes.into_iter().flatten() {
                     match outcome {
-                        // One that does not hold decides, even if others failed.
+                        // A false condition takes precedence over the errors of others.
                         Ok(false) => return Ok(false),
                         Ok(true) => {}
                         Err(why) if errors.contains(&why) => {}
@@ -173,7 +174,8 @@ impl Binding {
         (text(spec, "policyName").to_owned(), own)
     }
 
-    /// The parameters for a request, one of which may be none; empty if it is not about it.
+    /// The parameters for a request: empty if the binding does not match, and `[None]` if the
+    /// policy has no parameters.
     async fn params_for(
         &self,
         attributes: &Attributes<'_>,
@@ -196,7 +198,7 @@ impl Binding {
     }
 }
 
-/// All policies of a kind, compiled by `compile`, by their names.
+/// Compiles all policies of a kind with `compile`, by name.
 pub(super) fn by_name<P>(
     snapshot: &Snapshot,
     compile: fn(&Object) -> P,
@@ -205,7 +207,7 @@ pub(super) fn by_name<P>(
     objects.map(|it| (it.name().to_owned(), Arc::new(compile(&it)))).collect()
 }
 
-/// All bindings of a kind.
+/// Parses all bindings of a kind.
 pub(super) fn bindings(snapshot: &Snapshot) -> PolicyBindings {
     let mut bindings = PolicyBindings::new();
     for entry in snapshot.entries.values() {
@@ -215,7 +217,8 @@ pub(super) fn bindings(snapshot: &Snapshot) -> PolicyBindings {
     bindings
 }
 
-/// What expressions see of a request besides the object that is being written.
+/// The values of a request's variables, except the new object, in the version that a policy
+/// matches.
 pub(super) struct VersionedAttributes<'a> {
     request: Value,
     old: Option<Cow<'a, Object>>,
@@ -224,7 +227,7 @@ pub(super) struct VersionedAttributes<'a> {
 }
 
 impl<'a> VersionedAttributes<'a> {
-    /// In the version that a policy is about.
+    /// The attributes in the matched version.
     pub(super) async fn new(
         attributes: &'a Attributes<'_>,
         matched: &MatchedResource,
@@ -242,7 +245,7 @@ impl<'a> VersionedAttributes<'a> {
         })
     }
 
-    /// The object in that version.
+    /// The new object in the matched version.
     pub(super) async fn object<'o>(
         &self,
         attributes: &Attributes<'_>,
@@ -251,7 +254,7 @@ impl<'a> VersionedAttributes<'a> {
         in_version(attributes, self.version, object).await
     }
 
-    /// What the expressions of a policy see, `object` being in that version.
+    /// The evaluation of a policy's expressions. `object` is in the matched version.
     pub(super) fn evaluation<'e>(
         &'e self,
         attributes: &Attributes<'_>,
@@ -284,7 +287,8 @@ async fn in_version<'o>(
     conversion::object(scope, version, object).await.map(Cow::Owned)
 }
 
-/// The object's namespace as far as expressions may look at it; null if it is in none.
+/// The fields of the object's namespace that expressions can read; null for a cluster-scoped
+/// object.
 fn namespace_object(attributes: &Attributes<'_>) -> Result<Value, Status> {
     let name = attributes.namespace;
     if name.is_empty() {
@@ -305,7 +309,7 @@ fn namespace_object(attributes: &Attributes<'_>) -> Result<Value, Status> {
     Ok(namespace.into_value())
 }
 
-/// A member that is a string, or "".
+/// The string with this key, or "".
 pub(super) fn text<'v>(value: &'v Value, key: &str) -> &'v str {
     value[key].as_str().unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Shows in the status of each validating policy whether its expressions fit what it is about.
-//! Nothing is decided by it.
+//! The status controller of validating policies: writes the result of type checking to the status
+//! of each policy. Admission does not read the status.
 
 use super::{GROUP, type_checking};
 use crate::cache::storage::Storage;
@@ -8,15 +8,15 @@ use machinery::{Object, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long to wait before a status is written again that could not be written.
+/// The delay before a failed write is retried.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Under this name upstream's controller manager does the same.
+/// The field manager of upstream's controller, which runs in the controller manager.
 const FIELD_MANAGER: &str = "validatingadmissionpolicy-status";
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 
-/// Keeps the status of all policies true until the storage stops.
+/// Writes the status of all policies until the plane stops.
 pub(crate) async fn run_policy_status_controller(storage: Arc<Storage>, client: LoopbackClient) {
     let catalog = storage.catalog.load_full();
     let Some(policies) = catalog.resource(GROUP, "validatingadmissionpolicies") else { return };
@@ -45,7 +45,7 @@ pub(crate) async fn run_policy_status_controller(storage: Arc<Storage>, client: 
     }
 }
 
-/// Writes the status of a policy that has changed; whether that needs no other try.
+/// Writes the status of a changed policy. Returns false if the write must be retried.
 async fn sync_status(storage: &Storage, client: &LoopbackClient, policy: &Object) -> bool {
     let observed = policy.get(&["status", "observedGeneration"]).and_then(Value::as_i64);
     if policy.generation() <= observed.unwrap_or(0) || policy.deletion_timestamp().is_some() {
@@ -60,6 +60,6 @@ async fn sync_status(storage: &Storage, client: &LoopbackClient, policy: &Object
         "status": status,
     });
     let path = format!("{POLICIES}/{}/status", policy.name());
-    // One that is gone, or is another by now, wakes us anyway.
+    // A policy that was deleted or replaced causes another change, which wakes the controller.
     matches!(client.apply(&path, FIELD_MANAGER, &config).await.code, ..400 | 404 | 409)
 }

@@ -1,4 +1,5 @@
-//! Policies that judge: what their expressions decide, and what the client is told of it.
+//! Policies that validate objects: evaluates their expressions, and builds the messages for the
+//! client and the audit log.
 
 use super::compiler::{Declarations, Expression};
 use super::evaluation::{BUDGET, BudgetExhausted, Evaluation, EvaluationResult};
@@ -16,7 +17,7 @@ use machinery::{Object, Reason, Status, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A policy, compiled.
+/// A compiled policy.
 pub(super) struct Policy {
     policy_spec: PolicySpec,
     validations: Vec<Validation>,
@@ -30,27 +31,27 @@ struct Validation {
     reason: Reason,
 }
 
-/// Something to be noted in the audit log.
+/// An audit annotation of a policy.
 struct AuditAnnotation {
     key: String,
     expression: Expression,
 }
 
-/// The longest message that an expression may make, in bytes.
+/// The maximum length of a message expression's result, in bytes.
 const MAX_MESSAGE: usize = 5 << 10;
 
-/// The longest value in the audit log, in bytes.
+/// The maximum length of an audit annotation's value, in bytes.
 const MAX_VALUE: usize = 10 << 10;
 
-/// More failures than this are not noted in the audit log.
+/// The maximum number of failures in the audit log.
 const MAX_FAILURES: usize = 50;
 
 const FAILURES: &str = "validation.policy.admission.k8s.io/validation_failure";
 
-/// Policies by their names.
+/// The policies by their names.
 pub(super) type Policies = BTreeMap<String, Arc<Policy>>;
 
-/// All policies.
+/// Compiles all policies.
 pub(super) fn compile(snapshot: &Snapshot) -> Policies {
     policy_spec::by_name(snapshot, Policy::of)
 }
@@ -90,22 +91,22 @@ impl Policy {
     }
 }
 
-/// What the policies have said so far.
+/// The decisions of the policies that are evaluated so far.
 pub(super) struct PolicyDecisions<'a> {
     attributes: &'a Attributes<'a>,
     object: Option<&'a Object>,
-    /// The first refusal, which the client is told.
+    /// The first denial, which is the answer to the client.
     denial: Option<Denial>,
     failures: Vec<Value>,
 }
 
 impl<'a> PolicyDecisions<'a> {
-    /// None yet.
+    /// No decisions.
     pub(super) fn new(attributes: &'a Attributes<'a>, object: Option<&'a Object>) -> Self {
         Self { attributes, object, denial: None, failures: Vec::new() }
     }
 
-    /// Asks one policy.
+    /// Evaluates one policy.
     pub(super) async fn evaluate(
         &mut self,
         policy: &Policy,
@@ -123,7 +124,7 @@ impl<'a> PolicyDecisions<'a> {
                     }
                 }
                 PolicyInvocation::Ready { binding, matched, params } => {
-                    // A policy looks at all that it is asked about in the same version.
+                    // All invocations of a policy match the request in the same version.
                     let versioned = match &mut versioned {
                         Some(versioned) => versioned,
                         none => none.insert(VersionedAttributes::new(attributes, &matched).await?),
@@ -168,7 +169,7 @@ impl<'a> PolicyDecisions<'a> {
         Ok(())
     }
 
-    /// Does with a refusal what the binding says.
+    /// Performs the binding's actions for a denial.
     fn enforce(
         &mut self,
         policy_spec: &PolicySpec,
@@ -204,7 +205,7 @@ impl<'a> PolicyDecisions<'a> {
         });
     }
 
-    /// What follows for the request.
+    /// The result for the request.
     pub(super) fn into_result(mut self) -> Result<(), Status> {
         if !self.failures.is_empty() {
             self.failures.truncate(MAX_FAILURES);
@@ -226,11 +227,11 @@ impl<'a> PolicyDecisions<'a> {
     }
 }
 
-/// What one policy finds about one request and parameter.
+/// The decisions of one policy for one binding and parameter.
 struct ValidationResult<'p> {
-    /// For each validation, unless the policy as a whole could not be asked.
+    /// One decision for each validation, or one for the whole policy if it fails.
     decisions: Vec<Option<Denial>>,
-    /// What is to be noted, or why that is not known.
+    /// The audit annotations, or the errors of their expressions.
     annotations: Vec<(&'p str, Result<String, String>)>,
 }
 
@@ -282,7 +283,7 @@ impl Policy {
         ValidationResult { decisions, annotations: annotations.collect() }
     }
 
-    /// The policy could not be asked.
+    /// The result of a policy that fails as a whole.
     fn failed(&self, why: String) -> ValidationResult<'_> {
         ValidationResult { decisions: vec![self.failure(why)], annotations: Vec::new() }
     }
@@ -312,7 +313,7 @@ impl Policy {
 }
 
 impl Validation {
-    /// What the expression made, unless it is not fit to be versioned_object; else what the author wrote.
+    /// The result of the message expression if it is usable, otherwise the message in the policy.
     fn message(&self, evaluated: Option<&EvaluationResult<String>>) -> String {
         let evaluated = evaluated.and_then(|it| it.as_ref().ok()).map(|it| it.trim());
         let fit = |it: &&str| !it.is_empty() && it.len() <= MAX_MESSAGE && !it.contains('\n');
@@ -324,7 +325,7 @@ impl Validation {
     }
 }
 
-/// What to note, if anything; an error names the type of what cannot be noted.
+/// The value of an audit annotation, if any. An error has the name of an unsupported type.
 fn annotation(value: &cel::Value<'_>) -> Result<Option<String>, String> {
     match value {
         cel::Value::Null => Ok(None),

@@ -1,9 +1,10 @@
-//! Shows in the status of each quota what is allowed and what is used. Nothing is decided by it.
+//! The status controller of quotas: writes the limits and the usage to the status of each quota.
+//! Admission does not read the status.
 //!
-//! Each change of an object may change what is used of a quota. What stored objects use is compared
-//! with what the status showed last, and only if that differs, or the quota itself has changed, a
-//! status is made and written. A status that is too large to be stored, which repeats all names of
-//! the quota twice, is not tried again until it can have become smaller.
+//! Every change of an object can change the usage of a quota. The controller compares the usage of
+//! stored objects with the last written status, and writes a status only if the usage or the quota
+//! itself has changed. A status contains each name of the quota twice; one that is too large to be
+//! stored is retried only when it has become shorter.
 
 use super::{ParsedQuota, stored_usage};
 use crate::admission::Admission;
@@ -19,10 +20,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::Revision;
 
-/// The pause after a status could not be written for the first time, and the longest one.
+/// The first and the longest delay before a failed write is retried.
 const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(200), Duration::from_mins(1)];
 
-/// Keeps the status of all quotas true until the plane stops.
+/// Writes the status of all quotas until the plane stops.
 pub(crate) async fn run_quota_status_controller(
     storage: Arc<Storage>,
     admission: Arc<Admission>,
@@ -37,7 +38,7 @@ pub(crate) async fn run_quota_status_controller(
     tokio::pin!(stop);
     let mut writer = StatusWriter { storage, admission, client, quotas: HashMap::new() };
     loop {
-        // Where there are no quotas, nobody needs to hear of every change.
+        // Without quotas, the controller waits for changes of quotas only, not for every write.
         quotas_changed.mark_seen();
         store_changed.mark_unchanged();
         let snapshot = quotas.cache.snapshot();
@@ -63,37 +64,38 @@ pub(crate) async fn run_quota_status_controller(
     }
 }
 
-/// Writes the statuses of quotas.
+/// Writes the status of quotas.
 struct StatusWriter {
     storage: Arc<Storage>,
     admission: Arc<Admission>,
     client: LoopbackClient,
-    /// By the keys of the quotas.
+    /// The quotas by their keys.
     quotas: HashMap<Arc<str>, TrackedQuota>,
 }
 
-/// A quota, and what was last done for its status.
+/// A quota and the last write of its status.
 struct TrackedQuota {
-    /// The revision of the quota, as it was read or as the last write of its status has left it.
+    /// The revision of the quota: the one that was read, or the one that the last status write
+    /// created.
     revision: Revision,
     parsed: Arc<ParsedQuota>,
     catalog: Arc<Catalog>,
-    /// The resources of `catalog` whose objects the quota is about.
+    /// The resources of `catalog` that the quota limits.
     measured_resources: Vec<(Arc<Served>, Measure)>,
     last: LastWrite,
 }
 
-/// What objects use of a quota, as text, without what they do not use.
+/// The usage of a quota by resource name, as text; names without usage are absent.
 type Used = BTreeMap<String, String>;
 
 enum LastWrite {
-    /// Nothing was tried, or what was tried met another change.
+    /// No write, or a write that conflicted with another change.
     None,
-    /// The stored status shows this.
+    /// The stored status has this usage.
     Written(Used),
-    /// The status that shows this is too large.
+    /// The status with this usage is too large.
     TooLarge(Used),
-    /// It is to be repeated after a pause.
+    /// The write failed and is retried after the delay.
     Failed { at: Moment, retry_delay: Duration },
 }
 
@@ -104,13 +106,13 @@ impl StatusWriter {
         for entry in snapshot.entries.values() {
             self.sync(snapshot, entry, &catalog).await;
         }
-        // Drops the tallies of quotas that are gone.
+        // Removes the counters of deleted quotas.
         let uids: HashSet<&str> = self.quotas.values().map(|it| it.parsed.uid.as_str()).collect();
         let mut state = self.admission.quota_accounting.lock();
         state.counters.retain(|key, _| uids.contains(key.quota.as_str()));
     }
 
-    /// How long to wait until a failed write is repeated.
+    /// The shortest delay until a failed write is retried.
     fn retry_delay(&self) -> Option<Duration> {
         self.quotas.values().filter_map(|it| it.last.retry_delay(&self.storage.clock)).min()
     }
@@ -120,7 +122,7 @@ impl StatusWriter {
         let read = || TrackedQuota::read(admission, snapshot, entry, catalog);
         let quota = quotas.entry(Arc::clone(&entry.key)).or_insert_with(read);
         if quota.revision > entry.revision {
-            // The last write of its status is yet to be seen.
+            // The watch cache does not have the last status write yet.
             return;
         }
         if quota.revision < entry.revision {
@@ -152,7 +154,7 @@ impl StatusWriter {
                 LastWrite::Written(used)
             }
             413 => LastWrite::TooLarge(used),
-            // Another change was faster. It is seen next.
+            // Another write came first. The controller sees it next.
             404 | 409 => LastWrite::None,
             _ => quota.last.failed(&storage.clock),
         };
@@ -178,7 +180,7 @@ impl TrackedQuota {
         }
     }
 
-    /// Finds the resources anew if others are served now.
+    /// Resolves the resources again if the catalog has changed.
     fn resolve(&mut self, catalog: &Arc<Catalog>) {
         if !Arc::ptr_eq(&self.catalog, catalog) {
             self.measured_resources = measured_resources(&self.parsed, catalog);
@@ -186,7 +188,7 @@ impl TrackedQuota {
         }
     }
 
-    /// What stored objects use of everything that the quota limits.
+    /// The usage of everything that the quota limits, by stored objects.
     fn used(&self, admission: &Admission, namespace: &str) -> Used {
         let mut amounts = Vec::new();
         {
@@ -216,7 +218,7 @@ impl TrackedQuota {
     }
 }
 
-/// The resources that are served and whose objects a quota is about.
+/// The served resources that a quota limits.
 fn measured_resources(parsed: &ParsedQuota, catalog: &Catalog) -> Vec<(Arc<Served>, Measure)> {
     let resources = parsed.quota.resources().into_iter();
     let measured_resources = resources.filter_map(|(group, plural)| {
@@ -227,7 +229,7 @@ fn measured_resources(parsed: &ParsedQuota, catalog: &Catalog) -> Vec<(Arc<Serve
 }
 
 impl LastWrite {
-    /// Whether a status that shows `used` is to be made.
+    /// Whether a status with the usage `used` must be written.
     fn is_due(&self, used: &Used, clock: &Clock) -> bool {
         match self {
             Self::None => true,
@@ -237,7 +239,7 @@ impl LastWrite {
         }
     }
 
-    /// What follows a failure.
+    /// The state after a failed write: the retry delay doubles.
     fn failed(&self, clock: &Clock) -> Self {
         let [first, longest] = RETRY_DELAYS;
         let retry_delay = match self {
@@ -247,7 +249,7 @@ impl LastWrite {
         Self::Failed { at: clock.moment(), retry_delay }
     }
 
-    /// How much of the pause after a failure is left.
+    /// The remaining delay after a failed write.
     fn retry_delay(&self, clock: &Clock) -> Option<Duration> {
         match self {
             Self::Failed { at, retry_delay } => {
@@ -258,7 +260,7 @@ impl LastWrite {
     }
 }
 
-/// How much longer a status is than one that shows no use at all.
+/// The length of a status beyond that of a status without usage.
 fn extra_length(used: &Used) -> usize {
     used.values().map(|amount| amount.len().saturating_sub(1)).sum()
 }
@@ -273,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_is_too_large_is_tried_again_when_it_has_become_shorter() {
+    fn a_status_that_is_too_large_is_retried_when_it_is_shorter() {
         let clock = Clock::manual(Timestamp::from_seconds(0));
         let refused = LastWrite::TooLarge(used("10"));
         let is_due = |amount: &str| refused.is_due(&used(amount), &clock);
@@ -282,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_written_when_what_is_used_has_changed() {
+    fn a_status_is_written_when_the_usage_has_changed() {
         let clock = Clock::manual(Timestamp::from_seconds(0));
         let written = LastWrite::Written(used("10"));
         assert!(!written.is_due(&used("10"), &clock));
@@ -291,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_is_repeated_after_a_pause_that_doubles() {
+    fn the_delay_before_a_retry_doubles() {
         let clock = Clock::manual(Timestamp::from_seconds(0));
         let mut last = LastWrite::None;
         for retry_delay in [200, 400, 800] {

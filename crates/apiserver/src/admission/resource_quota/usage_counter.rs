@@ -1,5 +1,5 @@
-//! [`UsageCounter`]: what the stored objects of one resource use of one quota, kept up by the log of their
-//! changes instead of counting them all for every request.
+//! [`UsageCounter`]: the usage of one quota by the stored objects of one resource. It follows the
+//! change log of the resource, so that a request does not count all objects.
 
 use crate::cache::catalog::Served;
 use crate::cache::watch_cache::{Entry, Snapshot};
@@ -8,12 +8,12 @@ use machinery::Object;
 use machinery::quantity::Quantity;
 use store::Revision;
 
-/// Whose objects, and of which quota.
+/// The quota and the resource of a counter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct UsageKey {
-    /// The quota's uid.
+    /// The uid of the quota.
     pub quota: String,
-    /// The prefix of the resource's keys.
+    /// The key prefix of the resource.
     resource: String,
 }
 
@@ -26,16 +26,16 @@ impl UsageKey {
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
 pub(super) struct UsageCounter {
-    /// Up to which everything is counted; None before the first count.
+    /// The revision up to which changes are counted; None before the first count.
     counted: Option<Revision>,
-    /// With which scopes.
+    /// The scopes of the quota at the last full count.
     scopes: Vec<Scope>,
-    /// What is used, by name.
+    /// The usage by resource name.
     pub used: Amounts,
 }
 
 impl UsageCounter {
-    /// Counts what has changed up to `snapshot`, or everything where that is not known.
+    /// Counts the changes up to `snapshot`, or all objects if the change log is incomplete.
     pub(super) fn catch_up(
         &mut self,
         served: &Served,
@@ -48,7 +48,7 @@ impl UsageCounter {
             if entry.namespace() != namespace {
                 return None;
             }
-            // All that is counted alike counts without being read.
+            // Objects that each count as one are not parsed.
             let object =
                 if measure.is_count() { Object::default() } else { entry.object_as_stored() };
             measure.covered(&object, quota).then(|| measure.usage(&object))

@@ -1,4 +1,4 @@
-//! Asks a webhook: one POST, in the time that is left.
+//! Calls a webhook with one POST request, within the remaining time of the client's request.
 
 use super::invocation::WebhookInvocation;
 use super::metrics::WebhookType;
@@ -15,47 +15,48 @@ use machinery::{Status, Value, codec};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// The largest answer that is read: room for a patch that replaces the largest object there can be,
-/// in base64.
+/// The maximum size of a response. It has room for a patch in base64 that replaces the largest
+/// possible object.
 const MAX_ANSWER: usize = 4 << 20;
 
-/// Why a webhook has no say.
+/// The reasons for which a webhook does not admit a request.
 pub(super) enum WebhookError {
-    /// It was not understood. Its configuration says what that means.
+    /// The call failed. The failure policy of the webhook applies.
     Calling(CallError),
-    /// It said no.
+    /// The webhook rejected the request.
     Rejected(Box<Status>),
-    /// It cannot be call, or did what it may not do. The request fails.
+    /// The webhook does not support dry runs, or returned a patch that cannot be applied. The
+    /// request fails.
     Internal(Box<Status>),
 }
 
-/// Why it was not understood, in the words that users know.
+/// The reasons for which a call fails, with kube-apiserver's messages.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallError {
-    /// It was not reached, or gave no answer that could be read.
+    /// The webhook is unreachable, or its response is unreadable.
     #[error("failed to call webhook: {0}")]
     Failed(String),
-    /// Its answer makes no sense.
+    /// The response is not a valid review.
     #[error("received invalid webhook response: {0}")]
     Invalid(String),
-    /// Its patch is none.
+    /// The patch is malformed.
     #[error("received undecodable patch in webhook response: {0}")]
     Patch(String),
-    /// Its patch is of a kind that nobody knows.
+    /// The patch type is unknown.
     #[error("unsupported patch type {0:?}")]
     PatchType(String),
-    /// It was configured when other versions were spoken.
+    /// The webhook supports no known version of `AdmissionReview`.
     #[error(
         "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"
     )]
     Version,
-    /// Its certificates cannot be read.
+    /// The client configuration is invalid, for example its CA bundle.
     #[error("could not get REST client: {0}")]
     Client(String),
 }
 
 impl CallError {
-    /// Under what it is counted.
+    /// The status code for the metrics.
     pub(super) fn code(&self) -> u16 {
         match self {
             Self::Version => 400,
@@ -65,7 +66,7 @@ impl CallError {
     }
 }
 
-/// What the webhook says, unless it says no.
+/// Calls the webhook and returns its response. A rejection is an error.
 pub(super) async fn call_webhook(
     webhook: &ParsedWebhook,
     attributes: &Attributes<'_>,
@@ -128,12 +129,12 @@ async fn post(
     Err(CallError::Failed(failure_message(&answer)))
 }
 
-/// Upstream: the webhook is told how long it has, in seconds, rounded up.
+/// Upstream: the query parameter `timeout` has whole seconds, rounded up.
 fn whole_seconds(timeout: Duration) -> u64 {
     timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0)
 }
 
-/// What client-go makes of an answer that is a failure.
+/// The message of client-go for a response with an error status.
 fn failure_message(answer: &Response<Bytes>) -> String {
     let decoded = codec::json::decode(answer.body()).map(|it| it.value).unwrap_or_default();
     if decoded["kind"] == "Status"
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_told_as_client_go_tells_them() {
+    fn failures_have_the_messages_of_client_go() {
         check(
             500,
             "text/plain",
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_webhook_is_told_whole_seconds() {
+    fn a_timeout_is_rounded_up_to_whole_seconds() {
         assert_eq!(whole_seconds(Duration::from_secs(10)), 10);
         assert_eq!(whole_seconds(Duration::from_millis(9_001)), 10);
     }

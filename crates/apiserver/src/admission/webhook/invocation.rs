@@ -1,24 +1,24 @@
-//! [`WebhookInvocation`]: what one webhook is shown of a request that it is about.
+//! [`WebhookInvocation`]: the request that one webhook gets.
 
 use super::parsed_webhook::ParsedWebhook;
 use crate::admission::matching::MatchedResource;
 use crate::admission::{Attributes, admission_request};
 use machinery::{Object, Status, Value};
 
-/// See the [module documentation](self). Objects are in the version that the webhook knows.
+/// See the [module documentation](self). Objects are in the version that the webhook's rules match.
 pub(super) struct WebhookInvocation {
-    /// How the webhook knows the resource.
+    /// The version and subresource in which the webhook's rules match the request.
     pub matched: MatchedResource,
-    /// The request, without uid and objects.
+    /// The `AdmissionRequest` without uid and objects.
     pub request: Value,
     /// The new object, or null.
     pub object: Value,
-    /// The object before, or null.
+    /// The stored object, or null.
     pub old: Value,
 }
 
 impl WebhookInvocation {
-    /// None if the request is none of the webhook's business.
+    /// The invocation of a webhook; None if the webhook does not match the request.
     pub(super) async fn of(
         webhook: &ParsedWebhook,
         attributes: &Attributes<'_>,
@@ -40,7 +40,7 @@ impl WebhookInvocation {
         Ok(wanted.then_some(invocation))
     }
 
-    /// The request as it is sent.
+    /// The complete `AdmissionRequest`.
     pub(super) fn to_request(&self, uid: &str) -> Value {
         let mut request = self.request.clone();
         request["uid"] = uid.into();

@@ -1,4 +1,4 @@
-//! [`MatchConditions`]: expressions that say which requests a webhook wants to see.
+//! [`MatchConditions`]: the CEL expressions that restrict which requests a webhook gets.
 
 use super::invocation::WebhookInvocation;
 use crate::admission::policy::{Compiler, Declarations};
@@ -8,21 +8,21 @@ use cel::{Bindings, Budget, Program, Type};
 use machinery::{ErrorList, Object, Path, Value};
 use std::sync::Arc;
 
-/// What all conditions of a webhook may cost together; what upstream allows.
+/// The cost limit of all conditions of a webhook together. The value is upstream's.
 const BUDGET: u64 = 2_500_000;
 
-/// And each of them.
+/// The cost limit of each condition.
 const PER_CALL: u64 = 1_000_000;
 
 /// See the [module documentation](self).
 pub(super) struct MatchConditions {
     compiled: Vec<(String, Result<Program, String>)>,
-    /// Whether a webhook whose conditions fail is passed over.
+    /// Whether a webhook is skipped if its conditions fail to evaluate.
     fails_open: bool,
 }
 
 impl MatchConditions {
-    /// Of a webhook.
+    /// The match conditions of a webhook.
     pub(super) fn of(webhook: &Value, fails_open: bool) -> Self {
         let conditions = webhook["matchConditions"].as_array().into_iter().flatten();
         let expressions = conditions.map(|it| it["expression"].as_str().unwrap_or_default());
@@ -30,7 +30,8 @@ impl MatchConditions {
         Self { compiled, fails_open }
     }
 
-    /// Whether all of them hold. One that does not decides, even if others fail.
+    /// Whether all conditions are true. A false condition takes precedence over the errors of
+    /// others.
     pub(super) fn matches(
         &self,
         attributes: &Attributes<'_>,
@@ -44,7 +45,7 @@ impl MatchConditions {
             .json("object", &invocation.object)
             .json("oldObject", &invocation.old)
             .json("request", &invocation.request)
-            // Upstream: declared, but never given.
+            // Upstream: the variable is declared, and always null.
             .json("namespaceObject", &Value::Null)
             .value("authorizer", authorizer_value(Arc::clone(&user_authorizer)))
             .value("authorizer.requestResource", resource_check(user_authorizer, default_check));
@@ -79,7 +80,7 @@ impl MatchConditions {
 const OVER_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// Refuses a configuration with expressions that mean nothing.
+/// Rejects a configuration whose expressions do not compile.
 pub(crate) fn validate(configuration: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     if old.is_some_and(|old| old.map().get("webhooks") == configuration.map().get("webhooks")) {
         return;
@@ -104,7 +105,7 @@ pub(crate) fn validate(configuration: &Object, old: Option<&Object>, errors: &mu
     error_order::merge(errors, found);
 }
 
-/// MatchConditions are compiled like those of policies.
+/// Compiles a condition with the declarations of policies' conditions.
 fn compile(expression: &str) -> Result<Program, String> {
     let compiler = Compiler::new(false);
     let program = compiler.program(expression, Declarations::Authorizer, &[Type::Bool]);
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_is_a_sound_expression_that_is_true_or_false() {
+    fn a_condition_compiles_to_a_boolean_expression() {
         assert!(errors("request.operation == 'CREATE' && object.metadata.name != 'x'").is_empty());
         assert!(errors("authorizer.requestResource.check('create').allowed()").is_empty());
         let found = errors("request.operaton == 'CREATE'");

@@ -1,4 +1,4 @@
-//! What is counted of webhooks, under kube-apiserver's own names.
+//! The metrics of admission webhooks, under the names of kube-apiserver.
 
 use crate::metrics::Count;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
@@ -16,36 +16,36 @@ pub(crate) struct WebhookMetrics {
     failed_open: Family<FailOpenLabel, Count>,
 }
 
-/// What a webhook does.
+/// The type of a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum WebhookType {
-    /// It changes objects.
+    /// The webhook mutates objects.
     Mutating,
-    /// It judges them.
+    /// The webhook validates objects.
     Validating,
 }
 
-/// A request to a webhook.
+/// A finished call of a webhook.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WebhookCall<'a> {
-    /// Of the webhook.
+    /// The name of the webhook.
     pub name: &'a str,
-    /// Its kind.
+    /// The type of the webhook.
     pub webhook_type: WebhookType,
-    /// Of the client.
+    /// The operation of the client's request.
     pub operation: &'static str,
-    /// Until it was answered.
+    /// The duration of the call.
     pub duration: Duration,
 }
 
-/// Why a request is refused.
+/// The reason why a request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Rejection {
-    /// The webhook could not be asked.
+    /// The call of the webhook failed.
     CallingWebhook,
-    /// We could not make anything of what it wants.
+    /// The response of the webhook could not be applied.
     Internal,
-    /// It said no.
+    /// The webhook denied the request.
     Denied,
 }
 
@@ -101,7 +101,7 @@ impl EncodeLabelValue for Rejection {
 }
 
 impl WebhookMetrics {
-    /// All at zero, in `registry`.
+    /// Registers the metrics in `registry`.
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let requests = Family::<RequestLabel, Count>::default();
         let durations = Family::<DurationLabel, Histogram>::new_with_constructor(|| {
@@ -111,35 +111,35 @@ impl WebhookMetrics {
         let failed_open = Family::<FailOpenLabel, Count>::default();
         registry.register(
             "apiserver_admission_webhook_request_total",
-            "Requests to webhooks, by name, type, operation, code and whether they refused",
+            "Requests to webhooks, by name, type, operation, code and whether they rejected the request",
             requests.clone(),
         );
         registry.register(
             "apiserver_admission_webhook_admission_duration_seconds",
-            "How long webhooks took, by name, type, operation and whether they refused",
+            "Duration of calls of webhooks, by name, type, operation and whether they rejected the request",
             durations.clone(),
         );
         registry.register(
             "apiserver_admission_webhook_rejection_count",
-            "Requests that were refused because of a webhook",
+            "Requests that were rejected because of a webhook",
             rejections.clone(),
         );
         registry.register(
             "apiserver_admission_webhook_fail_open_count",
-            "Failures of webhooks that were ignored",
+            "Failed calls of webhooks that were ignored",
             failed_open.clone(),
         );
         Self { requests, durations, rejections, failed_open }
     }
 
-    /// A webhook was asked; if it is the reason for a refusal, the refusal is counted, too.
+    /// Records a call, and a rejection if the call caused one.
     pub(super) fn observe(&self, call: &WebhookCall<'_>, rejection: Option<Rejection>, code: u16) {
         let WebhookCall { name, webhook_type, operation, duration } = *call;
         let (name, r#type) = (name.to_owned(), webhook_type);
         let rejected = if rejection.is_some() { "true" } else { "false" };
         let label = DurationLabel { name: name.clone(), r#type, operation, rejected };
         self.durations.get_or_create(&label).observe(duration.as_secs_f64());
-        // Upstream: codes are counted one by one up to 600.
+        // Upstream: codes above 600 are recorded as 600.
         let code = code.min(600);
         let label = RequestLabel { name: name.clone(), r#type, operation, code, rejected };
         self.requests.get_or_create(&label).inc();
@@ -150,7 +150,7 @@ impl WebhookMetrics {
         }
     }
 
-    /// A failure was ignored.
+    /// Records a failed call that was ignored.
     pub(super) fn fail_open(&self, name: &str, webhook_type: WebhookType) {
         let label = FailOpenLabel { name: name.to_owned(), r#type: webhook_type };
         self.failed_open.get_or_create(&label).inc();

@@ -1,4 +1,4 @@
-//! [`ParsedWebhook`]: one webhook, with all that its configuration says worked out.
+//! [`ParsedWebhook`]: one webhook of a configuration, parsed and compiled.
 
 use super::match_conditions::MatchConditions;
 use super::review::ReviewVersion;
@@ -7,30 +7,30 @@ use crate::outbound::ClientConfig;
 use machinery::{Object, Status, Value};
 use std::time::Duration;
 
-/// How long a webhook may take that does not say.
+/// The timeout of a webhook whose configuration sets none.
 const TIMEOUT_SECONDS: u64 = 10;
 
 /// See the [module documentation](self).
 pub(super) struct ParsedWebhook {
-    /// For messages.
+    /// The name of the webhook, for messages and metrics.
     pub name: String,
-    /// Of the configuration that it is in.
+    /// The name of the webhook configuration.
     pub configuration: String,
-    /// Which requests it is about.
+    /// The rules and selectors of the webhook.
     pub criteria: MatchCriteria,
-    /// Which of these it wants to see.
+    /// The conditions that restrict the matched requests.
     pub match_conditions: MatchConditions,
-    /// How to talk to it; None if it speaks no version of ours.
+    /// The version of `AdmissionReview` for calls; None if the webhook supports no known one.
     pub review_version: Option<ReviewVersion>,
-    /// Whether it does not matter if it cannot be asked.
+    /// Whether a failed call is ignored.
     pub fails_open: bool,
-    /// Whether it wants to see what later ones make of the object.
+    /// Whether the webhook is called again if the object changes after its call.
     pub reinvoke_if_needed: bool,
-    /// How long it may take.
+    /// The timeout of a call.
     pub timeout: Duration,
-    /// Whether nothing happens if it is asked about what will not be stored.
+    /// Whether the webhook has no side effects for dry runs.
     supports_dry_run: bool,
-    /// Where it is.
+    /// The address and the CA bundle of the webhook.
     pub client: ClientConfig,
 }
 
@@ -61,7 +61,7 @@ impl ParsedWebhook {
         }
     }
 
-    /// Refuses a dry run if something would happen.
+    /// Rejects a dry run if the webhook has side effects.
     pub(super) fn check_dry_run(&self, dry_run: bool) -> Result<(), Status> {
         if !dry_run || self.supports_dry_run {
             return Ok(());
@@ -77,7 +77,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_webhook_with_side_effects_refuses_dry_runs() {
+    fn a_webhook_with_side_effects_rejects_dry_runs() {
         for (effects, dry_run, refused) in [
             ("None", true, false),
             ("NoneOnDryRun", true, false),

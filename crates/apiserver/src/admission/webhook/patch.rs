@@ -1,4 +1,4 @@
-//! Applies the patch with which a webhook changes an object.
+//! Applies the patch in a webhook's response.
 
 use super::call::{CallError, WebhookError};
 use super::invocation::WebhookInvocation;
@@ -10,7 +10,7 @@ use crate::registry::shape;
 use machinery::patch::json::{self, PatchError};
 use machinery::{Object, Status, Value};
 
-/// The object, in the version that verbs work in, if the webhook has changed it.
+/// The patched object in the memory version; None if the webhook did not change the object.
 pub(super) async fn apply(
     webhook: &ParsedWebhook,
     attributes: &Attributes<'_>,
@@ -45,8 +45,8 @@ fn internal(why: impl std::fmt::Display) -> WebhookError {
     WebhookError::Internal(Box::new(Status::internal(why)))
 }
 
-/// Makes what came of the patch fit its type; fields that the type does not have are dropped, as
-/// they are wherever nobody asks for more.
+/// Makes the patched object fit its type. Unknown fields are dropped, as they are everywhere
+/// without strict field validation.
 async fn shape_patched(
     attributes: &Attributes<'_>,
     invocation: WebhookInvocation,
@@ -87,7 +87,7 @@ async fn shape_patched(
     Ok(Some(shape::to_memory_version(scope, object)))
 }
 
-/// The same for a kind that only a subresource knows.
+/// Makes an object of a kind that only a subresource uses fit its type.
 fn normalize(object: &mut Object) -> Result<(), String> {
     let Some(ty) = types::of_kind(object.api_version(), object.kind()) else { return Ok(()) };
     let mut value = Value::Object(std::mem::take(object.map_mut()));

@@ -1,23 +1,27 @@
-//! [`WebhookReinvokeContext`]: which webhooks are asked again, because others have changed the object since.
+//! [`WebhookReinvokeContext`]: which webhooks are called again because the object changed after
+//! their call.
 
 use super::parsed_webhook::ParsedWebhook;
 use machinery::Object;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// See the [module documentation](self). Webhooks are known by their place in the order.
+/// See the [module documentation](self). A webhook is identified by its index in the order of
+/// calls.
 #[derive(Default)]
 pub(in crate::admission) struct WebhookReinvokeContext {
-    /// The same ones in both reinvocation, whatever is configured meanwhile.
+    /// The webhooks of the first round. The second round uses the same ones, even if the
+    /// configuration changes in between.
     webhooks: Option<Arc<Vec<ParsedWebhook>>>,
-    /// Who wants to see later changes, and has seen all of them so far.
+    /// Webhooks with the reinvocation policy `IfNeeded` after whose call the object has not
+    /// changed.
     previously_invoked: BTreeSet<usize>,
-    /// Who wants to see later changes, and has missed one.
+    /// Webhooks with the reinvocation policy `IfNeeded` after whose call the object has changed.
     to_reinvoke: BTreeSet<usize>,
-    /// Whether any webhook changed the object in the first round.
+    /// Whether a webhook changed the object in the first round.
     changed: bool,
     is_reinvoke: bool,
-    /// What the first round left.
+    /// The object after the first round.
     last_output: Option<Object>,
 }
 
@@ -29,8 +33,8 @@ impl WebhookReinvokeContext {
         Arc::clone(self.webhooks.get_or_insert_with(current))
     }
 
-    /// Begins the second round, if there must be one: because a webhook has changed something, or
-    /// somebody else before them.
+    /// Begins the second round. Returns false if no second round is needed, because neither a
+    /// policy nor a webhook changed the object.
     pub(in crate::admission) fn begin_reinvocation(
         &mut self,
         object: &Object,
@@ -44,21 +48,20 @@ impl WebhookReinvokeContext {
         again
     }
 
-    /// Tells what the plugins made of the object between the reinvocation.
+    /// Marks all webhooks for reinvocation if plugins changed the object since the first round.
     pub(in crate::admission) fn require_reinvocation_if_changed(&mut self, object: &Object) {
         if self.last_output.take().is_some_and(|last| last != *object) {
             self.to_reinvoke.append(&mut self.previously_invoked);
         }
     }
 
-    /// Whether a webhook that is about the object is to be asked in this round. None is asked for
-    /// the first time in the second.
+    /// Whether a webhook that matches the object is called in this round. The second round calls
+    /// only webhooks that are marked for reinvocation.
     pub(super) fn should_invoke(&self, index: usize) -> bool {
         !self.is_reinvoke || self.to_reinvoke.contains(&index)
     }
 
-    /// Notes that a webhook was asked, whether it wants to see later changes, and whether it made
-    /// one.
+    /// Records a call: the reinvocation policy of the webhook, and whether it changed the object.
     pub(super) fn record_invocation(
         &mut self,
         index: usize,
@@ -79,8 +82,8 @@ impl WebhookReinvokeContext {
 mod tests {
     use super::*;
 
-    /// The first round, in which each webhook is (wants to see later changes, makes one); returns
-    /// who is asked in the second.
+    /// Runs the first round, in which each webhook is (reinvoke if needed, changes the object), and
+    /// compares the webhooks that are called in the second round.
     fn check(first: &[(bool, bool)], expect: &[usize]) {
         let mut reinvocation = WebhookReinvokeContext::default();
         for (index, (reinvoke_if_needed, changed)) in first.iter().enumerate() {
@@ -96,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn only_changes_that_came_later_are_shown_again() {
+    fn a_webhook_is_reinvoked_only_for_later_changes() {
         check(&[(true, true), (true, false)], &[]);
         check(&[(true, false), (true, true)], &[0]);
         check(&[(true, true), (true, true), (false, true)], &[0, 1]);
@@ -104,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_changes_the_object_in_between_counts_as_well() {
+    fn a_change_by_a_plugin_between_the_rounds_reinvokes_webhooks() {
         let mut reinvocation = WebhookReinvokeContext::default();
         reinvocation.record_invocation(0, true, true);
         let mut object = Object::default();

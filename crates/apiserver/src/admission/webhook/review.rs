@@ -1,4 +1,4 @@
-//! `AdmissionReview`: how a webhook is asked, and what its answer means.
+//! `AdmissionReview`: encodes the request for a webhook, and decodes and verifies its response.
 
 use super::call::CallError;
 use super::metrics::WebhookType;
@@ -10,16 +10,17 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use types::Ordered;
 
-/// The versions that we speak.
+/// The supported versions of `AdmissionReview`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReviewVersion {
     V1,
-    /// Its answers were never checked as closely.
+    /// Upstream: the uid, the type and the patch type of responses in this version are not
+    /// verified.
     V1beta1,
 }
 
 impl ReviewVersion {
-    /// None if it is not one of ours.
+    /// The version of this name; None if it is not supported.
     pub(super) fn parse(name: &str) -> Option<Self> {
         match name {
             "v1" => Some(Self::V1),
@@ -35,7 +36,7 @@ impl ReviewVersion {
         }
     }
 
-    /// The question.
+    /// Encodes a review with this request.
     pub(super) fn encode_request(self, request: Value) -> Vec<u8> {
         let mut review = json!({"kind": "AdmissionReview", "apiVersion": self.api_version()});
         review["request"] = request;
@@ -44,7 +45,7 @@ impl ReviewVersion {
         body
     }
 
-    /// The answer to the question with this uid.
+    /// Decodes and verifies the response to the review with this uid.
     pub(super) fn decode_response(
         self,
         webhook_type: WebhookType,
@@ -127,7 +128,7 @@ fn check_patch(
     Err(message.to_owned())
 }
 
-/// An answer as it comes. Go takes null for what is not there.
+/// A review as a webhook sends it. Go decodes null as an absent value.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AdmissionReview {
@@ -148,24 +149,24 @@ struct AdmissionResponse {
     warnings: Option<Vec<String>>,
 }
 
-/// An answer that is in order.
+/// A verified response.
 #[derive(Debug)]
 pub(super) struct ReviewResponse {
-    /// Whether the webhook has nothing against the request.
+    /// Whether the webhook allows the request.
     pub allowed: bool,
-    /// What it has.
+    /// The status of a rejection.
     pub result: RejectionStatus,
-    /// What the client should be rejected.
+    /// The warnings for the client.
     pub warnings: Vec<String>,
-    /// What should be noted.
+    /// The audit annotations.
     pub annotations: BTreeMap<String, String>,
-    /// The changes, or nothing.
+    /// The patch in JSON; empty if the webhook does not change the object.
     pub patch: Vec<u8>,
-    /// Of what kind they are, where that must be said.
+    /// The type of the patch, in v1 only.
     pub patch_type: Option<String>,
 }
 
-/// The Status that a webhook refuses with.
+/// The Status in a response that rejects the request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct RejectionStatus {
@@ -195,7 +196,7 @@ struct RejectionCause {
 }
 
 impl RejectionStatus {
-    /// As the client is rejected; a code that is none for a failure is not believed.
+    /// The Status for the client. A code that is not an error code is replaced by 400.
     pub(super) fn into_status(self, webhook: &str) -> Status {
         let message = self.message.filter(|it| !it.is_empty());
         let reason = self.reason.filter(|it| !it.is_empty());
@@ -206,7 +207,7 @@ impl RejectionStatus {
         };
         let message = format!("admission webhook {webhook:?} denied the request{why}");
         let code = match self.code.unwrap_or_default() {
-            code @ 400..=599 => u16::try_from(code).expect("it is small"),
+            code @ 400..=599 => u16::try_from(code).expect("a code below 600 fits"),
             code if code >= 600 => 500,
             _ => 400,
         };
@@ -254,14 +255,14 @@ mod tests {
         json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
     }
 
-    /// What is wrong with an answer in v1.
+    /// Compares the error of a v1 response.
     fn check(webhook_type: WebhookType, response: &Value, expect: &str) {
         let why = read(ReviewVersion::V1, webhook_type, &v1(response)).unwrap_err();
         assert_eq!(why, format!("received invalid webhook response: {expect}"));
     }
 
     #[test]
-    fn a_question_has_its_fields_as_they_are_declared() {
+    fn a_review_has_its_fields_in_the_declared_order() {
         let widget =
             json!({"kind": "W", "apiVersion": "a.b/v1", "metadata": {"uid": "1", "name": "w"}});
         let secret =
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_to_the_question_that_was_asked() {
+    fn the_uid_and_the_type_of_a_response_are_verified() {
         check(
             WebhookType::Validating,
             &json!({"uid": "x"}),
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_may_change_objects_sends_a_patch_and_says_of_what_kind() {
+    fn only_a_mutating_webhook_may_return_a_patch_with_its_type() {
         let patch = json!({"uid": "u", "patch": "W10="});
         check(WebhookType::Validating, &patch, "validating webhook may not return response.patch");
         check(
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_old_version_is_not_so_strict() {
+    fn responses_in_v1beta1_are_not_verified() {
         let answer = json!({"response": {"allowed": true, "patch": "W10="}});
         let response = read(ReviewVersion::V1beta1, WebhookType::Mutating, &answer).unwrap();
         assert!(response.allowed);
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn rubbish_is_not_an_answer() {
+    fn a_malformed_response_is_an_error() {
         let why = ReviewVersion::V1
             .decode_response(WebhookType::Mutating, "u", b"rubbish")
             .unwrap_err()
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_passed_on_as_a_failure() {
+    fn a_rejection_has_an_error_code_and_a_message() {
         let rejected = |rejection: &Value| {
             let rejection: RejectionStatus = serde_json::from_value(rejection.clone()).unwrap();
             let status = rejection.into_status("a.b.c").to_value();
