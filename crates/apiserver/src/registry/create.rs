@@ -1,4 +1,4 @@
-//! The birth of an object: name, uid, time; validation; the first write.
+//! Creates an object: sets its name, uid and creation time, validates it, and stores it.
 
 use super::admit::Admit;
 use super::conversion;
@@ -13,21 +13,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Error, Expect};
 
-/// How often another suffix is tried for a generated name that is taken.
+/// The maximum number of names that are generated if the generated name already exists.
 const NAME_ATTEMPTS: usize = 8;
 
-/// The longest part of a generated name that the user chooses.
+/// The maximum length of `generateName` that is used in a generated name.
 const MAX_PREFIX: usize = 63 - 5;
 
-/// What is to be created, and how.
+/// The parameters of [`create`].
 pub(crate) struct CreateRequest<'a> {
-    /// The object, in the version that verbs work in.
+    /// The object in the memory version.
     pub object: Object,
-    /// Admits the object.
+    /// The admission of the request.
     pub admission: &'a dyn Admit,
-    /// Whether the object has its managed fields already.
+    /// Whether the object already has its managed fields.
     pub fields_managed: bool,
-    /// Do everything but store.
+    /// Whether the object is validated and not stored.
     pub dry_run: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) async fn create(
     if !fields_managed {
         field_manager::track(scope, None, &mut sent).await;
     }
-    // Admission looks at other objects, which may have been written a moment ago.
+    // Admission reads other objects, which may have been written immediately before.
     scope.catch_up().await?;
     if !scope.namespace().is_empty() {
         sent.set_meta("namespace", scope.namespace());
@@ -51,14 +51,15 @@ pub(crate) async fn create(
         let mut object =
             if generated { with_generated_name(scope, &sent) } else { std::mem::take(&mut sent) };
         let has_resource_version = !matches!(object.resource_version(), "" | "0");
-        // Some kinds make labels of the name, so it must be there by now.
+        // The name must be set here, because some kinds derive labels from it.
         prepare(scope, &mut object);
-        // Errors of the object itself come before those of what it needs.
+        // Errors of the object are returned before errors of the allocation.
         let reservation = super::begin_write(scope, &mut object, None, dry_run);
         validate(scope, &object)?;
         let mut reservation = reservation?;
         reservation.add(admission.validate(Some(&object), None).await?);
-        // Upstream: a creator who sets a resourceVersion gets a bare 500, from the storage.
+        // Upstream: a create with a resourceVersion gets the storage's error, a 500 without a
+        // reason.
         if has_resource_version && !dry_run {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::unclassified(why));
@@ -90,7 +91,7 @@ pub(crate) async fn create(
     unreachable!("the last attempt returns")
 }
 
-/// The object with a name that begins as its sender wishes, if he does.
+/// The object with a generated name, if it has a `generateName`.
 fn with_generated_name(scope: &RequestScope, sent: &Object) -> Object {
     let mut object = sent.clone();
     let prefix = sent.meta_text("generateName");
@@ -98,13 +99,13 @@ fn with_generated_name(scope: &RequestScope, sent: &Object) -> Object {
         let truncated =
             prefix.char_indices().nth(MAX_PREFIX).map_or(prefix, |(at, _)| &prefix[..at]);
         object.set_meta("name", format!("{truncated}{}", scope.storage.entropy.suffix(5)));
-        // Some defaults are made of the name.
+        // Some defaults are derived from the name.
         (scope.resource().behavior.defaults)(&mut object);
     }
     object
 }
 
-/// Sets what only the server knows, and wipes what a creator may not set.
+/// Sets the fields that the server owns, and removes those that a client must not set.
 fn prepare(scope: &RequestScope, object: &mut Object) {
     wipe_server_metadata(object);
     super::dedup_owners(scope, object);
@@ -120,7 +121,7 @@ fn prepare(scope: &RequestScope, object: &mut Object) {
     object.set_meta("uid", scope.storage.entropy.uuid());
     object.set_meta("creationTimestamp", scope.storage.now());
     let behavior = scope.resource().behavior;
-    // Upstream: kinds that do not count generations keep the one that was sent.
+    // Upstream: kinds without generations keep the generation that was sent.
     if behavior.generation {
         object.set_meta("generation", 1);
     }
@@ -145,7 +146,7 @@ fn validate(scope: &RequestScope, object: &Object) -> Result<(), Status> {
     Ok(())
 }
 
-/// None for a dry run, which only looks whether the place is free.
+/// Stores the object. A dry run only checks that the key does not exist, and returns None.
 async fn insert(
     scope: &RequestScope,
     object: &Object,

@@ -1,10 +1,10 @@
-//! The end of an object: preconditions, grace period, finalizers, and at last the removal.
+//! Deletes an object: preconditions, grace period, finalizers, and finally the removal.
 //!
 //! ```text
-//! DELETE ─▶ grace period? ── yes ─▶ marked, stays until its node says it is gone
+//! DELETE ─▶ grace period? ── yes ─▶ marked, stays until the kubelet deletes it with grace period 0
 //!                 │ no
 //!                 ▼
-//!           finalizers? ──── yes ─▶ marked, stays until the last one is taken away
+//!           finalizers? ──── yes ─▶ marked, stays until the last finalizer is removed
 //!                 │ no
 //!                 ▼
 //!              removed
@@ -25,15 +25,15 @@ use types::resource::{Behavior, GarbageCollectionPolicy};
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// What a deletion came to.
+/// The result of a deletion.
 pub(crate) enum Deleted {
-    /// It is gone; this is what it was.
+    /// The object is removed. The value is its last state.
     Removed(Object),
-    /// It is marked, and something holds it back.
+    /// The object has a deletion timestamp, and a grace period or a finalizer delays its removal.
     Terminating(Outcome),
 }
 
-/// Deletes the object with this name, if `admission` allows it.
+/// Deletes the named object if `admission` allows it.
 pub(crate) async fn delete(
     scope: &RequestScope,
     namespace: &str,
@@ -49,7 +49,7 @@ pub(crate) async fn delete(
         let Some(entry) = current else {
             return Err(Status::not_found(&scope.group_resource(), name));
         };
-        // What is in the cache has been read.
+        // Objects in the cache have been decoded.
         if options.only_if_unreadable {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage"
@@ -80,7 +80,7 @@ pub(crate) async fn delete(
     }
 }
 
-/// Stores the mark of an object that stays for now.
+/// Stores the deletion timestamp of an object whose removal is delayed.
 async fn store_mark(
     scope: &RequestScope,
     mut new: Object,
@@ -106,7 +106,7 @@ fn check_preconditions(
     old: &Object,
     options: &DeleteOptions,
 ) -> Result<(), Status> {
-    // Upstream: these conflicts name the kind where others name the resource.
+    // Upstream: these conflicts name the kind, where others name the resource.
     let group_kind = GroupResource::new(&scope.resource().group, &scope.resource().kind);
     if let Some(uid) = options.uid.as_deref().filter(|it| *it != old.uid()) {
         let why = format!(
@@ -125,7 +125,7 @@ fn check_preconditions(
     Ok(())
 }
 
-/// The object with the marks of its deletion, and whether it stays for now.
+/// The object with its deletion timestamp and finalizers, and whether its removal is delayed.
 fn mark(scope: &RequestScope, old: &Object, options: &DeleteOptions) -> (Object, bool) {
     let behavior = scope.resource().behavior;
     let mut new = old.clone();
@@ -150,11 +150,11 @@ fn mark(scope: &RequestScope, old: &Object, options: &DeleteOptions) -> (Object,
     (new, grace > 0 || held_by_finalizer)
 }
 
-/// Seconds that the object still has. Negative ones mean the shortest there is.
+/// The grace period in seconds. A negative option means one second.
 fn grace_period(default: Option<fn(&Object) -> i64>, old: &Object, options: &DeleteOptions) -> i64 {
     let Some(default) = default else { return 0 };
     let requested = match (options.grace_period, default(old)) {
-        // The kind may say that this object needs no time at all.
+        // The kind can require that this object is removed immediately.
         (_, 0) => 0,
         (Some(requested), _) if requested < 0 => 1,
         (Some(requested), _) => requested,
@@ -162,7 +162,7 @@ fn grace_period(default: Option<fn(&Object) -> i64>, old: &Object, options: &Del
     };
     let granted = old.metadata().and_then(|it| it.get("deletionGracePeriodSeconds"));
     match granted.and_then(Value::as_i64).filter(|_| old.deletion_timestamp().is_some()) {
-        // It can be made shorter, never longer.
+        // A second deletion can shorten the grace period and cannot extend it.
         Some(granted) => requested.min(granted),
         None => requested,
     }
@@ -182,7 +182,8 @@ fn set_deletion_timestamp(scope: &RequestScope, new: &mut Object, old: &Object, 
     }
 }
 
-/// What the kind does when nobody says; what the object says by its finalizers comes first.
+/// The propagation of a deletion without a policy: the finalizers of the object take precedence
+/// over the default of its kind.
 fn default_propagation(behavior: &Behavior, object: &Object) -> Option<Propagation> {
     let is_decided = object.finalizers().any(|it| matches!(it, ORPHAN | FOREGROUND));
     match behavior.garbage_collection {

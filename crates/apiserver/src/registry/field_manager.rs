@@ -1,4 +1,4 @@
-//! Who owns which field: `metadata.managedFields`, kept for every write.
+//! Field management: updates `metadata.managedFields` with every write.
 
 pub(crate) mod scale;
 pub(crate) mod subresource_object;
@@ -13,18 +13,17 @@ use types::apply::{ResourceVersions, TypeRef, filter};
 
 type FieldManagerRequest<'a> = Request<'a, TypeRef<'a>, ConvertedVersions<'a>>;
 
-/// The versions of the request's kind, with what was found out about objects in them: managers may
-/// have named fields in another version than that of the request, and others may have to be asked
-/// what an object is in it.
+/// The versions of the request's kind, with known conversions of objects. Managed fields can be in
+/// another version than that of the request, and the conversion to that version can need a webhook.
 struct ConvertedVersions<'a> {
     versions: ResourceVersions<'a>,
     scope: &'a RequestScope,
     known: &'a [KnownConversion],
-    /// What must be asked before ownership can be told.
+    /// The conversion that is needed before managed fields can be computed.
     missing: RefCell<Option<(Object, String)>>,
 }
 
-/// An object, a version, and what the object is in that version.
+/// An object, a version, and the object in that version.
 type KnownConversion = (Object, String, Result<Object, String>);
 
 impl<'a> Versions<TypeRef<'a>> for ConvertedVersions<'a> {
@@ -45,8 +44,8 @@ impl<'a> Versions<TypeRef<'a>> for ConvertedVersions<'a> {
     }
 }
 
-/// Gives `asked` what the rules of this request's kind and manager are; again, as often as there is
-/// something to be converted first.
+/// Calls `action` with the field manager's request. The call is repeated until all conversions that
+/// it needs are known.
 async fn with_request<T>(
     scope: &RequestScope,
     action: impl Fn(&FieldManagerRequest<'_>) -> T,
@@ -97,13 +96,13 @@ async fn in_version(
     converted.map_err(|status| status.message)
 }
 
-/// Notes what a create, update or patch has changed. Both objects are in the version that verbs
-/// work in.
+/// Updates the managed fields after a create, update or patch. Both objects are in the memory
+/// version.
 pub(crate) async fn track(scope: &RequestScope, live: Option<&Object>, new: &mut Object) {
     if !scope.resource().conventions.collapses_floats || !has_whole_floats(new) {
         return track_values(scope, live, new).await;
     }
-    // A manager owns the same field whether it writes 1 or 1.0.
+    // 1 and 1.0 are the same value to field management.
     let mut value = new.clone().into_value();
     collapse(&mut value);
     let mut collapsed = Object::from_value(value).unwrap_or_default();
@@ -124,7 +123,7 @@ async fn track_values(scope: &RequestScope, live: Option<&Object>, new: &mut Obj
         *new = with_request(scope, |request| updated(request, live, new.clone())).await;
         return;
     }
-    // Fields are named as the manager knows them.
+    // Managed fields are in the version of the request.
     let live = live.map(|it| conversion::in_request_version(scope, it.clone()));
     let sent = conversion::in_request_version(scope, new.clone());
     let update = |request: &FieldManagerRequest<'_>| updated(request, live.as_ref(), sent.clone());
@@ -146,7 +145,7 @@ fn updated(request: &FieldManagerRequest<'_>, live: Option<&Object>, mut new: Ob
     new
 }
 
-/// What becomes of `live` when `config` is applied to it; all in the version of the request.
+/// Applies `config` to `live`. All objects are in the version of the request.
 pub(crate) async fn apply(
     scope: &RequestScope,
     live: Option<&Object>,

@@ -1,18 +1,19 @@
-//! Addresses and ports that are handed out once: the cluster IPs and node ports of services.
+//! The allocation of cluster IPs and node ports to services.
 //!
-//! What is taken is read off the services that are stored ([`index`]), and what is claimed by
-//! requests under way is remembered until they are done, so two services never get the same one.
-//! Nothing has to be repaired after a crash: the services themselves are the record.
+//! The addresses of stored services are read from the services themselves ([`index`]). The
+//! addresses that requests in progress claim are kept until the requests end, so two services never
+//! get the same address. No repair is needed after a crash, because there is no separate allocation
+//! record.
 //!
-//! A dry run is shown an address and ports, but is not given any ([`ServiceAddresses::begin`]).
+//! A dry run gets an address and ports in its answer and claims none ([`ServiceAddresses::begin`]).
 //!
 //! All requests for services share one lock. Invariants:
-//! - what is stored and what is claimed are looked at under the lock together: a claim ends when its
-//!   service can be read, and a request that looked at the services before that, and at the claims
-//!   after it, would find it in neither;
-//! - requests are validated and found before, and errors are written after the lock is held. The
-//!   work under it is bounded by the number of node ports and of services that have changed, not by
-//!   the size of a request.
+//! - the stored and the claimed addresses are read together, under the lock. A claim ends when its
+//!   service can be read; a request that read the services before that, and the claims after it,
+//!   would find the address in neither;
+//! - a request is parsed and validated before the lock is taken, and errors are formatted after it
+//!   is released. The work under the lock is bounded by the number of node ports and of changed
+//!   services, not by the size of a request.
 
 mod dry_run;
 mod index;
@@ -31,7 +32,7 @@ use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// How often services that have changed are read without the lock.
+/// The maximum number of times that changed services are parsed without the lock.
 const MAX_UNLOCKED_READS: usize = 8;
 
 /// See the [module documentation](self).
@@ -41,7 +42,7 @@ pub(crate) struct ServiceAllocator {
     state: Arc<Mutex<AllocatorState>>,
 }
 
-/// What a request under way has taken; given back when it is dropped.
+/// The addresses and ports of a request in progress; released when it is dropped.
 #[derive(Debug)]
 struct Claim {
     state: Arc<Mutex<AllocatorState>>,
@@ -49,13 +50,13 @@ struct Claim {
     ports: HashSet<u16>,
 }
 
-/// A service network that cannot be used.
+/// The CIDR of the service network is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is not an IPv4 network from /8 to /30, such as 10.0.0.0/24")]
 pub struct InvalidServiceCidr(String);
 
 impl ServiceAllocator {
-    /// From a network such as `10.0.0.0/24`.
+    /// An allocator for a network such as `10.0.0.0/24`.
     pub(crate) fn new(cidr: &str) -> Result<Self, InvalidServiceCidr> {
         let bad = || InvalidServiceCidr(cidr.to_owned());
         let (address, bits) = cidr.split_once('/').ok_or_else(bad)?;
@@ -66,12 +67,12 @@ impl ServiceAllocator {
         Ok(Self { network: Network { first, size }, state: Arc::default() })
     }
 
-    /// The first address, which is the API server's own.
+    /// The first address of the network, which belongs to the API server's own service.
     pub(crate) fn first_address(&self) -> String {
         self.network.address(1).to_string()
     }
 
-    /// Claims the addresses and ports that a new or changed service wants and does not have.
+    /// Claims the addresses and ports that a new or changed service requests and does not have.
     fn allocate(
         &self,
         services: &Services<'_>,
@@ -99,11 +100,11 @@ impl ServiceAllocator {
         Ok(Some(claim))
     }
 
-    /// Sets what a new or changed service would get, without looking for what is free: the address
-    /// is that of the network, and node ports follow the last one. Claims nothing.
+    /// Sets the address and ports that the answer to a dry run has. They are not free ones: the
+    /// address is that of the network, and node ports are numbered consecutively. Claims nothing.
     ///
-    /// Upstream: `ipallocator.go` and `portallocator/operation.go`, with `dryRun`. An address that
-    /// is taken and a node port outside of the range pass there as well.
+    /// Upstream: `ipallocator.go` and `portallocator/operation.go`, with `dryRun`. They also accept
+    /// an address that is in use and a node port outside of the range.
     fn allocate_dry_run(
         &self,
         services: &Services<'_>,
@@ -121,7 +122,7 @@ impl ServiceAllocator {
             service::set_cluster_ip(object, &self.network.address(0).to_string());
         }
         let requests = PortRequests::of(object, old, PortRange::Unchecked);
-        // Other services hold no ports outside of the range.
+        // Other services have no ports outside of the range.
         let asks_inside = requests.named.iter().any(|port| service::NODE_PORTS.contains(port));
         let in_use = asks_inside.then(|| self.lock_current(services.cache));
         let in_use = in_use.and_then(|state| state.port_in_use(services, &requests));
@@ -136,7 +137,8 @@ impl ServiceAllocator {
         Ok(())
     }
 
-    /// The addresses that a service asks for, or why they cannot be had, whatever is free.
+    /// The addresses that a service requests, or an error if they are invalid independent of other
+    /// services.
     fn address_request(
         &self,
         object: &Object,
@@ -163,11 +165,11 @@ impl ServiceAllocator {
     }
 
     fn lock(&self) -> MutexGuard<'_, AllocatorState> {
-        self.state.lock().expect("nothing panics while it claims")
+        self.state.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Locks the state with its index brought up to date. The services that have changed are read
-    /// without the lock; the last few, if others write all the time, with it.
+    /// Locks the state with its index brought up to date. Changed services are parsed without the
+    /// lock; under continuous writes, the last ones are parsed with it.
     fn lock_current(&self, cache: &ResourceCache) -> MutexGuard<'_, AllocatorState> {
         for _ in 0..MAX_UNLOCKED_READS {
             let mut state = self.lock();
@@ -185,12 +187,13 @@ impl ServiceAllocator {
     }
 }
 
-/// The hook of the Service resource: allocates what a service needs before it is stored.
+/// The `begin_write` hook of the Service resource: allocates addresses and ports before a service
+/// is stored.
 pub(crate) struct ServiceAddresses {
     pub allocator: ServiceAllocator,
     /// The stored services.
     pub services: Arc<ResourceCache>,
-    /// The prefix of their keys.
+    /// The key prefix of services.
     pub prefix: String,
     pub entropy: Entropy,
 }
@@ -215,7 +218,7 @@ impl BeginWrite for ServiceAddresses {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let mut state = self.state.lock().expect("nothing panics while it claims");
+        let mut state = self.state.lock().expect("no code panics while it holds this lock");
         for address in &self.addresses {
             state.addresses.remove(address);
         }

@@ -1,4 +1,5 @@
-//! The change of a stored object: read, transform, check, write if nobody was faster.
+//! Updates a stored object: reads it, transforms it, validates it, and writes it unless another
+//! write came first.
 
 use super::admit::Admit;
 use super::conversion;
@@ -17,55 +18,56 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Error, Expect, Record};
 
-/// Which part of an object an update may change.
+/// The rules for the fields that an update can change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum UpdateStrategy {
-    /// Everything but a status that is a subresource.
+    /// Updates everything except a status that is a subresource.
     Main,
-    /// The status alone.
+    /// Updates the status only.
     Status,
-    /// What a subresource with rules of its own leaves of the change.
+    /// Updates through another subresource. The first function restores the fields that it must not
+    /// change, the second one validates the update.
     Subresource(fn(&mut Object, &Object), fn(&Object, &Object, &mut ErrorList)),
-    /// What the server itself did with something that was posted; it does not count as a change of
-    /// what the user wants.
+    /// The server updates the object because of an object that was posted to a subresource. The
+    /// generation does not change.
     Posted,
 }
 
-/// What makes a new object out of the stored one; both are in the version that verbs work in.
+/// Transforms the stored object into the new object. Both are in the memory version.
 pub(crate) trait Transform: Send + Sync {
-    /// What becomes of `old`. It is asked again when somebody else was faster.
+    /// The new object for `old`. It is called again after a conflict.
     fn apply<'a>(&'a self, old: &'a Object) -> TransformFuture<'a>;
 }
 
-/// A change under way.
+/// The result of a transformation, which may wait for a conversion webhook.
 pub(crate) type TransformFuture<'a> =
     Pin<Box<dyn Future<Output = Result<Object, Status>> + Send + 'a>>;
 
-/// Most changes wait for nobody.
+/// A function transforms an object without waiting.
 impl<F: Fn(&Object) -> Result<Object, Status> + Send + Sync> Transform for F {
     fn apply<'a>(&'a self, old: &'a Object) -> TransformFuture<'a> {
         Box::pin(std::future::ready(self(old)))
     }
 }
 
-/// What is to be changed, and how.
+/// The parameters of [`update`].
 pub(crate) struct UpdateRequest<'a> {
-    /// Makes the new object out of the stored one.
+    /// Transforms the stored object into the new object.
     pub transform: &'a dyn Transform,
-    /// See the type.
+    /// The rules of the update.
     pub strategy: UpdateStrategy,
-    /// Do everything but store.
+    /// Whether the object is validated and not stored.
     pub dry_run: bool,
-    /// Admits the new object.
+    /// The admission of the request.
     pub admission: &'a dyn Admit,
     /// Whether the transformation sets the managed fields.
     pub fields_managed: bool,
 }
 
-/// How often a write is tried against others before the client is told of the conflict.
+/// The maximum number of attempts before a conflict is returned to the client.
 const ATTEMPTS: usize = 64;
 
-/// Changes the object that the request names.
+/// Updates the object that the request names.
 pub(crate) async fn update(
     scope: &RequestScope,
     request: UpdateRequest<'_>,
@@ -112,8 +114,8 @@ pub(crate) async fn update(
                 }
                 return Ok(Outcome::Stored(entry_of(scope, &record)));
             }
-            // Again, with what is there now. A writer who insists on a resourceVersion will be told
-            // of the conflict then.
+            // The next attempt uses the current object. It returns a conflict if the request has a
+            // resourceVersion.
             Err(Error::Conflict { found, .. }) => {
                 current = found.map(|it| entry_of(scope, &it));
             }
@@ -127,7 +129,7 @@ fn entry_of(scope: &RequestScope, record: &Record) -> Arc<Entry> {
     Arc::new(Entry::of(record, scope.resource().prefix.len()))
 }
 
-/// The new object, and what it has reserved.
+/// The new object and its reservation.
 async fn updated_object(
     scope: &RequestScope,
     entry: &Arc<Entry>,
@@ -164,7 +166,8 @@ async fn updated_object(
     Ok((new, reservation))
 }
 
-/// Fails if the writer insists on a resourceVersion or a uid that is not the current one.
+/// Returns a conflict if the request has a resourceVersion or a uid that differs from the stored
+/// one.
 fn check_preconditions(
     scope: &RequestScope,
     new: &Object,
@@ -191,8 +194,8 @@ fn check_preconditions(
     Ok(())
 }
 
-/// Fails if a whole object is sent with a uid that is not the one of the stored object, or if there
-/// is no stored object. A patch that changes the uid fails later, as the uid cannot be changed.
+/// Returns a conflict if an update has a uid that differs from the stored object's, or if no object
+/// is stored. A patch that changes the uid fails later, because the field is immutable.
 pub(crate) fn check_uid(
     scope: &RequestScope,
     sent: &Object,
@@ -213,7 +216,7 @@ pub(crate) fn check_uid(
     Err(Status::conflict(&scope.group_resource(), &scope.path.name, &why))
 }
 
-/// Takes from the old object what the client may not change or has left out.
+/// Restores the fields that a client cannot change or has not sent.
 fn prepare(scope: &RequestScope, new: &mut Object, old: &Object, strategy: UpdateStrategy) {
     wipe_server_metadata(new);
     super::dedup_owners(scope, new);
@@ -265,7 +268,8 @@ fn copy_metadata(new: &mut Object, old: &Object, field: &str) {
     }
 }
 
-/// Whether nothing holds back any longer an object whose deletion has begun.
+/// Whether the deletion of an object can be completed: it has a deletion timestamp, and neither a
+/// grace period nor a finalizer delays its removal.
 fn should_delete_during_update(scope: &RequestScope, object: &Object) -> bool {
     let held = scope.resource().behavior.deletion.is_some_and(|it| (it.held)(object));
     let grace = object.metadata().and_then(|it| it.get("deletionGracePeriodSeconds"));
@@ -275,7 +279,7 @@ fn should_delete_during_update(scope: &RequestScope, object: &Object) -> bool {
         && !held
 }
 
-/// Removes an object whose last finalizer this update took away.
+/// Removes an object whose last finalizer this update removed.
 async fn delete_without_finalizers(
     scope: &RequestScope,
     mut new: Object,

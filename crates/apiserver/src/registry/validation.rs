@@ -1,4 +1,4 @@
-//! What is held against an object: its schema first, then the rules of its kind.
+//! Validates objects: first the schema, then the rules of the kind.
 
 use super::UpdateStrategy;
 use super::scope::RequestScope;
@@ -11,8 +11,8 @@ use std::sync::Arc;
 use types::Resource;
 use types::resource::Shape;
 
-/// The groups whose objects may have finalizers of any name. Upstream: servers of their own serve
-/// these groups, and do not ask for a qualified name or one that Kubernetes knows.
+/// The groups whose objects can have finalizers with any name. Upstream: separate servers serve
+/// these groups, and do not require a qualified or known finalizer.
 const UNRESTRICTED_FINALIZER_GROUPS: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
 
 fn restricts_finalizers(resource: &Resource) -> bool {
@@ -20,7 +20,7 @@ fn restricts_finalizers(resource: &Resource) -> bool {
         && !UNRESTRICTED_FINALIZER_GROUPS.contains(&resource.group.as_str())
 }
 
-/// Judges what every object has.
+/// Validates the metadata of a new object.
 pub(crate) fn metadata(resource: &Resource, object: &Object, errors: &mut ErrorList) {
     let name = resource.behavior.validate_name;
     meta::validate_object_meta(object, resource.namespaced, name, errors);
@@ -29,14 +29,14 @@ pub(crate) fn metadata(resource: &Resource, object: &Object, errors: &mut ErrorL
     }
 }
 
-/// Judges what every object has, after a change.
+/// Validates the metadata of an updated object.
 pub(crate) fn changed_metadata(
     resource: &Resource,
     new: &Object,
     old: &Object,
     errors: &mut ErrorList,
 ) {
-    // Upstream: what custom resources may be named is asked only once.
+    // Upstream: the name of a custom resource is validated only on creation.
     let name = if resource.conventions.validates_name_on_update {
         resource.behavior.validate_name
     } else {
@@ -48,8 +48,8 @@ pub(crate) fn changed_metadata(
     let mut of_change = ErrorList::new();
     meta::validate_object_meta_update(new, old, &mut of_change);
     if resource.conventions.repeats_update_errors {
-        // Upstream: a custom resource hears everything from everybody who looks at it; only its
-        // finalizers are looked at once.
+        // Upstream: several validations of a custom resource report the same errors; only
+        // finalizers are validated once.
         errors.allow_duplicates();
         for _ in 0..2 {
             let all = of_object.iter().filter(|it| !it.field.starts_with("metadata.finalizers"));
@@ -69,7 +69,7 @@ pub(crate) fn changed_metadata(
     }
 }
 
-/// Judges a new object, which is in the version that verbs work in.
+/// Validates a new object, which is in the memory version.
 pub(crate) fn create(scope: &RequestScope, object: &Object, errors: &mut ErrorList) {
     let resource = scope.resource();
     if let Shape::Structural(schema) = &scope.version().shape {
@@ -85,8 +85,8 @@ pub(crate) fn create(scope: &RequestScope, object: &Object, errors: &mut ErrorLi
     schema_memory(scope, object, errors);
 }
 
-/// Judges the change of an object. As long as somebody has to work on it, it is as good as new, and
-/// what cannot be changed later can be.
+/// Validates an update. An uninitialized object is validated as a new one, so that immutable fields
+/// can still change.
 pub(crate) fn update(
     scope: &RequestScope,
     new: &Object,
@@ -132,19 +132,19 @@ pub(crate) fn update(
     }
 }
 
-/// Runs the hook of the resource, if there is one.
+/// Runs the validation hook of the resource, if it has one.
 fn hook(scope: &RequestScope, new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     if let Some(validate) = scope.served.hooks.validate {
         validate(new, old, errors);
     }
 }
 
-/// The most memory that the patterns and rules of all definitions together may take up when they are
-/// compiled, in bytes or so.
+/// The maximum memory of the compiled patterns and rules of all CRDs together, approximately in
+/// bytes.
 const MAX_SCHEMA_MEMORY: usize = 1 << 30;
 
-/// Judges whether there is room for the patterns and rules of a definition besides those of all
-/// others.
+/// Rejects a CRD if its compiled patterns and rules, together with those of all other CRDs, need
+/// too much memory.
 fn schema_memory(scope: &RequestScope, object: &Object, errors: &mut ErrorList) {
     if scope.resource().group != "apiextensions.k8s.io" || !errors.is_empty() {
         return;
@@ -167,7 +167,7 @@ fn schema_memory(scope: &RequestScope, object: &Object, errors: &mut ErrorList) 
     }
 }
 
-/// Adds the schemas of a resource's versions, each once.
+/// Adds the distinct schemas of a resource's versions.
 fn add_schemas<'a>(resource: &'a Resource, memory: &mut SchemaMemory<'a>) {
     let mut added: Vec<&Arc<Structural>> = Vec::new();
     for version in &resource.versions {
@@ -180,8 +180,8 @@ fn add_schemas<'a>(resource: &'a Resource, memory: &mut SchemaMemory<'a>) {
     }
 }
 
-/// The rules of the schema come last, since they are not tried on an object of the wrong types. They
-/// speak of the whole object, whatever part of it changes.
+/// Evaluates the rules of the schema. They come last, because they are not evaluated on an object
+/// with type errors. They apply to the whole object, even if only a part of it is updated.
 fn rules(
     scope: &RequestScope,
     schema: &Structural,
@@ -194,7 +194,7 @@ fn rules(
     }
 }
 
-/// The numbers that `/scale` shows must be numbers that it can show.
+/// Validates the fields that `/scale` reads.
 fn scale(scope: &RequestScope, object: &Object, strategy: UpdateStrategy, errors: &mut ErrorList) {
     if let Some(scale) = &scope.version().scale {
         if !matches!(strategy, UpdateStrategy::Status) {

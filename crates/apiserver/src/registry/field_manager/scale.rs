@@ -1,5 +1,5 @@
-//! Who owns the replicas, asked at `/scale`: there they are a field of a Scale, which is one of the
-//! object's in the end.
+//! The managed fields of replicas at `/scale`, where the replicas are a field of a Scale that maps
+//! to a field of the object.
 
 use super::apply_error_status;
 use super::subresource_object::{self, SingleVersionRequest};
@@ -9,23 +9,23 @@ use machinery::patch::apply::{self, Force};
 use machinery::{Object, Status, Value};
 use types::resource::Version;
 
-/// Sets the owners of a Scale, which shows the replicas of `parent`.
+/// Sets the managed fields of a Scale from those of its object `parent`.
 pub(crate) fn to_subresource(scope: &RequestScope, parent: &Object, scale: &mut Object) {
     set_managed_fields(scale, with_replicas(scope, |replicas| of_scale(parent, replicas)));
 }
 
-/// Sets the owners of `parent`, whose Scale has changed.
+/// Sets the managed fields of `parent` after an update of its Scale.
 pub(crate) fn to_parent(scope: &RequestScope, scale: &Object, parent: &mut Object) {
     let entries = with_replicas(scope, |replicas| of_parent(parent, scale, replicas));
     set_managed_fields(parent, entries);
 }
 
-/// Notes what an update or patch has changed in a Scale.
+/// Updates the managed fields of a Scale after an update or patch.
 pub(crate) fn track(scope: &RequestScope, live: &Object, new: &mut Object) {
     with_request(scope, |request| apply::update(request, Some(live), new));
 }
 
-/// What becomes of the Scale `live` when `config` is applied to it.
+/// Applies `config` to the Scale `live`.
 pub(crate) fn apply(
     scope: &RequestScope,
     live: &Object,

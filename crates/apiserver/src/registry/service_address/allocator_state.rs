@@ -1,4 +1,5 @@
-//! [`AllocatorState`]: what stored services hold and what requests under way have claimed, under one lock.
+//! [`AllocatorState`]: the addresses and ports of stored services and of requests in progress,
+//! under one lock.
 
 use super::index::AddressIndex;
 use super::requests::{HealthRequest, PortError, PortRequest, PortRequests, invalid};
@@ -10,29 +11,31 @@ use machinery::{ErrorList, Object, Status};
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
-/// What is held, and what is about to be.
+/// The addresses and ports that are in use or claimed.
 #[derive(Debug, Default)]
 pub(super) struct AllocatorState {
-    /// What stored services hold.
+    /// The addresses and ports of stored services.
     pub index: AddressIndex,
-    /// What requests under way have claimed.
+    /// The addresses of requests in progress.
     pub addresses: HashSet<Ipv4Addr>,
+    /// The ports of requests in progress.
     pub ports: HashSet<u16>,
-    /// Where the last search ended, so that a released address is not handed out at once again.
+    /// The offset at which the last search ended, so that a released address is not reused
+    /// immediately.
     pub cursor: u32,
 }
 
-/// The network of which services get addresses.
+/// The network of cluster IPs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Network {
     pub first: u32,
     pub size: u32,
 }
 
-/// The services among which a request asks for something.
+/// The services that an allocation must not conflict with.
 pub(super) struct Services<'a> {
     pub cache: &'a ResourceCache,
-    /// The key of the service itself, if it is stored.
+    /// The key of the service itself, if it is stored. Its own addresses are not conflicts.
     pub own: Option<String>,
     pub entropy: &'a Entropy,
 }
@@ -44,17 +47,17 @@ pub(super) enum AddressRequest {
     Named(Vec<Ipv4Addr>),
 }
 
-/// What a request gets.
+/// The addresses and ports that are allocated to a request.
 pub(super) struct Allocated {
     pub addresses: Vec<Ipv4Addr>,
-    /// Those of the requests for any port, in their order.
+    /// The ports of the requests for any port, in their order.
     pub any: Vec<u16>,
     pub health: Option<u16>,
-    /// All of them.
+    /// All ports.
     pub ports: HashSet<u16>,
 }
 
-/// Why a request gets nothing.
+/// The reasons for which an allocation fails.
 pub(super) enum AllocationError {
     AddressInUse(Ipv4Addr),
     AddressesExhausted,
@@ -62,7 +65,7 @@ pub(super) enum AllocationError {
 }
 
 impl AllocatorState {
-    /// Claims all that a request asks for, or nothing.
+    /// Claims everything that a request needs, or nothing.
     pub(super) fn allocate(
         &mut self,
         network: Network,
@@ -105,7 +108,7 @@ impl AllocatorState {
         Ok(Allocated { addresses, any, health, ports })
     }
 
-    /// The first of the ports that are asked for by number that is in use.
+    /// The first requested port that is in use.
     pub(super) fn port_in_use(
         &self,
         services: &Services<'_>,
@@ -127,7 +130,8 @@ impl AllocatorState {
     }
 
     fn free_address(&mut self, network: Network) -> Option<Ipv4Addr> {
-        // The first is the server's own, the last is the network's broadcast address.
+        // The first address belongs to the server's own service, the last one is the broadcast
+        // address.
         let count = network.size - 3;
         for step in 0..count {
             let offset = 2 + (self.cursor + step) % count;
@@ -158,8 +162,8 @@ impl Network {
         Ipv4Addr::from(self.first + offset)
     }
 
-    /// Whether an address is one of the hosts: neither the address of the network nor that of all
-    /// its members is in the range.
+    /// Whether an address is a host address: the network address and the broadcast address are
+    /// excluded.
     pub(super) fn contains(self, address: Ipv4Addr) -> bool {
         (1..self.size - 1).contains(&u32::from(address).wrapping_sub(self.first))
     }

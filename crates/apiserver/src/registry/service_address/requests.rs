@@ -1,10 +1,10 @@
-//! [`PortRequests`]: the node ports that a service asks for and does not hold, found before
-//! anything is locked.
+//! [`PortRequests`]: the node ports that a service requests and does not have, computed before the
+//! lock is taken.
 //!
 //! ```text
 //! spec.ports of a new service       requests           gets
 //! 80/TCP                            Any                the first free port
-//! 80/UDP                            (shares it)        the same
+//! 80/UDP                            (shared)           the same port
 //! 81/TCP  nodePort: 30081           Named 30081
 //! ```
 
@@ -15,52 +15,52 @@ use std::collections::{HashMap, HashSet};
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
 pub(super) struct PortRequests {
-    /// In the order of `spec.ports`.
+    /// The requests in the order of `spec.ports`.
     pub requests: Vec<PortRequest>,
-    /// The port for health checks, which comes after all others.
+    /// The request for a health check port, which comes after all others.
     pub health: Option<HealthRequest>,
-    /// Refuses the service if nothing in `requests` does.
+    /// The error of the service if no request fails.
     pub error: Option<PortError>,
-    /// All ports that are asked for by number.
+    /// All ports that are requested by number.
     pub named: HashSet<u16>,
-    /// Which node port the ports of the service get, by their index.
+    /// The node ports of the service's ports, by index.
     assignments: Vec<(usize, PortSource)>,
 }
 
-/// One node port.
+/// A request for one node port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PortRequest {
-    /// A free one.
+    /// Any free port.
     Any,
-    /// The one that the port at `index` names.
+    /// The port that `spec.ports[index]` names.
     Named { index: usize, port: u16 },
 }
 
-/// The port for health checks.
+/// The request for the health check port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HealthRequest {
-    /// A free one.
+    /// Any free port.
     Any,
-    /// This one.
+    /// The named port.
     Named(u16),
 }
 
-/// Why a node port cannot be had.
+/// The reasons for which a node port cannot be allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PortError {
-    /// Another service, or another port of this one, has it.
+    /// Another service, or another port of this one, uses it.
     InUse { index: usize, port: u16 },
-    /// Nodes do not keep it for services.
+    /// The port is outside of the node port range.
     OutsideRange { index: usize, port: i64 },
     /// All ports are in use.
     Exhausted,
-    /// The port for health checks is in use.
+    /// The health check port is in use.
     HealthInUse(u16),
-    /// Nodes do not keep the port for health checks for services.
+    /// The health check port is outside of the node port range.
     HealthOutsideRange(i64),
 }
 
-/// Whether ports must be in the range that nodes keep for services.
+/// Whether ports must be in the node port range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PortRange {
     Checked,
@@ -70,13 +70,13 @@ pub(super) enum PortRange {
 #[derive(Debug, Clone, Copy)]
 enum PortSource {
     Named(u16),
-    /// The request for any port with this number, counted from 0.
+    /// The port of the request for any port with this index.
     Any(usize),
 }
 
 impl PortRequests {
-    /// The requests of a new service, or of a changed one. They end at the first that cannot be
-    /// met whatever is free, so no more are made than there are ports in the checked range.
+    /// The requests of a new or changed service. They end at the first request that fails
+    /// independent of other services, so their number is bounded by the size of the checked range.
     pub(super) fn of(object: &Object, old: Option<&Object>, range: PortRange) -> Self {
         let mut requests = Self::default();
         let held = HeldPorts::of(old);
@@ -90,12 +90,12 @@ impl PortRequests {
         requests
     }
 
-    /// Whether the service asks for nothing.
+    /// Whether the service requests no ports.
     pub(super) fn is_empty(&self) -> bool {
         self.requests.is_empty() && self.health.is_none() && self.error.is_none()
     }
 
-    /// Writes the node ports of the service down; `any` are those of the requests for any port.
+    /// Sets the node ports of the service. `any` are the ports of the requests for any port.
     pub(super) fn assign(&self, object: &mut Object, any: &[u16]) {
         for (index, source) in &self.assignments {
             let port = match source {
@@ -136,7 +136,7 @@ impl PortRequests {
         Ok(())
     }
 
-    /// Each port has a node port of its own. Upstream: `alloc.go` `updateNodePorts`.
+    /// Each port has its own node port. Upstream: `alloc.go` `updateNodePorts`.
     fn add_changed(
         &mut self,
         object: &Object,
@@ -168,7 +168,7 @@ impl PortRequests {
         Ok(PortSource::Any(*count - 1))
     }
 
-    /// None for a number that is no port, which only an unchecked range lets pass.
+    /// Returns None for a number that is not a port, which only an unchecked range accepts.
     fn add_named(
         &mut self,
         index: usize,
@@ -188,7 +188,7 @@ impl PortRequests {
         Ok(Some(PortSource::Named(port)))
     }
 
-    /// Upstream: `alloc.go` `allocHealthCheckNodePort`
+    /// Upstream: `alloc.go` `allocHealthCheckNodePort`.
     fn add_health(
         &mut self,
         object: &Object,
@@ -208,7 +208,7 @@ impl PortRequests {
         if range == PortRange::Checked && !is_inside {
             return Err(PortError::HealthOutsideRange(requested));
         }
-        // Validation refuses a number that is no port.
+        // Validation rejects a number that is not a port.
         let Some(port) = port else { return Ok(()) };
         if held.ports.contains(&port) || !self.named.insert(port) {
             return Err(PortError::HealthInUse(port));
@@ -219,7 +219,7 @@ impl PortRequests {
 }
 
 impl PortError {
-    /// Upstream: a port for health checks that cannot be had is no fault of a field.
+    /// Upstream: the error of a health check port is not a field error.
     pub(super) fn status(self, object: &Object) -> Status {
         let (index, port, why) = match self {
             Self::Exhausted => {
@@ -238,7 +238,7 @@ impl PortError {
     }
 }
 
-/// The refusal of a service.
+/// The answer 422 to an invalid service.
 pub(super) fn invalid(object: &Object, errors: &ErrorList) -> Status {
     Status::invalid(&GroupKind::new("", "Service"), object.name(), errors)
 }
@@ -250,7 +250,7 @@ fn refused_health_port(port: i64, why: &str) -> Status {
     Status::internal(why)
 }
 
-/// The node ports that the stored service has.
+/// The node ports of the stored service.
 #[derive(Debug, Default)]
 struct HeldPorts {
     ports: HashSet<u16>,
