@@ -59,9 +59,9 @@ pub(crate) struct Admission {
     plugins: Plugins,
     limit_ranges: ParsedObjects<Limits>,
     priority_classes: Derived<priority::PriorityClasses>,
-    /// The name of the default StorageClass.
+    /// The name of the default storage class.
     default_storage_class: Derived<Option<String>>,
-    /// The name of the default IngressClass.
+    /// The name of the default ingress class.
     default_ingress_class: Derived<Option<String>>,
     initializers: Derived<Vec<initializers::Initializer>>,
     quotas: ParsedObjects<ParsedQuota>,

@@ -29,7 +29,7 @@ pub(crate) struct Plane {
     /// Signs certificates.
     pub authority: Authority,
     /// Limits the concurrent requests of each user.
-    pub flow: Arc<FlowControl>,
+    pub flow_control: Arc<FlowControl>,
     /// The time limits of requests and connections.
     pub timeouts: Timeouts,
     /// The metrics of requests.

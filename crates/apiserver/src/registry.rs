@@ -45,7 +45,7 @@ fn stored_bytes(scope: &RequestScope, object: &Object) -> Vec<u8> {
 }
 
 /// The bytes of an object that are stored, or the answer 413 if the object is too large.
-fn stored_form(scope: &RequestScope, object: &Object) -> Result<Vec<u8>, Status> {
+fn stored_bytes_within_limit(scope: &RequestScope, object: &Object) -> Result<Vec<u8>, Status> {
     let bytes = stored_bytes(scope, object);
     if bytes.len() > MAX_OBJECT {
         let found = bytes.len();
@@ -62,7 +62,7 @@ fn wipe_server_metadata(object: &mut Object) {
 }
 
 /// Removes duplicate owner references, and warns the client about them.
-fn dedup_owners(scope: &RequestScope, object: &mut Object) {
+fn dedup_owner_references(scope: &RequestScope, object: &mut Object) {
     let Some(owners) = object.get_mut(&["metadata", "ownerReferences"]) else { return };
     let Some(owners) = owners.as_array_mut() else { return };
     if owners.len() < 2 {

@@ -288,7 +288,7 @@ async fn start_plane(config: &Config, keys: Keys, parts: Parts) -> Result<Arc<Ch
             authenticator,
             authorizers,
             authority,
-            flow: Arc::new(FlowControl::new(config.max_reads, config.max_writes)),
+            flow_control: Arc::new(FlowControl::new(config.max_reads, config.max_writes)),
             timeouts: config.timeouts,
             metrics: Metrics::new(metrics),
             admission: Arc::new(admission),
@@ -375,7 +375,7 @@ fn serve(
     let tls = listen::tls(&certified, plane.authority.certificate())?;
     let listening = Listening {
         handler: Arc::<Chain>::clone(chain),
-        flow: Arc::clone(&plane.flow),
+        flow: Arc::clone(&plane.flow_control),
         timeouts: plane.timeouts,
         clock: plane.storage.clock.clone(),
         tasks: plane.storage.tasks.clone(),

@@ -37,9 +37,9 @@ pub(super) fn merge(errors: &mut ErrorList, found: ErrorList) {
     }
     let mut merged = std::mem::take(errors).into_inner();
     for error in found.into_inner() {
-        let own = rank(&error);
-        let place = merged.iter().position(|it| rank(it) > own).unwrap_or(merged.len());
-        merged.insert(place, error);
+        let error_rank = rank(&error);
+        let position = merged.iter().position(|it| rank(it) > error_rank).unwrap_or(merged.len());
+        merged.insert(position, error);
     }
     for error in merged {
         errors.push(error);
@@ -49,27 +49,27 @@ pub(super) fn merge(errors: &mut ErrorList, found: ErrorList) {
 /// The position of a field. `spec.variables[1].name` has the ranks of `spec`, of `variables` within
 /// it, 1, and of `name` within that.
 fn rank(error: &FieldError) -> Vec<usize> {
-    let mut places = Vec::new();
+    let mut ranks = Vec::new();
     let mut parent = "";
     for segment in error.field.split('.') {
         // Upstream: fields that a mutation must not have are reported after its required ones.
         if parent == "mutations" && error.field.ends_with(segment) {
-            places.push(usize::MAX);
+            ranks.push(usize::MAX);
             break;
         }
         let (name, rest) = segment.split_once('[').unwrap_or((segment, ""));
         let siblings = ORDER.iter().find(|(it, _)| *it == parent).map_or(&[][..], |(_, it)| it);
-        places.push(siblings.iter().position(|it| *it == name).map_or(0, |place| place + 1));
-        places.extend(rest.trim_end_matches(']').parse::<usize>());
+        ranks.push(siblings.iter().position(|it| *it == name).map_or(0, |index| index + 1));
+        ranks.extend(rest.trim_end_matches(']').parse::<usize>());
         parent = name;
     }
     // Upstream: duplicates are reported after all items of the list.
     if error.kind == ErrorType::Duplicate
-        && let Some(last) = places.last_mut()
+        && let Some(last) = ranks.last_mut()
     {
         *last = usize::MAX;
     }
-    places
+    ranks
 }
 
 #[cfg(test)]

@@ -225,8 +225,8 @@ impl Rule {
     }
 
     fn matches(&self, attributes: &RuleAttributes<'_>) -> bool {
-        let is = |item: &str, wanted: &str| item == "*" || item == wanted;
-        let is_in = |items: &[String], wanted: &str| items.iter().any(|it| is(it, wanted));
+        let is = |item: &str, value: &str| item == "*" || item == value;
+        let is_in = |items: &[String], value: &str| items.iter().any(|it| is(it, value));
         let in_scope = match self.scope {
             RuleScope::All => true,
             RuleScope::Namespaced => !attributes.cluster_scoped,

@@ -79,10 +79,10 @@ pub(super) async fn validate(
         return Ok(());
     }
     // The future is boxed to keep the future of requests without policies small.
-    Box::pin(validate_by_all(attributes, object)).await
+    Box::pin(evaluate_validating_policies(attributes, object)).await
 }
 
-async fn validate_by_all(
+async fn evaluate_validating_policies(
     attributes: &Attributes<'_>,
     object: Option<&Object>,
 ) -> Result<(), Status> {

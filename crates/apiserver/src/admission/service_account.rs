@@ -28,9 +28,9 @@ pub(super) fn validate(attributes: &Attributes<'_>, pod: &Object) -> Result<(), 
     if !is_new && !is_addition {
         return Ok(());
     }
-    let refuse = |why: &str| Err(attributes.forbidden(pod, why));
+    let forbid = |why: &str| Err(attributes.forbidden(pod, why));
     if is_new && account::is_mirror(pod) {
-        return account::mirror_refusal(pod).map_or(Ok(()), refuse);
+        return account::mirror_refusal(pod).map_or(Ok(()), forbid);
     }
     let name = pod.str_at(&["spec", "serviceAccountName"]);
     if name.is_empty() && !attributes.admission.plugins.require_service_account {
@@ -38,7 +38,7 @@ pub(super) fn validate(attributes: &Attributes<'_>, pod: &Object) -> Result<(), 
     }
     if name.is_empty() {
         let namespace = attributes.namespace;
-        return refuse(&format!("no service account specified for pod {namespace}/{}", pod.name()));
+        return forbid(&format!("no service account specified for pod {namespace}/{}", pod.name()));
     }
     let found = find(attributes, pod, name)?;
     let Some(service_account) = found.filter(account::enforces_mountable_secrets) else {
@@ -49,7 +49,7 @@ pub(super) fn validate(attributes: &Attributes<'_>, pod: &Object) -> Result<(), 
     } else {
         account::secret_refusal(pod, &service_account)
     };
-    why.map_or(Ok(()), |why| refuse(&why))
+    why.map_or(Ok(()), |why| forbid(&why))
 }
 
 /// The stored service account.

@@ -40,15 +40,15 @@ pub(crate) struct Webhooks {
 impl Default for Webhooks {
     fn default() -> Self {
         Self {
-            mutating: Derived::new(GROUP, "mutatingwebhookconfigurations", webhooks),
-            validating: Derived::new(GROUP, "validatingwebhookconfigurations", webhooks),
+            mutating: Derived::new(GROUP, "mutatingwebhookconfigurations", parse_webhooks),
+            validating: Derived::new(GROUP, "validatingwebhookconfigurations", parse_webhooks),
         }
     }
 }
 
 /// All webhooks in the order in which they are called: the keys of the snapshot are in the order of
 /// names.
-fn webhooks(snapshot: &Snapshot) -> Vec<ParsedWebhook> {
+fn parse_webhooks(snapshot: &Snapshot) -> Vec<ParsedWebhook> {
     snapshot.entries.values().flat_map(|it| ParsedWebhook::all_of(&it.object_as_stored())).collect()
 }
 
@@ -66,10 +66,10 @@ pub(super) async fn mutate(
         return Ok(());
     }
     // The future is boxed to keep the future of requests without webhooks small.
-    Box::pin(mutate_by(&webhooks, attributes, object, reinvocation)).await
+    Box::pin(call_mutating_webhooks(&webhooks, attributes, object, reinvocation)).await
 }
 
-async fn mutate_by(
+async fn call_mutating_webhooks(
     webhooks: &[ParsedWebhook],
     attributes: &Attributes<'_>,
     mut object: Option<&mut Object>,
@@ -88,14 +88,14 @@ async fn mutate_by(
         }
         loan.get_or_insert_with(|| scope.seat.lend());
         let started = Instant::now();
-        let answered =
+        let result =
             match call::call_webhook(webhook, attributes, &invocation, WebhookType::Mutating).await
             {
                 Ok(response) => patch::apply(webhook, attributes, invocation, response).await,
-                Err(fault) => Err(fault),
+                Err(error) => Err(error),
             };
         let changed =
-            finish_call(webhook, attributes, WebhookType::Mutating, started, answered)?.flatten();
+            finish_call(webhook, attributes, WebhookType::Mutating, started, result)?.flatten();
         reinvocation.record_invocation(index, webhook.reinvoke_if_needed, changed.is_some());
         if let Some((object, changed)) = object.as_deref_mut().zip(changed) {
             *object = changed;
@@ -115,10 +115,10 @@ pub(super) async fn validate(
     if webhooks.is_empty() {
         return Ok(());
     }
-    Box::pin(validate_by(&webhooks, attributes, object)).await
+    Box::pin(call_validating_webhooks(&webhooks, attributes, object)).await
 }
 
-async fn validate_by(
+async fn call_validating_webhooks(
     webhooks: &[ParsedWebhook],
     attributes: &Attributes<'_>,
     object: Option<&Object>,
@@ -131,9 +131,9 @@ async fn validate_by(
         };
         calls.push(async move {
             let started = Instant::now();
-            let answered =
+            let result =
                 call::call_webhook(webhook, attributes, &invocation, WebhookType::Validating).await;
-            finish_call(webhook, attributes, WebhookType::Validating, started, answered).map(|_| ())
+            finish_call(webhook, attributes, WebhookType::Validating, started, result).map(|_| ())
         });
     }
     if calls.is_empty() {
@@ -151,13 +151,13 @@ fn finish_call<T>(
     attributes: &Attributes<'_>,
     webhook_type: WebhookType,
     started: Instant,
-    answered: Result<T, WebhookError>,
+    result: Result<T, WebhookError>,
 ) -> Result<Option<T>, Status> {
     let metrics = &attributes.admission.webhook_metrics;
     let (name, operation) = (webhook.name.as_str(), attributes.operation.as_str());
     let call = WebhookCall { name, webhook_type, operation, duration: started.elapsed() };
     let reject = |why: Rejection, code: u16| metrics.observe(&call, Some(why), code);
-    match answered {
+    match result {
         Ok(answer) => {
             metrics.observe(&call, None, 200);
             Ok(Some(answer))

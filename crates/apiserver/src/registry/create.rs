@@ -4,7 +4,7 @@ use super::admit::Admit;
 use super::conversion;
 use super::scope::RequestScope;
 use super::validation;
-use super::{Outcome, field_manager, stored_form, wipe_server_metadata};
+use super::{Outcome, field_manager, stored_bytes_within_limit, wipe_server_metadata};
 use crate::cache::watch_cache::Entry;
 use crate::registry::errors;
 use machinery::meta::initializers;
@@ -65,7 +65,7 @@ pub(crate) async fn create(
             return Err(Status::unclassified(why));
         }
         let object = conversion::to_storage(scope, object).await?;
-        let bytes = stored_form(scope, &object)?;
+        let bytes = stored_bytes_within_limit(scope, &object)?;
         let _write = scope.writes.begin();
         match insert(scope, &object, bytes, dry_run).await {
             Err(Error::Conflict { .. }) if generated && attempt < NAME_ATTEMPTS => {}
@@ -108,7 +108,7 @@ fn with_generated_name(scope: &RequestScope, sent: &Object) -> Object {
 /// Sets the fields that the server owns, and removes those that a client must not set.
 fn prepare(scope: &RequestScope, object: &mut Object) {
     wipe_server_metadata(object);
-    super::dedup_owners(scope, object);
+    super::dedup_owner_references(scope, object);
     for field in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         object.remove_meta(field);
     }

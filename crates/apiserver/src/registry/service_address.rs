@@ -123,8 +123,9 @@ impl ServiceAllocator {
         }
         let requests = PortRequests::of(object, old, PortRange::Unchecked);
         // Other services have no ports outside of the range.
-        let asks_inside = requests.named.iter().any(|port| service::NODE_PORTS.contains(port));
-        let in_use = asks_inside.then(|| self.lock_current(services.cache));
+        let requests_in_range =
+            requests.named.iter().any(|port| service::NODE_PORTS.contains(port));
+        let in_use = requests_in_range.then(|| self.lock_current(services.cache));
         let in_use = in_use.and_then(|state| state.port_in_use(services, &requests));
         if let Some(error) = in_use.or(requests.error) {
             return Err(error.status(object));
@@ -205,8 +206,8 @@ impl BeginWrite for ServiceAddresses {
         old: Option<&Object>,
         dry_run: bool,
     ) -> Result<Reservation, Status> {
-        let own = old.map(|it| format!("{}/{}/{}", self.prefix, it.namespace(), it.name()));
-        let services = Services { cache: &self.services, own, entropy: &self.entropy };
+        let own_key = old.map(|it| format!("{}/{}/{}", self.prefix, it.namespace(), it.name()));
+        let services = Services { cache: &self.services, own_key, entropy: &self.entropy };
         if dry_run {
             self.allocator.allocate_dry_run(&services, object, old)?;
             return Ok(Reservation::default());

@@ -4,7 +4,9 @@
 use super::admit::Admit;
 use super::conversion;
 use super::scope::RequestScope;
-use super::{Outcome, initialization, spec_differs, stored_form, wipe_server_metadata};
+use super::{
+    Outcome, initialization, spec_differs, stored_bytes_within_limit, wipe_server_metadata,
+};
 use crate::cache::hooks::Reservation;
 use crate::cache::watch_cache::Entry;
 use crate::registry::errors;
@@ -92,7 +94,7 @@ pub(crate) async fn update(
         }
         let has_failed = initializers::failure(&new).is_some();
         let new = conversion::to_storage(scope, new).await?;
-        let bytes = stored_form(scope, &new)?;
+        let bytes = stored_bytes_within_limit(scope, &new)?;
         if entry.holds(&bytes) {
             return Ok(Outcome::Stored(entry));
         }
@@ -176,8 +178,8 @@ fn check_preconditions(
 ) -> Result<(), Status> {
     check_uid(scope, new, Some(old), dry_run)?;
     let resource = scope.resource();
-    let asked = new.resource_version();
-    let revision = match asked {
+    let resource_version = new.resource_version();
+    let revision = match resource_version {
         "" => 0,
         text => parse_revision(text).map_err(Status::unclassified)?,
     };
@@ -188,7 +190,7 @@ fn check_preconditions(
         let kind = GroupKind::new(&resource.group, &resource.plural);
         return Err(Status::invalid(&kind, old.name(), &errors));
     }
-    if revision != 0 && asked != old.resource_version() {
+    if revision != 0 && resource_version != old.resource_version() {
         return Err(Status::modified(&scope.group_resource(), old.name()));
     }
     Ok(())
@@ -208,9 +210,9 @@ pub(crate) fn check_uid(
     }
     let key = scope.key();
     // Upstream: the key of a dry run has no prefix.
-    let shown = if dry_run { key.trim_start_matches("/registry") } else { &key };
+    let shown_key = if dry_run { key.trim_start_matches("/registry") } else { &key };
     let why = format!(
-        "StorageError: invalid object, Code: 4, Key: {shown}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {found}",
+        "StorageError: invalid object, Code: 4, Key: {shown_key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {found}",
         sent.uid(),
     );
     Err(Status::conflict(&scope.group_resource(), &scope.path.name, &why))
@@ -219,7 +221,7 @@ pub(crate) fn check_uid(
 /// Restores the fields that a client cannot change or has not sent.
 fn prepare(scope: &RequestScope, new: &mut Object, old: &Object, strategy: UpdateStrategy) {
     wipe_server_metadata(new);
-    super::dedup_owners(scope, new);
+    super::dedup_owner_references(scope, new);
     for field in
         ["uid", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "namespace"]
     {

@@ -90,12 +90,12 @@ impl Compiler {
             return Ok(program);
         }
         let names: Vec<String> = results.iter().map(types::name).collect();
-        let wanted = match names.as_slice() {
+        let expected = match names.as_slice() {
             [only] => only.clone(),
             several => format!("one of [{}]", several.join(" ")),
         };
         let found = types::name(found);
-        Err(ExpressionError::Invalid(format!("must evaluate to {wanted} but got {found}")))
+        Err(ExpressionError::Invalid(format!("must evaluate to {expected} but got {found}")))
     }
 
     /// Compiles an expression and keeps its source.

@@ -102,7 +102,7 @@ struct LazyVariables<'a> {
     /// The value of `variables` in the expressions of variables.
     scope: OnceLock<&'a dyn Fields>,
     /// The cost of variables that is not subtracted from the budget yet.
-    unbilled_cost: AtomicU64,
+    uncharged_cost: AtomicU64,
     /// The cost of discarded evaluations.
     discarded: AtomicU64,
     /// The current depth of recursive evaluation.
@@ -116,7 +116,7 @@ impl LazyVariables<'_> {
         Self {
             values: (0..count).map(|_| OnceLock::new()).collect(),
             scope: OnceLock::new(),
-            unbilled_cost: AtomicU64::new(0),
+            uncharged_cost: AtomicU64::new(0),
             discarded: AtomicU64::new(0),
             depth: AtomicUsize::new(0),
             deferred: AtomicUsize::new(0),
@@ -136,7 +136,7 @@ impl LazyVariables<'_> {
         self.discarded.fetch_add(cost, Ordering::Relaxed);
     }
 
-    fn check(&self) -> Result<(), BudgetExhausted> {
+    fn check_discarded_cost(&self) -> Result<(), BudgetExhausted> {
         if self.discarded.load(Ordering::Relaxed) > MAX_DISCARDED_COST {
             Err(BudgetExhausted)
         } else {
@@ -161,10 +161,10 @@ impl<'a> VariableScope<'a> {
             .value("request", json(evaluation.request))
             .value("namespaceObject", json(evaluation.namespace))
             .value("params", view(evaluation.params));
-        if let Some((for_user, check)) = &evaluation.authorizer {
-            let request = authorizer::resource_check(Arc::clone(for_user), check.clone());
+        if let Some((user_authorizer, check)) = &evaluation.authorizer {
+            let request = authorizer::resource_check(Arc::clone(user_authorizer), check.clone());
             bindings = bindings
-                .value("authorizer", authorizer::authorizer(Arc::clone(for_user)))
+                .value("authorizer", authorizer::authorizer(Arc::clone(user_authorizer)))
                 .value("authorizer.requestResource", request);
         }
         match self.lazy.scope.get() {
@@ -182,7 +182,7 @@ impl<'a> VariableScope<'a> {
         loop {
             let (outcome, cost) = self.run_program(program);
             let Some(deferred) = self.lazy.take_deferred() else {
-                let variables = self.lazy.unbilled_cost.swap(0, Ordering::Relaxed);
+                let variables = self.lazy.uncharged_cost.swap(0, Ordering::Relaxed);
                 return Ok((outcome, cost.saturating_add(variables)));
             };
             self.lazy.discard(cost);
@@ -200,7 +200,7 @@ impl<'a> VariableScope<'a> {
     fn compute_deferred(&self, index: usize) -> Result<(), BudgetExhausted> {
         let mut waiting = vec![index];
         while let Some(index) = waiting.last() {
-            self.lazy.check()?;
+            self.lazy.check_discarded_cost()?;
             let _ = self.variable(*index);
             match self.lazy.take_deferred() {
                 None => {
@@ -238,7 +238,7 @@ impl<'a> VariableScope<'a> {
             lazy.discard(cost);
             return Err(EvalError::Cost);
         }
-        lazy.unbilled_cost.fetch_add(cost, Ordering::Relaxed);
+        lazy.uncharged_cost.fetch_add(cost, Ordering::Relaxed);
         let outcome = outcome.map_err(|error| self.evaluation_error(index, &error.to_string()));
         lazy.values[index].get_or_init(|| outcome).clone()
     }

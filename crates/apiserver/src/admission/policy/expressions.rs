@@ -17,8 +17,8 @@ const MAX_ANNOTATION: usize = 5 << 10;
 
 /// Validates the expressions of a policy.
 pub(crate) fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
-    let nothing = Value::Null;
-    let spec = new.get(&["spec"]).unwrap_or(&nothing);
+    let null = Value::Null;
+    let spec = new.get(&["spec"]).unwrap_or(&null);
     let old = old.and_then(|it| it.get(&["spec"]));
     let mut found = ErrorList::new();
     match new.kind() {

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// A compiled policy.
 pub(super) struct Policy {
-    policy_spec: PolicySpec,
+    spec: PolicySpec,
     mutations: Vec<Mutation>,
     /// Whether the policy is evaluated again if the object changes after its evaluation.
     reinvoke_if_needed: bool,
@@ -43,13 +43,13 @@ pub(super) fn compile(snapshot: &Snapshot) -> Policies {
 
 impl Policy {
     fn of(object: &Object) -> Self {
-        let (policy_spec, compiler) = PolicySpec::of(object);
+        let (spec, compiler) = PolicySpec::of(object);
         let mutations = object.get(&["spec", "mutations"]).and_then(Value::as_array);
         let mutations = mutations.into_iter().flatten().map(|it| Mutation::of(it, &compiler));
         Self {
             mutations: mutations.collect(),
             reinvoke_if_needed: object.str_at(&["spec", "reinvocationPolicy"]) == "IfNeeded",
-            policy_spec,
+            spec,
         }
     }
 }
@@ -89,7 +89,7 @@ impl ReadyInvocation<'_> {
             self.params.as_ref().map(part).unwrap_or_default().to_owned()
         };
         (
-            self.policy.policy_spec.name.clone(),
+            self.policy.spec.name.clone(),
             self.binding.name.clone(),
             params(Object::namespace),
             params(Object::name),
@@ -110,7 +110,7 @@ pub(super) async fn mutate_all(
     let mut invocations = Vec::new();
     for (name, bindings) in bindings {
         let Some(policy) = policies.get(name) else { continue };
-        let policy_spec = &policy.policy_spec;
+        let policy_spec = &policy.spec;
         for invocation in policy_spec.invocations(bindings, attributes, Some(object)).await {
             match invocation {
                 PolicyInvocation::Ready { binding, matched, params } => {
@@ -161,7 +161,7 @@ async fn invoke(
     reinvocation: &mut PolicyReinvokeContext,
     failures: &mut Vec<Denial>,
 ) -> Result<bool, Status> {
-    let policy_spec = &invocation.policy.policy_spec;
+    let policy_spec = &invocation.policy.spec;
     let versioned = VersionedAttributes::new(attributes, &invocation.matched).await?;
     let binding = Some(invocation.binding);
     let mut fail = |why: &str| failures.extend(failure(policy_spec, binding, why, Reason::Invalid));

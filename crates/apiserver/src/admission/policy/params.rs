@@ -95,7 +95,7 @@ impl ParamRef {
                 return Err("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources".to_owned());
             }
             (true, "") => namespace,
-            (true, own) => own,
+            (true, named) => named,
         };
         let (entries, selector) = match &self.selector {
             _ if !self.name.is_empty() => {

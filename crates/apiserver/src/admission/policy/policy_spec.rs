@@ -59,8 +59,8 @@ impl PolicySpec {
     /// Parses a policy and compiles its variables and conditions. The returned compiler compiles
     /// the remaining expressions.
     pub(super) fn of(policy: &Object) -> (Self, Compiler) {
-        let nothing = Value::Null;
-        let spec = policy.get(&["spec"]).unwrap_or(&nothing);
+        let null = Value::Null;
+        let spec = policy.get(&["spec"]).unwrap_or(&null);
         let params = ParamKind::of(&spec["paramKind"]);
         let mut compiler = Compiler::with_variables(params.is_some());
         let variables = spec["variables"].as_array().into_iter().flatten();
@@ -162,16 +162,16 @@ impl PolicySpec {
 
 impl Binding {
     fn of(binding: &Object) -> (String, Self) {
-        let nothing = Value::Null;
-        let spec = binding.get(&["spec"]).unwrap_or(&nothing);
+        let null = Value::Null;
+        let spec = binding.get(&["spec"]).unwrap_or(&null);
         let actions = spec["validationActions"].as_array().into_iter().flatten();
-        let own = Self {
+        let parsed = Self {
             name: binding.name().to_owned(),
             actions: actions.filter_map(Value::as_str).map(ToOwned::to_owned).collect(),
             criteria: spec.get("matchResources").map(MatchCriteria::of_policy),
             params: spec.get("paramRef").map(ParamRef::of),
         };
-        (text(spec, "policyName").to_owned(), own)
+        (text(spec, "policyName").to_owned(), parsed)
     }
 
     /// The parameters for a request: empty if the binding does not match, and `[None]` if the

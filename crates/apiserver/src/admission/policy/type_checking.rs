@@ -25,8 +25,8 @@ type Kinds<'c> = BTreeMap<(&'c str, &'c str, &'c str), (&'c Arc<Served>, usize)>
 /// The items of `status.typeChecking.expressionWarnings`. `salt` makes type names unique, so that
 /// no expression can refer to them.
 pub(super) fn warnings(catalog: &Catalog, policy: &Object, salt: u32) -> Vec<Value> {
-    let nothing = Value::Null;
-    let spec = policy.get(&["spec"]).unwrap_or(&nothing);
+    let null = Value::Null;
+    let spec = policy.get(&["spec"]).unwrap_or(&null);
     let compilers = compilers(catalog, spec, salt);
     let mut warnings = Vec::new();
     for (index, validation) in list(&spec["validations"]).enumerate() {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// A compiled policy.
 pub(super) struct Policy {
-    policy_spec: PolicySpec,
+    spec: PolicySpec,
     validations: Vec<Validation>,
     annotations: Vec<AuditAnnotation>,
 }
@@ -58,7 +58,7 @@ pub(super) fn compile(snapshot: &Snapshot) -> Policies {
 
 impl Policy {
     fn of(object: &Object) -> Self {
-        let (policy_spec, compiler) = PolicySpec::of(object);
+        let (spec, compiler) = PolicySpec::of(object);
         let list = |key| object.get(&["spec", key]).and_then(Value::as_array);
         let validations = list("validations").into_iter().flatten().map(|it| {
             let message = it["messageExpression"].as_str().filter(|it| !it.is_empty());
@@ -87,7 +87,7 @@ impl Policy {
                     &[Type::String, Type::Null],
                 ),
             });
-        Self { validations: validations.collect(), annotations: annotations.collect(), policy_spec }
+        Self { validations: validations.collect(), annotations: annotations.collect(), spec }
     }
 }
 
@@ -112,7 +112,7 @@ impl<'a> PolicyDecisions<'a> {
         policy: &Policy,
         bindings: &[Binding],
     ) -> Result<(), Status> {
-        let policy_spec = &policy.policy_spec;
+        let policy_spec = &policy.spec;
         let (attributes, object) = (self.attributes, self.object);
         let mut versioned: Option<VersionedAttributes<'_>> = None;
         let mut annotations: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -237,7 +237,7 @@ struct ValidationResult<'p> {
 
 impl Policy {
     fn validate(&self, evaluation: &Evaluation<'_>) -> ValidationResult<'_> {
-        match self.policy_spec.matches_conditions(evaluation) {
+        match self.spec.matches_conditions(evaluation) {
             Ok(true) => {}
             Ok(false) => {
                 return ValidationResult { decisions: Vec::new(), annotations: Vec::new() };
@@ -275,7 +275,7 @@ impl Policy {
                     "valueExpression '{}' resulted in unsupported return type: {kind}. Return type must be either string or null.",
                     it.expression.source
                 )),
-                Err(_) if self.policy_spec.failure_policy == FailurePolicy::Ignore => return None,
+                Err(_) if self.spec.failure_policy == FailurePolicy::Ignore => return None,
                 Err(why) => Err(why),
             };
             Some((it.key.as_str(), value))
@@ -289,7 +289,7 @@ impl Policy {
     }
 
     fn failure(&self, why: String) -> Option<Denial> {
-        (self.policy_spec.failure_policy == FailurePolicy::Fail).then(|| Denial::invalid(why))
+        (self.spec.failure_policy == FailurePolicy::Fail).then(|| Denial::invalid(why))
     }
 
     fn decide(

@@ -234,7 +234,7 @@ impl LastWrite {
         match self {
             Self::None => true,
             Self::Written(written) => written != used,
-            Self::TooLarge(refused) => extra_length(used) < extra_length(refused),
+            Self::TooLarge(too_large) => extra_length(used) < extra_length(too_large),
             Self::Failed { at, retry_delay } => clock.passed_since(at) >= *retry_delay,
         }
     }
@@ -277,10 +277,10 @@ mod tests {
     #[test]
     fn a_status_that_is_too_large_is_retried_when_it_is_shorter() {
         let clock = Clock::manual(Timestamp::from_seconds(0));
-        let refused = LastWrite::TooLarge(used("10"));
-        let is_due = |amount: &str| refused.is_due(&used(amount), &clock);
+        let too_large = LastWrite::TooLarge(used("10"));
+        let is_due = |amount: &str| too_large.is_due(&used(amount), &clock);
         assert_eq!(["10", "11", "100", "9"].map(is_due), [false, false, false, true]);
-        assert!(refused.is_due(&Used::new(), &clock));
+        assert!(too_large.is_due(&Used::new(), &clock));
     }
 
     #[test]

@@ -57,27 +57,27 @@ impl UsageCounter {
         let changes = known.and_then(|from| served.cache.after(from, usize::MAX).ok());
         if let Some(changes) = changes {
             for change in changes.iter().filter(|it| it.revision <= snapshot.revision) {
-                if let Some(gone) = change.old.as_deref().and_then(usage) {
-                    self.subtract(&gone);
+                if let Some(removed) = change.old.as_deref().and_then(usage) {
+                    self.subtract(&removed);
                 }
-                if let Some(more) = change.new.as_deref().and_then(usage) {
-                    add(&mut self.used, &more);
+                if let Some(added) = change.new.as_deref().and_then(usage) {
+                    add(&mut self.used, &added);
                 }
             }
         } else {
             self.used.clear();
             self.scopes.clone_from(&quota.scopes);
             for entry in snapshot.under(&served.key(namespace, ""), None) {
-                if let Some(more) = usage(entry) {
-                    add(&mut self.used, &more);
+                if let Some(added) = usage(entry) {
+                    add(&mut self.used, &added);
                 }
             }
         }
         self.counted = Some(snapshot.revision.max(self.counted.unwrap_or(0)));
     }
 
-    fn subtract(&mut self, gone: &Amounts) {
-        for (name, amount) in gone {
+    fn subtract(&mut self, removed: &Amounts) {
+        for (name, amount) in removed {
             if let Some(used) = self.used.get_mut(name) {
                 *used = used.sub(amount);
             }

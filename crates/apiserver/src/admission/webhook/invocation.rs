@@ -33,11 +33,11 @@ impl WebhookInvocation {
             old: admission_request::versioned_object(attributes, &matched, attributes.old).await?,
             matched,
         };
-        let wanted = webhook.match_conditions.matches(attributes, &invocation);
-        let wanted = wanted.map_err(|why| {
+        let is_matched = webhook.match_conditions.matches(attributes, &invocation);
+        let is_matched = is_matched.map_err(|why| {
             Status::forbidden(&attributes.scope.group_resource(), &attributes.name, &why)
         })?;
-        Ok(wanted.then_some(invocation))
+        Ok(is_matched.then_some(invocation))
     }
 
     /// The complete `AdmissionRequest`.

@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_webhook_with_side_effects_rejects_dry_runs() {
-        for (effects, dry_run, refused) in [
+        for (effects, dry_run, rejected) in [
             ("None", true, false),
             ("NoneOnDryRun", true, false),
             ("Some", true, true),
@@ -89,7 +89,7 @@ mod tests {
             let message = "admission webhook \"a.b.c\" does not support dry run";
             let found =
                 webhook.check_dry_run(dry_run).map_err(|status| (status.code, status.message));
-            let expected = if refused { Err((400, message.to_owned())) } else { Ok(()) };
+            let expected = if rejected { Err((400, message.to_owned())) } else { Ok(()) };
             assert_eq!(found, expected, "{effects}");
         }
     }

@@ -36,11 +36,11 @@ pub(super) struct Network {
 pub(super) struct Services<'a> {
     pub cache: &'a ResourceCache,
     /// The key of the service itself, if it is stored. Its own addresses are not conflicts.
-    pub own: Option<String>,
+    pub own_key: Option<String>,
     pub entropy: &'a Entropy,
 }
 
-/// The addresses that a request asks for.
+/// The addresses that a service requests.
 pub(super) enum AddressRequest {
     Nothing,
     Any,
@@ -79,9 +79,9 @@ impl AllocatorState {
                 vec![self.free_address(network).ok_or(AllocationError::AddressesExhausted)?]
             }
             AddressRequest::Named(named) => {
-                let own = services.own.as_deref();
+                let own_key = services.own_key.as_deref();
                 let is_taken = |it: &&Ipv4Addr| {
-                    self.addresses.contains(it) || self.index.has_address(**it, own)
+                    self.addresses.contains(it) || self.index.has_address(**it, own_key)
                 };
                 if let Some(taken) = named.iter().find(is_taken) {
                     return Err(AllocationError::AddressInUse(*taken));
@@ -99,8 +99,8 @@ impl AllocatorState {
             ports.insert(port);
             Ok(port)
         };
-        let wanted = requests.requests.iter().filter(|it| **it == PortRequest::Any);
-        let any = wanted.map(|_| pick()).collect::<Result<Vec<u16>, AllocationError>>()?;
+        let any_requests = requests.requests.iter().filter(|it| **it == PortRequest::Any);
+        let any = any_requests.map(|_| pick()).collect::<Result<Vec<u16>, AllocationError>>()?;
         let wants_health = requests.health == Some(HealthRequest::Any);
         let health = if wants_health { Some(pick()?) } else { None };
         self.addresses.extend(&addresses);
@@ -115,7 +115,7 @@ impl AllocatorState {
         requests: &PortRequests,
     ) -> Option<PortError> {
         let is_taken = |port: u16| {
-            self.ports.contains(&port) || self.index.has_port(port, services.own.as_deref())
+            self.ports.contains(&port) || self.index.has_port(port, services.own_key.as_deref())
         };
         let in_use = requests.requests.iter().find_map(|request| match *request {
             PortRequest::Named { index, port } => {

@@ -111,16 +111,16 @@ impl AddressIndex {
         }
     }
 
-    /// Whether a service other than the one with the key `own` has an address.
-    pub(super) fn has_address(&self, address: Ipv4Addr, own: Option<&str>) -> bool {
-        let is_own = self.holding(own).is_some_and(|it| it.addresses.contains(&address));
+    /// Whether a service other than the one with the key `own_key` has an address.
+    pub(super) fn has_address(&self, address: Ipv4Addr, own_key: Option<&str>) -> bool {
+        let is_own = self.holding(own_key).is_some_and(|it| it.addresses.contains(&address));
         self.addresses.get(&address).is_some_and(|holders| *holders > usize::from(is_own))
     }
 
-    /// Whether a service other than the one with the key `own` has a node port.
-    pub(super) fn has_port(&self, port: u16, own: Option<&str>) -> bool {
+    /// Whether a service other than the one with the key `own_key` has a node port.
+    pub(super) fn has_port(&self, port: u16, own_key: Option<&str>) -> bool {
         // The ports of a service are sorted.
-        let is_own = self.holding(own).is_some_and(|it| it.ports.binary_search(&port).is_ok());
+        let is_own = self.holding(own_key).is_some_and(|it| it.ports.binary_search(&port).is_ok());
         self.ports.get(&port).is_some_and(|holders| *holders > usize::from(is_own))
     }
 

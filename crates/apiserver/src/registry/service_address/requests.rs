@@ -225,9 +225,9 @@ impl PortError {
             Self::Exhausted => {
                 return Status::internal("failed to allocate a nodePort: range is full");
             }
-            Self::HealthInUse(port) => return refused_health_port(i64::from(port), ALLOCATED),
+            Self::HealthInUse(port) => return health_port_error(i64::from(port), ALLOCATED),
             Self::HealthOutsideRange(port) => {
-                return refused_health_port(port, &service::outside_of_range());
+                return health_port_error(port, &service::outside_of_range());
             }
             Self::InUse { index, port } => (index, i64::from(port), ALLOCATED.to_owned()),
             Self::OutsideRange { index, port } => (index, port, service::outside_of_range()),
@@ -245,7 +245,7 @@ pub(super) fn invalid(object: &Object, errors: &ErrorList) -> Status {
 
 const ALLOCATED: &str = "provided port is already allocated";
 
-fn refused_health_port(port: i64, why: &str) -> Status {
+fn health_port_error(port: i64, why: &str) -> Status {
     let why = format!("failed to allocate requested HealthCheck NodePort {port}: {why}");
     Status::internal(why)
 }

@@ -16,7 +16,7 @@ fn service(spec: &Value) -> Object {
 }
 
 /// Allocates addresses and ports for an invalid service while another request holds the lock.
-fn refused_while_locked(spec: &Value) {
+fn check_rejected_while_locked(spec: &Value) {
     let allocator = ServiceAllocator::new("10.0.0.0/24").unwrap();
     let held = allocator.lock();
     for is_dry_run in [false, true] {
@@ -25,17 +25,17 @@ fn refused_while_locked(spec: &Value) {
         thread::spawn(move || {
             let cache = ResourceCache::new("/registry/services/specs", 0, &Arc::default());
             let entropy = Entropy::seeded(1);
-            let services = Services { cache: &cache, own: None, entropy: &entropy };
-            let is_refused = if is_dry_run {
+            let services = Services { cache: &cache, own_key: None, entropy: &entropy };
+            let is_rejected = if is_dry_run {
                 allocator.allocate_dry_run(&services, &mut object, None).is_err()
             } else {
                 allocator.allocate(&services, &mut object, None).is_err()
             };
-            answer.send(is_refused).unwrap();
+            answer.send(is_rejected).unwrap();
         });
-        let is_refused =
+        let is_rejected =
             answers.recv_timeout(TIMEOUT).expect("the request does not wait for the lock");
-        assert!(is_refused, "dry run: {is_dry_run}");
+        assert!(is_rejected, "dry run: {is_dry_run}");
     }
     drop(held);
 }
@@ -44,13 +44,13 @@ fn refused_while_locked(spec: &Value) {
 fn too_many_addresses_are_rejected_without_the_lock() {
     let addresses: Vec<String> =
         (0..5000).map(|n| format!("10.0.{}.{}", n / 250, n % 250)).collect();
-    refused_while_locked(&json!({"type": "ClusterIP", "clusterIP": "10.0.0.0",
+    check_rejected_while_locked(&json!({"type": "ClusterIP", "clusterIP": "10.0.0.0",
         "clusterIPs": addresses}));
 }
 
 #[test]
 fn an_address_outside_of_the_network_is_rejected_without_the_lock() {
-    refused_while_locked(&json!({"type": "ClusterIP", "clusterIP": "10.1.0.1",
+    check_rejected_while_locked(&json!({"type": "ClusterIP", "clusterIP": "10.1.0.1",
         "clusterIPs": ["10.1.0.1"], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}));
 }
 

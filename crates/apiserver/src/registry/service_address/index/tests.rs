@@ -85,16 +85,16 @@ fn a_gap_in_the_log_is_closed_by_a_snapshot() {
 #[test]
 fn a_service_does_not_conflict_with_itself() {
     let (cache, mut index) = two_services();
-    let own = key("a");
-    assert!(!index.has_port(30_001, Some(&own)) && index.has_port(30_002, Some(&own)));
-    assert!(!index.has_address(address("10.0.0.1"), Some(&own)));
+    let own_key = key("a");
+    assert!(!index.has_port(30_001, Some(&own_key)) && index.has_port(30_002, Some(&own_key)));
+    assert!(!index.has_address(address("10.0.0.1"), Some(&own_key)));
     // Two services have the same port: each of them conflicts with the other.
     write(&cache, 3, "b", Some(&spec("10.0.0.2", 30_001)));
     refresh(&mut index, &cache);
-    assert!(index.has_port(30_001, Some(&own)));
+    assert!(index.has_port(30_001, Some(&own_key)));
     write(&cache, 4, "b", None);
     refresh(&mut index, &cache);
-    assert!(!index.has_port(30_001, Some(&own)) && index.has_port(30_001, None));
+    assert!(!index.has_port(30_001, Some(&own_key)) && index.has_port(30_001, None));
 }
 
 #[test]
