@@ -114,12 +114,12 @@ async fn chain(
         Bytes::new()
     } else {
         if peer.connection.is_some() {
-            memory = Some(plane.flow.body_memory(&user)?);
+            memory = Some(plane.flow_control.body_memory(&user)?);
         }
         let account = |bytes| memory.as_mut().map_or(Ok(()), |it| it.grow(bytes));
         request_body::read(body, account).await?
     };
-    let seat = plane.flow.take_seat(&user, &info)?;
+    let seat = plane.flow_control.take_seat(&user, &info)?;
     let Some(path) = info.resource else {
         return mux::path(&plane, &user, &info.path, &head, &query).await;
     };
@@ -159,7 +159,7 @@ fn account(
     info: &RequestInfo,
 ) -> Result<Option<Arc<AnswerAccount>>, Status> {
     let Some(connection) = &peer.connection else { return Ok(None) };
-    match connection.authenticated(&plane.flow, user) {
+    match connection.authenticated(&plane.flow_control, user) {
         Ok(account) => Ok(account.cloned()),
         Err(_) if flow_control::is_probe(info) => Ok(None),
         Err(status) => Err(status),

@@ -3,7 +3,7 @@
 pub mod bootstrap;
 
 use crate::admission;
-use crate::admission::{Admission, BadPlugins, Plugins};
+use crate::admission::{Admission, PluginSelectionError, Plugins};
 use crate::auth::authentication::Authenticator;
 use crate::auth::authentication::service_account;
 use crate::auth::authentication::service_account::TokenSigner;
@@ -29,7 +29,7 @@ use crate::listen::Listening;
 use crate::metrics::Metrics;
 use crate::outbound::{Identity, Outbound};
 use crate::plane::Plane;
-use crate::registry::service_address::{Allocations, BadCidr, ServiceAddresses};
+use crate::registry::service_address::{InvalidServiceCidr, ServiceAddresses, ServiceAllocator};
 use arc_swap::ArcSwap;
 use keel::{Entropy, Offload, Tasks, Unclean};
 use prometheus_client::registry::Registry;
@@ -89,10 +89,10 @@ pub enum Error {
     Listen(#[from] listen::Error),
     /// Choose another network.
     #[error("cannot use the service network")]
-    ServiceCidr(#[from] BadCidr),
+    ServiceCidr(#[from] InvalidServiceCidr),
     /// Choose other plugins.
     #[error("cannot use these admission plugins")]
-    Plugins(#[from] BadPlugins),
+    Plugins(#[from] PluginSelectionError),
     /// See there.
     #[error("cannot prepare the plane")]
     Bootstrap(#[from] bootstrap::Error),
@@ -122,8 +122,8 @@ impl Server {
         open_keys: fn(&Config) -> Result<Keys, Error>,
     ) -> Result<Self, Error> {
         // Before anything is opened, so that a mistake in the configuration is told at once.
-        let plugins = Plugins::choose(&config.enabled_plugins, &config.disabled_plugins)?;
-        let allocations = Allocations::new(&config.service_cidr)?;
+        let plugins = Plugins::select(&config.enabled_plugins, &config.disabled_plugins)?;
+        let service_allocator = ServiceAllocator::new(&config.service_cidr)?;
         let listener = match config.listen {
             Some(address) => Some(bind(address).await?),
             None => None,
@@ -135,7 +135,7 @@ impl Server {
             store_tasks: store_tasks.clone(),
             tasks: tasks.clone(),
             plugins,
-            allocations,
+            service_allocator,
         };
         let address = listener.as_ref().and_then(|it| it.local_addr().ok());
         let started = Box::pin(async {
@@ -252,16 +252,16 @@ struct Parts {
     store_tasks: Tasks,
     tasks: Tasks,
     plugins: Plugins,
-    allocations: Allocations,
+    service_allocator: ServiceAllocator,
 }
 
 /// A plane with its objects in place, which does not listen yet.
 async fn start_plane(config: &Config, keys: Keys, parts: Parts) -> Result<Arc<Chain>, Error> {
     let Keys { authority, signer } = keys;
-    let Parts { store, store_tasks, tasks, plugins, allocations } = parts;
+    let Parts { store, store_tasks, tasks, plugins, service_allocator } = parts;
     let mut metrics = Registry::default();
     let cache = start_cache(config, &store, &store_tasks).await?;
-    let catalog = builtin_catalog(&cache, &allocations, &config.entropy);
+    let catalog = builtin_catalog(&cache, &service_allocator, &config.entropy);
     let storage = Arc::new(Storage {
         clock: config.clock.clone(),
         entropy: config.entropy.clone(),
@@ -288,11 +288,11 @@ async fn start_plane(config: &Config, keys: Keys, parts: Parts) -> Result<Arc<Ch
             authenticator,
             authorizers,
             authority,
-            flow: Arc::new(FlowControl::new(config.max_reads, config.max_writes)),
+            flow_control: Arc::new(FlowControl::new(config.max_reads, config.max_writes)),
             timeouts: config.timeouts,
             metrics: Metrics::new(metrics),
             admission: Arc::new(admission),
-            allocations,
+            service_allocator,
             aggregation: Arc::new(Aggregation::new(Arc::clone(&storage), front_proxy)),
             loopback,
             storage,
@@ -317,7 +317,11 @@ async fn start_cache(
 }
 
 /// The built-in resources, with their hooks.
-fn builtin_catalog(cache: &WatchCache, allocations: &Allocations, entropy: &Entropy) -> Catalog {
+fn builtin_catalog(
+    cache: &WatchCache,
+    service_allocator: &ServiceAllocator,
+    entropy: &Entropy,
+) -> Catalog {
     let served = kinds::table::builtin().into_iter().map(|resource| {
         let objects = cache.of_prefix(&resource.prefix);
         let mut hooks = Hooks {
@@ -326,7 +330,7 @@ fn builtin_catalog(cache: &WatchCache, allocations: &Allocations, entropy: &Entr
         };
         if resource.group.is_empty() && resource.plural == "services" {
             hooks.begin_write = Some(Box::new(ServiceAddresses {
-                allocations: allocations.clone(),
+                allocator: service_allocator.clone(),
                 services: Arc::clone(&objects),
                 prefix: resource.prefix.clone(),
                 entropy: entropy.clone(),
@@ -343,8 +347,9 @@ async fn start_tasks(plane: &Arc<Plane>) -> Result<(), Error> {
     crd::start(storage, client.clone());
     bootstrap::bootstrap(plane).await?;
     let admission = Arc::clone(&plane.admission);
-    let quotas = admission::keep_quotas_true(Arc::clone(storage), admission, client.clone());
-    let policies = admission::keep_policies_checked(Arc::clone(storage), client.clone());
+    let quotas =
+        admission::run_quota_status_controller(Arc::clone(storage), admission, client.clone());
+    let policies = admission::run_policy_status_controller(Arc::clone(storage), client.clone());
     storage.tasks.spawn("system-objects", bootstrap::keep(Arc::clone(plane)));
     storage.tasks.spawn("quotas", quotas);
     storage.tasks.spawn("policies", policies);
@@ -359,7 +364,7 @@ fn serve(
     address: SocketAddr,
 ) -> Result<(), Error> {
     let plane = &chain.plane;
-    let service_ip = plane.allocations.first_address().parse::<IpAddr>().ok();
+    let service_ip = plane.service_allocator.first_address().parse::<IpAddr>().ok();
     let addresses: Vec<IpAddr> = [Ipv4Addr::LOCALHOST.into(), address.ip()]
         .into_iter()
         .chain(service_ip)
@@ -370,7 +375,7 @@ fn serve(
     let tls = listen::tls(&certified, plane.authority.certificate())?;
     let listening = Listening {
         handler: Arc::<Chain>::clone(chain),
-        flow: Arc::clone(&plane.flow),
+        flow: Arc::clone(&plane.flow_control),
         timeouts: plane.timeouts,
         clock: plane.storage.clock.clone(),
         tasks: plane.storage.tasks.clone(),

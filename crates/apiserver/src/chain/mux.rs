@@ -18,7 +18,7 @@ use crate::http::response;
 use crate::in_process::loopback;
 use crate::in_process::loopback::OfDeletedCrd;
 use crate::plane::Plane;
-use crate::registry::Part;
+use crate::registry::UpdateStrategy;
 use crate::request::{Query, ResourcePath, Verb};
 use crate::routes::{discovery, health, metrics, openapi, version};
 use bytes::Bytes;
@@ -271,8 +271,8 @@ async fn object_or_collection(cx: &RequestContext, body: &[u8]) -> Result<Respon
         {
             create::create(cx, body).await
         }
-        Verb::Update if named => update::update(cx, body, Part::Main).await,
-        Verb::Patch if named => patch::patch(cx, body, Part::Main).await,
+        Verb::Update if named => update::update(cx, body, UpdateStrategy::Main).await,
+        Verb::Patch if named => patch::patch(cx, body, UpdateStrategy::Main).await,
         Verb::Update | Verb::Patch if !cx.scope.resource().conventions.routes_names => {
             Err(Status::bad_request("name must be provided"))
         }
@@ -287,7 +287,7 @@ async fn object_or_collection(cx: &RequestContext, body: &[u8]) -> Result<Respon
 
 fn not_allowed(cx: &RequestContext) -> Status {
     if cx.scope.resource().conventions.names_refused_verb {
-        return Status::method_not_supported(&cx.scope.what(), cx.scope.verb.as_str());
+        return Status::method_not_supported(&cx.scope.group_resource(), cx.scope.verb.as_str());
     }
     Status::method_not_allowed()
 }
@@ -334,8 +334,8 @@ async fn below(cx: &RequestContext, body: &[u8], name: &str) -> Result<Response<
     refuse_odd_name(&cx.scope.path.name)?;
     match (below, cx.scope.verb) {
         (Below::Status, Verb::Get) => get::get(cx).await,
-        (Below::Status, Verb::Update) => update::update(cx, body, Part::Status).await,
-        (Below::Status, Verb::Patch) => patch::patch(cx, body, Part::Status).await,
+        (Below::Status, Verb::Update) => update::update(cx, body, UpdateStrategy::Status).await,
+        (Below::Status, Verb::Patch) => patch::patch(cx, body, UpdateStrategy::Status).await,
         (Below::Scale(it), Verb::Get) => scale::get(cx, it).await,
         (Below::Scale(it), Verb::Update) => scale::update(cx, body, it).await,
         (Below::Scale(it), Verb::Patch) => scale::patch(cx, body, it).await,
@@ -345,10 +345,10 @@ async fn below(cx: &RequestContext, body: &[u8], name: &str) -> Result<Response<
             }
             (Action::Replace { .. }, Verb::Get) => get::get(cx).await,
             (Action::Replace { prepare, validate, .. }, Verb::Update) => {
-                update::update(cx, body, Part::Own(*prepare, *validate)).await
+                update::update(cx, body, UpdateStrategy::Subresource(*prepare, *validate)).await
             }
             (Action::Replace { prepare, validate, .. }, Verb::Patch) => {
-                patch::patch(cx, body, Part::Own(*prepare, *validate)).await
+                patch::patch(cx, body, UpdateStrategy::Subresource(*prepare, *validate)).await
             }
             (Action::Post(change), Verb::Create) => subresource::post(cx, body, it, *change).await,
             (Action::Evict, Verb::Create) => eviction::evict(cx, body, it).await,

@@ -49,7 +49,7 @@ pub(crate) async fn entry(
         let message = protobuf::entry(cx, entry, entry.revision);
         return Ok(response::bytes(code, Media::Protobuf.content_type(), message));
     }
-    Ok(object(cx, code, conversion::requested(&cx.scope, entry.object())))
+    Ok(object(cx, code, conversion::in_request_version(&cx.scope, entry.object())))
 }
 
 /// One object in the asked-for version, in the asked-for form.

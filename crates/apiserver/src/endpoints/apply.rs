@@ -9,7 +9,7 @@ use crate::registry;
 use crate::registry::conversion;
 use crate::registry::field_manager;
 use crate::registry::shape;
-use crate::registry::{Change, Changing, Part, UpdateRequest};
+use crate::registry::{Transform, TransformFuture, UpdateRequest, UpdateStrategy};
 use crate::request::options::{FieldValidation, WriteOptions};
 use http::Response;
 use machinery::patch::apply::{Force, keep_times_if_unchanged};
@@ -19,7 +19,7 @@ use machinery::{Object, Status, Value, codec};
 pub(crate) async fn apply(
     cx: &RequestContext,
     body: &[u8],
-    part: Part,
+    strategy: UpdateStrategy,
 ) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse_apply(&cx.scope.query)?;
     let force = if cx.scope.query.flag("force") { Force::Yes } else { Force::No };
@@ -31,7 +31,7 @@ pub(crate) async fn apply(
     }
     let request = UpdateRequest {
         transform: &Applied { cx, config: &config, force },
-        part,
+        strategy,
         admission: &cx.plane.admission.of_write(&cx.scope, options.dry_run),
         dry_run: options.dry_run,
         fields_managed: true,
@@ -47,10 +47,10 @@ struct Applied<'c> {
     force: Force,
 }
 
-impl Change for Applied<'_> {
-    fn of<'a>(&'a self, old: &'a Object) -> Changing<'a> {
+impl Transform for Applied<'_> {
+    fn apply<'a>(&'a self, old: &'a Object) -> TransformFuture<'a> {
         Box::pin(async move {
-            let live = conversion::requested(&self.cx.scope, old.clone());
+            let live = conversion::in_request_version(&self.cx.scope, old.clone());
             let config = &self.config.object;
             let applied =
                 field_manager::apply(&self.cx.scope, Some(&live), config, self.force).await?;
@@ -76,7 +76,7 @@ async fn create(
         let why = format!(
             "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         );
-        return Err(Status::conflict(&cx.scope.what(), object.name(), &why));
+        return Err(Status::conflict(&cx.scope.group_resource(), object.name(), &why));
     }
     // Upstream: a patch may have a resourceVersion, and a creation does not look at it.
     object.remove_meta("resourceVersion");
@@ -137,5 +137,5 @@ fn fitted(cx: &RequestContext, config: &Object, mut object: Object) -> Result<Ob
         .map_err(Status::unclassified)?;
     check_name(cx, &object)?;
     check_namespace(cx, &object)?;
-    Ok(shape::working(&cx.scope, object))
+    Ok(shape::to_memory_version(&cx.scope, object))
 }

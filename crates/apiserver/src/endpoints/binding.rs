@@ -25,7 +25,7 @@ pub(super) async fn bind(
     cx.scope.catch_up().await?;
     let admission = &cx.plane.admission;
     let attributes = Attributes::create(admission, &cx.scope, binding.name(), dry_run);
-    admission::admit_sent(&attributes, &mut binding).await?;
+    admission::admit_subresource(&attributes, &mut binding).await?;
     let pod = scope_of_pod(&cx.scope, binding.name()).ok_or_else(Status::no_such_resource)?;
     let subresources = pod.resource().behavior.subresources;
     let action = subresources.iter().find(|it| it.name == "binding").map(|it| &it.action);
@@ -43,5 +43,5 @@ fn scope_of_pod(scope: &RequestScope, name: &str) -> Option<RequestScope> {
         subresource: "binding".to_owned(),
         ..scope.path.clone()
     };
-    Some(scope.of_other(served, version, path))
+    Some(scope.for_other_object(served, version, path))
 }

@@ -34,7 +34,7 @@ pub(crate) async fn connect(
         let admission = &cx.plane.admission;
         let attributes =
             Attributes::of_subresource(admission, &cx.scope, Operation::Connect, kind, false);
-        admission::admit_sent(&attributes, &mut options).await?;
+        admission::admit_subresource(&attributes, &mut options).await?;
     }
     outcome(cx, subresource.name)
 }
@@ -246,7 +246,7 @@ fn name_and_port(text: &str) -> Option<(&str, &str)> {
 /// The object of that name, which is a part of what the path says.
 fn named(cx: &RequestContext, name: &str) -> Result<Object, Status> {
     let found = cx.scope.served.cache.get(&cx.scope.served.key(cx.scope.namespace(), name));
-    found.map(|it| it.object()).ok_or_else(|| Status::not_found(&cx.scope.what(), name))
+    found.map(|it| it.object()).ok_or_else(|| Status::not_found(&cx.scope.group_resource(), name))
 }
 
 /// Where the kubelet of a node listens.
@@ -255,6 +255,6 @@ fn kubelet(cx: &RequestContext, node: &str) -> Result<String, Status> {
     let nodes = catalog.resource("", "nodes");
     let found = nodes.and_then(|it| it.cache.get(&it.key("", node)));
     // Upstream: a missing node of a pod is said to be a missing pod.
-    let node = found.ok_or_else(|| Status::not_found(&cx.scope.what(), node))?.object();
+    let node = found.ok_or_else(|| Status::not_found(&cx.scope.group_resource(), node))?.object();
     kubelet::address(&node).map_err(Status::unclassified)
 }

@@ -55,7 +55,7 @@ pub(super) async fn shown(
 ) -> Result<Response<Body>, Status> {
     match outcome {
         Outcome::Stored(entry) => answer::entry(cx, code, &entry).await,
-        Outcome::Shown(object) => {
+        Outcome::NotStored(object) => {
             let object = conversion::object(&cx.scope, cx.scope.version, object).await?;
             Ok(answer::object(cx, code, object))
         }
@@ -78,6 +78,6 @@ pub(super) fn check_namespace(cx: &RequestContext, object: &Object) -> Result<()
 fn begin_creation(cx: &RequestContext, object: &Object) -> Result<Creation, Status> {
     cx.scope.served.begin_creation().ok_or_else(|| {
         let why = "create not allowed while custom resource definition is terminating";
-        Status::forbidden(&cx.scope.what(), object.name(), why)
+        Status::forbidden(&cx.scope.group_resource(), object.name(), why)
     })
 }

@@ -38,15 +38,15 @@ pub(crate) fn object(
     let Decoded { value, literals, format, .. } = decoded;
     let mut object = typed(cx, value, bytes)?;
     let cannot = |why: String| unfit(kind, version, kind, &why);
-    let unknown =
-        shape::fit_sent(&cx.scope, &mut object, &literals).map_err(|it| cannot(it.of_text))?;
+    let unknown = shape::shape_request(&cx.scope, &mut object, &literals)
+        .map_err(|it| cannot(it.from_text))?;
     let complaints = match ty {
         Some(_) => strict_errors(bytes, format, repeated, unknown),
         // Upstream: a custom resource is read without a type, and judged by its schema afterwards.
         None => [repeated, unknown].concat(),
     };
     report(cx, validation, complaints).map_err(cannot)?;
-    Ok(shape::working(&cx.scope, object))
+    Ok(shape::to_memory_version(&cx.scope, object))
 }
 
 /// Reads what is no object of the path's resource, but of a built-in type.

@@ -21,10 +21,14 @@ pub(crate) async fn delete(cx: &RequestContext, body: &[u8]) -> Result<Response<
     let (namespace, name) = (cx.scope.namespace(), &cx.scope.path.name);
     let admission = cx.plane.admission.of_deletion(&cx.scope, &options);
     match registry::delete(&cx.scope, namespace, name, &options, &admission).await? {
-        Deleted::Held(outcome) => shown(cx, 200, outcome).await,
-        Deleted::Gone(object) => {
+        Deleted::Terminating(outcome) => shown(cx, 200, outcome).await,
+        Deleted::Removed(object) => {
             if cx.scope.resource().behavior.returns_deleted {
-                return Ok(answer::object(cx, 200, conversion::requested(&cx.scope, object)));
+                return Ok(answer::object(
+                    cx,
+                    200,
+                    conversion::in_request_version(&cx.scope, object),
+                ));
             }
             Ok(answer::success(cx, 200, Some(details(cx, &object).to_value())))
         }
@@ -80,7 +84,7 @@ pub(super) fn warn_of_orphans(cx: &RequestContext, options: &DeleteOptions) {
 }
 
 fn details(cx: &RequestContext, object: &Object) -> Details {
-    let what = cx.scope.what();
+    let what = cx.scope.group_resource();
     Details {
         name: object.name().to_owned(),
         group: what.group,

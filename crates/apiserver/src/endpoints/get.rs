@@ -17,7 +17,7 @@ pub(crate) async fn get(cx: &RequestContext) -> Result<Response<Body>, Status> {
     wait_for_revision(cx).await?;
     let entry = cx.found()?;
     if cx.scope.query.text("resourceVersion").is_empty() {
-        conversion::forget(&cx.scope, &entry);
+        conversion::invalidate(&cx.scope, &entry);
     }
     answer::entry(cx, 200, &entry).await
 }

@@ -14,7 +14,7 @@ use crate::http::body::Body;
 use crate::registry;
 use crate::registry::conversion;
 use crate::registry::shape;
-use crate::registry::{Part, UpdateRequest};
+use crate::registry::{UpdateRequest, UpdateStrategy};
 use crate::request::options::{FieldValidation, WriteOptions};
 use http::Response;
 use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
@@ -38,17 +38,17 @@ const APPLY: &str = "application/apply-patch+yaml";
 pub(crate) async fn patch(
     cx: &RequestContext,
     body: &[u8],
-    part: Part,
+    strategy: UpdateStrategy,
 ) -> Result<Response<Body>, Status> {
     if is_apply(cx) {
-        return super::apply::apply(cx, body, part).await;
+        return super::apply::apply(cx, body, strategy).await;
     }
     let options = WriteOptions::parse_patch(&cx.scope.query)?;
     let wanted = Wanted { patch: parse(cx, body)?, validation: options.field_validation };
-    let transform = |old: &Object| patched(cx, &wanted, old, part);
+    let transform = |old: &Object| patched(cx, &wanted, old, strategy);
     let request = UpdateRequest {
         transform: &transform,
-        part,
+        strategy,
         admission: &cx.plane.admission.of_write(&cx.scope, options.dry_run),
         dry_run: options.dry_run,
         fields_managed: false,
@@ -72,9 +72,9 @@ fn patched(
     cx: &RequestContext,
     wanted: &Wanted,
     old: &Object,
-    part: Part,
+    strategy: UpdateStrategy,
 ) -> Result<Object, Status> {
-    let mut value = conversion::requested(&cx.scope, old.clone()).into_value();
+    let mut value = conversion::in_request_version(&cx.scope, old.clone()).into_value();
     let complaints = wanted.patch.apply(cx, wanted.validation, &mut value)?;
     decode::check_list_objects(&value)?;
     // What is shown in the message if the result does not fit its type.
@@ -89,21 +89,21 @@ fn patched(
             &cx.scope.resource().kind,
         );
     }
-    decode::declared_by_patch(cx, &mut object, part).map_err(|it| match it {
-        Misdeclared::Unfit(why) => does_not_fit(why),
+    decode::declared_by_patch(cx, &mut object, strategy).map_err(|it| match it {
+        Misdeclared::ShapeError(why) => does_not_fit(why),
         Misdeclared::Refused(status) => status,
     })?;
     let unknown =
-        shape::fit_sent(&cx.scope, &mut object, &wanted.patch.literals).map_err(|unfit| {
+        shape::shape_request(&cx.scope, &mut object, &wanted.patch.literals).map_err(|unfit| {
             // Upstream: this patch changes values, from which the object is made anew.
             let is_of_values = wanted.patch.form == Form::Strategic;
-            does_not_fit(if is_of_values { unfit.of_values } else { unfit.of_text })
+            does_not_fit(if is_of_values { unfit.from_values } else { unfit.from_text })
         })?;
     let complaints = complaints.into_iter().chain(unknown);
     decode::report(cx, wanted.validation, complaints).map_err(does_not_fit)?;
     check_name(cx, &object)?;
     check_namespace(cx, &object)?;
-    Ok(shape::working(&cx.scope, object))
+    Ok(shape::to_memory_version(&cx.scope, object))
 }
 
 /// A patched object that is no object of the resource, but of a built-in type.

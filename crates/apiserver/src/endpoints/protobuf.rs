@@ -97,7 +97,7 @@ pub(crate) fn list(
         head.extend_from_slice(&begin);
         Bytes::from(head)
     };
-    let Some(memory) = cx.plane.flow.answer_memory(&cx.scope.user, estimate) else {
+    let Some(memory) = cx.plane.flow_control.answer_memory(&cx.scope.user, estimate) else {
         let length = items.clone().map(|it| it.len()).sum();
         return Body::made(estimate, iter::once(envelope(length)).chain(items));
     };

@@ -73,7 +73,7 @@ async fn token(cx: &RequestContext, review: &Object) -> Result<Value, Status> {
     }
     // What the token is bound to may have been deleted just now.
     cx.scope.catch_up().await?;
-    let (user, audiences) = match cx.plane.whose_token(token) {
+    let (user, audiences) = match cx.plane.authenticate_token(token) {
         Ok(found) => found,
         Err(why) => return Ok(json!({"user": {}, "error": why.to_string()})),
     };

@@ -12,7 +12,7 @@ use crate::http::response;
 use crate::registry;
 use crate::registry::conversion;
 use crate::registry::field_manager;
-use crate::registry::{Part, UpdateRequest};
+use crate::registry::{UpdateRequest, UpdateStrategy};
 use crate::request::options::WriteOptions;
 use http::Response;
 use kinds::autoscaling::SCALE_COLUMNS;
@@ -28,7 +28,7 @@ const UNSTATED: i64 = -(1 << 31);
 /// Answers with the scale of the named object.
 pub(crate) async fn get(cx: &RequestContext, scale: &Scale) -> Result<Response<Body>, Status> {
     let entry = cx.current().await?;
-    let object = conversion::working(&cx.scope, &entry).await?;
+    let object = conversion::in_memory_version(&cx.scope, &entry).await?;
     if is_unstated(cx, scale, &object) {
         let path = scale.spec_replicas.join(".");
         let why = format!("the spec replicas field \".{path}\" does not exist");
@@ -130,13 +130,14 @@ async fn write(
         if !wanted.resource_version().is_empty() {
             new.set_meta("resourceVersion", wanted.resource_version());
         }
-        field_manager::scale::put_back(&cx.scope, &wanted, &mut new);
+        field_manager::scale::to_parent(&cx.scope, &wanted, &mut new);
         keep_times_if_unchanged(old, &mut new);
         Ok(new)
     };
     let admission = &cx.plane.admission.of_write(&cx.scope, dry_run);
-    let (part, fields_managed) = (Part::Main, true);
-    let request = UpdateRequest { transform: &transform, part, admission, dry_run, fields_managed };
+    let (strategy, fields_managed) = (UpdateStrategy::Main, true);
+    let request =
+        UpdateRequest { transform: &transform, strategy, admission, dry_run, fields_managed };
     let object = registry::update(&cx.scope, request).await?.object(&cx.scope).await?;
     shown(cx, scale, &object)
 }
@@ -150,7 +151,7 @@ fn owned(cx: &RequestContext, scale: &Scale, object: &Object) -> Result<Object, 
     let mut owned = Object::from_value(value).unwrap_or_default();
     // A patch speaks of the resourceVersion only if its sender insists on one.
     owned.remove_meta("resourceVersion");
-    field_manager::scale::show(&cx.scope, object, &mut owned);
+    field_manager::scale::to_subresource(&cx.scope, object, &mut owned);
     Ok(owned)
 }
 

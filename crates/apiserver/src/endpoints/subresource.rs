@@ -9,7 +9,7 @@ use crate::http::body::Body;
 use crate::registry;
 use crate::registry::admit::AlreadyAdmitted;
 use crate::registry::scope::RequestScope;
-use crate::registry::{Part, UpdateRequest};
+use crate::registry::{UpdateRequest, UpdateStrategy};
 use crate::request::options::{FieldValidation, WriteOptions};
 use http::Response;
 use machinery::{GroupVersionKind, Object, Status};
@@ -54,7 +54,7 @@ pub(super) async fn apply(
         scope,
         UpdateRequest {
             transform: &transform,
-            part: Part::Posted,
+            strategy: UpdateStrategy::Posted,
             admission: &AlreadyAdmitted,
             dry_run,
             // Upstream: the fields that the server changes have no manager.
@@ -73,7 +73,7 @@ pub(super) async fn admit(
     dry_run: bool,
 ) -> Result<(), Status> {
     let attributes = attributes(cx, body, subresource, dry_run).await?;
-    admission::admit_sent(&attributes, body).await
+    admission::admit_subresource(&attributes, body).await
 }
 
 /// The attributes of what is posted, whose kind and namespace are set.

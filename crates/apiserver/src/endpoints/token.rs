@@ -43,13 +43,13 @@ pub(crate) async fn create(
     if seconds.is_null() {
         *seconds = HOUR.into();
     }
-    field_manager::sent::track(&cx.scope, &mut request);
-    admission::mutate_sent(&attempt, &mut request).await?;
+    field_manager::subresource_object::track(&cx.scope, &mut request);
+    admission::mutate_subresource(&attempt, &mut request).await?;
     let account = cx.found()?.object();
     check_uid(&request, &account)?;
     complete(cx, &mut request, &account);
     let seconds = validated(&request)?;
-    admission::validate_sent(&attempt, &request).await?;
+    admission::validate_subresource(&attempt, &request).await?;
     let now = cx.scope.storage.clock.now().seconds();
     let mut claims = Claims {
         namespace: account.namespace().to_owned(),

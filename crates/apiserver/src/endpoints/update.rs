@@ -5,7 +5,7 @@ use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
 use crate::http::body::Body;
 use crate::registry;
-use crate::registry::{Part, UpdateRequest};
+use crate::registry::{UpdateRequest, UpdateStrategy};
 use crate::request::options::WriteOptions;
 use http::Response;
 use machinery::{Object, Status};
@@ -14,13 +14,13 @@ use machinery::{Object, Status};
 pub(crate) async fn update(
     cx: &RequestContext,
     body: &[u8],
-    part: Part,
+    strategy: UpdateStrategy,
 ) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.scope.query, "UpdateOptions")?;
     let mut object = decode::object(cx, body, options.field_validation)?;
     check_namespace(cx, &object)?;
     check_name(cx, &object)?;
-    if matches!(part, Part::Main)
+    if matches!(strategy, UpdateStrategy::Main)
         && cx.scope.resource().behavior.create_on_update
         && is_missing(cx).await
     {
@@ -35,7 +35,7 @@ pub(crate) async fn update(
     let transform = |_: &Object| Ok(object.clone());
     let request = UpdateRequest {
         transform: &transform,
-        part,
+        strategy,
         admission: &cx.plane.admission.of_write(&cx.scope, options.dry_run),
         dry_run: options.dry_run,
         fields_managed: false,

@@ -22,7 +22,7 @@ use crate::http::negotiation::not_a_stream;
 use crate::http::response;
 use crate::metrics::Count;
 use crate::plane::Plane;
-use crate::registry::conversion::Sight;
+use crate::registry::conversion::ConvertedChange;
 use crate::request::options::parse_i64;
 use bytes::Bytes;
 use event::Encoder;
@@ -131,7 +131,7 @@ enum Step {
 }
 
 /// What changes look like in the version of the request.
-type Converting = Pin<Box<dyn Future<Output = Result<Vec<Sight>, Status>> + Send>>;
+type Converting = Pin<Box<dyn Future<Output = Result<Vec<ConvertedChange>, Status>> + Send>>;
 
 impl Watcher {
     async fn new(cx: RequestContext, selection: Selection, start: &Start) -> Result<Self, Status> {
@@ -259,7 +259,7 @@ impl Watcher {
 
     /// The first of `changes`, as many as make a chunk: a watcher that does not read holds one, and
     /// there may be many of them. `sights` are what they look like if that is not what they are.
-    fn events(&mut self, changes: &[Arc<Change>], sights: &[Sight]) -> Option<Bytes> {
+    fn events(&mut self, changes: &[Arc<Change>], sights: &[ConvertedChange]) -> Option<Bytes> {
         let mut events = Vec::new();
         let mut size = 0;
         self.caught_up = changes.len() < BATCH;

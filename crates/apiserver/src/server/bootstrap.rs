@@ -3,7 +3,7 @@
 
 mod trust;
 
-use crate::admission::IMMORTAL;
+use crate::admission::IMMORTAL_NAMESPACES;
 use crate::cache::watch_cache::Subscription;
 use crate::extensions::aggregation;
 use crate::in_process::loopback::LoopbackClient;
@@ -105,14 +105,14 @@ fn note(repaired: Result<(), Error>) {
 }
 
 fn namespaces() -> impl Iterator<Item = &'static str> {
-    IMMORTAL.into_iter().chain(["kube-node-lease"])
+    IMMORTAL_NAMESPACES.into_iter().chain(["kube-node-lease"])
 }
 
 /// The service by which pods reach this server.
 fn service(plane: &Plane) -> Value {
     json!({
         "metadata": {"labels": {"component": "apiserver", "provider": "kubernetes"}},
-        "spec": {"clusterIP": plane.allocations.first_address(), "type": "ClusterIP",
+        "spec": {"clusterIP": plane.service_allocator.first_address(), "type": "ClusterIP",
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}]},
     })
 }

@@ -2,7 +2,7 @@
 
 use super::media::{unfit, unrecognized};
 use crate::endpoints::context::RequestContext;
-use crate::registry::Part;
+use crate::registry::UpdateStrategy;
 use machinery::nested::accessor_error;
 use machinery::{ErrorList, GroupVersion, Object, Path, Status, Value, codec};
 use types::Type;
@@ -11,7 +11,7 @@ use types::resource::Shape;
 /// An object that is not what it should be.
 pub(crate) enum Misdeclared {
     /// It cannot be read at all.
-    Unfit(String),
+    ShapeError(String),
     /// It can, and is refused.
     Refused(Status),
 }
@@ -55,19 +55,19 @@ pub(super) fn sent(cx: &RequestContext, object: &mut Object, bytes: &[u8]) -> Re
 pub(crate) fn patched(
     cx: &RequestContext,
     object: &mut Object,
-    part: Part,
+    strategy: UpdateStrategy,
 ) -> Result<(), Misdeclared> {
     let resource = cx.scope.resource();
     let expected = resource.api_version(cx.scope.version());
-    readable(object).map_err(Misdeclared::Unfit)?;
+    readable(object).map_err(Misdeclared::ShapeError)?;
     if resource.conventions.requires_type_meta {
         if object.kind().is_empty() {
             let text = Value::from(object.map().clone());
             let why = format!("Object 'Kind' is missing in '{text}'");
-            return Err(Misdeclared::Unfit(why));
+            return Err(Misdeclared::ShapeError(why));
         }
         if let Some(why) = null_version(object) {
-            return Err(Misdeclared::Unfit(why));
+            return Err(Misdeclared::ShapeError(why));
         }
         if object.api_version().is_empty() {
             let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
@@ -75,14 +75,14 @@ pub(crate) fn patched(
         }
         let differs = object.kind() != resource.kind || object.api_version() != expected;
         // Of what is sent to `/status`, only the status counts.
-        if differs && !matches!(part, Part::Status) {
+        if differs && !matches!(strategy, UpdateStrategy::Status) {
             return Err(Misdeclared::Refused(another(cx, object)));
         }
     } else if object.api_version().is_empty() {
         // Upstream: it is read as the type that is never sent, in which no field is known.
         *object = Object::default();
     } else if let Some(why) = foreign_here(cx, object) {
-        return Err(Misdeclared::Unfit(why));
+        return Err(Misdeclared::ShapeError(why));
     }
     object.set_type(&expected, &resource.kind);
     Ok(())

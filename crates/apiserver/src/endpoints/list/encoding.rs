@@ -51,7 +51,7 @@ pub(in crate::endpoints) fn write(
     let estimate = entries.iter().map(|it| it.len() + 64).sum();
     let mut memory = None;
     if estimate > CHUNK {
-        memory = cx.plane.flow.list_memory(&cx.scope.user, estimate)?;
+        memory = cx.plane.flow_control.list_memory(&cx.scope.user, estimate)?;
     }
     if cx.accepted.media == Media::Protobuf {
         let body = protobuf::list(cx, metadata, entries, estimate).holding(memory);

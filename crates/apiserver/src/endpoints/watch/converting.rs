@@ -7,7 +7,7 @@ use crate::endpoints::context::RequestContext;
 use crate::endpoints::selection::{Pace, Selection};
 use crate::flow_control;
 use crate::registry::conversion;
-use crate::registry::conversion::Sight;
+use crate::registry::conversion::ConvertedChange;
 use bytes::Bytes;
 use machinery::{Reason, Status};
 use std::sync::Arc;
@@ -21,8 +21,8 @@ const COSTLY_BATCH: usize = 8;
 async fn selected(
     cx: &RequestContext,
     selection: &Selection,
-    mut sights: Vec<Sight>,
-) -> Vec<Sight> {
+    mut sights: Vec<ConvertedChange>,
+) -> Vec<ConvertedChange> {
     let mut pace = Pace::default();
     for (old, new) in &mut sights {
         for sight in [old, new] {

@@ -141,7 +141,7 @@ fn write(
         out.extend_from_slice(b"}\n");
         return;
     }
-    let mut object = conversion::requested(&cx.scope, entry.object());
+    let mut object = conversion::in_request_version(&cx.scope, entry.object());
     object.set_meta("resourceVersion", revision.to_string());
     write_object(cx, kind, object, with_columns, out);
 }

@@ -40,7 +40,7 @@ impl Initial {
             return Ok(Self::Stored(entries.iter().map(Arc::downgrade).collect()));
         }
         let bytes = entries.iter().map(|it| it.len()).sum();
-        let memory = cx.plane.flow.list_memory(&cx.scope.user, bytes)?;
+        let memory = cx.plane.flow_control.list_memory(&cx.scope.user, bytes)?;
         Ok(Self::Converted(entries.into(), memory))
     }
 

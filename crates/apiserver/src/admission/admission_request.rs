@@ -1,18 +1,19 @@
 //! The request as webhooks and expressions see it: the `AdmissionRequest` of an `AdmissionReview`,
 //! without the objects.
 
-use super::matching::{self, Matched};
+use super::matching::{self, MatchedResource};
 use super::{Attributes, Operation};
 use crate::registry::conversion;
 use crate::registry::scope::RequestScope;
 use crate::request::options::{DeleteOptions, Propagation};
 use machinery::{Map, Object, Status, Value, json};
 
-/// What is asked for; `matched` says in which version the webhook or policy knows the resource.
-pub(crate) fn of(attributes: &Attributes<'_>, matched: &Matched) -> Map<String, Value> {
+/// Builds the request. `matched` has the version in which the webhook or policy matches the
+/// resource.
+pub(crate) fn build(attributes: &Attributes<'_>, matched: &MatchedResource) -> Map<String, Value> {
     let scope = attributes.scope;
     let mut request = Map::new();
-    // Only a review gives it one.
+    // The uid is set when a review is sent.
     request.insert("uid".to_owned(), "".into());
     let mut set = |field: &str, value: Value| {
         if value != "" {
@@ -26,7 +27,7 @@ pub(crate) fn of(attributes: &Attributes<'_>, matched: &Matched) -> Map<String, 
     set("requestResource", resource(scope, scope.version));
     set("requestSubResource", scope.path.subresource.as_str().into());
     set("name", name(attributes).into());
-    set("namespace", matching::namespace(attributes).into());
+    set("namespace", matching::request_namespace(attributes).into());
     set("operation", attributes.operation.as_str().into());
     set("userInfo", scope.user.to_info());
     set("dryRun", attributes.dry_run.into());
@@ -50,7 +51,7 @@ fn resource(scope: &RequestScope, version: usize) -> Value {
     json!({"group": group, "version": version.name, "resource": resource.plural})
 }
 
-/// Upstream: the deletion of a collection names nobody, whomever it comes to.
+/// Upstream: the deletion of a collection has no name, whichever object it deletes.
 fn name<'a>(attributes: &'a Attributes<'_>) -> &'a str {
     match attributes.operation {
         Operation::Delete => &attributes.scope.path.name,
@@ -58,8 +59,8 @@ fn name<'a>(attributes: &'a Attributes<'_>) -> &'a str {
     }
 }
 
-/// With which options, in the form in which clients send them. Those of a patch are shown as those
-/// of what it comes to.
+/// The options of the request in the form in which clients send them. A patch has the options of
+/// the create or update that it results in.
 fn options(attributes: &Attributes<'_>) -> Value {
     let kind = match (attributes.operation, attributes.deletion) {
         (Operation::Connect, _) => return Value::Null,
@@ -106,10 +107,10 @@ fn delete_options(deletion: &DeleteOptions) -> Value {
     options
 }
 
-/// The object in the version that was matched, or null if there is none.
-pub(crate) async fn shown(
+/// The object in the matched version, or null if `object` is None.
+pub(crate) async fn versioned_object(
     attributes: &Attributes<'_>,
-    matched: &Matched,
+    matched: &MatchedResource,
     object: Option<&Object>,
 ) -> Result<Value, Status> {
     let Some(object) = object.cloned() else { return Ok(Value::Null) };
@@ -117,6 +118,6 @@ pub(crate) async fn shown(
         return Ok(object.into_value());
     }
     let scope = attributes.scope;
-    let shown = conversion::object(scope, matched.version, object).await?;
-    Ok(shown.into_value())
+    let versioned = conversion::object(scope, matched.version, object).await?;
+    Ok(versioned.into_value())
 }

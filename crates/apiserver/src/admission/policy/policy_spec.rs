@@ -1,12 +1,12 @@
-//! What validating and mutating policies have in common: which requests they are about, under which
-//! conditions, bound to what.
+//! The parts that validating and mutating policies share: match constraints, match conditions,
+//! parameters, variables and bindings.
 
-use super::compiler::{Compiler, Expression, Use, Variable};
+use super::compiler::{Compiler, Declarations, Expression, Variable};
 use super::evaluation::{CONDITIONS_BUDGET, Evaluation};
 use super::params::{self, ParamKind, ParamRef};
 use crate::admission::matching;
-use crate::admission::matching::{Criteria, Matched};
-use crate::admission::{Attributes, authorizer, request};
+use crate::admission::matching::{MatchCriteria, MatchedResource};
+use crate::admission::{Attributes, admission_request, authorizer};
 use crate::cache::watch_cache::Snapshot;
 use crate::registry::conversion;
 use cel::Type;
@@ -15,87 +15,87 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The part of a policy that says when it is asked.
-pub(super) struct Definition {
+/// The shared part of a policy's spec.
+pub(super) struct PolicySpec {
     pub name: String,
-    /// What becomes of a request that the policy cannot judge.
-    pub failure: Failure,
+    /// The failure policy.
+    pub failure_policy: FailurePolicy,
     pub variables: Vec<Variable>,
-    criteria: Criteria,
+    criteria: MatchCriteria,
     params: Option<ParamKind>,
     conditions: Vec<Expression>,
 }
 
-/// What becomes of a request that a policy cannot judge.
+/// The handling of requests for which a policy fails to evaluate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// It is refused.
+pub(super) enum FailurePolicy {
+    /// The request is denied.
     Fail,
-    /// It passes.
+    /// The failure is ignored.
     Ignore,
 }
 
-/// Where a policy holds.
+/// A policy binding.
 pub(super) struct Binding {
     pub name: String,
-    /// What follows from a refusal: `Deny`, `Warn`, `Audit`.
+    /// The actions that a denial causes: `Deny`, `Warn`, `Audit`.
     pub actions: Vec<String>,
-    criteria: Option<Criteria>,
+    criteria: Option<MatchCriteria>,
     params: Option<ParamRef>,
 }
 
-/// Bindings by the name of their policy.
-pub(super) type Bindings = BTreeMap<String, Vec<Binding>>;
+/// The bindings by the name of their policy.
+pub(super) type PolicyBindings = BTreeMap<String, Vec<Binding>>;
 
-/// One time that a policy is asked about a request, or why it cannot be.
-pub(super) enum Invocation<'a> {
-    /// To be asked with this parameter.
-    Ready { binding: &'a Binding, matched: Matched, params: Option<Object> },
-    /// It is not clear about what.
+/// An invocation of a policy for a request, or the reason why it cannot be evaluated.
+pub(super) enum PolicyInvocation<'a> {
+    /// The policy is evaluated with this binding and parameter.
+    Ready { binding: &'a Binding, matched: MatchedResource, params: Option<Object> },
+    /// The policy, the binding or the parameter is misconfigured.
     Misconfigured { binding: Option<&'a Binding>, why: String },
 }
 
-impl Definition {
-    /// Reads the policy. What is left to compile is compiled with what is returned besides.
+impl PolicySpec {
+    /// Parses a policy and compiles its variables and conditions. The returned compiler compiles
+    /// the remaining expressions.
     pub(super) fn of(policy: &Object) -> (Self, Compiler) {
-        let nothing = Value::Null;
-        let spec = policy.get(&["spec"]).unwrap_or(&nothing);
+        let null = Value::Null;
+        let spec = policy.get(&["spec"]).unwrap_or(&null);
         let params = ParamKind::of(&spec["paramKind"]);
-        let mut compiler = Compiler::composing(params.is_some());
+        let mut compiler = Compiler::with_variables(params.is_some());
         let variables = spec["variables"].as_array().into_iter().flatten();
         let variables =
             variables.map(|it| compiler.variable(text(it, "name"), text(it, "expression")));
         let variables = variables.collect();
-        let conditions =
-            spec["matchConditions"].as_array().into_iter().flatten().map(|it| {
-                compiler.expression(text(it, "expression"), Use::Authorizer, &[Type::Bool])
-            });
-        let definition = Self {
+        let conditions = spec["matchConditions"].as_array().into_iter().flatten().map(|it| {
+            compiler.expression(text(it, "expression"), Declarations::Authorizer, &[Type::Bool])
+        });
+        let policy_spec = Self {
             name: policy.name().to_owned(),
-            failure: match text(spec, "failurePolicy") {
-                "Ignore" => Failure::Ignore,
-                _ => Failure::Fail,
+            failure_policy: match text(spec, "failurePolicy") {
+                "Ignore" => FailurePolicy::Ignore,
+                _ => FailurePolicy::Fail,
             },
             variables,
-            criteria: Criteria::of_policy(&spec["matchConstraints"]),
+            criteria: MatchCriteria::of_policy(&spec["matchConstraints"]),
             params,
             conditions: conditions.collect(),
         };
-        (definition, compiler)
+        (policy_spec, compiler)
     }
 
-    /// How often, and with what, the policy is asked about a request.
+    /// The invocations of the policy for a request: one for each binding and parameter.
     pub(super) async fn invocations<'a>(
         &self,
         bindings: &'a [Binding],
         attributes: &Attributes<'_>,
         object: Option<&Object>,
-    ) -> Vec<Invocation<'a>> {
+    ) -> Vec<PolicyInvocation<'a>> {
         let misconfigured = |why: String| {
             let why = format!("failed to configure policy: {why}");
-            vec![Invocation::Misconfigured { binding: None, why }]
+            vec![PolicyInvocation::Misconfigured { binding: None, why }]
         };
-        let matched = match self.criteria.matched(attributes, object) {
+        let matched = match self.criteria.find_match(attributes, object) {
             Ok(Some(matched)) => matched,
             Ok(None) => return Vec::new(),
             Err(status) => return misconfigured(status.message),
@@ -108,27 +108,26 @@ impl Definition {
         let mut invocations = Vec::new();
         for binding in bindings {
             match binding.params_for(attributes, object, kind).await {
-                Ok(all) => invocations.extend(all.into_iter().map(|params| Invocation::Ready {
-                    binding,
-                    matched: matched.clone(),
-                    params,
+                Ok(all) => invocations.extend(all.into_iter().map(|params| {
+                    PolicyInvocation::Ready { binding, matched: matched.clone(), params }
                 })),
                 Err(why) => {
                     let why = format!("failed to configure binding: {why}");
-                    invocations.push(Invocation::Misconfigured { binding: Some(binding), why });
+                    invocations
+                        .push(PolicyInvocation::Misconfigured { binding: Some(binding), why });
                 }
             }
         }
         invocations
     }
 
-    /// Whether all conditions hold; an error, if it is not known, is for the client.
-    pub(super) fn holds(&self, evaluation: &Evaluation<'_>) -> Result<bool, String> {
+    /// Whether all match conditions are true. An error message is for the client.
+    pub(super) fn matches_conditions(&self, evaluation: &Evaluation<'_>) -> Result<bool, String> {
         if self.conditions.is_empty() {
             return Ok(true);
         }
         let mut budget = CONDITIONS_BUDGET;
-        // Upstream: conditions do not see the namespace.
+        // Upstream: the namespace is null in match conditions.
         let evaluation = Evaluation {
             namespace: &Value::Null,
             authorizer: evaluation.authorizer.clone(),
@@ -137,59 +136,60 @@ impl Definition {
         let conditions = self.conditions.iter().map(Some);
         let outcomes =
             evaluation.run(conditions, &mut budget, |value| value.as_bool() == Some(true));
-        let mut faults: Vec<String> = Vec::new();
+        let mut errors: Vec<String> = Vec::new();
         match outcomes {
-            Err(exhausted) => faults.push(exhausted.to_string()),
+            Err(exhausted) => errors.push(exhausted.to_string()),
             Ok(outcomes) => {
                 for outcome in outcomes.into_iter().flatten() {
                     match outcome {
-                        // One that does not hold decides, even if others failed.
+                        // A false condition takes precedence over the errors of others.
                         Ok(false) => return Ok(false),
                         Ok(true) => {}
-                        Err(why) if faults.contains(&why) => {}
-                        Err(why) => faults.push(why),
+                        Err(why) if errors.contains(&why) => {}
+                        Err(why) => errors.push(why),
                     }
                 }
             }
         }
-        match (faults.as_slice(), self.failure) {
+        match (errors.as_slice(), self.failure_policy) {
             ([], _) => Ok(true),
-            (_, Failure::Ignore) => Ok(false),
-            ([only], Failure::Fail) => Err(only.clone()),
-            (several, Failure::Fail) => Err(format!("[{}]", several.join(", "))),
+            (_, FailurePolicy::Ignore) => Ok(false),
+            ([only], FailurePolicy::Fail) => Err(only.clone()),
+            (several, FailurePolicy::Fail) => Err(format!("[{}]", several.join(", "))),
         }
     }
 }
 
 impl Binding {
     fn of(binding: &Object) -> (String, Self) {
-        let nothing = Value::Null;
-        let spec = binding.get(&["spec"]).unwrap_or(&nothing);
+        let null = Value::Null;
+        let spec = binding.get(&["spec"]).unwrap_or(&null);
         let actions = spec["validationActions"].as_array().into_iter().flatten();
-        let own = Self {
+        let parsed = Self {
             name: binding.name().to_owned(),
             actions: actions.filter_map(Value::as_str).map(ToOwned::to_owned).collect(),
-            criteria: spec.get("matchResources").map(Criteria::of_policy),
+            criteria: spec.get("matchResources").map(MatchCriteria::of_policy),
             params: spec.get("paramRef").map(ParamRef::of),
         };
-        (text(spec, "policyName").to_owned(), own)
+        (text(spec, "policyName").to_owned(), parsed)
     }
 
-    /// The parameters for a request, one of which may be none; empty if it is not about it.
+    /// The parameters for a request: empty if the binding does not match, and `[None]` if the
+    /// policy has no parameters.
     async fn params_for(
         &self,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
-        kind: Option<params::Found<'_>>,
+        kind: Option<params::ParamResource<'_>>,
     ) -> Result<Vec<Option<Object>>, String> {
         if let Some(criteria) = &self.criteria
-            && criteria.matched(attributes, object).map_err(|status| status.message)?.is_none()
+            && criteria.find_match(attributes, object).map_err(|status| status.message)?.is_none()
         {
             return Ok(Vec::new());
         }
         match (kind, &self.params) {
             (Some(kind), Some(reference)) => {
-                let namespace = matching::namespace(attributes);
+                let namespace = matching::request_namespace(attributes);
                 let found = reference.collect(&attributes.scope.storage, &kind, namespace).await?;
                 Ok(found.into_iter().map(Some).collect())
             }
@@ -198,7 +198,7 @@ impl Binding {
     }
 }
 
-/// All policies of a kind, compiled by `compile`, by their names.
+/// Compiles all policies of a kind with `compile`, by name.
 pub(super) fn by_name<P>(
     snapshot: &Snapshot,
     compile: fn(&Object) -> P,
@@ -207,9 +207,9 @@ pub(super) fn by_name<P>(
     objects.map(|it| (it.name().to_owned(), Arc::new(compile(&it)))).collect()
 }
 
-/// All bindings of a kind.
-pub(super) fn bindings(snapshot: &Snapshot) -> Bindings {
-    let mut bindings = Bindings::new();
+/// Parses all bindings of a kind.
+pub(super) fn bindings(snapshot: &Snapshot) -> PolicyBindings {
+    let mut bindings = PolicyBindings::new();
     for entry in snapshot.entries.values() {
         let (policy, binding) = Binding::of(&entry.object_as_stored());
         bindings.entry(policy).or_default().push(binding);
@@ -217,19 +217,20 @@ pub(super) fn bindings(snapshot: &Snapshot) -> Bindings {
     bindings
 }
 
-/// What expressions see of a request besides the object that is being written.
-pub(super) struct Seen<'a> {
+/// The values of a request's variables, except the new object, in the version that a policy
+/// matches.
+pub(super) struct VersionedAttributes<'a> {
     request: Value,
     old: Option<Cow<'a, Object>>,
     namespace: Value,
     version: usize,
 }
 
-impl<'a> Seen<'a> {
-    /// In the version that a policy is about.
+impl<'a> VersionedAttributes<'a> {
+    /// The attributes in the matched version.
     pub(super) async fn new(
         attributes: &'a Attributes<'_>,
-        matched: &Matched,
+        matched: &MatchedResource,
     ) -> Result<Self, Status> {
         let version = matched.version;
         let old = match attributes.old {
@@ -237,14 +238,14 @@ impl<'a> Seen<'a> {
             None => None,
         };
         Ok(Self {
-            request: Value::Object(request::of(attributes, matched)),
+            request: Value::Object(admission_request::build(attributes, matched)),
             old,
             namespace: namespace_object(attributes)?,
             version,
         })
     }
 
-    /// The object in that version.
+    /// The new object in the matched version.
     pub(super) async fn object<'o>(
         &self,
         attributes: &Attributes<'_>,
@@ -253,22 +254,22 @@ impl<'a> Seen<'a> {
         in_version(attributes, self.version, object).await
     }
 
-    /// What the expressions of a policy see, `object` being in that version.
+    /// The evaluation of a policy's expressions. `object` is in the matched version.
     pub(super) fn evaluation<'e>(
         &'e self,
         attributes: &Attributes<'_>,
-        definition: &'e Definition,
+        policy_spec: &'e PolicySpec,
         object: Option<&'e Object>,
         params: Option<&'e Object>,
     ) -> Evaluation<'e> {
         Evaluation {
-            variables: &definition.variables,
+            variables: &policy_spec.variables,
             object,
             old: self.old.as_deref(),
             request: &self.request,
             namespace: &self.namespace,
             params,
-            authorizer: Some(authorizer::of(attributes)),
+            authorizer: Some(authorizer::user_authorizer(attributes)),
         }
     }
 }
@@ -279,14 +280,15 @@ async fn in_version<'o>(
     object: &'o Object,
 ) -> Result<Cow<'o, Object>, Status> {
     let scope = attributes.scope;
-    if attributes.kind.is_some() || version == conversion::working_version(scope) {
+    if attributes.kind.is_some() || version == conversion::memory_version(scope) {
         return Ok(Cow::Borrowed(object));
     }
     let object = object.clone();
     conversion::object(scope, version, object).await.map(Cow::Owned)
 }
 
-/// The object's namespace as far as expressions may look at it; null if it is in none.
+/// The fields of the object's namespace that expressions can read; null for a cluster-scoped
+/// object.
 fn namespace_object(attributes: &Attributes<'_>) -> Result<Value, Status> {
     let name = attributes.namespace;
     if name.is_empty() {
@@ -307,7 +309,7 @@ fn namespace_object(attributes: &Attributes<'_>) -> Result<Value, Status> {
     Ok(namespace.into_value())
 }
 
-/// A member that is a string, or "".
+/// The string with this key, or "".
 pub(super) fn text<'v>(value: &'v Value, key: &str) -> &'v str {
     value[key].as_str().unwrap_or_default()
 }

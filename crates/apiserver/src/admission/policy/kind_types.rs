@@ -1,14 +1,14 @@
-//! Kinds as types for expressions, as their published schemas have them. What a schema says nothing
-//! of, such as a quantity, which may be text or a number, no expression can name.
+//! The CEL types of kinds, as in their published schemas. A field without a type in the schema,
+//! such as a quantity, which may be a string or a number, is not declared.
 
 use crate::cache::catalog::Served;
 use ::types::resource;
 use ::types::{Container, Field, Item, Type};
 use cel::{DeclKind, DeclType, Object};
 
-/// The type of the objects of a kind in a version; types in it are named after where they are,
-/// beginning with `name`.
-pub(super) fn of(served: &Served, version: usize, name: &str) -> Option<DeclType> {
+/// The type of a kind's objects in a version. Nested types are named by their path, which begins
+/// with `name`.
+pub(super) fn declare(served: &Served, version: usize, name: &str) -> Option<DeclType> {
     match &served.version(version).shape {
         resource::Shape::Typed(ty) => Some(message(ty, name, &mut Vec::new())),
         resource::Shape::Structural(schema) => {
@@ -19,7 +19,8 @@ pub(super) fn of(served: &Served, version: usize, name: &str) -> Option<DeclType
     }
 }
 
-/// A built-in type inside of the types `within`. One that is inside of itself is empty there.
+/// The CEL type of a built-in type that is nested in the types `within`. A recursive type is empty
+/// at the second level.
 fn message(ty: &'static Type, name: &str, within: &mut Vec<&'static str>) -> DeclType {
     if within.contains(&ty.name()) {
         return empty(name);

@@ -1,10 +1,12 @@
-//! [`merge`]: what is wrong with expressions is found apart from the rest, and told where
-//! kube-apiserver tells it: in its place among the errors of the same configuration.
+//! [`merge`]: sorts the errors of expressions into the other errors of the same configuration.
+//! Expressions are validated separately; kube-apiserver reports their errors between those of the
+//! fields around them.
 
 use machinery::field_path::ErrorType;
 use machinery::{ErrorList, FieldError};
 
-/// In which order fields are judged, by the field that they are in; what is not listed comes first.
+/// The order in which kube-apiserver validates fields, by the name of the parent field. Fields that
+/// are not listed come first.
 const ORDER: &[(&str, &[&str])] = &[
     ("", &["webhooks", "spec"]),
     ("webhooks", &["matchConditions", "admissionReviewVersions"]),
@@ -28,45 +30,46 @@ const ORDER: &[(&str, &[&str])] = &[
     ("auditAnnotations", &["key", "valueExpression"]),
 ];
 
-/// Puts each of `found` before the first of `errors` that comes after it.
+/// Inserts each of `found` before the first of `errors` that has a higher rank.
 pub(super) fn merge(errors: &mut ErrorList, found: ErrorList) {
     if found.is_empty() {
         return;
     }
     let mut merged = std::mem::take(errors).into_inner();
     for error in found.into_inner() {
-        let own = rank(&error);
-        let place = merged.iter().position(|it| rank(it) > own).unwrap_or(merged.len());
-        merged.insert(place, error);
+        let error_rank = rank(&error);
+        let position = merged.iter().position(|it| rank(it) > error_rank).unwrap_or(merged.len());
+        merged.insert(position, error);
     }
     for error in merged {
         errors.push(error);
     }
 }
 
-/// `spec.variables[1].name`: the places of `spec`, of `variables` in it, 1, and of `name` in that.
+/// The position of a field. `spec.variables[1].name` has the ranks of `spec`, of `variables` within
+/// it, 1, and of `name` within that.
 fn rank(error: &FieldError) -> Vec<usize> {
-    let mut places = Vec::new();
+    let mut ranks = Vec::new();
     let mut parent = "";
     for segment in error.field.split('.') {
-        // What a mutation should not have is told after what it should.
+        // Upstream: fields that a mutation must not have are reported after its required ones.
         if parent == "mutations" && error.field.ends_with(segment) {
-            places.push(usize::MAX);
+            ranks.push(usize::MAX);
             break;
         }
         let (name, rest) = segment.split_once('[').unwrap_or((segment, ""));
         let siblings = ORDER.iter().find(|(it, _)| *it == parent).map_or(&[][..], |(_, it)| it);
-        places.push(siblings.iter().position(|it| *it == name).map_or(0, |place| place + 1));
-        places.extend(rest.trim_end_matches(']').parse::<usize>());
+        ranks.push(siblings.iter().position(|it| *it == name).map_or(0, |index| index + 1));
+        ranks.extend(rest.trim_end_matches(']').parse::<usize>());
         parent = name;
     }
-    // That something is there twice is seen when all of it was looked at.
+    // Upstream: duplicates are reported after all items of the list.
     if error.kind == ErrorType::Duplicate
-        && let Some(last) = places.last_mut()
+        && let Some(last) = ranks.last_mut()
     {
         *last = usize::MAX;
     }
-    places
+    ranks
 }
 
 #[cfg(test)]
@@ -82,7 +85,7 @@ mod tests {
         errors
     }
 
-    /// The fields in the order in which they are told.
+    /// The fields in the order in which they are reported.
     fn merged(rest: &[&'static str], expressions: &[&'static str]) -> Vec<String> {
         let mut all = errors(rest);
         merge(&mut all, errors(expressions));
@@ -90,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_expressions_are_told_in_their_place() {
+    fn errors_of_expressions_are_reported_in_field_order() {
         assert_eq!(
             merged(
                 &["metadata.name", "spec.variables[1].name", "spec.validations[0].reason"],

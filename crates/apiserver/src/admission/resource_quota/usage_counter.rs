@@ -1,5 +1,5 @@
-//! [`Tally`]: what the stored objects of one resource use of one quota, kept up by the log of their
-//! changes instead of counting them all for every request.
+//! [`UsageCounter`]: the usage of one quota by the stored objects of one resource. It follows the
+//! change log of the resource, so that a request does not count all objects.
 
 use crate::cache::catalog::Served;
 use crate::cache::watch_cache::{Entry, Snapshot};
@@ -8,16 +8,16 @@ use machinery::Object;
 use machinery::quantity::Quantity;
 use store::Revision;
 
-/// Whose objects, and of which quota.
+/// The quota and the resource of a counter.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct TallyKey {
-    /// The quota's uid.
+pub(super) struct UsageKey {
+    /// The uid of the quota.
     pub quota: String,
-    /// The prefix of the resource's keys.
+    /// The key prefix of the resource.
     resource: String,
 }
 
-impl TallyKey {
+impl UsageKey {
     pub(super) fn new(quota: &str, served: &Served) -> Self {
         Self { quota: quota.to_owned(), resource: served.resource.prefix.clone() }
     }
@@ -25,17 +25,17 @@ impl TallyKey {
 
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
-pub(super) struct Tally {
-    /// Up to which everything is counted; None before the first count.
+pub(super) struct UsageCounter {
+    /// The revision up to which changes are counted; None before the first count.
     counted: Option<Revision>,
-    /// With which scopes.
+    /// The scopes of the quota at the last full count.
     scopes: Vec<Scope>,
-    /// What is used, by name.
+    /// The usage by resource name.
     pub used: Amounts,
 }
 
-impl Tally {
-    /// Counts what has changed up to `snapshot`, or everything where that is not known.
+impl UsageCounter {
+    /// Counts the changes up to `snapshot`, or all objects if the change log is incomplete.
     pub(super) fn catch_up(
         &mut self,
         served: &Served,
@@ -48,7 +48,7 @@ impl Tally {
             if entry.namespace() != namespace {
                 return None;
             }
-            // All that is counted alike counts without being read.
+            // Objects that each count as one are not parsed.
             let object =
                 if measure.is_count() { Object::default() } else { entry.object_as_stored() };
             measure.covered(&object, quota).then(|| measure.usage(&object))
@@ -57,27 +57,27 @@ impl Tally {
         let changes = known.and_then(|from| served.cache.after(from, usize::MAX).ok());
         if let Some(changes) = changes {
             for change in changes.iter().filter(|it| it.revision <= snapshot.revision) {
-                if let Some(gone) = change.old.as_deref().and_then(usage) {
-                    self.subtract(&gone);
+                if let Some(removed) = change.old.as_deref().and_then(usage) {
+                    self.subtract(&removed);
                 }
-                if let Some(more) = change.new.as_deref().and_then(usage) {
-                    add(&mut self.used, &more);
+                if let Some(added) = change.new.as_deref().and_then(usage) {
+                    add(&mut self.used, &added);
                 }
             }
         } else {
             self.used.clear();
             self.scopes.clone_from(&quota.scopes);
             for entry in snapshot.under(&served.key(namespace, ""), None) {
-                if let Some(more) = usage(entry) {
-                    add(&mut self.used, &more);
+                if let Some(added) = usage(entry) {
+                    add(&mut self.used, &added);
                 }
             }
         }
         self.counted = Some(snapshot.revision.max(self.counted.unwrap_or(0)));
     }
 
-    fn subtract(&mut self, gone: &Amounts) {
-        for (name, amount) in gone {
+    fn subtract(&mut self, removed: &Amounts) {
+        for (name, amount) in removed {
             if let Some(used) = self.used.get_mut(name) {
                 *used = used.sub(amount);
             }

@@ -1,10 +1,11 @@
-//! `DenyServiceExternalIPs`: a service claims no addresses from outside, which may be anybody's.
+//! `DenyServiceExternalIPs`: rejects external IPs of services, with which a user could intercept
+//! the traffic of another host.
 
 use super::Attributes;
 use kinds::core::service::has_new_external_ips;
 use machinery::{Object, Status};
 
-/// Refuses a service that claims more of them than it had.
+/// Rejects a service with external IPs that it did not have before.
 pub(super) fn validate(attributes: &Attributes<'_>, service: &Object) -> Result<(), Status> {
     if !attributes.is_of("", "services") || !has_new_external_ips(service, attributes.old) {
         return Ok(());

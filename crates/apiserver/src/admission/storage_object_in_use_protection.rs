@@ -1,5 +1,5 @@
-//! `StorageObjectInUseProtection`: a claim, a volume or a class of its attributes does not go while
-//! somebody uses it. A finalizer keeps it; a controller takes that away.
+//! `StorageObjectInUseProtection`: a claim, a volume or a volume attributes class is not removed
+//! while it is in use. The plugin adds a finalizer, which a controller removes.
 
 use super::{Attributes, Operation};
 use machinery::{Object, Value};

@@ -1,5 +1,6 @@
-//! `OwnerReferencesPermissionEnforcement`: who keeps an owner from being deleted must be allowed to
-//! set the owner's finalizers, and who changes the owners of an object must be allowed to delete it.
+//! `OwnerReferencesPermissionEnforcement`: a user who sets `blockOwnerDeletion` must be allowed to
+//! update the owner's finalizers, and a user who changes the owners of an object must be allowed to
+//! delete the object.
 
 use super::{Attributes, Operation};
 use crate::auth::authorization;
@@ -8,11 +9,11 @@ use crate::request::{ResourcePath, Verb};
 use machinery::{GroupVersion, Object, Status, Value};
 use std::collections::HashSet;
 
-/// Judges new and changed references to owners.
+/// Validates new and changed owner references.
 pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
     let (new, old) = (owners(object), attributes.old.map_or(&[][..], owners));
     let resource = attributes.scope.resource();
-    // What changes here is the pod's node, and nothing else can.
+    // A binding changes the node of the pod and cannot change its owners.
     let is_binding = resource.plural == "pods" && attributes.scope.path.subresource == "binding";
     if new == old || is_binding {
         return Ok(());
@@ -21,14 +22,14 @@ pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(
         let target =
             ResourcePath { name: object.name().to_owned(), ..attributes.scope.path.clone() };
         let why = "cannot set an ownerRef on a resource you can't delete: , <nil>";
-        permitted(attributes, object, Verb::Delete, &target, why)?;
+        authorize(attributes, object, Verb::Delete, &target, why)?;
     }
-    // Those that were kept from being deleted before.
+    // The uids of owners whose deletion the stored object already blocks.
     let blocked: HashSet<&str> =
         old.iter().filter(|it| blocks(it)).map(|it| text(it, "uid")).collect();
     let blocking: Vec<&Value> =
         new.iter().filter(|it| blocks(it) && !blocked.contains(text(it, "uid"))).collect();
-    let anything = ResourcePath {
+    let any_finalizers = ResourcePath {
         group: "*".to_owned(),
         version: "*".to_owned(),
         resource: "*".to_owned(),
@@ -37,7 +38,9 @@ pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(
         ..ResourcePath::default()
     };
     let why = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>";
-    if blocking.is_empty() || permitted(attributes, object, Verb::Update, &anything, why).is_ok() {
+    if blocking.is_empty()
+        || authorize(attributes, object, Verb::Update, &any_finalizers, why).is_ok()
+    {
         return Ok(());
     }
     for owner in blocking {
@@ -48,7 +51,7 @@ pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(
             );
             attributes.forbidden(object, &why)
         })?;
-        permitted(attributes, object, Verb::Update, &target, why)?;
+        authorize(attributes, object, Verb::Update, &target, why)?;
     }
     Ok(())
 }
@@ -66,7 +69,7 @@ fn blocks(owner: &Value) -> bool {
     owner.get("blockOwnerDeletion") == Some(&Value::Bool(true))
 }
 
-/// The finalizers of an owner; None if no such kind is served.
+/// The finalizers subresource of an owner; None if its kind is not served.
 fn finalizers_of(attributes: &Attributes<'_>, owner: &Value) -> Option<ResourcePath> {
     let version: GroupVersion = text(owner, "apiVersion").parse().ok()?;
     let catalog = attributes.scope.storage.catalog.load();
@@ -74,7 +77,7 @@ fn finalizers_of(attributes: &Attributes<'_>, owner: &Value) -> Option<ResourceP
         .resources(&version.group, &version.version)
         .into_iter()
         .find(|(served, _)| served.resource.kind == text(owner, "kind"))?;
-    // An owner that is in a namespace is in that of the object.
+    // The owner of a namespaced kind is in the namespace of the object.
     let namespace = if served.resource.namespaced { attributes.namespace } else { "" };
     Some(ResourcePath {
         namespace: namespace.to_owned(),
@@ -87,7 +90,7 @@ fn finalizers_of(attributes: &Attributes<'_>, owner: &Value) -> Option<ResourceP
     })
 }
 
-fn permitted(
+fn authorize(
     attributes: &Attributes<'_>,
     object: &Object,
     verb: Verb,
@@ -95,7 +98,8 @@ fn permitted(
     why: &str,
 ) -> Result<(), Status> {
     let (user, resource) = (&attributes.scope.user, ResourceAttributes::from(path));
-    let wanted = authorization::Attributes::of_resource(user, verb.as_str(), resource);
-    let permitted = attributes.admission.authorizers.check(&wanted);
-    permitted.map_err(|_| attributes.forbidden(object, why))
+    let authorization_attributes =
+        authorization::Attributes::of_resource(user, verb.as_str(), resource);
+    let authorized = attributes.admission.authorizers.check(&authorization_attributes);
+    authorized.map_err(|_| attributes.forbidden(object, why))
 }

@@ -1,10 +1,11 @@
-//! `LimitPodHardAntiAffinityTopology`: a pod keeps others away from its node at most.
+//! `LimitPodHardAntiAffinityTopology`: required anti-affinity of a pod is limited to the topology
+//! of single nodes.
 
 use super::Attributes;
 use kinds::core::pod::admission::refused_anti_affinity;
 use machinery::{Object, Status};
 
-/// Refuses a pod that keeps others away from more.
+/// Rejects a pod whose required anti-affinity has another topology key than the hostname.
 pub(super) fn validate(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
     if !attributes.is_of("", "pods") {
         return Ok(());

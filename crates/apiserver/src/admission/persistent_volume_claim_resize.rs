@@ -1,11 +1,11 @@
-//! `PersistentVolumeClaimResize`: a claim grows only when it is bound and its class allows it. (That
-//! it does not shrink is a rule of the kind.)
+//! `PersistentVolumeClaimResize`: a claim can grow only if it is bound and its storage class allows
+//! expansion. (The kind's own validation rejects a claim that shrinks.)
 
 use super::Attributes;
 use kinds::core::persistent_volume_claim::{class_of, grows};
 use machinery::{Object, Status, Value};
 
-/// Judges a claim that wants more.
+/// Rejects the expansion of a claim that is not bound or whose class does not allow expansion.
 pub(super) fn validate(attributes: &Attributes<'_>, claim: &Object) -> Result<(), Status> {
     let Some(old) = attributes.old.filter(|_| attributes.is_of("", "persistentvolumeclaims"))
     else {

@@ -1,53 +1,54 @@
-//! [`Conditions`]: expressions that say which requests a webhook wants to see.
+//! [`MatchConditions`]: the CEL expressions that restrict which requests a webhook gets.
 
-use super::invocation::Invocation;
-use crate::admission::policy::{Compiler, Use};
-use crate::admission::{Attributes, authorizer, fault_order};
+use super::invocation::WebhookInvocation;
+use crate::admission::policy::{Compiler, Declarations};
+use crate::admission::{Attributes, authorizer, error_order};
 use cel::library::authorizer::{authorizer as authorizer_value, resource_check};
 use cel::{Bindings, Budget, Program, Type};
 use machinery::{ErrorList, Object, Path, Value};
 use std::sync::Arc;
 
-/// What all conditions of a webhook may cost together; what upstream allows.
+/// The cost limit of all conditions of a webhook together. The value is upstream's.
 const BUDGET: u64 = 2_500_000;
 
-/// And each of them.
+/// The cost limit of each condition.
 const PER_CALL: u64 = 1_000_000;
 
 /// See the [module documentation](self).
-pub(super) struct Conditions {
+pub(super) struct MatchConditions {
     compiled: Vec<(String, Result<Program, String>)>,
-    /// Whether a webhook whose conditions fail is passed over.
+    /// Whether a webhook is skipped if its conditions fail to evaluate.
     fails_open: bool,
 }
 
-impl Conditions {
-    /// Of a webhook.
-    pub(super) fn of(hook: &Value, fails_open: bool) -> Self {
-        let conditions = hook["matchConditions"].as_array().into_iter().flatten();
+impl MatchConditions {
+    /// The match conditions of a webhook.
+    pub(super) fn of(webhook: &Value, fails_open: bool) -> Self {
+        let conditions = webhook["matchConditions"].as_array().into_iter().flatten();
         let expressions = conditions.map(|it| it["expression"].as_str().unwrap_or_default());
         let compiled = expressions.map(|it| (it.to_owned(), compile(it))).collect();
         Self { compiled, fails_open }
     }
 
-    /// Whether all of them hold. One that does not decides, even if others fail.
-    pub(super) fn hold(
+    /// Whether all conditions are true. A false condition takes precedence over the errors of
+    /// others.
+    pub(super) fn matches(
         &self,
         attributes: &Attributes<'_>,
-        invocation: &Invocation,
+        invocation: &WebhookInvocation,
     ) -> Result<bool, String> {
         if self.compiled.is_empty() {
             return Ok(true);
         }
-        let (for_user, own_check) = authorizer::of(attributes);
+        let (user_authorizer, default_check) = authorizer::user_authorizer(attributes);
         let bindings = Bindings::new()
             .json("object", &invocation.object)
             .json("oldObject", &invocation.old)
             .json("request", &invocation.request)
-            // Upstream: declared, but never given.
+            // Upstream: the variable is declared, and always null.
             .json("namespaceObject", &Value::Null)
-            .value("authorizer", authorizer_value(Arc::clone(&for_user)))
-            .value("authorizer.requestResource", resource_check(for_user, own_check));
+            .value("authorizer", authorizer_value(Arc::clone(&user_authorizer)))
+            .value("authorizer.requestResource", resource_check(user_authorizer, default_check));
         let mut budget = Budget { remaining: BUDGET, per_call: PER_CALL };
         let mut errors = Vec::new();
         for (expression, program) in &self.compiled {
@@ -79,18 +80,18 @@ impl Conditions {
 const OVER_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// Refuses a configuration with expressions that mean nothing.
+/// Rejects a configuration whose expressions do not compile.
 pub(crate) fn validate(configuration: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     if old.is_some_and(|old| old.map().get("webhooks") == configuration.map().get("webhooks")) {
         return;
     }
-    let hooks = configuration.get(&["webhooks"]).and_then(Value::as_array);
+    let webhooks = configuration.get(&["webhooks"]).and_then(Value::as_array);
     let root = Path::root("webhooks");
     let mut found = ErrorList::new();
-    for (index, hook) in hooks.into_iter().flatten().enumerate() {
+    for (index, webhook) in webhooks.into_iter().flatten().enumerate() {
         let at = root.index(index);
         let path = at.child("matchConditions");
-        let conditions = hook["matchConditions"].as_array().into_iter().flatten();
+        let conditions = webhook["matchConditions"].as_array().into_iter().flatten();
         for (index, condition) in conditions.enumerate() {
             let expression = condition["expression"].as_str().unwrap_or_default();
             if expression.trim().is_empty() {
@@ -101,14 +102,14 @@ pub(crate) fn validate(configuration: &Object, old: Option<&Object>, errors: &mu
             }
         }
     }
-    fault_order::merge(errors, found);
+    error_order::merge(errors, found);
 }
 
-/// Conditions are compiled like those of policies.
+/// Compiles a condition with the declarations of policies' conditions.
 fn compile(expression: &str) -> Result<Program, String> {
     let compiler = Compiler::new(false);
-    let program = compiler.program(expression, Use::Authorizer, &[Type::Bool]);
-    program.map_err(|fault| fault.to_string())
+    let program = compiler.program(expression, Declarations::Authorizer, &[Type::Bool]);
+    program.map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -117,8 +118,8 @@ mod tests {
     use machinery::json;
 
     fn errors(expression: &str) -> Vec<String> {
-        let hook = json!({"matchConditions": [{"name": "c", "expression": expression}]});
-        let configuration = Object::from_value(json!({"webhooks": [hook]})).unwrap();
+        let webhook = json!({"matchConditions": [{"name": "c", "expression": expression}]});
+        let configuration = Object::from_value(json!({"webhooks": [webhook]})).unwrap();
         let mut errors = ErrorList::new();
         validate(&configuration, None, &mut errors);
         let status = machinery::Status::invalid(&machinery::GroupKind::default(), "", &errors);
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_is_a_sound_expression_that_is_true_or_false() {
+    fn a_condition_compiles_to_a_boolean_expression() {
         assert!(errors("request.operation == 'CREATE' && object.metadata.name != 'x'").is_empty());
         assert!(errors("authorizer.requestResource.check('create').allowed()").is_empty());
         let found = errors("request.operaton == 'CREATE'");

@@ -1,7 +1,8 @@
-//! [`State`]: what stored services hold and what requests under way have claimed, under one lock.
+//! [`AllocatorState`]: the addresses and ports of stored services and of requests in progress,
+//! under one lock.
 
 use super::index::AddressIndex;
-use super::requests::{HealthRequest, PortRefusal, PortRequest, PortRequests, invalid};
+use super::requests::{HealthRequest, PortError, PortRequest, PortRequests, invalid};
 use crate::cache::watch_cache::ResourceCache;
 use keel::Entropy;
 use kinds::core::service::allocation as service;
@@ -10,124 +11,127 @@ use machinery::{ErrorList, Object, Status};
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
-/// What is held, and what is about to be.
+/// The addresses and ports that are in use or claimed.
 #[derive(Debug, Default)]
-pub(super) struct State {
-    /// What stored services hold.
+pub(super) struct AllocatorState {
+    /// The addresses and ports of stored services.
     pub index: AddressIndex,
-    /// What requests under way have claimed.
+    /// The addresses of requests in progress.
     pub addresses: HashSet<Ipv4Addr>,
+    /// The ports of requests in progress.
     pub ports: HashSet<u16>,
-    /// Where the last search ended, so that a released address is not handed out at once again.
+    /// The offset at which the last search ended, so that a released address is not reused
+    /// immediately.
     pub cursor: u32,
 }
 
-/// The network of which services get addresses.
+/// The network of cluster IPs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Network {
     pub first: u32,
     pub size: u32,
 }
 
-/// The services among which a request asks for something.
+/// The services that an allocation must not conflict with.
 pub(super) struct Services<'a> {
     pub cache: &'a ResourceCache,
-    /// The key of the service itself, if it is stored.
-    pub own: Option<String>,
+    /// The key of the service itself, if it is stored. Its own addresses are not conflicts.
+    pub own_key: Option<String>,
     pub entropy: &'a Entropy,
 }
 
-/// The addresses that a request asks for.
+/// The addresses that a service requests.
 pub(super) enum AddressRequest {
     Nothing,
     Any,
     Named(Vec<Ipv4Addr>),
 }
 
-/// What a request gets.
-pub(super) struct Granted {
+/// The addresses and ports that are allocated to a request.
+pub(super) struct Allocated {
     pub addresses: Vec<Ipv4Addr>,
-    /// Those of the requests for any port, in their order.
+    /// The ports of the requests for any port, in their order.
     pub any: Vec<u16>,
     pub health: Option<u16>,
-    /// All of them.
+    /// All ports.
     pub ports: HashSet<u16>,
 }
 
-/// Why a request gets nothing.
-pub(super) enum Refusal {
+/// The reasons for which an allocation fails.
+pub(super) enum AllocationError {
     AddressInUse(Ipv4Addr),
     AddressesExhausted,
-    Port(PortRefusal),
+    Port(PortError),
 }
 
-impl State {
-    /// Claims all that a request asks for, or nothing.
-    pub(super) fn grant(
+impl AllocatorState {
+    /// Claims everything that a request needs, or nothing.
+    pub(super) fn allocate(
         &mut self,
         network: Network,
         services: &Services<'_>,
         address: &AddressRequest,
         requests: &PortRequests,
-    ) -> Result<Granted, Refusal> {
+    ) -> Result<Allocated, AllocationError> {
         let addresses = match address {
             AddressRequest::Nothing => Vec::new(),
             AddressRequest::Any => {
-                vec![self.free_address(network).ok_or(Refusal::AddressesExhausted)?]
+                vec![self.free_address(network).ok_or(AllocationError::AddressesExhausted)?]
             }
             AddressRequest::Named(named) => {
-                let own = services.own.as_deref();
+                let own_key = services.own_key.as_deref();
                 let is_taken = |it: &&Ipv4Addr| {
-                    self.addresses.contains(it) || self.index.has_address(**it, own)
+                    self.addresses.contains(it) || self.index.has_address(**it, own_key)
                 };
                 if let Some(taken) = named.iter().find(is_taken) {
-                    return Err(Refusal::AddressInUse(*taken));
+                    return Err(AllocationError::AddressInUse(*taken));
                 }
                 named.clone()
             }
         };
-        if let Some(refusal) = self.port_in_use(services, requests).or(requests.refusal) {
-            return Err(Refusal::Port(refusal));
+        if let Some(error) = self.port_in_use(services, requests).or(requests.error) {
+            return Err(AllocationError::Port(error));
         }
         let mut ports = requests.named.clone();
         let mut pick = || {
             let port = self.free_port(services.entropy, &ports);
-            let port = port.ok_or(Refusal::Port(PortRefusal::Exhausted))?;
+            let port = port.ok_or(AllocationError::Port(PortError::Exhausted))?;
             ports.insert(port);
             Ok(port)
         };
-        let wanted = requests.requests.iter().filter(|it| **it == PortRequest::Any);
-        let any = wanted.map(|_| pick()).collect::<Result<Vec<u16>, Refusal>>()?;
+        let any_requests = requests.requests.iter().filter(|it| **it == PortRequest::Any);
+        let any = any_requests.map(|_| pick()).collect::<Result<Vec<u16>, AllocationError>>()?;
         let wants_health = requests.health == Some(HealthRequest::Any);
         let health = if wants_health { Some(pick()?) } else { None };
         self.addresses.extend(&addresses);
         self.ports.extend(&ports);
-        Ok(Granted { addresses, any, health, ports })
+        Ok(Allocated { addresses, any, health, ports })
     }
 
-    /// The first of the ports that are asked for by number that is in use.
+    /// The first requested port that is in use.
     pub(super) fn port_in_use(
         &self,
         services: &Services<'_>,
         requests: &PortRequests,
-    ) -> Option<PortRefusal> {
+    ) -> Option<PortError> {
         let is_taken = |port: u16| {
-            self.ports.contains(&port) || self.index.has_port(port, services.own.as_deref())
+            self.ports.contains(&port) || self.index.has_port(port, services.own_key.as_deref())
         };
         let in_use = requests.requests.iter().find_map(|request| match *request {
             PortRequest::Named { index, port } => {
-                is_taken(port).then_some(PortRefusal::InUse { index, port })
+                is_taken(port).then_some(PortError::InUse { index, port })
             }
             PortRequest::Any => None,
         });
         in_use.or_else(|| match requests.health? {
-            HealthRequest::Named(port) => is_taken(port).then_some(PortRefusal::HealthInUse(port)),
+            HealthRequest::Named(port) => is_taken(port).then_some(PortError::HealthInUse(port)),
             HealthRequest::Any => None,
         })
     }
 
     fn free_address(&mut self, network: Network) -> Option<Ipv4Addr> {
-        // The first is the server's own, the last is the network's broadcast address.
+        // The first address belongs to the server's own service, the last one is the broadcast
+        // address.
         let count = network.size - 3;
         for step in 0..count {
             let offset = 2 + (self.cursor + step) % count;
@@ -158,8 +162,8 @@ impl Network {
         Ipv4Addr::from(self.first + offset)
     }
 
-    /// Whether an address is one of the hosts: neither the address of the network nor that of all
-    /// its members is in the range.
+    /// Whether an address is a host address: the network address and the broadcast address are
+    /// excluded.
     pub(super) fn contains(self, address: Ipv4Addr) -> bool {
         (1..self.size - 1).contains(&u32::from(address).wrapping_sub(self.first))
     }
@@ -169,7 +173,7 @@ impl Network {
     }
 }
 
-impl Refusal {
+impl AllocationError {
     pub(super) fn status(&self, object: &Object) -> Status {
         match self {
             Self::AddressInUse(address) => {
@@ -184,7 +188,7 @@ impl Refusal {
                     "failed to allocate a serviceIP for Service {name}: range is full"
                 ))
             }
-            Self::Port(refusal) => refusal.status(object),
+            Self::Port(error) => error.status(object),
         }
     }
 }
