@@ -16,7 +16,7 @@ use crate::flow_control::{AnswerAccount, STREAM};
 use crate::http::body::Body;
 use crate::http::deadline::Deadline;
 use crate::http::negotiation;
-use crate::http::negotiation::Accepted;
+use crate::http::negotiation::MediaTypeOptions;
 use crate::http::request_body;
 use crate::http::request_body::RequestBody;
 use crate::http::{headers, response};
@@ -78,10 +78,10 @@ async fn respond(
 ) -> Response<Body> {
     let (mut head, mut body) = request.into_parts();
     head.extensions.insert(Deadline(arrival.deadline));
-    let errors_as = negotiation::for_errors(&head.headers, &arrival.query);
-    let answered = chain(plane, peer, head, &mut body, arrival, writes, errors_as).await;
+    let error_media_type = negotiation::for_errors(&head.headers, &arrival.query);
+    let answered = chain(plane, peer, head, &mut body, arrival, writes, error_media_type).await;
     request_body::discard(body).await;
-    answered.unwrap_or_else(|status| response::failure(&status, errors_as))
+    answered.unwrap_or_else(|status| response::failure(&status, error_media_type))
 }
 
 /// Everything that happens to a request before it reaches an endpoint.
@@ -92,7 +92,7 @@ async fn chain(
     body: &mut RequestBody,
     arrival: Arrival,
     writes: PendingWrites,
-    errors_as: Accepted,
+    error_media_type: MediaTypeOptions,
 ) -> Result<Response<Body>, Status> {
     let Arrival { info, query, deadline, .. } = arrival;
     let user = plane.authenticate(peer.user.as_deref(), &head.headers)?;
@@ -100,17 +100,17 @@ async fn chain(
     let _stream = account.as_ref().map(|it| it.charge(STREAM));
     let user = match impersonate(&plane.authorizers, user, &head.headers, &info) {
         Ok(user) => user,
-        Err(status) => return Ok(response::refusal(&status, errors_as)),
+        Err(status) => return Ok(response::forbidden(&status, error_media_type)),
     };
     if let Err(status) = plane.authorizers.authorize(&user, &info) {
-        return Ok(response::refusal(&status, errors_as));
+        return Ok(response::forbidden(&status, error_media_type));
     }
     if !flow_control::is_probe(&info) {
         flow_control::check_room(account.as_deref(), 0)?;
     }
     // Before the seat, so that a client that does not send its body has none.
     let mut memory = None;
-    let body = if info.verb.reads() || info.resource.is_none() {
+    let body = if info.verb.is_read_only() || info.resource.is_none() {
         Bytes::new()
     } else {
         if peer.connection.is_some() {
@@ -124,7 +124,7 @@ async fn chain(
         return mux::path(&plane, &user, &info.path, &head, &query).await;
     };
     let text = |name: HeaderName| headers::first(&head.headers, name).into_owned();
-    let field_manager = match info.verb.reads() {
+    let field_manager = match info.verb.is_read_only() {
         true => String::new(),
         false => apply::manager_name(query.text("fieldManager"), &text(USER_AGENT)),
     };
@@ -144,7 +144,7 @@ async fn chain(
         upgrade: head.headers.contains_key(UPGRADE),
         plane,
         scope,
-        errors_as,
+        error_media_type,
         account,
     };
     mux::resource(parts, head, body).await

@@ -59,7 +59,7 @@ impl Verb {
     }
 
     /// Whether it leaves everything as it is.
-    pub fn reads(self) -> bool {
+    pub fn is_read_only(self) -> bool {
         matches!(self, Self::Get | Self::List | Self::Watch)
     }
 }
@@ -91,7 +91,7 @@ pub struct ResourcePath {
     /// `status`, or empty.
     pub subresource: String,
     /// What follows the subresource: the path behind `…/proxy/`.
-    pub rest: String,
+    pub subpath: String,
 }
 
 impl RequestInfo {
@@ -123,42 +123,42 @@ impl RequestInfo {
             is_watch_path = true;
             rest = after;
         }
-        let mut target = ResourcePath {
+        let mut resource_path = ResourcePath {
             group: group.to_owned(),
             version: version.to_owned(),
             ..ResourcePath::default()
         };
         rest = match rest {
             ["namespaces", namespace, "status" | "finalize", ..] | ["namespaces", namespace] => {
-                (*namespace).clone_into(&mut target.namespace);
+                (*namespace).clone_into(&mut resource_path.namespace);
                 rest
             }
             ["namespaces", namespace, after @ ..] => {
-                (*namespace).clone_into(&mut target.namespace);
+                (*namespace).clone_into(&mut resource_path.namespace);
                 after
             }
             rest => rest,
         };
         if let [resource, after @ ..] = rest {
-            (*resource).clone_into(&mut target.resource);
+            (*resource).clone_into(&mut resource_path.resource);
             if let [name, after @ ..] = after {
-                (*name).clone_into(&mut target.name);
+                (*name).clone_into(&mut resource_path.name);
                 if let [subresource, after @ ..] = after {
-                    (*subresource).clone_into(&mut target.subresource);
-                    target.rest = after.join("/");
+                    (*subresource).clone_into(&mut resource_path.subresource);
+                    resource_path.subpath = after.join("/");
                 }
             }
         }
         // A watch of one object by its name is a watch of a list with one element; but who asks for
         // one object is not asked whether they meant to watch it.
-        let is_collection = target.name.is_empty();
+        let is_collection = resource_path.name.is_empty();
         let watch = is_watch_path || is_collection && query.flag("watch");
         let verb = verb_of(method, is_collection, watch);
-        Some(Self { verb, path: path.into_owned(), resource: Some(target) })
+        Some(Self { verb, path: path.into_owned(), resource: Some(resource_path) })
     }
 
     /// Whether the answer may take any time: a watch, or a conversation with a container.
-    pub fn runs_long(&self) -> bool {
+    pub fn is_long_running(&self) -> bool {
         const SUBRESOURCES: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
         let subresource = self.resource.as_ref().map_or("", |it| it.subresource.as_str());
         self.verb == Verb::Watch || SUBRESOURCES.contains(&subresource)
@@ -236,17 +236,17 @@ mod tests {
     fn check(method: &Method, url: &str, expect: &str) {
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
         let info = RequestInfo::parse(method, path, &Query::parse(Some(query))).unwrap();
-        let target = info.resource.unwrap();
+        let resource_path = info.resource.unwrap();
         let found = format!(
             "{} {}/{} {}|{}|{}|{}|{}",
             info.verb.as_str(),
-            target.group,
-            target.version,
-            target.namespace,
-            target.resource,
-            target.name,
-            target.subresource,
-            target.rest,
+            resource_path.group,
+            resource_path.version,
+            resource_path.namespace,
+            resource_path.resource,
+            resource_path.name,
+            resource_path.subresource,
+            resource_path.subpath,
         );
         assert_eq!(found, expect, "{url}");
     }
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn other_paths_have_no_target() {
+    fn other_paths_have_no_resource() {
         let info = RequestInfo::parse(&Method::GET, "/healthz", &Query::default()).unwrap();
         assert_eq!(info.resource, None);
         let found = RequestInfo::parse(&Method::GET, "/api/v1//pods", &Query::default()).unwrap();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_one_object_does_not_watch_it() {
+    fn a_request_for_one_object_ignores_the_watch_parameter() {
         check(&Method::GET, "/api/v1/namespaces/a/pods/b?watch=1", "get /v1 a|pods|b||");
         check(&Method::GET, "/api/v1/watch/namespaces/a/pods/b", "watch /v1 a|pods|b||");
         check(&Method::GET, "/api/v1/namespaces/a/pods//?watch=1", "watch /v1 a|pods|||");

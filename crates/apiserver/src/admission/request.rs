@@ -5,7 +5,7 @@ use super::matching::{self, Matched};
 use super::{Attributes, Operation};
 use crate::registry::conversion;
 use crate::registry::scope::RequestScope;
-use crate::request::options::{DeleteOptions, Propagation};
+use crate::request::options::{DeleteOptions, DeletionPropagation};
 use machinery::{Map, Object, Status, Value, json};
 
 /// What is asked for; `matched` says in which version the webhook or policy knows the resource.
@@ -94,9 +94,9 @@ fn delete_options(deletion: &DeleteOptions) -> Value {
     }
     if let Some(propagation) = deletion.propagation {
         options["propagationPolicy"] = match propagation {
-            Propagation::Background => "Background",
-            Propagation::Foreground => "Foreground",
-            Propagation::Orphan => "Orphan",
+            DeletionPropagation::Background => "Background",
+            DeletionPropagation::Foreground => "Foreground",
+            DeletionPropagation::Orphan => "Orphan",
         }
         .into();
     }

@@ -55,7 +55,7 @@ impl Arrival {
 /// The time that a request has. The client may ask for less than `most`, never for more.
 fn timeout(query: &Query, info: &RequestInfo, most: Duration) -> Result<Duration, String> {
     let asked = query.text("timeout");
-    if asked.is_empty() || info.runs_long() {
+    if asked.is_empty() || info.is_long_running() {
         return Ok(most);
     }
     let seconds = go_duration::parse(asked)

@@ -13,7 +13,7 @@ use crate::endpoints::{
 use crate::extensions::crd;
 use crate::flow_control;
 use crate::http::body::Body;
-use crate::http::negotiation::{Accepted, Offer, negotiate};
+use crate::http::negotiation::{EndpointRestrictions, MediaTypeOptions, negotiate};
 use crate::http::response;
 use crate::in_process::loopback;
 use crate::in_process::loopback::OfDeletedCrd;
@@ -98,7 +98,7 @@ pub(crate) async fn resource(
 ) -> Result<Response<Body>, Status> {
     if let Some(OfDeletedCrd(served)) = head.extensions.get() {
         let version = served.resource.storage;
-        let cx = RequestContext::new(parts, Accepted::JSON, Arc::clone(served), version);
+        let cx = RequestContext::new(parts, MediaTypeOptions::JSON, Arc::clone(served), version);
         let response = Box::pin(delete::delete_instance(&cx)).await?;
         audit::record(&cx.scope.user, cx.scope.verb, &cx.scope.path, response.status().as_u16());
         return Ok(response);
@@ -114,7 +114,7 @@ pub(crate) async fn resource(
         crd::catch_up(&parts.plane.storage).await;
         let catalog = parts.plane.storage.catalog.load();
         let is_custom = catalog.group(group).is_some_and(|it| it.custom);
-        let is_read = parts.scope.verb.reads() && head.method != http::Method::HEAD;
+        let is_read = parts.scope.verb.is_read_only() && head.method != http::Method::HEAD;
         if !is_read && !is_custom && catalog.has_version(group, version) {
             return Err(Status::method_not_allowed());
         }
@@ -140,8 +140,8 @@ pub(crate) async fn resource(
     if !served.resource.conventions.serves_head && head.method == http::Method::HEAD {
         return Err(Status::method_not_allowed());
     }
-    let offer = Offer::of(&served.resource, parts.scope.verb);
-    let accepted = negotiate(&head.headers, &parts.scope.query, offer)?;
+    let restrictions = EndpointRestrictions::of(&served.resource, parts.scope.verb);
+    let accepted = negotiate(&head.headers, &parts.scope.query, restrictions)?;
     let cx = RequestContext::new(parts, accepted, served, version);
     dispatch(cx, &body).await
 }
@@ -158,7 +158,8 @@ fn is_in_scope(served: &Served, target: &ResourcePath, verb: Verb) -> bool {
     if !served.resource.namespaced {
         return is_everywhere || is_namespace(target) && target.name == target.namespace;
     }
-    let is_read = !served.resource.conventions.hides_writes_to_all_namespaces || verb.reads();
+    let is_read =
+        !served.resource.conventions.hides_writes_to_all_namespaces || verb.is_read_only();
     !is_everywhere || target.name.is_empty() && is_read
 }
 
@@ -172,7 +173,7 @@ fn is_namespace(target: &ResourcePath) -> bool {
 async fn dispatch(cx: RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
     if cx.scope.verb == Verb::Watch {
         audit::record(&cx.scope.user, cx.scope.verb, &cx.scope.path, 200);
-        let (warnings, errors_as) = (cx.scope.take_warnings(), cx.errors_as);
+        let (warnings, error_media_type) = (cx.scope.take_warnings(), cx.error_media_type);
         let answered = if computes_for_long(&cx, body) {
             let plane = Arc::clone(&cx.plane);
             let flow = flow_control::flow_of_large(&cx.scope.user).map(Cow::into_owned);
@@ -180,7 +181,8 @@ async fn dispatch(cx: RequestContext, body: &[u8]) -> Result<Response<Body>, Sta
         } else {
             Box::pin(watch::watch(cx)).await
         };
-        let response = answered.unwrap_or_else(|status| response::failure(&status, errors_as));
+        let response =
+            answered.unwrap_or_else(|status| response::failure(&status, error_media_type));
         return Ok(response::with_warnings(response, warnings));
     }
     let answered = if computes_for_long(&cx, body) {
@@ -189,7 +191,8 @@ async fn dispatch(cx: RequestContext, body: &[u8]) -> Result<Response<Body>, Sta
     } else {
         answer(&cx, body).await
     };
-    let response = answered.unwrap_or_else(|status| response::failure(&status, cx.errors_as));
+    let response =
+        answered.unwrap_or_else(|status| response::failure(&status, cx.error_media_type));
     audit::record(&cx.scope.user, cx.scope.verb, &cx.scope.path, response.status().as_u16());
     Ok(response::with_warnings(response, cx.scope.take_warnings()))
 }
@@ -218,7 +221,7 @@ const QUICKLY_PARSED: usize = 4 << 10;
 fn computes_for_long(cx: &RequestContext, body: &[u8]) -> bool {
     // A short definition may have patterns that are slow to compile. Its status has none.
     let is_definition = cx.scope.resource().group == "apiextensions.k8s.io"
-        && !cx.scope.verb.reads()
+        && !cx.scope.verb.is_read_only()
         && cx.scope.path.subresource.is_empty();
     if body.len() > SMALL || is_definition {
         return true;
@@ -228,11 +231,11 @@ fn computes_for_long(cx: &RequestContext, body: &[u8]) -> bool {
             let selectors = cx.scope.query.text("labelSelector").len()
                 + cx.scope.query.text("fieldSelector").len();
             // A watch encodes objects later.
-            let encodes = cx.accepted != Accepted::JSON && cx.scope.verb != Verb::Watch;
+            let encodes = cx.accepted != MediaTypeOptions::JSON && cx.scope.verb != Verb::Watch;
             selectors > QUICKLY_PARSED
                 || (encodes || selectors > SHORT) && is_large(&cx.scope.served.cache.snapshot())
         }
-        Verb::Get if cx.accepted == Accepted::JSON => false,
+        Verb::Get if cx.accepted == MediaTypeOptions::JSON => false,
         Verb::Get | Verb::Update | Verb::Patch | Verb::Delete => {
             cx.scope.served.cache.get(&cx.scope.key()).is_some_and(|it| it.len() > SMALL)
         }

@@ -4,7 +4,7 @@
 use super::arrival::Arrival;
 use super::request_labels;
 use crate::http::body::Body;
-use crate::http::negotiation::Accepted;
+use crate::http::negotiation::MediaTypeOptions;
 use crate::http::{compression, response};
 use crate::in_process::handler::Peer;
 use crate::metrics::{InFlightRequest, RequestLabels};
@@ -41,10 +41,10 @@ impl Observation {
         arrival: &Arrival,
     ) -> Self {
         let Arrival { info, query, started, deadline } = arrival;
-        let reads = info.verb.reads();
+        let reads = info.verb.is_read_only();
         let counts = &plane.metrics.in_flight;
         let in_flight = match reads {
-            _ if info.runs_long() => None,
+            _ if info.is_long_running() => None,
             true => Some(counts.read()),
             false => Some(counts.write()),
         };
@@ -110,7 +110,7 @@ async fn guarded(
         }
         Err(_) => {
             let why = "request did not complete within the allotted timeout";
-            Ok(response::failure(&Status::timeout(why, 0), Accepted::JSON))
+            Ok(response::failure(&Status::timeout(why, 0), MediaTypeOptions::JSON))
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::endpoints::context::RequestContext;
 use crate::endpoints::protobuf;
 use crate::endpoints::table;
 use crate::http::body::Body;
-use crate::http::negotiation::{Accepted, Form, Media, one_as_list};
+use crate::http::negotiation::{Media, MediaTypeOptions, Representation, object_as_list};
 use crate::http::response;
 use crate::registry::conversion;
 use bytes::Bytes;
@@ -28,12 +28,12 @@ pub(crate) async fn entry(
     code: u16,
     entry: &Arc<Entry>,
 ) -> Result<Response<Body>, Status> {
-    if cx.accepted.form == Form::PartialList {
-        return Err(one_as_list(cx.scope.resource()));
+    if cx.accepted.representation == Representation::PartialObjectMetadataList {
+        return Err(object_as_list(cx.scope.resource()));
     }
     let entry = &*conversion::entry(&cx.scope, entry).await?;
     cx.check_room(entry.len())?;
-    if cx.accepted == Accepted::JSON {
+    if cx.accepted == MediaTypeOptions::JSON {
         if entry.len() >= LARGE
             && let Some(head) = head(&cx.scope.served, cx.scope.version, entry)
         {
@@ -43,7 +43,7 @@ pub(crate) async fn entry(
         }
         let mut out = Vec::with_capacity(entry.len() + 65);
         write_entry(&cx.scope.served, cx.scope.version, entry, entry.revision, &mut out);
-        return Ok(response::bytes(code, Media::Json.content_type(), response::line(out)));
+        return Ok(response::bytes(code, Media::Json.content_type(), response::with_newline(out)));
     }
     if cx.accepted.media == Media::Protobuf {
         let message = protobuf::entry(cx, entry, entry.revision);
@@ -54,26 +54,26 @@ pub(crate) async fn entry(
 
 /// One object in the asked-for version, in the asked-for form.
 pub(crate) fn object(cx: &RequestContext, code: u16, object: Object) -> Response<Body> {
-    let value = match cx.accepted.form {
-        Form::Whole => {
+    let value = match cx.accepted.representation {
+        Representation::Object => {
             let value = object.into_value();
             let whole = ordered(cx, &value);
-            return response::written(code, cx.accepted, &whole, || {
+            return response::encoded(code, cx.accepted, &whole, || {
                 types::protobuf::encode(&value)
             });
         }
-        Form::PartialList => {
-            return response::failure(&one_as_list(cx.scope.resource()), cx.errors_as);
+        Representation::PartialObjectMetadataList => {
+            return response::failure(&object_as_list(cx.scope.resource()), cx.error_media_type);
         }
-        Form::Partial => partial(object),
-        Form::Table => {
+        Representation::PartialObjectMetadata => partial(object),
+        Representation::Table => {
             let metadata = match object.resource_version() {
                 "" => json!({}),
                 revision => json!({"resourceVersion": revision}),
             };
             return match table::table(cx, &metadata, vec![object]) {
                 Ok(table) => response::serialized(code, cx.accepted, &table),
-                Err(status) => response::failure(&status, cx.errors_as),
+                Err(status) => response::failure(&status, cx.error_media_type),
             };
         }
     };

@@ -8,7 +8,7 @@ use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::table;
 use crate::http::body::Body;
-use crate::http::negotiation::Form;
+use crate::http::negotiation::Representation;
 use crate::http::response;
 use crate::outbound::{Destination, Error, Trust};
 use bytes::Bytes;
@@ -42,7 +42,7 @@ pub(super) async fn answer(cx: &RequestContext) -> Result<Response<Body>, Status
     let (one, other) = tokio::join!(component(cx, PROBED[0].0), component(cx, PROBED[1].0));
     let mut components = vec![one?, other?, component(cx, STORE).await?];
     components.retain(|it| selection.matches_unstored(it));
-    if cx.accepted.form == Form::Table {
+    if cx.accepted.representation == Representation::Table {
         let table = table::table(cx, &json!({}), components)?;
         return Ok(response::serialized(200, cx.accepted, &table));
     }

@@ -68,7 +68,7 @@ fn options(cx: &RequestContext, kind: &GroupVersionKind) -> Result<Object, Statu
             }
         }
         _ => {
-            set("path", format!("/{}", cx.scope.path.rest).into());
+            set("path", format!("/{}", cx.scope.path.subpath).into());
         }
     }
     let mut options = Object::new(options);

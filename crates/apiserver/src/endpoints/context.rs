@@ -4,7 +4,7 @@ use crate::cache::catalog::Served;
 use crate::cache::watch_cache::Entry;
 use crate::flow_control;
 use crate::flow_control::AnswerAccount;
-use crate::http::negotiation::Accepted;
+use crate::http::negotiation::MediaTypeOptions;
 use crate::plane::Plane;
 use crate::registry::scope::{RequestScope, ScopeParts};
 use machinery::Status;
@@ -17,9 +17,9 @@ pub(crate) struct RequestContext {
     /// What the request is about.
     pub scope: RequestScope,
     /// The form of the answer.
-    pub accepted: Accepted,
+    pub accepted: MediaTypeOptions,
     /// The form of an answer that is an error.
-    pub errors_as: Accepted,
+    pub error_media_type: MediaTypeOptions,
     /// The body's media type, or "".
     pub content_type: String,
     /// Whether the client asks to switch to another protocol.
@@ -32,7 +32,7 @@ pub(crate) struct RequestContext {
 pub(crate) struct Parts {
     pub plane: Arc<Plane>,
     pub scope: ScopeParts,
-    pub errors_as: Accepted,
+    pub error_media_type: MediaTypeOptions,
     pub content_type: String,
     pub upgrade: bool,
     pub account: Option<Arc<AnswerAccount>>,
@@ -42,19 +42,19 @@ impl RequestContext {
     /// The context of a request for `served`.
     pub(crate) fn new(
         parts: Parts,
-        accepted: Accepted,
+        accepted: MediaTypeOptions,
         served: Arc<Served>,
         version: usize,
     ) -> Self {
-        let Parts { plane, scope, errors_as, content_type, upgrade, account } = parts;
+        let Parts { plane, scope, error_media_type, content_type, upgrade, account } = parts;
         let scope = RequestScope::new(scope, served, version);
-        Self { plane, scope, accepted, errors_as, content_type, upgrade, account }
+        Self { plane, scope, accepted, error_media_type, content_type, upgrade, account }
     }
 
     /// Refuses a read whose answer has about this many bytes, if the client has not read enough of
     /// the answers before it. The answer to a write has to be made.
     pub(crate) fn check_room(&self, bytes: usize) -> Result<(), Status> {
-        if !self.scope.verb.reads() {
+        if !self.scope.verb.is_read_only() {
             return Ok(());
         }
         flow_control::check_room(self.account.as_deref(), bytes)

@@ -12,7 +12,7 @@ pub(crate) async fn delete_collection(
     cx: &RequestContext,
     body: &[u8],
 ) -> Result<Response<Body>, Status> {
-    let options = super::delete::options(cx, body)?.checked_for_collection()?;
+    let options = super::delete::options(cx, body)?.validated_for_collection()?;
     super::delete::warn_of_orphans(cx, &options);
     let (metadata, selected) = list::asked(cx).await?;
     let admission = cx.plane.admission.of_deletion(&cx.scope, &options);

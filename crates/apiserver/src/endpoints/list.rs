@@ -8,7 +8,7 @@ use super::selection::{Pace, Selection};
 use crate::cache::watch_cache::{Entry, Snapshot};
 use crate::endpoints::context::RequestContext;
 use crate::http::body::Body;
-use crate::http::negotiation::Form;
+use crate::http::negotiation::Representation;
 use crate::registry::conversion;
 use crate::request::options::{parse_i64, parse_revision};
 use http::Response;
@@ -42,7 +42,8 @@ pub(super) async fn asked(cx: &RequestContext) -> Result<(Value, Vec<Arc<Entry>>
         }
         let token = Token { revision: Some(view.revision), start, remaining: page.remaining };
         metadata["continue"] = token.encode(&selection.prefix).into();
-    } else if cx.scope.resource().conventions.unstructured_lists && cx.accepted.form == Form::Whole
+    } else if cx.scope.resource().conventions.unstructured_lists
+        && cx.accepted.representation == Representation::Object
     {
         // Upstream: lists without a Go type write the token even when it is empty.
         metadata["continue"] = "".into();

@@ -9,7 +9,7 @@ use crate::endpoints::context::RequestContext;
 use crate::endpoints::{CHUNK, MARGIN};
 use crate::flow_control::AnswerMemory;
 use crate::http::body::Body;
-use crate::http::negotiation::Form;
+use crate::http::negotiation::Representation;
 use bytes::Bytes;
 use machinery::{Status, Value};
 use std::collections::VecDeque;
@@ -30,8 +30,8 @@ struct Written<'a> {
 
 impl<'a> Written<'a> {
     fn of(cx: &'a RequestContext) -> Self {
-        match (&cx.scope.version().shape, cx.accepted.form) {
-            (Shape::Typed(ty), Form::Whole) => Self {
+        match (&cx.scope.version().shape, cx.accepted.representation) {
+            (Shape::Typed(ty), Representation::Object) => Self {
                 ty,
                 api_version: cx.scope.resource().api_version(cx.scope.version()),
                 kind: &cx.scope.resource().kind,
@@ -99,14 +99,14 @@ pub(crate) fn list(
     };
     let Some(memory) = cx.plane.flow.answer_memory(&cx.scope.user, estimate) else {
         let length = items.clone().map(|it| it.len()).sum();
-        return Body::made(estimate, iter::once(envelope(length)).chain(items));
+        return Body::lazy(estimate, iter::once(envelope(length)).chain(items));
     };
     let mut chunks: VecDeque<Bytes> = items.collect();
     chunks.push_front(envelope(chunks.iter().map(Bytes::len).sum()));
     if estimate <= CHUNK {
         return Body::Chunks(chunks);
     }
-    Body::made(estimate, Accounted { chunks, _memory: memory })
+    Body::lazy(estimate, Accounted { chunks, _memory: memory })
 }
 
 /// Chunks whose memory is accounted for until the last of them is gone.

@@ -7,7 +7,7 @@ use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
 use crate::endpoints::table;
 use crate::http::body::Body;
-use crate::http::negotiation::Form;
+use crate::http::negotiation::Representation;
 use crate::http::response;
 use crate::registry;
 use crate::registry::conversion;
@@ -163,11 +163,13 @@ fn is_unstated(cx: &RequestContext, scale: &Scale, object: &Object) -> bool {
 
 fn shown(cx: &RequestContext, scale: &Scale, object: &Object) -> Result<Response<Body>, Status> {
     let value = registry::scale::of(&cx.scope, scale, object)?;
-    if cx.accepted.form == Form::Whole {
+    if cx.accepted.representation == Representation::Object {
         return Ok(response::document(200, cx.accepted, &value));
     }
     let object = Object::from_value(value).unwrap_or_default();
-    if cx.accepted.form == Form::Table && cx.scope.resource().conventions.scale_has_table {
+    if cx.accepted.representation == Representation::Table
+        && cx.scope.resource().conventions.scale_has_table
+    {
         let table = table::table_with(cx, &SCALE_COLUMNS, object)?;
         return Ok(response::serialized(200, cx.accepted, &table));
     }

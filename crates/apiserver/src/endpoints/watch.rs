@@ -18,7 +18,7 @@ use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
 use crate::flow_control::Charge;
 use crate::http::body::Body;
-use crate::http::negotiation::not_a_stream;
+use crate::http::negotiation::stream_not_acceptable;
 use crate::http::response;
 use crate::metrics::Count;
 use crate::plane::Plane;
@@ -59,7 +59,7 @@ pub(crate) async fn watch(cx: RequestContext) -> Result<Response<Body>, Status> 
     start::validate_options(&cx)?;
     let selection = Selection::parse(&cx)?;
     let start = Start::parse(&cx)?;
-    let content_type = cx.accepted.media.stream_type().ok_or_else(not_a_stream)?;
+    let content_type = cx.accepted.media.stream_type().ok_or_else(stream_not_acceptable)?;
     if start.consistent {
         cx.scope.catch_up().await?;
     } else if start.initial && start.revision > 0 {

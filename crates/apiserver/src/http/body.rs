@@ -1,4 +1,4 @@
-//! [`Body`]: what an answer is made of: bytes that are there already, pieces that are made while the
+//! [`Body`]: what an answer is made of: bytes that are there already, chunks that are made while the
 //! client reads, or a stream of what happens.
 
 use bytes::Bytes;
@@ -17,7 +17,7 @@ pub enum Body {
     Shared(Bytes),
     /// Bytes that are made piece by piece when the client takes them, so that an answer that is not
     /// read takes up little memory.
-    Made(Pieces),
+    Lazy(LazyChunks),
     /// Bytes as they come; the end of the stream is the end of the answer.
     Stream(Pin<Box<dyn Stream<Item = Result<Bytes, Truncated>> + Send>>),
 }
@@ -28,43 +28,43 @@ pub enum Body {
 #[error("the answer of another server broke off")]
 pub struct Truncated;
 
-/// The pieces of an answer, each made when it is wanted.
-pub struct Pieces {
-    pieces: Box<dyn Iterator<Item = Bytes> + Send>,
+/// The chunks of an answer, each made when it is wanted.
+pub struct LazyChunks {
+    chunks: Box<dyn Iterator<Item = Bytes> + Send>,
     /// About how many bytes there are in all.
     pub(crate) estimate: usize,
 }
 
-impl Iterator for Pieces {
+impl Iterator for LazyChunks {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
-        self.pieces.next()
+        self.chunks.next()
     }
 }
 
 impl Body {
     /// About so many bytes, which are made while they are sent.
-    pub(crate) fn made(
+    pub(crate) fn lazy(
         estimate: usize,
-        pieces: impl Iterator<Item = Bytes> + Send + 'static,
+        chunks: impl Iterator<Item = Bytes> + Send + 'static,
     ) -> Self {
-        Self::Made(Pieces { pieces: Box::new(pieces), estimate })
+        Self::Lazy(LazyChunks { chunks: Box::new(chunks), estimate })
     }
 
     /// Keeps `held` until the body is sent, if it is made while it is sent.
-    pub(crate) fn holding(self, held: impl Send + 'static) -> Self {
+    pub(crate) fn with_guard(self, guard: impl Send + 'static) -> Self {
         match self {
             Self::Chunks(_) | Self::Shared(_) => self,
-            Self::Made(Pieces { mut pieces, estimate }) => {
+            Self::Lazy(LazyChunks { mut chunks, estimate }) => {
                 let next = move || {
-                    let _held = &held;
-                    pieces.next()
+                    let _guard = &guard;
+                    chunks.next()
                 };
-                Self::made(estimate, std::iter::from_fn(next))
+                Self::lazy(estimate, std::iter::from_fn(next))
             }
             Self::Stream(stream) => Self::try_stream(stream.inspect(move |_| {
-                let _held = &held;
+                let _guard = &guard;
             })),
         }
     }
@@ -106,7 +106,7 @@ impl http_body::Body for Body {
             Self::Chunks(chunks) => Poll::Ready(chunks.pop_front().map(|it| Ok(Frame::data(it)))),
             Self::Shared(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Shared(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Self::Made(pieces) => Poll::Ready(pieces.next().map(|it| Ok(Frame::data(it)))),
+            Self::Lazy(chunks) => Poll::Ready(chunks.next().map(|it| Ok(Frame::data(it)))),
             Self::Stream(stream) => {
                 stream.poll_next_unpin(cx).map(|next| next.map(|it| it.map(Frame::data)))
             }
@@ -117,7 +117,7 @@ impl http_body::Body for Body {
         match self {
             Self::Chunks(chunks) => chunks.is_empty(),
             Self::Shared(bytes) => bytes.is_empty(),
-            Self::Made(_) | Self::Stream(_) => false,
+            Self::Lazy(_) | Self::Stream(_) => false,
         }
     }
 
@@ -127,7 +127,7 @@ impl http_body::Body for Body {
                 SizeHint::with_exact(chunks.iter().map(|it| it.len() as u64).sum())
             }
             Self::Shared(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Self::Made(_) | Self::Stream(_) => SizeHint::default(),
+            Self::Lazy(_) | Self::Stream(_) => SizeHint::default(),
         }
     }
 }
@@ -137,7 +137,7 @@ impl std::fmt::Debug for Body {
         match self {
             Self::Chunks(chunks) => write!(f, "Chunks({})", chunks.len()),
             Self::Shared(bytes) => write!(f, "Shared({})", bytes.len()),
-            Self::Made(pieces) => write!(f, "Made({})", pieces.estimate),
+            Self::Lazy(chunks) => write!(f, "Lazy({})", chunks.estimate),
             Self::Stream(_) => f.write_str("Stream"),
         }
     }

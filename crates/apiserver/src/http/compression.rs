@@ -1,7 +1,7 @@
 //! Large answers are compressed for clients that read gzip and are a network away.
 //!
 //! On the loopback interface there is nothing to be saved: bytes that are copied cost less than
-//! bytes that are packed and unpacked. In-process clients get what is there.
+//! bytes that are compressed and unpacked. In-process clients get what is there.
 
 use crate::http::body::Body;
 use bytes::Bytes;
@@ -14,10 +14,10 @@ use http::header::{
 use std::io::Write;
 
 /// Upstream: smaller answers are not worth it.
-const WORTH_IT: usize = 128 << 10;
+const MIN_SIZE: usize = 128 << 10;
 
 /// Packed bytes are sent when there are so many.
-const PIECE: usize = 16 << 10;
+const CHUNK: usize = 16 << 10;
 
 /// Whether the client reads gzip.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
@@ -29,15 +29,15 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
         .any(|it| it.split(';').next().is_some_and(|it| it.trim() == "gzip"))
 }
 
-/// Packs an answer that is large and not packed yet; piece by piece, while it is being sent.
+/// Packs an answer that is large and not compressed yet; piece by piece, while it is being sent.
 pub(crate) fn compress(mut response: Response<Body>) -> Response<Body> {
     let length = match response.body() {
         Body::Chunks(chunks) => chunks.iter().map(Bytes::len).sum(),
         Body::Shared(bytes) => bytes.len(),
-        Body::Made(pieces) => pieces.estimate,
+        Body::Lazy(chunks) => chunks.estimate,
         Body::Stream(_) => 0,
     };
-    if length < WORTH_IT || response.headers().contains_key(CONTENT_ENCODING) {
+    if length < MIN_SIZE || response.headers().contains_key(CONTENT_ENCODING) {
         return response;
     }
     let headers = response.headers_mut();
@@ -45,27 +45,27 @@ pub(crate) fn compress(mut response: Response<Body>) -> Response<Body> {
     headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     headers.remove(CONTENT_LENGTH);
     response.map(|body| match body {
-        Body::Chunks(chunks) => Body::made(length, Packer::new(chunks.into_iter())),
-        Body::Shared(bytes) => Body::made(length, Packer::new(std::iter::once(bytes))),
-        Body::Made(pieces) => Body::made(length, Packer::new(pieces)),
+        Body::Chunks(chunks) => Body::lazy(length, GzipChunks::new(chunks.into_iter())),
+        Body::Shared(bytes) => Body::lazy(length, GzipChunks::new(std::iter::once(bytes))),
+        Body::Lazy(chunks) => Body::lazy(length, GzipChunks::new(chunks)),
         stream @ Body::Stream(_) => stream,
     })
 }
 
-/// The packed form of what `chunks` makes.
-struct Packer<I> {
+/// The compressed form of what `chunks` makes.
+struct GzipChunks<I> {
     chunks: I,
     /// None at the end.
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
-impl<I: Iterator<Item = Bytes>> Packer<I> {
+impl<I: Iterator<Item = Bytes>> GzipChunks<I> {
     fn new(chunks: I) -> Self {
         Self { chunks, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
     }
 }
 
-impl<I: Iterator<Item = Bytes>> Iterator for Packer<I> {
+impl<I: Iterator<Item = Bytes>> Iterator for GzipChunks<I> {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
@@ -73,7 +73,7 @@ impl<I: Iterator<Item = Bytes>> Iterator for Packer<I> {
         for chunk in self.chunks.by_ref() {
             encoder.write_all(&chunk).expect("memory takes every write");
             // Some input becomes output only later; small pieces are not worth a frame.
-            if encoder.get_ref().len() >= PIECE {
+            if encoder.get_ref().len() >= CHUNK {
                 return Some(std::mem::take(encoder.get_mut()).into());
             }
         }
@@ -99,9 +99,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_large_answer_comes_out_as_it_went_in() {
-        let packed = compress(answer(1_000_000));
-        assert_eq!(packed.headers()[CONTENT_ENCODING], "gzip");
-        let bytes = packed.into_body().collect().await.unwrap().to_bytes();
+        let compressed = compress(answer(1_000_000));
+        assert_eq!(compressed.headers()[CONTENT_ENCODING], "gzip");
+        let bytes = compressed.into_body().collect().await.unwrap().to_bytes();
         assert!(bytes.len() < 100_000);
         let mut text = Vec::new();
         GzDecoder::new(&bytes[..]).read_to_end(&mut text).unwrap();

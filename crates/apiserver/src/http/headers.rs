@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::str;
 
 /// The text of a header that decides what a request may do. What is not UTF-8 is refused.
-pub(crate) fn strict<'a>(name: &str, value: &'a HeaderValue) -> Result<&'a str, Status> {
+pub(crate) fn to_utf8<'a>(name: &str, value: &'a HeaderValue) -> Result<&'a str, Status> {
     str::from_utf8(value.as_bytes())
         .map_err(|_| Status::bad_request(format!("the header {name} is not valid UTF-8")))
 }
@@ -74,9 +74,9 @@ mod tests {
     #[test]
     fn a_value_that_is_not_utf_8_is_not_an_absent_one() {
         let value = HeaderValue::from_bytes("jörg".as_bytes()).unwrap();
-        assert_eq!(strict("x", &value).unwrap(), "jörg");
+        assert_eq!(to_utf8("x", &value).unwrap(), "jörg");
         let latin = HeaderValue::from_bytes(b"j\xf6rg").unwrap();
-        assert_eq!(strict("x", &latin).unwrap_err().code, 400);
+        assert_eq!(to_utf8("x", &latin).unwrap_err().code, 400);
         let mut headers = HeaderMap::new();
         assert_eq!(first(&headers, "accept"), "");
         headers.insert("accept", latin);

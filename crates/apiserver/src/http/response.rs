@@ -1,7 +1,7 @@
 //! Writes responses: documents in the media type that the client accepts, text, failures.
 
 use super::body::Body;
-use super::negotiation::{Accepted, Media};
+use super::negotiation::{Media, MediaTypeOptions};
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
 use machinery::codec::{json, yaml};
@@ -10,27 +10,27 @@ use serde::Serialize;
 use types::Ordered;
 
 /// An answer with a document; one that has no protobuf message is written in JSON.
-pub(crate) fn document(code: u16, accepted: Accepted, value: &Value) -> Response<Body> {
-    written(code, accepted, &Ordered::document(value), || types::protobuf::encode(value))
+pub(crate) fn document(code: u16, accepted: MediaTypeOptions, value: &Value) -> Response<Body> {
+    encoded(code, accepted, &Ordered::document(value), || types::protobuf::encode(value))
 }
 
 /// An answer with a document that is indented whatever the client accepts, such as `/version`.
 pub(crate) fn indented(document: &impl Serialize) -> Response<Body> {
-    serialized(200, Accepted { pretty: true, ..Accepted::JSON }, document)
+    serialized(200, MediaTypeOptions { pretty: true, ..MediaTypeOptions::JSON }, document)
 }
 
 /// An answer with a document that has no protobuf message, its fields as they are serialized.
 pub(crate) fn serialized(
     code: u16,
-    accepted: Accepted,
+    accepted: MediaTypeOptions,
     document: &impl Serialize,
 ) -> Response<Body> {
-    written(code, accepted, document, || None)
+    encoded(code, accepted, document, || None)
 }
 
-pub(crate) fn written(
+pub(crate) fn encoded(
     code: u16,
-    accepted: Accepted,
+    accepted: MediaTypeOptions,
     document: &impl Serialize,
     message: impl FnOnce() -> Option<Vec<u8>>,
 ) -> Response<Body> {
@@ -44,7 +44,7 @@ pub(crate) fn written(
 }
 
 /// A document as YAML or JSON.
-pub(crate) fn encode(accepted: Accepted, document: &impl Serialize) -> Vec<u8> {
+pub(crate) fn encode(accepted: MediaTypeOptions, document: &impl Serialize) -> Vec<u8> {
     let mut text = Vec::new();
     match accepted.media {
         Media::Yaml => {
@@ -56,14 +56,14 @@ pub(crate) fn encode(accepted: Accepted, document: &impl Serialize) -> Vec<u8> {
         Media::Json if accepted.pretty => json::write_pretty(&mut text, document),
         Media::Json | Media::Protobuf => {
             json::write(&mut text, document);
-            text = line(text);
+            text = with_newline(text);
         }
     }
     text
 }
 
 /// Upstream: a document in JSON that is not indented ends as a line does.
-pub(crate) fn line(mut text: Vec<u8>) -> Vec<u8> {
+pub(crate) fn with_newline(mut text: Vec<u8>) -> Vec<u8> {
     text.push(b'\n');
     text
 }
@@ -85,22 +85,22 @@ pub(crate) fn text(code: u16, text: &str) -> Response<Body> {
 
 /// Go's answer to a path that nobody serves.
 pub(crate) fn page_not_found() -> Response<Body> {
-    plain(404, "404 page not found\n")
+    nosniff_text(404, "404 page not found\n")
 }
 
 /// Text that a browser must not take for anything else.
-pub(crate) fn plain(code: u16, words: &str) -> Response<Body> {
-    not_to_be_guessed(text(code, words))
+pub(crate) fn nosniff_text(code: u16, body: &str) -> Response<Body> {
+    with_nosniff(text(code, body))
 }
 
-fn not_to_be_guessed(mut response: Response<Body>) -> Response<Body> {
+fn with_nosniff(mut response: Response<Body>) -> Response<Body> {
     let nosniff = HeaderValue::from_static("nosniff");
     response.headers_mut().insert("x-content-type-options", nosniff);
     response
 }
 
 /// A failure.
-pub(crate) fn failure(status: &Status, accepted: Accepted) -> Response<Body> {
+pub(crate) fn failure(status: &Status, accepted: MediaTypeOptions) -> Response<Body> {
     let mut response = document(status.code, accepted, &status.to_value());
     if let Some(details) = status.details.as_ref().filter(|it| it.retry_after_seconds > 0) {
         response.headers_mut().insert(RETRY_AFTER, details.retry_after_seconds.into());
@@ -110,8 +110,8 @@ pub(crate) fn failure(status: &Status, accepted: Accepted) -> Response<Body> {
 
 /// The failure of somebody who may not do what they ask for. Names in it are of their choice, so
 /// that a browser must not take it for anything else.
-pub(crate) fn refusal(status: &Status, accepted: Accepted) -> Response<Body> {
-    not_to_be_guessed(failure(status, accepted))
+pub(crate) fn forbidden(status: &Status, accepted: MediaTypeOptions) -> Response<Body> {
+    with_nosniff(failure(status, accepted))
 }
 
 /// Adds what the client should be told besides the answer.

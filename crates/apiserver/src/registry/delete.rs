@@ -16,7 +16,7 @@ use super::scope::RequestScope;
 use super::{Outcome, stored_bytes};
 use crate::cache::watch_cache::Entry;
 use crate::registry::errors;
-use crate::request::options::{DeleteOptions, Propagation};
+use crate::request::options::{DeleteOptions, DeletionPropagation};
 use machinery::{GroupResource, Object, Status, Value, timestamp};
 use std::sync::Arc;
 use store::{Error, Expect};
@@ -48,7 +48,7 @@ pub(crate) async fn delete(
     loop {
         let Some(entry) = current else { return Err(Status::not_found(&scope.what(), name)) };
         // What is in the cache has been read.
-        if options.only_if_unreadable {
+        if options.ignore_store_read_error {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage"
             );
@@ -181,17 +181,19 @@ fn stamp(scope: &RequestScope, new: &mut Object, old: &Object, grace: i64) {
 }
 
 /// What the kind does when nobody says; what the object says by its finalizers comes first.
-fn by_default(behavior: &Behavior, object: &Object) -> Option<Propagation> {
+fn by_default(behavior: &Behavior, object: &Object) -> Option<DeletionPropagation> {
     let is_decided = object.finalizers().any(|it| matches!(it, ORPHAN | FOREGROUND));
     match behavior.garbage_collection {
-        GarbageCollectionPolicy::OrphanDependents(_) if !is_decided => Some(Propagation::Orphan),
+        GarbageCollectionPolicy::OrphanDependents(_) if !is_decided => {
+            Some(DeletionPropagation::Orphan)
+        }
         GarbageCollectionPolicy::OrphanDependents(_)
         | GarbageCollectionPolicy::DeleteDependents
         | GarbageCollectionPolicy::Unsupported => None,
     }
 }
 
-fn finalizers_for_dependents(object: &mut Object, propagation: Option<Propagation>) {
+fn finalizers_for_dependents(object: &mut Object, propagation: Option<DeletionPropagation>) {
     let Some(propagation) = propagation else { return };
     let mut finalizers: Vec<Value> = object
         .finalizers()
@@ -199,9 +201,9 @@ fn finalizers_for_dependents(object: &mut Object, propagation: Option<Propagatio
         .map(Value::from)
         .collect();
     match propagation {
-        Propagation::Background => {}
-        Propagation::Foreground => finalizers.push(FOREGROUND.into()),
-        Propagation::Orphan => finalizers.push(ORPHAN.into()),
+        DeletionPropagation::Background => {}
+        DeletionPropagation::Foreground => finalizers.push(FOREGROUND.into()),
+        DeletionPropagation::Orphan => finalizers.push(ORPHAN.into()),
     }
     if finalizers.is_empty() {
         object.remove_meta("finalizers");

@@ -34,7 +34,7 @@ impl WriteOptions {
         if query.get("force").is_some() {
             errors.forbidden(&Path::root("force"), "may not be specified for non-apply patch");
         }
-        Self::judged(query, "PatchOptions", errors)
+        Self::parse_common(query, "PatchOptions", errors)
     }
 
     /// Of an apply, whose manager must have a name.
@@ -43,19 +43,19 @@ impl WriteOptions {
         if query.text("fieldManager").is_empty() {
             errors.required(&Path::root("fieldManager"), "is required for apply patch");
         }
-        Self::judged(query, "PatchOptions", errors)
+        Self::parse_common(query, "PatchOptions", errors)
     }
 
     /// `kind` is the name of the options in messages: `CreateOptions`.
     pub(crate) fn parse(query: &Query, kind: &str) -> Result<Self, Status> {
-        Self::judged(query, kind, ErrorList::new())
+        Self::parse_common(query, kind, ErrorList::new())
     }
 
     /// The options, unless there are `errors` already or they have some.
-    fn judged(query: &Query, kind: &str, mut errors: ErrorList) -> Result<Self, Status> {
-        field_manager(query.text("fieldManager"), &mut errors);
-        let asked: Vec<&str> = query.all("dryRun").collect();
-        let dry_run = dry_run(&asked, &mut errors);
+    fn parse_common(query: &Query, kind: &str, mut errors: ErrorList) -> Result<Self, Status> {
+        validate_field_manager(query.text("fieldManager"), &mut errors);
+        let values: Vec<&str> = query.all("dryRun").collect();
+        let dry_run = validate_dry_run(&values, &mut errors);
         let field_validation = match query.text("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
             "Ignore" => FieldValidation::Ignore,
@@ -66,12 +66,12 @@ impl WriteOptions {
                 FieldValidation::Warn
             }
         };
-        refuse(kind, &errors)?;
+        reject_invalid(kind, &errors)?;
         Ok(Self { dry_run, field_validation })
     }
 }
 
-fn field_manager(name: &str, errors: &mut ErrorList) {
+fn validate_field_manager(name: &str, errors: &mut ErrorList) {
     let path = Path::root("fieldManager");
     if name.len() > 128 {
         errors.too_long(&path, 128);
@@ -83,15 +83,15 @@ fn field_manager(name: &str, errors: &mut ErrorList) {
     }
 }
 
-fn dry_run(asked: &[&str], errors: &mut ErrorList) -> bool {
-    if asked.iter().any(|it| *it != "All") {
-        let value: Vec<Value> = asked.iter().map(|it| Value::from(*it)).collect();
+fn validate_dry_run(values: &[&str], errors: &mut ErrorList) -> bool {
+    if values.iter().any(|it| *it != "All") {
+        let value: Vec<Value> = values.iter().map(|it| Value::from(*it)).collect();
         errors.not_supported(&Path::root("dryRun"), value, &["All"]);
     }
-    !asked.is_empty()
+    !values.is_empty()
 }
 
-fn refuse(kind: &str, errors: &ErrorList) -> Result<(), Status> {
+fn reject_invalid(kind: &str, errors: &ErrorList) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }
@@ -100,7 +100,7 @@ fn refuse(kind: &str, errors: &ErrorList) -> Result<(), Status> {
 
 /// What becomes of an object's dependents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Propagation {
+pub(crate) enum DeletionPropagation {
     /// They are deleted afterwards.
     Background,
     /// They are deleted before.
@@ -117,23 +117,23 @@ pub(crate) struct DeleteOptions {
     /// Seconds until the object may go.
     pub grace_period: Option<i64>,
     /// None: what the kind does by itself.
-    pub propagation: Option<Propagation>,
+    pub propagation: Option<DeletionPropagation>,
     /// The uid that the object must have.
     pub uid: Option<String>,
     /// The resourceVersion that it must have.
     pub resource_version: Option<String>,
     /// Remove what cannot be read; nothing else then.
-    pub only_if_unreadable: bool,
+    pub ignore_store_read_error: bool,
 }
 
 impl DeleteOptions {
     /// From the query, which counts only if there is no body.
     pub(crate) fn from_query(query: &Query) -> Result<Self, Status> {
         let mut errors = ErrorList::new();
-        let asked: Vec<&str> = query.all("dryRun").collect();
+        let values: Vec<&str> = query.all("dryRun").collect();
         let text = |key| query.get(key).filter(|it| !it.is_empty()).map(ToOwned::to_owned);
         let (uid, resource_version) = (text("uid"), text("resourceVersion"));
-        let only_if_unreadable = query.flag(ONLY_IF_UNREADABLE);
+        let ignore_store_read_error = query.flag(IGNORE_STORE_READ_ERROR);
         let options = Self {
             grace_period: query.get("gracePeriodSeconds").map(parse_i64).transpose()?,
             propagation: propagation(
@@ -141,21 +141,21 @@ impl DeleteOptions {
                 query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
                 &mut errors,
             ),
-            dry_run: dry_run(&asked, &mut errors),
-            only_if_unreadable,
+            dry_run: validate_dry_run(&values, &mut errors),
+            ignore_store_read_error,
             uid,
             resource_version,
         };
-        if only_if_unreadable {
+        if ignore_store_read_error {
             let others = [
                 ("propagationPolicy", query.get("propagationPolicy").is_some()),
                 ("orphanDependents", query.get("orphanDependents").is_some()),
                 ("gracePeriodSeconds", options.grace_period.is_some()),
                 ("preconditions", options.uid.is_some() || options.resource_version.is_some()),
             ];
-            alone(others, &mut errors);
+            forbid_with(others, &mut errors);
         }
-        refuse("DeleteOptions", &errors)?;
+        reject_invalid("DeleteOptions", &errors)?;
         Ok(options)
     }
 
@@ -163,47 +163,47 @@ impl DeleteOptions {
     pub(crate) fn from_body(body: &Object) -> Result<Self, Status> {
         let mut errors = ErrorList::new();
         let listed = body.get(&["dryRun"]).and_then(Value::as_array);
-        let asked: Vec<&str> = listed.into_iter().flatten().filter_map(Value::as_str).collect();
+        let values: Vec<&str> = listed.into_iter().flatten().filter_map(Value::as_str).collect();
         let text = |path: &[&str]| body.get(path).and_then(Value::as_str).map(ToOwned::to_owned);
         let flag = |key| body.get(&[key]).and_then(Value::as_bool);
         let policy = text(&["propagationPolicy"]);
         let options = Self {
             grace_period: body.get(&["gracePeriodSeconds"]).and_then(Value::as_i64),
             propagation: propagation(policy.as_deref(), flag("orphanDependents"), &mut errors),
-            dry_run: dry_run(&asked, &mut errors),
+            dry_run: validate_dry_run(&values, &mut errors),
             uid: text(&["preconditions", "uid"]),
             resource_version: text(&["preconditions", "resourceVersion"]),
-            only_if_unreadable: flag(ONLY_IF_UNREADABLE).unwrap_or(false),
+            ignore_store_read_error: flag(IGNORE_STORE_READ_ERROR).unwrap_or(false),
         };
-        if options.only_if_unreadable {
+        if options.ignore_store_read_error {
             let others =
                 ["propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions"];
-            alone(others.map(|it| (it, body.get(&[it]).is_some())), &mut errors);
+            forbid_with(others.map(|it| (it, body.get(&[it]).is_some())), &mut errors);
         }
-        refuse("DeleteOptions", &errors)?;
+        reject_invalid("DeleteOptions", &errors)?;
         Ok(options)
     }
 
     /// What is deleted by the dozen must be readable.
-    pub(crate) fn checked_for_collection(self) -> Result<Self, Status> {
+    pub(crate) fn validated_for_collection(self) -> Result<Self, Status> {
         let mut errors = ErrorList::new();
-        if self.only_if_unreadable {
+        if self.ignore_store_read_error {
             let detail =
                 "is not allowed with DELETECOLLECTION, try again after removing the option";
-            errors.invalid(&Path::root(ONLY_IF_UNREADABLE), true, detail);
+            errors.invalid(&Path::root(IGNORE_STORE_READ_ERROR), true, detail);
         }
-        refuse("DeleteOptions", &errors)?;
+        reject_invalid("DeleteOptions", &errors)?;
         Ok(self)
     }
 }
 
-const ONLY_IF_UNREADABLE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+const IGNORE_STORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
 /// What cannot be read can only be removed, without more ado.
-fn alone(others: [(&str, bool); 4], errors: &mut ErrorList) {
+fn forbid_with(others: [(&str, bool); 4], errors: &mut ErrorList) {
     for (other, _) in others.iter().filter(|(_, is_set)| *is_set) {
         let detail = format!("cannot be set together with .{other}");
-        errors.invalid(&Path::root(ONLY_IF_UNREADABLE), true, &detail);
+        errors.invalid(&Path::root(IGNORE_STORE_READ_ERROR), true, &detail);
     }
 }
 
@@ -211,16 +211,16 @@ fn propagation(
     policy: Option<&str>,
     orphan: Option<bool>,
     errors: &mut ErrorList,
-) -> Option<Propagation> {
+) -> Option<DeletionPropagation> {
     let path = Path::root("propagationPolicy");
     if let (Some(policy), Some(_)) = (policy, orphan) {
         let detail = "orphanDependents and deletionPropagation cannot be both set";
         errors.invalid(&path, policy, detail);
     }
     match (policy, orphan) {
-        (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
-        (Some("Foreground"), _) => Some(Propagation::Foreground),
-        (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
+        (Some("Background"), _) | (None, Some(false)) => Some(DeletionPropagation::Background),
+        (Some("Foreground"), _) => Some(DeletionPropagation::Foreground),
+        (Some("Orphan"), _) | (None, Some(true)) => Some(DeletionPropagation::Orphan),
         (None, None) => None,
         (Some(other), _) => {
             let known = ["Foreground", "Background", "Orphan", "nil"];
@@ -230,17 +230,17 @@ fn propagation(
     }
 }
 
-/// A number in a query; the complaint is Go's.
+/// A number in a query; the reason is Go's.
 pub(crate) fn parse_i64(text: &str) -> Result<i64, Status> {
     parse_int(text).map_err(Status::bad_request)
 }
 
 /// Upstream: Go's `strconv.ParseInt`, also its error.
 pub(crate) fn parse_int(text: &str) -> Result<i64, String> {
-    text.parse().map_err(|error| unparsed("ParseInt", text, complaint(&error)))
+    text.parse().map_err(|error| parse_error("ParseInt", text, reason(&error)))
 }
 
-/// A resourceVersion; the complaint is Go's.
+/// A resourceVersion; the reason is Go's.
 pub(crate) fn parse_revision(text: &str) -> Result<u64, String> {
     parse_uint(text)
 }
@@ -248,18 +248,18 @@ pub(crate) fn parse_revision(text: &str) -> Result<u64, String> {
 /// Upstream: Go's `strconv.ParseUint`, also its error. Unlike Rust it refuses a sign.
 pub(crate) fn parse_uint<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T, String> {
     if text.starts_with('+') {
-        return Err(unparsed("ParseUint", text, INVALID_SYNTAX));
+        return Err(parse_error("ParseUint", text, INVALID_SYNTAX));
     }
-    text.parse().map_err(|error| unparsed("ParseUint", text, complaint(&error)))
+    text.parse().map_err(|error| parse_error("ParseUint", text, reason(&error)))
 }
 
-fn unparsed(function: &str, text: &str, complaint: &str) -> String {
-    format!("strconv.{function}: parsing {}: {complaint}", quote(text))
+fn parse_error(function: &str, text: &str, reason: &str) -> String {
+    format!("strconv.{function}: parsing {}: {reason}", quote(text))
 }
 
 const INVALID_SYNTAX: &str = "invalid syntax";
 
-fn complaint(error: &ParseIntError) -> &'static str {
+fn reason(error: &ParseIntError) -> &'static str {
     match error.kind() {
         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
         _ => INVALID_SYNTAX,

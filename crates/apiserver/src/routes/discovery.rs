@@ -6,7 +6,7 @@ mod aggregated;
 use crate::cache::catalog::{Catalog, Group, Served};
 use crate::http::body::Body;
 use crate::http::headers;
-use crate::http::negotiation::{Offer, negotiate};
+use crate::http::negotiation::{EndpointRestrictions, negotiate};
 use crate::http::response;
 use crate::plane::Plane;
 use crate::request::Query;
@@ -58,7 +58,11 @@ pub(crate) fn core(plane: &Plane, head: &Head, query: &Query) -> Result<Response
         "kind": "APIVersions", "versions": ["v1"],
         "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": host(head)}],
     });
-    Ok(response::document(200, negotiate(&head.headers, query, Offer::DOCUMENT)?, &document))
+    Ok(response::document(
+        200,
+        negotiate(&head.headers, query, EndpointRestrictions::DOCUMENT)?,
+        &document,
+    ))
 }
 
 /// The address under which the client knows us.
@@ -79,7 +83,11 @@ pub(crate) fn groups(plane: &Plane, head: &Head, query: &Query) -> Result<Respon
     let groups = with_remotes(plane, &catalog);
     let groups: Vec<Value> = groups.iter().filter(|it| !it.name.is_empty()).map(describe).collect();
     let document = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups});
-    Ok(response::document(200, negotiate(&head.headers, query, Offer::GROUPS)?, &document))
+    Ok(response::document(
+        200,
+        negotiate(&head.headers, query, EndpointRestrictions::GROUPS)?,
+        &document,
+    ))
 }
 
 /// `/apis/<group>`
@@ -97,7 +105,11 @@ pub(crate) fn group(
     let mut document = describe(group);
     document["kind"] = "APIGroup".into();
     document["apiVersion"] = "v1".into();
-    Ok(response::document(200, negotiate(&head.headers, query, Offer::GROUPS)?, &document))
+    Ok(response::document(
+        200,
+        negotiate(&head.headers, query, EndpointRestrictions::GROUPS)?,
+        &document,
+    ))
 }
 
 /// Our groups and those that others answer for, by priority.
@@ -161,7 +173,11 @@ pub(crate) fn resources(
     if !group.is_empty() {
         document["apiVersion"] = "v1".into();
     }
-    Ok(response::document(200, negotiate(&head.headers, query, Offer::DOCUMENT)?, &document))
+    Ok(response::document(
+        200,
+        negotiate(&head.headers, query, EndpointRestrictions::DOCUMENT)?,
+        &document,
+    ))
 }
 
 fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {

@@ -1,7 +1,7 @@
 //! `/version`: the level of the API that is served, and what serves it.
 
 use crate::http::body::Body;
-use crate::http::negotiation::{Offer, negotiate};
+use crate::http::negotiation::{EndpointRestrictions, negotiate};
 use crate::http::response;
 use crate::request::Query;
 use http::Response;
@@ -14,7 +14,7 @@ pub(crate) const MINOR: &str = "35";
 
 /// Answers with the version.
 pub(crate) fn version(head: &Head, query: &Query) -> Result<Response<Body>, Status> {
-    negotiate(&head.headers, query, Offer::DOCUMENT)?;
+    negotiate(&head.headers, query, EndpointRestrictions::DOCUMENT)?;
     let sampan = env!("CARGO_PKG_VERSION");
     let info = Info {
         major: "1",

@@ -18,7 +18,7 @@ use crate::endpoints::protobuf;
 use crate::endpoints::table;
 use crate::endpoints::table::RowWriter;
 use crate::http::body::Body;
-use crate::http::negotiation::{Accepted, Form, Media, list_as_one};
+use crate::http::negotiation::{Media, MediaTypeOptions, Representation, list_as_object};
 use crate::http::response;
 use bytes::Bytes;
 use http::Response;
@@ -45,8 +45,8 @@ pub(in crate::endpoints) fn write(
     metadata: &Value,
     entries: Vec<Arc<Entry>>,
 ) -> Result<Response<Body>, Status> {
-    if cx.accepted.form == Form::Partial {
-        return Err(list_as_one(cx.scope.resource()));
+    if cx.accepted.representation == Representation::PartialObjectMetadata {
+        return Err(list_as_object(cx.scope.resource()));
     }
     let estimate = entries.iter().map(|it| it.len() + 64).sum();
     let mut memory = None;
@@ -54,18 +54,18 @@ pub(in crate::endpoints) fn write(
         memory = cx.plane.flow.list_memory(&cx.scope.user, estimate)?;
     }
     if cx.accepted.media == Media::Protobuf {
-        let body = protobuf::list(cx, metadata, entries, estimate).holding(memory);
+        let body = protobuf::list(cx, metadata, entries, estimate).with_guard(memory);
         return Ok(response::bytes(200, Media::Protobuf.content_type(), body));
     }
-    let mut text = if cx.accepted == Accepted::JSON {
+    let mut text = if cx.accepted == MediaTypeOptions::JSON {
         copied(cx, metadata, entries)
     } else {
         framed(cx, metadata, entries)?
     };
     text.capacity = estimate.min(CHUNK) + MARGIN;
     let body =
-        if estimate > CHUNK { Body::made(estimate, text) } else { Body::Chunks(text.collect()) };
-    Ok(response::bytes(200, cx.accepted.media.content_type(), body.holding(memory)))
+        if estimate > CHUNK { Body::lazy(estimate, text) } else { Body::Chunks(text.collect()) };
+    Ok(response::bytes(200, cx.accepted.media.content_type(), body.with_guard(memory)))
 }
 
 /// Appends an item, or the beginning of one whose rest is shared with the cache and returned.
@@ -190,8 +190,8 @@ fn framed(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Re
     let is_empty = entries.is_empty();
     // Upstream: nothing was ever put into some empty lists.
     let none = if is_empty { Value::Null } else { json!([]) };
-    let (member, document, append): (_, _, AppendObject) = match cx.accepted.form {
-        Form::Table => {
+    let (member, document, append): (_, _, AppendObject) = match cx.accepted.representation {
+        Representation::Table => {
             let writer = RowWriter::new(cx)?;
             let mut table = table::around(cx, metadata, Vec::new());
             if !is_empty {
@@ -201,7 +201,7 @@ fn framed(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Re
                 move |object, style: Style, out: &mut _| style.append(&writer.row(object), out);
             ("rows", response::encode(cx.accepted, &table), Box::new(row))
         }
-        Form::Partial | Form::PartialList => {
+        Representation::PartialObjectMetadata | Representation::PartialObjectMetadataList => {
             let list = json!({
                 "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
                 "metadata": metadata, "items": none,
@@ -211,7 +211,7 @@ fn framed(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Re
             };
             ("items", response::encode(cx.accepted, &Ordered::document(&list)), Box::new(item))
         }
-        Form::Whole => {
+        Representation::Object => {
             let list = json!({
                 "kind": cx.scope.resource().list_kind,
                 "apiVersion": cx.scope.resource().api_version(cx.scope.version()),
@@ -256,7 +256,7 @@ enum Style {
 }
 
 impl Style {
-    fn of(accepted: Accepted) -> Self {
+    fn of(accepted: MediaTypeOptions) -> Self {
         match accepted.media {
             Media::Yaml => Self::Yaml,
             Media::Json | Media::Protobuf if accepted.pretty => Self::Pretty,

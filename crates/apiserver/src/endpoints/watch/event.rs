@@ -6,7 +6,7 @@ use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::protobuf;
 use crate::endpoints::table;
-use crate::http::negotiation::{Form, Media};
+use crate::http::negotiation::{Media, Representation};
 use crate::registry::conversion;
 use bytes::Bytes;
 use machinery::{Object, Status, codec, json};
@@ -31,7 +31,7 @@ type Shared = (Revision, usize, u8);
 impl Encoder {
     /// Fails at once if events could not be written as asked.
     pub(super) fn new(cx: &RequestContext) -> Result<Self, Status> {
-        if cx.accepted.form == Form::Table {
+        if cx.accepted.representation == Representation::Table {
             table::table(cx, &json!({}), Vec::new())?;
         }
         Ok(Self { shared: shared(cx), columns_sent: false })
@@ -55,9 +55,11 @@ impl Encoder {
         };
         let (edition, version, form) = self.shared;
         let with_columns = self.sends_columns(cx);
-        let second = match cx.accepted.form {
-            Form::Table => cx.scope.storage.clock.now().seconds(),
-            Form::Whole | Form::Partial | Form::PartialList => 0,
+        let second = match cx.accepted.representation {
+            Representation::Table => cx.scope.storage.clock.now().seconds(),
+            Representation::Object
+            | Representation::PartialObjectMetadata
+            | Representation::PartialObjectMetadataList => 0,
         };
         let form = form + u8::from(with_columns);
         let key = EncodingKey { event: kind, edition, version, form, second };
@@ -77,7 +79,8 @@ impl Encoder {
 
     /// Whether the next event names the columns of a Table.
     fn sends_columns(&mut self, cx: &RequestContext) -> bool {
-        cx.accepted.form == Form::Table && !std::mem::replace(&mut self.columns_sent, true)
+        cx.accepted.representation == Representation::Table
+            && !std::mem::replace(&mut self.columns_sent, true)
     }
 
     /// How far the watch is.
@@ -107,12 +110,12 @@ impl Encoder {
 /// Upstream: events are never indented, so that `pretty` makes no other form. That of a Table with
 /// columns has the next number.
 fn shared(cx: &RequestContext) -> Shared {
-    let form = match (cx.accepted.media, cx.accepted.form) {
-        (Media::Protobuf, Form::Whole) => 1,
+    let form = match (cx.accepted.media, cx.accepted.representation) {
+        (Media::Protobuf, Representation::Object) => 1,
         (Media::Protobuf, _) => 2,
-        (_, Form::Whole) => 0,
-        (_, Form::Partial | Form::PartialList) => 3,
-        (_, Form::Table) => match cx.scope.query.text("includeObject") {
+        (_, Representation::Object) => 0,
+        (_, Representation::PartialObjectMetadata | Representation::PartialObjectMetadataList) => 3,
+        (_, Representation::Table) => match cx.scope.query.text("includeObject") {
             "Object" => 4,
             "None" => 6,
             _ => 8,
@@ -134,7 +137,7 @@ fn write(
         protobuf::event(kind, &protobuf::entry(cx, entry, revision), out);
         return;
     }
-    if cx.accepted.form == Form::Whole {
+    if cx.accepted.representation == Representation::Object {
         out.reserve(entry.len() + 96);
         begin(kind, out);
         answer::write_entry(&cx.scope.served, cx.scope.version, entry, revision, out);
@@ -154,15 +157,15 @@ fn write_object(
     with_columns: bool,
     out: &mut Vec<u8>,
 ) {
-    match cx.accepted.form {
-        Form::Whole => {
+    match cx.accepted.representation {
+        Representation::Object => {
             let value = object.into_value();
             line(kind, &answer::ordered(cx, &value), out);
         }
-        Form::Partial | Form::PartialList => {
+        Representation::PartialObjectMetadata | Representation::PartialObjectMetadataList => {
             line(kind, &Ordered::document(&answer::partial(object)), out);
         }
-        Form::Table => match table::event(cx, object, with_columns) {
+        Representation::Table => match table::event(cx, object, with_columns) {
             Ok(table) => line(kind, &table, out),
             Err(status) => line(kind, &Ordered::document(&status.to_value()), out),
         },
