@@ -2,9 +2,9 @@
 //! function, read from top to bottom. What must also see the answer (the deadline, panics, metrics,
 //! compression) wraps it in [`serve`].
 
-mod arrival;
+mod received_request;
 pub(crate) mod mux;
-mod observation;
+mod response_filters;
 mod request_labels;
 
 use crate::auth::audit;
@@ -25,14 +25,14 @@ use crate::plane::Plane;
 use crate::registry::pending_writes::PendingWrites;
 use crate::registry::scope::ScopeParts;
 use crate::request::RequestInfo;
-use arrival::Arrival;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, UPGRADE, USER_AGENT};
 use http::request::Parts as Head;
 use http::{Request, Response};
 use machinery::Status;
 use machinery::patch::apply;
-use observation::Observation;
+use received_request::ReceivedRequest;
+use response_filters::ResponseFilters;
 use std::sync::Arc;
 
 /// The chain of one plane.
@@ -53,12 +53,12 @@ impl Handler for Chain {
 async fn serve(plane: Arc<Plane>, peer: Peer, request: Request<RequestBody>) -> Response<Body> {
     let has_socket = peer.connection.is_some();
     let id = has_socket.then(|| audit::id(&plane.storage.entropy, request.headers()));
-    let mut response = match Arrival::parse(&plane, &peer, &request) {
-        Ok(arrival) => {
-            let observation = Observation::begin(&plane, &peer, &request, &arrival);
+    let mut response = match ReceivedRequest::parse(&plane, &peer, &request) {
+        Ok(received) => {
+            let filters = ResponseFilters::begin(&plane, &peer, &request, &received);
             // Boxed: futures that are passed on by value are copied at every step.
-            let work = Box::pin(respond(plane, peer, request, arrival, observation.writes()));
-            observation.run(work).await
+            let work = Box::pin(respond(plane, peer, request, received, filters.writes()));
+            filters.run(work).await
         }
         Err(response) => response,
     };
@@ -73,13 +73,13 @@ async fn respond(
     plane: Arc<Plane>,
     peer: Peer,
     request: Request<RequestBody>,
-    arrival: Arrival,
+    received: ReceivedRequest,
     writes: PendingWrites,
 ) -> Response<Body> {
     let (mut head, mut body) = request.into_parts();
-    head.extensions.insert(Deadline(arrival.deadline));
-    let error_media_type = negotiation::for_errors(&head.headers, &arrival.query);
-    let answered = chain(plane, peer, head, &mut body, arrival, writes, error_media_type).await;
+    head.extensions.insert(Deadline(received.deadline));
+    let error_media_type = negotiation::for_errors(&head.headers, &received.query);
+    let answered = chain(plane, peer, head, &mut body, received, writes, error_media_type).await;
     request_body::discard(body).await;
     answered.unwrap_or_else(|status| response::failure(&status, error_media_type))
 }
@@ -90,11 +90,11 @@ async fn chain(
     peer: Peer,
     head: Head,
     body: &mut RequestBody,
-    arrival: Arrival,
+    received: ReceivedRequest,
     writes: PendingWrites,
     error_media_type: MediaTypeOptions,
 ) -> Result<Response<Body>, Status> {
-    let Arrival { info, query, deadline, .. } = arrival;
+    let ReceivedRequest { info, query, deadline, .. } = received;
     let user = plane.authenticate(peer.user.as_deref(), &head.headers)?;
     let account = account(&plane, &peer, &user, &info)?;
     let _stream = account.as_ref().map(|it| it.charge(STREAM));
@@ -121,7 +121,7 @@ async fn chain(
     };
     let seat = plane.flow.take_seat(&user, &info)?;
     let Some(path) = info.resource else {
-        return mux::path(&plane, &user, &info.path, &head, &query).await;
+        return mux::non_resource(&plane, &user, &info.path, &head, &query).await;
     };
     let text = |name: HeaderName| headers::first(&head.headers, name).into_owned();
     let field_manager = match info.verb.is_read_only() {

@@ -22,7 +22,7 @@ mod components;
 pub(crate) mod connect;
 pub(crate) mod eviction;
 pub(crate) mod token;
-pub(crate) mod question;
+pub(crate) mod unstored;
 mod page;
 mod selection;
 

@@ -16,7 +16,7 @@ pub(crate) const MINOR: &str = "35";
 pub(crate) fn version(head: &Head, query: &Query) -> Result<Response<Body>, Status> {
     negotiate(&head.headers, query, EndpointRestrictions::DOCUMENT)?;
     let sampan = env!("CARGO_PKG_VERSION");
-    let info = Info {
+    let info = VersionInfo {
         major: "1",
         minor: MINOR,
         emulation_major: "1",
@@ -37,7 +37,7 @@ pub(crate) fn version(head: &Head, query: &Query) -> Result<Response<Body>, Stat
 /// The document, its fields in the order in which they are written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Info {
+struct VersionInfo {
     major: &'static str,
     minor: &'static str,
     emulation_major: &'static str,

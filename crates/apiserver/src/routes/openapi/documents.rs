@@ -7,13 +7,13 @@ use super::document;
 use crate::cache::catalog::Catalog;
 use crate::cache::documents::{Compressed, Format};
 use crate::cache::watch_cache::Head;
-use crate::routes::discovery::below;
+use crate::routes::discovery::subresources;
 use machinery::{Map, Value, json};
 use ring::digest::{Context, SHA512};
 use schema::openapi::gnostic;
 use std::collections::BTreeMap;
 
-/// The place of the document of `/version`.
+/// The index_path of the document of `/version`.
 pub(super) const VERSION: &str = "version";
 
 /// See the [module documentation](self).
@@ -23,7 +23,7 @@ pub(super) struct OpenApiDocuments<'a>(pub &'a Catalog);
 impl<'a> OpenApiDocuments<'a> {
     /// The document of a group's version.
     pub(super) fn version_3(self, group: &str, version: &str) -> Compressed {
-        self.get(&place(group, version), Format::Json, || {
+        self.get(&index_path(group, version), Format::Json, || {
             document::version_3(self.0, group, version).to_string().into_bytes()
         })
     }
@@ -63,21 +63,21 @@ impl<'a> OpenApiDocuments<'a> {
         let hashes = self.hashes();
         let paths: Map<String, Value> = hashes
             .iter()
-            .map(|(place, hash)| {
-                (place.clone(), json!({"serverRelativeURL": address(place, hash)}))
+            .map(|(index_path, hash)| {
+                (index_path.clone(), json!({"serverRelativeURL": relative_url(index_path, hash)}))
             })
             .collect();
-        let etag = format!("\"{}\"", self.hash_of_all());
+        let etag = format!("\"{}\"", self.version_2_hash());
         (json!({"paths": paths}).to_string(), etag)
     }
 
     /// The hash of a document of version 3 that there is.
-    pub(super) fn hash(self, place: &str) -> &'a str {
-        self.hashes().get(place).map_or("", String::as_str)
+    pub(super) fn hash(self, index_path: &str) -> &'a str {
+        self.hashes().get(index_path).map_or("", String::as_str)
     }
 
     /// The hash of the document of version 2.
-    pub(super) fn hash_of_all(self) -> String {
+    pub(super) fn version_2_hash(self) -> String {
         let mut context = Context::new(&SHA512);
         self.hashes().values().for_each(|hash| context.update(hash.as_bytes()));
         hexadecimal(context)
@@ -90,7 +90,7 @@ impl<'a> OpenApiDocuments<'a> {
             for group in catalog.groups() {
                 for version in &group.versions {
                     let hash = hash(catalog, &group.name, version);
-                    hashes.insert(place(&group.name, version), hash);
+                    hashes.insert(index_path(&group.name, version), hash);
                 }
             }
             let mut context = Context::new(&SHA512);
@@ -102,16 +102,16 @@ impl<'a> OpenApiDocuments<'a> {
 }
 
 /// `api/v1`, `apis/apps/v1`
-pub(super) fn place(group: &str, version: &str) -> String {
+pub(super) fn index_path(group: &str, version: &str) -> String {
     match group {
         "" => format!("api/{version}"),
         group => format!("apis/{group}/{version}"),
     }
 }
 
-/// Where the document at a place is, as long as it has this hash.
-pub(super) fn address(place: &str, hash: &str) -> String {
-    format!("/openapi/v3/{place}?hash={hash}")
+/// Where the document at a index_path is, as long as it has this hash.
+pub(super) fn relative_url(index_path: &str, hash: &str) -> String {
+    format!("/openapi/v3/{index_path}?hash={hash}")
 }
 
 /// A hash of all that the document of a group's version is made of.
@@ -119,15 +119,15 @@ fn hash(catalog: &Catalog, group: &str, version: &str) -> String {
     let mut context = Context::new(&SHA512);
     context.update(env!("CARGO_PKG_VERSION").as_bytes());
     context.update(types::openapi::FINGERPRINT.as_bytes());
-    context.update(place(group, version).as_bytes());
+    context.update(index_path(group, version).as_bytes());
     for (served, index) in catalog.resources(group, version) {
         let resource = &served.resource;
-        let below: Vec<&str> = below(served, index).iter().map(|it| it.name).collect();
-        let facts = (&resource.plural, &resource.kind, &resource.list_kind, resource.namespaced);
-        context.update(format!("{facts:?} {below:?}").as_bytes());
-        if let Some(definition) = document::definition(catalog, resource) {
-            let mut bytes = Vec::with_capacity(definition.len());
-            definition.write(&mut bytes, Head::Stored, definition.revision);
+        let names: Vec<&str> = subresources(served, index).iter().map(|it| it.name).collect();
+        let fields = (&resource.plural, &resource.kind, &resource.list_kind, resource.namespaced);
+        context.update(format!("{fields:?} {names:?}").as_bytes());
+        if let Some(crd) = document::crd(catalog, resource) {
+            let mut bytes = Vec::with_capacity(crd.len());
+            crd.write(&mut bytes, Head::Stored, crd.revision);
             context.update(&bytes);
         }
     }

@@ -1,4 +1,4 @@
-//! [`Arrival`]: what the request line says, before anything is known of its sender.
+//! [`ReceivedRequest`]: what the request line says, before anything is known of its sender.
 
 use crate::http::body::Body;
 use crate::http::{headers, negotiation, response};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// See the [module documentation](self).
-pub(super) struct Arrival {
+pub(super) struct ReceivedRequest {
     /// The verb, and what the path names.
     pub info: RequestInfo,
     /// The decoded parameters.
@@ -22,7 +22,7 @@ pub(super) struct Arrival {
     pub deadline: Instant,
 }
 
-impl Arrival {
+impl ReceivedRequest {
     /// Reads a request line; fails with the answer to one that cannot be read.
     pub(super) fn parse<B>(
         plane: &Plane,
@@ -52,18 +52,18 @@ impl Arrival {
     }
 }
 
-/// The time that a request has. The client may ask for less than `most`, never for more.
-fn timeout(query: &Query, info: &RequestInfo, most: Duration) -> Result<Duration, String> {
-    let asked = query.text("timeout");
-    if asked.is_empty() || info.is_long_running() {
-        return Ok(most);
+/// The time that a request has. The client may ask for less than `default`, never for more.
+fn timeout(query: &Query, info: &RequestInfo, default: Duration) -> Result<Duration, String> {
+    let requested = query.text("timeout");
+    if requested.is_empty() || info.is_long_running() {
+        return Ok(default);
     }
-    let seconds = go_duration::parse(asked)
+    let seconds = go_duration::parse(requested)
         .map_err(|why| format!("invalid timeout specified in the request URL - {why}"))?;
     if seconds <= 0.0 {
-        return Ok(most);
+        return Ok(default);
     }
-    Ok(most.min(Duration::try_from_secs_f64(seconds).unwrap_or(most)))
+    Ok(default.min(Duration::try_from_secs_f64(seconds).unwrap_or(default)))
 }
 
 #[cfg(test)]
@@ -71,22 +71,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_may_ask_for_less_time_but_not_for_more() {
-        assert_eq!(ask("timeout=5s"), Ok(Duration::from_secs(5)));
-        for no_less in ["", "timeout=", "timeout=0s", "timeout=-1s", "timeout=1h"] {
-            assert_eq!(ask(no_less), Ok(Duration::from_mins(1)), "{no_less}");
+    fn a_requested_timeout_can_only_shorten_the_default() {
+        assert_eq!(parse_timeout("timeout=5s"), Ok(Duration::from_secs(5)));
+        for default in ["", "timeout=", "timeout=0s", "timeout=-1s", "timeout=1h"] {
+            assert_eq!(parse_timeout(default), Ok(Duration::from_mins(1)), "{default}");
         }
     }
 
     #[test]
-    fn a_timeout_that_is_no_duration_is_refused_but_of_a_watch() {
+    fn an_invalid_timeout_is_rejected_except_for_a_watch() {
         let why =
             "invalid timeout specified in the request URL - time: missing unit in duration \"5\"";
-        assert_eq!(ask("timeout=5"), Err(why.to_owned()));
-        assert_eq!(ask("timeout=5&watch=true"), Ok(Duration::from_mins(1)));
+        assert_eq!(parse_timeout("timeout=5"), Err(why.to_owned()));
+        assert_eq!(parse_timeout("timeout=5&watch=true"), Ok(Duration::from_mins(1)));
     }
 
-    fn ask(query: &str) -> Result<Duration, String> {
+    fn parse_timeout(query: &str) -> Result<Duration, String> {
         let query = Query::parse(Some(query));
         let info = RequestInfo::parse(&http::Method::GET, "/api/v1/pods", &query).unwrap();
         timeout(&query, &info, Duration::from_mins(1))

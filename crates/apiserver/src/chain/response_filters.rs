@@ -1,7 +1,7 @@
-//! [`Observation`]: what wraps the chain, since it must also see the answer: the deadline, panics,
+//! [`ResponseFilters`]: what wraps the chain, since it must also see the answer: the deadline, panics,
 //! writes that outlive the request, metrics, compression.
 
-use super::arrival::Arrival;
+use super::received_request::ReceivedRequest;
 use super::request_labels;
 use crate::http::body::Body;
 use crate::http::negotiation::MediaTypeOptions;
@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// See the [module documentation](self).
-pub(super) struct Observation {
+pub(super) struct ResponseFilters {
     plane: Arc<Plane>,
     labels: RequestLabels,
     started: Instant,
@@ -32,15 +32,15 @@ pub(super) struct Observation {
     writes: PendingWrites,
 }
 
-impl Observation {
+impl ResponseFilters {
     /// Begins with a request whose request line was read.
     pub(super) fn begin<B>(
         plane: &Arc<Plane>,
         peer: &Peer,
         request: &Request<B>,
-        arrival: &Arrival,
+        received: &ReceivedRequest,
     ) -> Self {
-        let Arrival { info, query, started, deadline } = arrival;
+        let ReceivedRequest { info, query, started, deadline } = received;
         let reads = info.verb.is_read_only();
         let counts = &plane.metrics.in_flight;
         let in_flight = match reads {
@@ -87,7 +87,7 @@ impl Observation {
     /// Counts the request when it is answered.
     async fn count(self, work: impl Future<Output = Response<Body>>) -> Response<Body> {
         let Self { plane, labels, started, timeout, in_flight, .. } = self;
-        let response = guarded(timeout, work).await.unwrap_or_else(|response| {
+        let response = with_timeout_and_recovery(timeout, work).await.unwrap_or_else(|response| {
             tracing::error!(?labels, "a request panicked");
             response
         });
@@ -98,7 +98,7 @@ impl Observation {
 
 /// The answer to a request, also if the work takes too long. If the work panics, the answer is the
 /// error.
-async fn guarded(
+async fn with_timeout_and_recovery(
     deadline: Duration,
     work: impl Future<Output = Response<Body>>,
 ) -> Result<Response<Body>, Response<Body>> {
@@ -127,16 +127,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_answered() {
-        let answer = guarded(Duration::from_mins(1), async { panic!("as if by a bug") }).await;
+    async fn a_panic_results_in_an_internal_error() {
+        let answer =
+            with_timeout_and_recovery(Duration::from_mins(1), async { panic!("as if by a bug") })
+                .await;
         let (code, body) = text(answer.unwrap_err()).await;
         assert_eq!(code, 500);
         assert_eq!(body, "This request caused apiserver to panic. Look in the logs for details.");
     }
 
     #[tokio::test]
-    async fn work_without_end_is_answered() {
-        let answer = guarded(Duration::ZERO, std::future::pending()).await;
+    async fn an_exceeded_deadline_results_in_a_timeout() {
+        let answer = with_timeout_and_recovery(Duration::ZERO, std::future::pending()).await;
         let (code, body) = text(answer.unwrap()).await;
         assert_eq!(code, 504);
         assert!(body.contains("request did not complete within the allotted timeout"), "{body}");
