@@ -10,7 +10,7 @@ mod request_labels;
 use crate::auth::audit;
 use crate::auth::authentication::User;
 use crate::auth::impersonation::impersonate;
-use crate::endpoints::context::Parts;
+use crate::endpoints::context::ContextParts;
 use crate::flow_control;
 use crate::flow_control::{AnswerAccount, STREAM};
 use crate::http::body::Body;
@@ -139,7 +139,7 @@ async fn chain(
         writes,
         seat: seat.handle(),
     };
-    let parts = Parts {
+    let parts = ContextParts {
         content_type: text(CONTENT_TYPE),
         upgrade: head.headers.contains_key(UPGRADE),
         plane,

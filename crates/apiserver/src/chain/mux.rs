@@ -5,10 +5,10 @@ use crate::auth::audit;
 use crate::auth::authentication::User;
 use crate::cache::catalog::Served;
 use crate::cache::watch_cache::Snapshot;
-use crate::endpoints::context::{Parts, RequestContext};
+use crate::endpoints::context::{ContextParts, RequestContext};
 use crate::endpoints::{
     connect, create, delete, delete_collection, eviction, get, list, patch, scale, subresource,
-    token, unstored, update, watch,
+    token_request, unstored, update, watch,
 };
 use crate::extensions::crd;
 use crate::flow_control;
@@ -96,7 +96,7 @@ pub(crate) async fn non_resource(
 
 /// Answers a request about a resource of the API.
 pub(crate) async fn resource(
-    parts: Parts,
+    parts: ContextParts,
     head: Head,
     body: Bytes,
 ) -> Result<Response<Body>, Status> {
@@ -372,7 +372,7 @@ async fn serve_subresource(
             }
             (Action::Post(change), Verb::Create) => subresource::post(cx, body, it, *change).await,
             (Action::Evict, Verb::Create) => eviction::evict(cx, body, it).await,
-            (Action::Token, Verb::Create) => token::create(cx, body, it).await,
+            (Action::Token, Verb::Create) => token_request::create(cx, body, it).await,
             (Action::Connect(verbs), verb) if verbs.contains(&verb.as_str()) => {
                 connect::connect(cx, it).await
             }

@@ -1,6 +1,6 @@
 //! PATCH with a configuration: server-side apply. What is not there yet is created.
 
-use super::create::{check_namespace, shown};
+use super::create::{check_namespace, respond};
 use super::update::check_name;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
@@ -23,31 +23,31 @@ pub(crate) async fn apply(
 ) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse_apply(&cx.scope.query)?;
     let force = if cx.scope.query.flag("force") { Force::Yes } else { Force::No };
-    let config = Configuration::read(body, options.field_validation)?;
+    let config = ApplyConfiguration::read(body, options.field_validation)?;
     cx.scope.catch_up().await?;
     let missing = cx.scope.served.cache.get(&cx.scope.key()).is_none();
     if missing && cx.scope.path.subresource.is_empty() {
         return create(cx, &config, force, options.dry_run).await;
     }
     let request = UpdateRequest {
-        transform: &Applied { cx, config: &config, force },
+        transform: &ApplyChange { cx, config: &config, force },
         part,
         admission: &cx.plane.admission.of_write(&cx.scope, options.dry_run),
         dry_run: options.dry_run,
         fields_managed: true,
     };
     let outcome = registry::update(&cx.scope, request).await?;
-    shown(cx, 200, outcome).await
+    respond(cx, 200, outcome).await
 }
 
 /// The change that a configuration makes.
-struct Applied<'c> {
+struct ApplyChange<'c> {
     cx: &'c RequestContext,
-    config: &'c Configuration,
+    config: &'c ApplyConfiguration,
     force: Force,
 }
 
-impl Change for Applied<'_> {
+impl Change for ApplyChange<'_> {
     fn of<'a>(&'a self, old: &'a Object) -> Changing<'a> {
         Box::pin(async move {
             let live = conversion::requested(&self.cx.scope, old.clone());
@@ -55,7 +55,7 @@ impl Change for Applied<'_> {
             let applied =
                 field_manager::apply(&self.cx.scope, Some(&live), config, self.force).await?;
             self.config.check_duplicates(self.cx)?;
-            let mut new = fitted(self.cx, config, applied)?;
+            let mut new = to_stored_object(self.cx, config, applied)?;
             keep_times_if_unchanged(old, &mut new);
             Ok(new)
         })
@@ -64,13 +64,13 @@ impl Change for Applied<'_> {
 
 async fn create(
     cx: &RequestContext,
-    config: &Configuration,
+    config: &ApplyConfiguration,
     force: Force,
     dry_run: bool,
 ) -> Result<Response<Body>, Status> {
     let applied = field_manager::apply(&cx.scope, None, &config.object, force).await?;
     config.check_duplicates(cx)?;
-    let mut object = fitted(cx, &config.object, applied)?;
+    let mut object = to_stored_object(cx, &config.object, applied)?;
     if !object.uid().is_empty() {
         let uid = object.uid();
         let why = format!(
@@ -84,14 +84,14 @@ async fn create(
 }
 
 /// What is applied.
-pub(super) struct Configuration {
+pub(super) struct ApplyConfiguration {
     pub object: Object,
     /// The keys that it has twice.
     duplicates: Vec<String>,
     validation: FieldValidation,
 }
 
-impl Configuration {
+impl ApplyConfiguration {
     /// Reads the body, which is YAML or the JSON that is a part of it.
     pub(super) fn read(body: &[u8], validation: FieldValidation) -> Result<Self, Status> {
         let decoded = codec::yaml::decode(body).map_err(|error| {
@@ -125,13 +125,17 @@ impl Configuration {
                 "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  {all}"
             )));
         }
-        decode::report(cx, self.validation, self.duplicates.iter().cloned())
+        decode::report_strict_errors(cx, self.validation, self.duplicates.iter().cloned())
             .map_err(Status::bad_request)
     }
 }
 
 /// Makes the outcome fit its type, and brings it to the version that verbs work in.
-fn fitted(cx: &RequestContext, config: &Object, mut object: Object) -> Result<Object, Status> {
+fn to_stored_object(
+    cx: &RequestContext,
+    config: &Object,
+    mut object: Object,
+) -> Result<Object, Status> {
     decode::check_applied(&object)?;
     shape::shape_applied(&cx.scope.served, cx.scope.version, config, &mut object)
         .map_err(Status::unclassified)?;

@@ -30,7 +30,7 @@ pub(super) async fn bind(
     let subresources = pod.resource().behavior.subresources;
     let action = subresources.iter().find(|it| it.name == "binding").map(|it| &it.action);
     let Some(Action::Post(change)) = action else { return Err(Status::no_such_resource()) };
-    subresource::apply(cx, &pod, &binding, *change, dry_run).await
+    subresource::update_object(cx, &pod, &binding, *change, dry_run).await
 }
 
 /// The scope of a write to the pod with this name.

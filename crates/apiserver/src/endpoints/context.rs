@@ -29,7 +29,7 @@ pub(crate) struct RequestContext {
 }
 
 /// What [`RequestContext::new`] is made from.
-pub(crate) struct Parts {
+pub(crate) struct ContextParts {
     pub plane: Arc<Plane>,
     pub scope: ScopeParts,
     pub error_media_type: MediaTypeOptions,
@@ -41,12 +41,12 @@ pub(crate) struct Parts {
 impl RequestContext {
     /// The context of a request for `served`.
     pub(crate) fn new(
-        parts: Parts,
+        parts: ContextParts,
         accepted: MediaTypeOptions,
         served: Arc<Served>,
         version: usize,
     ) -> Self {
-        let Parts { plane, scope, error_media_type, content_type, upgrade, account } = parts;
+        let ContextParts { plane, scope, error_media_type, content_type, upgrade, account } = parts;
         let scope = RequestScope::new(scope, served, version);
         Self { plane, scope, accepted, error_media_type, content_type, upgrade, account }
     }
@@ -61,13 +61,13 @@ impl RequestContext {
     }
 
     /// The named object as it is now.
-    pub(crate) async fn current(&self) -> Result<Arc<Entry>, Status> {
+    pub(crate) async fn find_current(&self) -> Result<Arc<Entry>, Status> {
         self.scope.catch_up().await?;
-        self.found()
+        self.find()
     }
 
     /// The named object as far as this plane knows, if the client may see it.
-    pub(crate) fn found(&self) -> Result<Arc<Entry>, Status> {
+    pub(crate) fn find(&self) -> Result<Arc<Entry>, Status> {
         let found = self.scope.served.cache.get(&self.scope.key());
         found
             .filter(|it| !it.uninitialized || self.scope.includes_uninitialized())

@@ -1,8 +1,8 @@
 //! POST to a collection.
 
-use super::answer;
 use super::context::RequestContext;
 use super::decode;
+use super::object_response;
 use crate::cache::creations::Creation;
 use crate::http::body::Body;
 use crate::registry;
@@ -44,20 +44,20 @@ pub(super) async fn store(
     let request = CreateRequest { object, admission, fields_managed, dry_run };
     let outcome = registry::create(&cx.scope, request).await?;
     let outcome = wait.until_initialized(&cx.scope, outcome).await?;
-    shown(cx, 201, outcome).await
+    respond(cx, 201, outcome).await
 }
 
 /// An outcome in the version that the client asked for.
-pub(super) async fn shown(
+pub(super) async fn respond(
     cx: &RequestContext,
     code: u16,
     outcome: Outcome,
 ) -> Result<Response<Body>, Status> {
     match outcome {
-        Outcome::Stored(entry) => answer::entry(cx, code, &entry).await,
+        Outcome::Stored(entry) => object_response::entry(cx, code, &entry).await,
         Outcome::Shown(object) => {
             let object = conversion::object(&cx.scope, cx.scope.version, object).await?;
-            Ok(answer::object(cx, code, object))
+            Ok(object_response::object(cx, code, object))
         }
     }
 }

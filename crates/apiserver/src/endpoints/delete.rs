@@ -1,8 +1,8 @@
 //! DELETE of one object.
 
-use super::create::shown;
+use super::create::respond;
 use crate::endpoints::context::RequestContext;
-use crate::endpoints::{answer, decode};
+use crate::endpoints::{decode, object_response};
 use crate::http::body::Body;
 use crate::registry;
 use crate::registry::admit::AlreadyAdmitted;
@@ -21,12 +21,16 @@ pub(crate) async fn delete(cx: &RequestContext, body: &[u8]) -> Result<Response<
     let (namespace, name) = (cx.scope.namespace(), &cx.scope.path.name);
     let admission = cx.plane.admission.of_deletion(&cx.scope, &options);
     match registry::delete(&cx.scope, namespace, name, &options, &admission).await? {
-        Deleted::Held(outcome) => shown(cx, 200, outcome).await,
+        Deleted::Held(outcome) => respond(cx, 200, outcome).await,
         Deleted::Gone(object) => {
             if cx.scope.resource().behavior.returns_deleted {
-                return Ok(answer::object(cx, 200, conversion::requested(&cx.scope, object)));
+                return Ok(object_response::object(
+                    cx,
+                    200,
+                    conversion::requested(&cx.scope, object),
+                ));
             }
-            Ok(answer::success(cx, 200, Some(details(cx, &object).to_value())))
+            Ok(object_response::success(cx, 200, Some(details(cx, &object).to_value())))
         }
     }
 }
@@ -37,7 +41,7 @@ pub(crate) async fn delete_instance(cx: &RequestContext) -> Result<Response<Body
     let options = DeleteOptions::default();
     let (namespace, name) = (cx.scope.namespace(), &cx.scope.path.name);
     registry::delete(&cx.scope, namespace, name, &options, &AlreadyAdmitted).await?;
-    Ok(answer::success(cx, 200, None))
+    Ok(object_response::success(cx, 200, None))
 }
 
 /// The options of a deletion, from its body or its parameters.
@@ -47,10 +51,10 @@ pub(super) fn options(cx: &RequestContext, body: &[u8]) -> Result<DeleteOptions,
     }
     // Upstream: even those of a custom resource may be in protobuf.
     let ty = types::find("meta/v1.DeleteOptions").expect("the table has all types of meta/v1");
-    let decoded =
-        decode::read(&cx.content_type, body, Some(ty)).map_err(|error| error.plain_status())?;
+    let decoded = decode::decode_body(&cx.content_type, body, Some(ty))
+        .map_err(|error| error.plain_status())?;
     let literals = decoded.literals;
-    let mut options = decode::whole(decoded.value).map_err(Status::bad_request)?;
+    let mut options = decode::into_object(decoded.value).map_err(Status::bad_request)?;
     if !matches!(options.kind(), "" | "DeleteOptions") {
         let (kind, found) = (options.kind(), options.api_version());
         let version = if found.is_empty() { "meta.k8s.io/v1" } else { found };

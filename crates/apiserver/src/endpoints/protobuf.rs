@@ -4,8 +4,8 @@
 
 use crate::cache::catalog::Served;
 use crate::cache::watch_cache::Entry;
-use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
+use crate::endpoints::object_response;
 use crate::endpoints::{CHUNK, MARGIN};
 use crate::flow_control::AnswerMemory;
 use crate::http::body::Body;
@@ -21,14 +21,14 @@ use types::protobuf::{self, LIST_ITEMS, LIST_METADATA};
 use types::resource::Shape;
 
 /// What objects are written as: the message, and what the envelope says of it.
-struct Written<'a> {
+struct MessageType<'a> {
     ty: &'static Type,
     api_version: String,
     kind: &'a str,
     list_kind: &'a str,
 }
 
-impl<'a> Written<'a> {
+impl<'a> MessageType<'a> {
     fn of(cx: &'a RequestContext) -> Self {
         match (&cx.scope.version().shape, cx.accepted.representation) {
             (Shape::Typed(ty), Representation::Object) => Self {
@@ -38,7 +38,7 @@ impl<'a> Written<'a> {
                 list_kind: &cx.scope.resource().list_kind,
             },
             _ => Self {
-                ty: known("meta/v1.PartialObjectMetadata"),
+                ty: find_type("meta/v1.PartialObjectMetadata"),
                 api_version: "meta.k8s.io/v1".to_owned(),
                 kind: "PartialObjectMetadata",
                 list_kind: "PartialObjectMetadataList",
@@ -47,13 +47,13 @@ impl<'a> Written<'a> {
     }
 }
 
-fn known(name: &str) -> &'static Type {
+fn find_type(name: &str) -> &'static Type {
     types::find(name).expect("the table has the types of all metadata")
 }
 
 /// An object in its envelope; `json` is whole, whatever is written of it.
 pub(crate) fn object(cx: &RequestContext, json: &[u8]) -> Vec<u8> {
-    let Written { ty, api_version, kind, .. } = Written::of(cx);
+    let MessageType { ty, api_version, kind, .. } = MessageType::of(cx);
     let mut message = Vec::with_capacity(json.len());
     write(&mut message, |out| protobuf::write_message(ty, json, out));
     let mut out = Vec::with_capacity(message.len() + 64);
@@ -65,7 +65,7 @@ pub(crate) fn object(cx: &RequestContext, json: &[u8]) -> Vec<u8> {
 /// The same for a stored object, with `revision` as its resourceVersion.
 pub(crate) fn entry(cx: &RequestContext, entry: &Entry, revision: Revision) -> Vec<u8> {
     let mut json = Vec::with_capacity(entry.len() + 64);
-    answer::write_entry(&cx.scope.served, cx.scope.version, entry, revision, &mut json);
+    object_response::write_entry(&cx.scope.served, cx.scope.version, entry, revision, &mut json);
     object(cx, &json)
 }
 
@@ -80,17 +80,24 @@ pub(crate) fn list(
     entries: Vec<Arc<Entry>>,
     estimate: usize,
 ) -> Body {
-    let Written { ty, api_version, list_kind, .. } = Written::of(cx);
+    let MessageType { ty, api_version, list_kind, .. } = MessageType::of(cx);
     let mut begin = Vec::new();
     let metadata = metadata.to_string();
-    let list_meta = known("meta/v1.ListMeta");
+    let list_meta = find_type("meta/v1.ListMeta");
     write(&mut begin, |out| {
         protobuf::write_field(LIST_METADATA, list_meta, metadata.as_bytes(), out)
     });
     let (served, version) = (Arc::clone(&cx.scope.served), cx.scope.version);
     let capacity = estimate.min(CHUNK + MARGIN);
-    let items =
-        Items { served, version, ty, entries: entries.into(), next: 0, json: Vec::new(), capacity };
+    let items = ListItems {
+        served,
+        version,
+        ty,
+        entries: entries.into(),
+        next: 0,
+        json: Vec::new(),
+        capacity,
+    };
     let envelope = |length: usize| {
         let mut head = Vec::new();
         protobuf::write_envelope(&api_version, list_kind, begin.len() + length, &mut head);
@@ -106,16 +113,16 @@ pub(crate) fn list(
     if estimate <= CHUNK {
         return Body::Chunks(chunks);
     }
-    Body::lazy(estimate, Accounted { chunks, _memory: memory })
+    Body::lazy(estimate, AccountedChunks { chunks, _memory: memory })
 }
 
 /// Chunks whose memory is accounted for until the last of them is gone.
-struct Accounted {
+struct AccountedChunks {
     chunks: VecDeque<Bytes>,
     _memory: AnswerMemory,
 }
 
-impl Iterator for Accounted {
+impl Iterator for AccountedChunks {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
@@ -125,7 +132,7 @@ impl Iterator for Accounted {
 
 /// The items of a list, in pieces of about [`CHUNK`] bytes.
 #[derive(Clone)]
-struct Items {
+struct ListItems {
     served: Arc<Served>,
     version: usize,
     ty: &'static Type,
@@ -137,7 +144,7 @@ struct Items {
     capacity: usize,
 }
 
-impl Iterator for Items {
+impl Iterator for ListItems {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
@@ -151,7 +158,7 @@ impl Iterator for Items {
         {
             *next += 1;
             json.clear();
-            answer::write_entry(served, *version, entry, entry.revision, json);
+            object_response::write_entry(served, *version, entry, entry.revision, json);
             // A message is shorter than its JSON, most of the time.
             out.reserve(json.len());
             write(&mut out, |out| protobuf::write_field(LIST_ITEMS, ty, json, out));

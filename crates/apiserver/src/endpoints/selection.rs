@@ -22,39 +22,39 @@ pub(crate) struct Selection {
     /// What the selected objects' labels have in common.
     pub label_mask: LabelMask,
     labels: LabelMatcher,
-    fields: Box<[Wanted]>,
+    fields: Box<[FieldTerm]>,
     /// Objects that somebody still has to work on are selected as well.
     uninitialized: bool,
     /// The keys of all of the resource's objects begin with the prefix.
-    everywhere: bool,
+    all_namespaces: bool,
 }
 
 /// A selection with more requirements than this takes long enough for an object to be counted.
-const COSTLY: usize = 64;
+const COSTLY_REQUIREMENTS: usize = 64;
 
 /// The number of requirements that are compared before other tasks have their turn: a few
 /// milliseconds.
-const SLICE: usize = 8192;
+const YIELD_AFTER: usize = 8192;
 
 /// Counts the requirements that a request compares with objects one after the other, so that it
 /// gives way now and then. Its deadline can pass only then.
 #[derive(Default)]
-pub(crate) struct Pace(usize);
+pub(crate) struct YieldBudget(usize);
 
-impl Pace {
+impl YieldBudget {
     /// Another object is compared with a selection. Returns whether others have their turn first.
-    pub(crate) fn is_due(&mut self, selection: &Selection) -> bool {
+    pub(crate) fn is_spent(&mut self, selection: &Selection) -> bool {
         self.0 += selection.cost();
-        let is_due = self.0 > SLICE;
-        if is_due {
+        let is_spent = self.0 > YIELD_AFTER;
+        if is_spent {
             self.0 = 0;
         }
-        is_due
+        is_spent
     }
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Wanted {
+struct FieldTerm {
     field: Field,
     equal: bool,
     value: Box<str>,
@@ -76,9 +76,9 @@ impl Selection {
         let selector = FieldSelector::parse(cx.scope.query.text("fieldSelector"))
             .map_err(Status::bad_request)?;
         let mut fields = Vec::new();
-        for wanted in selector.requirements() {
-            let field = field(cx, &wanted.field)?;
-            fields.push(Wanted { field, value: wanted.value.as_str().into(), equal: wanted.equal });
+        for term in selector.requirements() {
+            let field = field(cx, &term.field)?;
+            fields.push(FieldTerm { field, value: term.value.as_str().into(), equal: term.equal });
         }
         let label_mask = LabelMask::wanted(&labels);
         let mut selection = Self {
@@ -88,7 +88,7 @@ impl Selection {
             labels: LabelMatcher::new(&labels),
             fields: distinct(fields),
             uninitialized: cx.scope.includes_uninitialized(),
-            everywhere: cx.scope.namespace().is_empty(),
+            all_namespaces: cx.scope.namespace().is_empty(),
         };
         selection.key = selection.only_key(cx)?;
         Ok(selection)
@@ -110,12 +110,12 @@ impl Selection {
                 )));
             }
         };
-        let across = cx.scope.resource().namespaced && cx.scope.namespace().is_empty();
-        Ok((!across).then(|| cx.scope.served.key(cx.scope.namespace(), name)))
+        let spans_namespaces = cx.scope.resource().namespaced && cx.scope.namespace().is_empty();
+        Ok((!spans_namespaces).then(|| cx.scope.served.key(cx.scope.namespace(), name)))
     }
 
     /// Whether nothing of a snapshot is left out.
-    pub(crate) fn is_all_of(&self, snapshot: &Snapshot) -> bool {
+    pub(crate) fn selects_all(&self, snapshot: &Snapshot) -> bool {
         self.key.is_none()
             && self.labels.is_empty()
             && self.fields.is_empty()
@@ -123,7 +123,7 @@ impl Selection {
     }
 
     /// Whether more than an object's key is looked at, which may differ from version to version.
-    pub(crate) fn looks_inside(&self) -> bool {
+    pub(crate) fn depends_on_version(&self) -> bool {
         !self.labels.is_empty() || self.fields.iter().any(|it| matches!(it.field, Field::Other(_)))
     }
 
@@ -133,7 +133,7 @@ impl Selection {
         cx: &RequestContext,
         snapshot: &Snapshot,
     ) -> Result<Vec<Arc<Entry>>, Status> {
-        if cx.scope.served.conversion.copies() || !self.looks_inside() {
+        if cx.scope.served.conversion.copies() || !self.depends_on_version() {
             let under = snapshot.labeled(&self.prefix, None, self.label_mask);
             return conversion::entries(&cx.scope, self.filter(cx, under).await).await;
         }
@@ -148,10 +148,10 @@ impl Selection {
         cx: &RequestContext,
         entries: impl Iterator<Item = &Arc<Entry>> + Send,
     ) -> Vec<Arc<Entry>> {
-        let mut pace = Pace::default();
+        let mut yield_budget = YieldBudget::default();
         let mut selected = Vec::new();
         for entry in entries {
-            if pace.is_due(self) {
+            if yield_budget.is_spent(self) {
                 tokio::task::yield_now().await;
             }
             if self.matches(cx, entry) {
@@ -174,12 +174,12 @@ impl Selection {
 
     /// Whether the comparison with one object takes long if it is made by many watches.
     pub(crate) fn is_costly(&self) -> bool {
-        self.cost() > COSTLY
+        self.cost() > COSTLY_REQUIREMENTS
     }
 
     /// Whether an object of the resource is selected.
-    pub(crate) fn sees(&self, cx: &RequestContext, entry: &Entry) -> bool {
-        (self.everywhere || entry.key.starts_with(&self.prefix)) && self.matches(cx, entry)
+    pub(crate) fn selects(&self, cx: &RequestContext, entry: &Entry) -> bool {
+        (self.all_namespaces || entry.key.starts_with(&self.prefix)) && self.matches(cx, entry)
     }
 
     /// Whether an object is selected; its key is known to begin with the prefix.
@@ -193,32 +193,32 @@ impl Selection {
         if !self.labels.is_empty() && !self.labels.matches(entry) {
             return false;
         }
-        self.fields.iter().all(|wanted| {
-            let found = match wanted.field {
+        self.fields.iter().all(|term| {
+            let found = match term.field {
                 Field::Name => Cow::Borrowed(entry.name()),
                 Field::Namespace => Cow::Borrowed(entry.namespace()),
                 Field::Other(index) => entry.field(&cx.scope.version().selectable, index),
             };
-            (*found == *wanted.value) == wanted.equal
+            (*found == *term.value) == term.equal
         })
     }
 
     /// Whether an object that is not stored is selected, which can be so by its metadata only.
     pub(crate) fn matches_unstored(&self, object: &Object) -> bool {
         self.labels.matches_by_key(|key| object.label(key))
-            && self.fields.iter().all(|wanted| {
-                let found = match wanted.field {
+            && self.fields.iter().all(|term| {
+                let found = match term.field {
                     Field::Name => object.name(),
                     Field::Namespace => object.namespace(),
                     Field::Other(_) => "",
                 };
-                (*found == *wanted.value) == wanted.equal
+                (*found == *term.value) == term.equal
             })
     }
 }
 
 /// Sorted, without repetition.
-fn distinct(mut fields: Vec<Wanted>) -> Box<[Wanted]> {
+fn distinct(mut fields: Vec<FieldTerm>) -> Box<[FieldTerm]> {
     fields.sort_unstable();
     fields.dedup();
     fields.into()

@@ -2,9 +2,9 @@
 
 use crate::admission;
 use crate::admission::{Attributes, Operation};
-use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
+use crate::endpoints::object_response;
 use crate::http::body::Body;
 use crate::registry;
 use crate::registry::admit::AlreadyAdmitted;
@@ -16,32 +16,32 @@ use machinery::{GroupVersionKind, Object, Status};
 use types::resource::Subresource;
 
 /// A function of the kind's that changes the stored object.
-pub(crate) type Change = fn(&mut Object, &Object, &str) -> Result<(), Status>;
+pub(crate) type SubresourceChange = fn(&mut Object, &Object, &str) -> Result<(), Status>;
 
 /// Changes the object as the kind says.
 pub(crate) async fn post(
     cx: &RequestContext,
     body: &[u8],
     subresource: &Subresource,
-    change: Change,
+    change: SubresourceChange,
 ) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.scope.query, "CreateOptions")?;
-    let mut body = posted(cx, body, subresource, options.field_validation)?;
+    let mut body = decode_body(cx, body, subresource, options.field_validation)?;
     if body.name() != cx.scope.path.name {
         let kind = subresource.kind;
         let why = format!("name in URL does not match name in {kind} object");
         return Err(Status::bad_request(why));
     }
     admit(cx, &mut body, subresource, options.dry_run).await?;
-    apply(cx, &cx.scope, &body, change, options.dry_run).await
+    update_object(cx, &cx.scope, &body, change, options.dry_run).await
 }
 
 /// Changes the object of `scope` by what was posted and admitted.
-pub(super) async fn apply(
+pub(super) async fn update_object(
     cx: &RequestContext,
     scope: &RequestScope,
     body: &Object,
-    change: Change,
+    change: SubresourceChange,
     dry_run: bool,
 ) -> Result<Response<Body>, Status> {
     let now = scope.storage.now();
@@ -62,7 +62,7 @@ pub(super) async fn apply(
         },
     )
     .await?;
-    Ok(answer::success(cx, 201, None))
+    Ok(object_response::success(cx, 201, None))
 }
 
 /// Mutating and validating admission of what was posted.
@@ -107,7 +107,7 @@ pub(super) fn kind_of(cx: &RequestContext, subresource: &Subresource) -> GroupVe
 }
 
 /// Reads a body that is to be of the subresource's kind, in the namespace of the path.
-pub(super) fn posted(
+pub(super) fn decode_body(
     cx: &RequestContext,
     bytes: &[u8],
     subresource: &Subresource,
@@ -115,7 +115,7 @@ pub(super) fn posted(
 ) -> Result<Object, Status> {
     let api_version = kind_of(cx, subresource).group_version().to_string();
     let ty = types::of_kind(&api_version, subresource.kind).ok_or_else(Status::no_such_resource)?;
-    let object = decode::other(cx, bytes, ty, validation)?;
+    let object = decode::of_type(cx, bytes, ty, validation)?;
     super::create::check_namespace(cx, &object)?;
     Ok(object)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use types::Ordered;
 use types::resource::{Columns, Now, PathColumn};
 
-const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+const NAME_DESCRIPTION: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 
 /// What a row shows besides its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,11 +71,11 @@ pub(crate) fn table<'a>(
 ) -> Result<Table<'a>, Status> {
     let writer = RowWriter::new(cx)?;
     let rows: Vec<Row> = objects.into_iter().map(|it| writer.row(it)).collect();
-    Ok(around(cx, metadata, rows))
+    Ok(from_rows(cx, metadata, rows))
 }
 
 /// A Table of one object of another kind than the resource has, such as its scale.
-pub(crate) fn table_with(
+pub(crate) fn table_of_columns(
     cx: &RequestContext,
     columns: &'static Columns,
     object: Object,
@@ -86,7 +86,7 @@ pub(crate) fn table_with(
 }
 
 /// The Table around these rows.
-pub(crate) fn around<'a>(cx: &'a RequestContext, metadata: &Value, rows: Vec<Row>) -> Table<'a> {
+pub(crate) fn from_rows<'a>(cx: &'a RequestContext, metadata: &Value, rows: Vec<Row>) -> Table<'a> {
     with_columns(&cx.scope.version().columns, metadata, rows)
 }
 
@@ -98,7 +98,7 @@ fn with_columns<'a>(columns: &'a Columns, metadata: &Value, rows: Vec<Row>) -> T
         kind: "Table",
         api_version: "meta.k8s.io/v1",
         metadata: metadata.clone(),
-        column_definitions: Some(definitions(columns)),
+        column_definitions: Some(column_definitions(columns)),
         rows,
     }
 }
@@ -108,7 +108,7 @@ fn shows_times(columns: &Columns) -> bool {
 }
 
 /// The same for one event of a watch: only the first of a watch names the columns.
-pub(crate) fn event(
+pub(crate) fn event_table(
     cx: &RequestContext,
     object: Object,
     with_columns: bool,
@@ -155,7 +155,7 @@ impl RowWriter {
     fn row_with(&self, columns: &Columns, object: Object) -> Row {
         let cells = cells(columns, &object, self.now);
         let object = match self.include {
-            Include::Metadata => crate::endpoints::answer::partial(object),
+            Include::Metadata => crate::endpoints::object_response::partial_object_metadata(object),
             Include::Object => object.into_value(),
             Include::None => Value::Null,
         };
@@ -199,7 +199,7 @@ fn cell(column: &PathColumn, object: &Value, now: Now) -> Value {
     }
 }
 
-fn definitions(columns: &Columns) -> Vec<ColumnDefinition<'_>> {
+fn column_definitions(columns: &Columns) -> Vec<ColumnDefinition<'_>> {
     match columns {
         Columns::Fixed(columns, _) => columns
             .iter()
@@ -216,7 +216,7 @@ fn definitions(columns: &Columns) -> Vec<ColumnDefinition<'_>> {
                 name: "Name",
                 kind: "string",
                 format: "name",
-                description: NAME,
+                description: NAME_DESCRIPTION,
                 priority: 0,
             };
             let others = columns.iter().map(|it| ColumnDefinition {

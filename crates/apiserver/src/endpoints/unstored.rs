@@ -1,12 +1,12 @@
 //! Kinds that are requested rather than stored: whose token, who am I, may they, what may I.
 
-use super::{binding, components};
+use super::{binding, component_status};
 use crate::auth::authentication::User;
 use crate::auth::authentication::service_account::{ISSUER, TokenError};
 use crate::auth::authorization::{Attributes, Authorizers, Decision, ResourceAttributes};
-use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
+use crate::endpoints::object_response;
 use crate::http::body::Body;
 use crate::registry::field_manager;
 use crate::request::options::WriteOptions;
@@ -23,7 +23,7 @@ pub(crate) async fn serve(
     kind: UnstoredKind,
 ) -> Result<Response<Body>, Status> {
     if kind == UnstoredKind::Components {
-        return components::answer(cx).await;
+        return component_status::serve(cx).await;
     }
     let options = WriteOptions::parse(&cx.scope.query, "CreateOptions")?;
     let mut object = decode::object(cx, body, options.field_validation)?;
@@ -67,7 +67,7 @@ pub(crate) async fn serve(
         }
     };
     object.map_mut().insert("status".to_owned(), status);
-    Ok(answer::object(cx, 201, object))
+    Ok(object_response::object(cx, 201, object))
 }
 
 /// Whose token it is.

@@ -1,6 +1,6 @@
 //! PUT of an object, or of its status.
 
-use super::create::{check_namespace, create_decoded, shown};
+use super::create::{check_namespace, create_decoded, respond};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
 use crate::http::body::Body;
@@ -41,7 +41,7 @@ pub(crate) async fn update(
         fields_managed: false,
     };
     let outcome = registry::update(&cx.scope, request).await?;
-    shown(cx, 200, outcome).await
+    respond(cx, 200, outcome).await
 }
 
 async fn is_missing(cx: &RequestContext) -> bool {

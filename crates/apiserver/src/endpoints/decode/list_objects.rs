@@ -14,20 +14,20 @@ pub(super) const LIST_OBJECTS_MAX: usize = 60_000;
 
 /// Fails if a document has too many objects in its lists.
 pub(crate) fn check(document: &Value) -> Result<(), Status> {
-    if exceed_limit(document) { Err(too_many()) } else { Ok(()) }
+    if exceeds_limit(document) { Err(too_many()) } else { Ok(()) }
 }
 
 /// Fails if an object has too many objects in its lists.
 pub(crate) fn check_object(object: &Object) -> Result<(), Status> {
     let mut left = LIST_OBJECTS_MAX;
-    let fits = object.map().values().all(|value| count(value, &mut left));
+    let fits = object.map().values().all(|value| subtract(value, &mut left));
     if fits { Ok(()) } else { Err(too_many()) }
 }
 
 /// Whether a document has more than [`LIST_OBJECTS_MAX`] objects in its lists.
-pub(super) fn exceed_limit(document: &Value) -> bool {
+pub(super) fn exceeds_limit(document: &Value) -> bool {
     let mut left = LIST_OBJECTS_MAX;
-    !count(document, &mut left)
+    !subtract(document, &mut left)
 }
 
 /// The status of a body with too many objects in its lists.
@@ -38,16 +38,16 @@ pub(super) fn too_many() -> Status {
 }
 
 /// Subtracts the objects in the lists of `value` from `left`; false if there are more than that.
-fn count(value: &Value, left: &mut usize) -> bool {
+fn subtract(value: &Value, left: &mut usize) -> bool {
     match value {
         Value::Array(list) => list.iter().all(|element| {
             if element.is_object() {
                 let Some(rest) = left.checked_sub(1) else { return false };
                 *left = rest;
             }
-            count(element, left)
+            subtract(element, left)
         }),
-        Value::Object(map) => map.values().all(|value| count(value, left)),
+        Value::Object(map) => map.values().all(|value| subtract(value, left)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
     }
 }
@@ -65,9 +65,9 @@ mod tests {
     fn objects_of_all_lists_count_together() {
         let half = LIST_OBJECTS_MAX / 2;
         let mut document = json!({"a": empty_objects(half), "b": {"c": [empty_objects(half)]}});
-        assert!(!exceed_limit(&document));
+        assert!(!exceeds_limit(&document));
         document["d"] = empty_objects(1);
-        assert!(exceed_limit(&document));
+        assert!(exceeds_limit(&document));
     }
 
     #[test]
@@ -75,6 +75,6 @@ mod tests {
         let number = 2 * LIST_OBJECTS_MAX;
         let map: Map<String, Value> = (0..number).map(|n| (n.to_string(), json!({}))).collect();
         let scalars: Value = (0..number).collect();
-        assert!(!exceed_limit(&json!({"map": map, "scalars": scalars})));
+        assert!(!exceeds_limit(&json!({"map": map, "scalars": scalars})));
     }
 }

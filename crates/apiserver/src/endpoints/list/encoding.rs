@@ -12,8 +12,8 @@
 use crate::cache::catalog::Served;
 use crate::cache::conversion::local;
 use crate::cache::watch_cache::{Entry, Head};
-use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
+use crate::endpoints::object_response;
 use crate::endpoints::protobuf;
 use crate::endpoints::table;
 use crate::endpoints::table::RowWriter;
@@ -34,7 +34,7 @@ pub(crate) const CHUNK: usize = 64 << 10;
 
 /// A piece is made of objects of about this size together: rows and metadata are much smaller than
 /// the objects that have to be read for them.
-const READ_AT_ONCE: usize = 256 << 10;
+const MAX_READ: usize = 256 << 10;
 
 /// Most last items of a piece exceed it by less than this.
 pub(crate) const MARGIN: usize = 4 << 10;
@@ -58,9 +58,9 @@ pub(in crate::endpoints) fn write(
         return Ok(response::bytes(200, Media::Protobuf.content_type(), body));
     }
     let mut text = if cx.accepted == MediaTypeOptions::JSON {
-        copied(cx, metadata, entries)
+        copied_items(cx, metadata, entries)
     } else {
-        framed(cx, metadata, entries)?
+        encoded_items(cx, metadata, entries)?
     };
     text.capacity = estimate.min(CHUNK) + MARGIN;
     let body =
@@ -69,14 +69,14 @@ pub(in crate::endpoints) fn write(
 }
 
 /// Appends an item, or the beginning of one whose rest is shared with the cache and returned.
-type Append = Box<dyn Fn(&Entry, &mut Vec<u8>) -> Option<Bytes> + Send>;
+type WriteItem = Box<dyn Fn(&Entry, &mut Vec<u8>) -> Option<Bytes> + Send>;
 
 /// The text of a list, chunk by chunk.
-struct Text {
+struct ListText {
     /// What comes before the items; None when it was written.
     head: Option<Vec<u8>>,
     entries: vec::IntoIter<Arc<Entry>>,
-    append: Append,
+    append: WriteItem,
     /// The rest of the item that was begun last.
     rest: Option<Bytes>,
     /// What comes before the first item, and before every other.
@@ -87,7 +87,7 @@ struct Text {
     tail: Option<Vec<u8>>,
 }
 
-impl Iterator for Text {
+impl Iterator for ListText {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
@@ -107,7 +107,7 @@ impl Iterator for Text {
             out.extend_from_slice(separator.as_bytes());
             separator = others;
             self.rest = (self.append)(&entry, &mut out);
-            if self.rest.is_some() || out.len() >= CHUNK || read >= READ_AT_ONCE {
+            if self.rest.is_some() || out.len() >= CHUNK || read >= MAX_READ {
                 return Some(out.into());
             }
         }
@@ -117,11 +117,11 @@ impl Iterator for Text {
 }
 
 /// A list whose items are copied where they need not be changed.
-fn copied(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Text {
+fn copied_items(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> ListText {
     let (served, version) = (Arc::clone(&cx.scope.served), cx.scope.version);
-    let append: Append = Box::new(move |entry, out| write_item(&served, version, entry, out));
-    let (head, tail) = around(cx, metadata);
-    Text {
+    let append: WriteItem = Box::new(move |entry, out| write_item(&served, version, entry, out));
+    let (head, tail) = head_and_tail(cx, metadata);
+    ListText {
         head: Some(head),
         entries: entries.into_iter(),
         append,
@@ -134,7 +134,7 @@ fn copied(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Te
 
 /// What is before the items of a list, and what is after them. A list of custom resources is sorted
 /// as these are.
-fn around(cx: &RequestContext, metadata: &Value) -> (Vec<u8>, Vec<u8>) {
+fn head_and_tail(cx: &RequestContext, metadata: &Value) -> (Vec<u8>, Vec<u8>) {
     let (kind, api_version) =
         (&cx.scope.resource().list_kind, cx.scope.served.api_version(cx.scope.version));
     let (mut head, mut tail) = (Vec::new(), Vec::new());
@@ -154,16 +154,16 @@ fn around(cx: &RequestContext, metadata: &Value) -> (Vec<u8>, Vec<u8>) {
 }
 
 fn write_item(served: &Served, version: usize, entry: &Entry, out: &mut Vec<u8>) -> Option<Bytes> {
-    let head = match answer::head(served, version, entry) {
+    let head = match object_response::head(served, version, entry) {
         Some(_) if !served.resource.conventions.unstructured_lists => Head::Absent,
         Some(head) => head,
         None => {
             let object = local(served, version, entry.object());
-            served.version(version).shape.write(&nameless(served, object), out);
+            served.version(version).shape.write(&without_type_meta(served, object), out);
             return None;
         }
     };
-    if entry.len() < answer::LARGE {
+    if entry.len() < object_response::LARGE_OBJECT {
         entry.write(out, head, entry.revision);
         return None;
     }
@@ -173,7 +173,7 @@ fn write_item(served: &Served, version: usize, entry: &Entry, out: &mut Vec<u8>)
 }
 
 /// An item of a built-in list does not say its type.
-fn nameless(served: &Served, mut object: Object) -> Object {
+fn without_type_meta(served: &Served, mut object: Object) -> Object {
     if !served.resource.conventions.unstructured_lists {
         object.map_mut().remove("apiVersion");
         object.map_mut().remove("kind");
@@ -182,18 +182,22 @@ fn nameless(served: &Served, mut object: Object) -> Object {
 }
 
 /// Appends one item of a framed list.
-type AppendObject = Box<dyn Fn(Object, Style, &mut Vec<u8>) + Send>;
+type WriteObject = Box<dyn Fn(Object, Style, &mut Vec<u8>) + Send>;
 
 /// A list of values in a document that is written around them.
-fn framed(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Result<Text, Status> {
+fn encoded_items(
+    cx: &RequestContext,
+    metadata: &Value,
+    entries: Vec<Arc<Entry>>,
+) -> Result<ListText, Status> {
     let (served, version) = (Arc::clone(&cx.scope.served), cx.scope.version);
     let is_empty = entries.is_empty();
     // Upstream: nothing was ever put into some empty lists.
     let none = if is_empty { Value::Null } else { json!([]) };
-    let (member, document, append): (_, _, AppendObject) = match cx.accepted.representation {
+    let (member, document, append): (_, _, WriteObject) = match cx.accepted.representation {
         Representation::Table => {
             let writer = RowWriter::new(cx)?;
-            let mut table = table::around(cx, metadata, Vec::new());
+            let mut table = table::from_rows(cx, metadata, Vec::new());
             if !is_empty {
                 table = table.with_rows();
             }
@@ -207,7 +211,10 @@ fn framed(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Re
                 "metadata": metadata, "items": none,
             });
             let item = |object, style: Style, out: &mut _| {
-                style.append(&Ordered::document(&answer::partial(object)), out);
+                style.append(
+                    &Ordered::document(&object_response::partial_object_metadata(object)),
+                    out,
+                );
             };
             ("items", response::encode(cx.accepted, &Ordered::document(&list)), Box::new(item))
         }
@@ -219,7 +226,7 @@ fn framed(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Re
             });
             let served = Arc::clone(&served);
             let item = move |object, style: Style, out: &mut _| {
-                let value = nameless(&served, object).into_value();
+                let value = without_type_meta(&served, object).into_value();
                 let ty = match &served.version(version).shape {
                     Shape::Typed(ty) => Some(*ty),
                     Shape::Structural(_) => None,
@@ -231,12 +238,12 @@ fn framed(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Re
     };
     let style = Style::of(cx.accepted);
     let (head, tail) = style.split(member, document, is_empty);
-    let append: Append = Box::new(move |entry, out| {
+    let append: WriteItem = Box::new(move |entry, out| {
         append(local(&served, version, entry.object()), style, out);
         None
     });
     let separators = style.separators();
-    Ok(Text {
+    Ok(ListText {
         head: Some(head),
         entries: entries.into_iter(),
         append,

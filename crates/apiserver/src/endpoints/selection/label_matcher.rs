@@ -18,11 +18,11 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 /// The number of requirements that are looked up in the labels one by one in any case.
-const FEW: usize = 8;
+const FEW_REQUIREMENTS: usize = 8;
 
 /// The labels are looked up in the requirements up to this many bytes of labels for each of these,
 /// which is less than a label has.
-const LABEL_BYTES: usize = 4;
+const LABEL_BYTES_PER_REQUIREMENT: usize = 4;
 
 /// See the [module documentation](self).
 #[derive(Debug)]
@@ -81,7 +81,9 @@ impl LabelMatcher {
 
     /// Whether a stored object is selected.
     pub(super) fn matches(&self, entry: &Entry) -> bool {
-        if self.len() <= FEW || entry.label_bytes() > self.len() * LABEL_BYTES {
+        if self.len() <= FEW_REQUIREMENTS
+            || entry.label_bytes() > self.len() * LABEL_BYTES_PER_REQUIREMENT
+        {
             return self.matches_by_key(|key| entry.label(key));
         }
         self.matches_by_label(entry.labels())
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn it_selects_what_the_selector_selects() {
+    fn a_matcher_selects_what_its_selector_selects() {
         let labels: [&[(&str, &str)]; 4] =
             [&[], &[("a", "1")], &[("a", ""), ("b", "2")], &[("a", "3"), ("b", "1"), ("c", "x")]];
         let requirements = [

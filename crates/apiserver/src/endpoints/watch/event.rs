@@ -2,8 +2,8 @@
 //! protobuf with their lengths between them.
 
 use crate::cache::watch_cache::{Change, EncodingKey, Entry};
-use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
+use crate::endpoints::object_response;
 use crate::endpoints::protobuf;
 use crate::endpoints::table;
 use crate::http::negotiation::{Media, Representation};
@@ -20,13 +20,13 @@ use types::resource::Shape;
 /// Writes events in the version and the form that were asked for.
 pub(super) struct Encoder {
     /// What all watchers have in common that share their events with this one.
-    shared: Shared,
+    group: EncodingGroup,
     /// A Table names its columns once in a watch.
     columns_sent: bool,
 }
 
 /// The edition of the kind, its version, and the number of the form.
-type Shared = (Revision, usize, u8);
+type EncodingGroup = (Revision, usize, u8);
 
 impl Encoder {
     /// Fails at once if events could not be written as asked.
@@ -34,7 +34,7 @@ impl Encoder {
         if cx.accepted.representation == Representation::Table {
             table::table(cx, &json!({}), Vec::new())?;
         }
-        Ok(Self { shared: shared(cx), columns_sent: false })
+        Ok(Self { group: encoding_group(cx), columns_sent: false })
     }
 
     /// What a change means to a watcher: something came into view, changed, or went out of it.
@@ -53,7 +53,7 @@ impl Encoder {
             // Upstream: what is shown is the last state that was seen, with the time of its end.
             (Some(old), None) => ("DELETED", old),
         };
-        let (edition, version, form) = self.shared;
+        let (edition, version, form) = self.group;
         let with_columns = self.sends_columns(cx);
         let second = match cx.accepted.representation {
             Representation::Table => cx.scope.storage.clock.now().seconds(),
@@ -109,7 +109,7 @@ impl Encoder {
 
 /// Upstream: events are never indented, so that `pretty` makes no other form. That of a Table with
 /// columns has the next number.
-fn shared(cx: &RequestContext) -> Shared {
+fn encoding_group(cx: &RequestContext) -> EncodingGroup {
     let form = match (cx.accepted.media, cx.accepted.representation) {
         (Media::Protobuf, Representation::Object) => 1,
         (Media::Protobuf, _) => 2,
@@ -140,7 +140,7 @@ fn write(
     if cx.accepted.representation == Representation::Object {
         out.reserve(entry.len() + 96);
         begin(kind, out);
-        answer::write_entry(&cx.scope.served, cx.scope.version, entry, revision, out);
+        object_response::write_entry(&cx.scope.served, cx.scope.version, entry, revision, out);
         out.extend_from_slice(b"}\n");
         return;
     }
@@ -160,12 +160,12 @@ fn write_object(
     match cx.accepted.representation {
         Representation::Object => {
             let value = object.into_value();
-            line(kind, &answer::ordered(cx, &value), out);
+            line(kind, &object_response::ordered(cx, &value), out);
         }
         Representation::PartialObjectMetadata | Representation::PartialObjectMetadataList => {
-            line(kind, &Ordered::document(&answer::partial(object)), out);
+            line(kind, &Ordered::document(&object_response::partial_object_metadata(object)), out);
         }
-        Representation::Table => match table::event(cx, object, with_columns) {
+        Representation::Table => match table::event_table(cx, object, with_columns) {
             Ok(table) => line(kind, &table, out),
             Err(status) => line(kind, &Ordered::document(&status.to_value()), out),
         },
@@ -203,7 +203,7 @@ fn empty(cx: &RequestContext) -> Object {
 }
 
 /// One event is passed on as it is, shared with all other watchers; several are joined.
-pub(super) fn joined(mut events: Vec<Bytes>) -> Option<Bytes> {
+pub(super) fn concatenated(mut events: Vec<Bytes>) -> Option<Bytes> {
     match events.len() {
         0 | 1 => events.pop(),
         _ => Some(events.concat().into()),

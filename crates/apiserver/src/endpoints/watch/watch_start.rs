@@ -1,7 +1,7 @@
 //! Where a watch begins, and what a client may not ask of it.
 
 use crate::endpoints::context::RequestContext;
-use crate::endpoints::list::refuse_list_options;
+use crate::endpoints::list::reject_invalid_list_options;
 use crate::endpoints::selection::Selection;
 use crate::flow_control::{Charge, check_room};
 use crate::request::options::parse_revision;
@@ -11,13 +11,13 @@ use store::Revision;
 /// A watch keeps this many bytes of its request without a charge: [`STREAM`] covers them.
 ///
 /// [`STREAM`]: crate::flow_control::STREAM
-const UNCHARGED: usize = 2 << 10;
+const UNCHARGED_BYTES: usize = 2 << 10;
 
 /// Charges the user for what a watch keeps of its request: the query, and the selectors that are in
 /// it. Fails if the user has no room for it.
 pub(super) fn charge(cx: &RequestContext, selection: &Selection) -> Result<Option<Charge>, Status> {
     let bytes = cx.scope.query.heap_size() + selection.heap_size();
-    if bytes <= UNCHARGED {
+    if bytes <= UNCHARGED_BYTES {
         return Ok(None);
     }
     check_room(cx.account.as_deref(), bytes)?;
@@ -25,7 +25,7 @@ pub(super) fn charge(cx: &RequestContext, selection: &Selection) -> Result<Optio
 }
 
 /// Where a watch begins.
-pub(super) struct Start {
+pub(super) struct WatchStart {
     /// After this, or with what there is at this.
     pub revision: Revision,
     /// With what there is.
@@ -36,7 +36,7 @@ pub(super) struct Start {
     pub initial_bookmark: bool,
 }
 
-impl Start {
+impl WatchStart {
     /// Reads it off a request.
     pub(super) fn parse(cx: &RequestContext) -> Result<Self, Status> {
         let text = cx.scope.query.text("resourceVersion");
@@ -87,5 +87,5 @@ pub(super) fn validate_options(cx: &RequestContext) -> Result<(), Status> {
     if !matching.is_empty() && !cx.scope.query.text("continue").is_empty() {
         errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
     }
-    refuse_list_options(&errors)
+    reject_invalid_list_options(&errors)
 }

@@ -11,7 +11,7 @@ use machinery::{Object, Status, Value, json};
 
 /// What a token says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Token {
+pub(super) struct ContinueToken {
     /// Of the list as a whole; None: go on with whatever is there now.
     pub revision: Option<u64>,
     /// The first key of the next page, without the list's prefix.
@@ -22,7 +22,7 @@ pub(super) struct Token {
     pub remaining: Option<usize>,
 }
 
-impl Token {
+impl ContinueToken {
     /// For the client to send back; the list has this prefix.
     pub(super) fn encode(&self, prefix: &str) -> String {
         let revision = self.revision.map_or(json!(-1), Value::from);
@@ -40,7 +40,7 @@ impl Token {
         let invalid = |why: &str| {
             Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
         };
-        let bytes = LENIENT.decode(text).map_err(|error| invalid(&illegal(text, &error)))?;
+        let bytes = GO_BASE64.decode(text).map_err(|error| invalid(&base64_error(text, &error)))?;
         let decoded =
             machinery::codec::json::decode(&bytes).map_err(|error| invalid(&error.to_string()))?;
         let token = parse(decoded.value).map_err(|why| invalid(&why))?;
@@ -76,7 +76,7 @@ impl Token {
 }
 
 /// Go's decoder does not mind bits that no byte needs.
-const LENIENT: GeneralPurpose = GeneralPurpose::new(
+const GO_BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new()
         .with_decode_allow_trailing_bits(true)
@@ -84,7 +84,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// What Go says of bytes that are not base64.
-fn illegal(text: &str, error: &DecodeError) -> String {
+fn base64_error(text: &str, error: &DecodeError) -> String {
     let at = match error {
         DecodeError::InvalidByte(at, _) => *at,
         // One letter is left over, which is less than a byte; or there is padding.
@@ -95,15 +95,15 @@ fn illegal(text: &str, error: &DecodeError) -> String {
 
 /// The members of a token, each of which must have its type.
 fn parse(value: Value) -> Result<Object, String> {
-    let unfit = |value: &Value, target: &str| {
+    let unmarshal_error = |value: &Value, place: &str| {
         let mut found = kind_name(value).to_owned();
         if value.is_f64() {
             found = format!("{found} {value}");
         }
-        format!("json: cannot unmarshal {found} into Go {target}")
+        format!("json: cannot unmarshal {found} into Go {place}")
     };
     if !matches!(value, Value::Object(_) | Value::Null) {
-        return Err(unfit(&value, "value of type storage.continueToken"));
+        return Err(unmarshal_error(&value, "value of type storage.continueToken"));
     }
     let token = Object::from_value(value).unwrap_or_default();
     for (member, ty) in [("v", "string"), ("rv", "int64"), ("start", "string")] {
@@ -113,8 +113,8 @@ fn parse(value: Value) -> Result<Object, String> {
             Some(value) => value.is_i64(),
         };
         if !fits {
-            let target = format!("struct field continueToken.{member} of type {ty}");
-            return Err(unfit(&token.map()[member], &target));
+            let place = format!("struct field continueToken.{member} of type {ty}");
+            return Err(unmarshal_error(&token.map()[member], &place));
         }
     }
     Ok(token)
@@ -125,27 +125,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_comes_back_as_it_went() {
-        let token = Token { revision: Some(42), start: "ns/name".to_owned(), remaining: Some(3) };
-        assert_eq!(Token::decode(&token.encode("/a/"), "/a/").unwrap(), token);
-        let uncounted = Token { remaining: None, ..token.clone() };
-        assert_eq!(Token::decode(&token.encode("/a/"), "/a/b/").unwrap(), uncounted);
-        let token = Token { revision: None, ..uncounted };
-        assert_eq!(Token::decode(&token.encode("/a/"), "/a/").unwrap(), token);
+    fn a_token_survives_encoding_and_decoding() {
+        let token =
+            ContinueToken { revision: Some(42), start: "ns/name".to_owned(), remaining: Some(3) };
+        assert_eq!(ContinueToken::decode(&token.encode("/a/"), "/a/").unwrap(), token);
+        let uncounted = ContinueToken { remaining: None, ..token.clone() };
+        assert_eq!(ContinueToken::decode(&token.encode("/a/"), "/a/b/").unwrap(), uncounted);
+        let token = ContinueToken { revision: None, ..uncounted };
+        assert_eq!(ContinueToken::decode(&token.encode("/a/"), "/a/").unwrap(), token);
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn an_invalid_token_is_rejected() {
         for text in ["abc", "", "!!", "e30", &BASE64_URL_SAFE_NO_PAD.encode("[]")] {
-            assert_eq!(Token::decode(text, "/a/").unwrap_err().code, 400, "{text}");
+            assert_eq!(ContinueToken::decode(text, "/a/").unwrap_err().code, 400, "{text}");
         }
     }
 
     #[test]
-    fn a_start_outside_of_the_list_is_refused() {
+    fn a_start_outside_of_the_list_is_rejected() {
         let decoded = |start: &str| {
-            let token = Token { revision: Some(1), start: start.to_owned(), remaining: None };
-            Token::decode(&token.encode("/a/"), "/a/").map(|it| it.start).map_err(|it| it.code)
+            let token =
+                ContinueToken { revision: Some(1), start: start.to_owned(), remaining: None };
+            ContinueToken::decode(&token.encode("/a/"), "/a/")
+                .map(|it| it.start)
+                .map_err(|it| it.code)
         };
         for start in ["..", "../b/x", "/../b", "x/../../b", "./x", "x//y", "//b", "x/", "x/.."] {
             assert_eq!(decoded(start), Err(400), "{start}");
@@ -156,9 +160,9 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_told_apart() {
+    fn each_invalid_token_has_its_own_error() {
         let check = |text: &str, why: &str| {
-            let message = Token::decode(text, "/a/").unwrap_err().message;
+            let message = ContinueToken::decode(text, "/a/").unwrap_err().message;
             let why = format!("invalid continue token: continue key is not valid: {why}");
             assert_eq!(message, why, "{text}");
         };

@@ -1,4 +1,4 @@
-//! [`Initial`]: the objects that a watch begins with, until they are sent.
+//! [`InitialEvents`]: the objects that a watch begins with, until they are sent.
 //!
 //! A client that does not read must not keep the objects of that time in memory while others
 //! replace them. Stored objects are therefore referred to weakly: the cache has them, in its
@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 pub(super) const MAX_READ: usize = 256 << 10;
 
 /// See the [module documentation](self).
-pub(super) enum Initial {
+pub(super) enum InitialEvents {
     /// As they are in the cache.
     Stored(VecDeque<Weak<Entry>>),
     /// As others have converted them, which only this watch has. Their memory is counted like that
@@ -26,9 +26,9 @@ pub(super) enum Initial {
 }
 
 /// The object is no longer known.
-pub(super) struct Forgotten;
+pub(super) struct EntryDropped;
 
-impl Initial {
+impl InitialEvents {
     /// None.
     pub(super) fn empty() -> Self {
         Self::Stored(VecDeque::new())
@@ -53,9 +53,9 @@ impl Initial {
     }
 
     /// Takes the next one.
-    pub(super) fn pop(&mut self) -> Option<Result<Arc<Entry>, Forgotten>> {
+    pub(super) fn pop(&mut self) -> Option<Result<Arc<Entry>, EntryDropped>> {
         match self {
-            Self::Stored(entries) => Some(entries.pop_front()?.upgrade().ok_or(Forgotten)),
+            Self::Stored(entries) => Some(entries.pop_front()?.upgrade().ok_or(EntryDropped)),
             Self::Converted(entries, memory) => {
                 let entry = entries.pop_front()?;
                 if entries.is_empty() {

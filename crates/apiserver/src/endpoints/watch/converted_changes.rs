@@ -1,10 +1,10 @@
 //! Changes of kinds that others convert, and changes that take long to compare with a selection: a
 //! watcher waits for them before it sends events.
 
-use super::{Converting, Watcher, event};
+use super::{PendingConversion, Watcher, event};
 use crate::cache::watch_cache::{Change, Entry};
 use crate::endpoints::context::RequestContext;
-use crate::endpoints::selection::{Pace, Selection};
+use crate::endpoints::selection::{Selection, YieldBudget};
 use crate::flow_control;
 use crate::registry::conversion;
 use crate::registry::conversion::Sight;
@@ -23,13 +23,13 @@ async fn selected(
     selection: &Selection,
     mut sights: Vec<Sight>,
 ) -> Vec<Sight> {
-    let mut pace = Pace::default();
+    let mut yield_budget = YieldBudget::default();
     for (old, new) in &mut sights {
         for sight in [old, new] {
-            if pace.is_due(selection) {
+            if yield_budget.is_spent(selection) {
                 tokio::task::yield_now().await;
             }
-            sight.take_if(|entry: &mut Arc<Entry>| !selection.sees(cx, entry));
+            sight.take_if(|entry: &mut Arc<Entry>| !selection.selects(cx, entry));
         }
     }
     sights
@@ -37,19 +37,23 @@ async fn selected(
 
 impl Watcher {
     /// Begins to ask what the first of `changes` look like.
-    pub(super) fn convert(&self, mut changes: Vec<Arc<Change>>) -> (Vec<Arc<Change>>, Converting) {
+    pub(super) fn convert(
+        &self,
+        mut changes: Vec<Arc<Change>>,
+    ) -> (Vec<Arc<Change>>, PendingConversion) {
         let cx = Arc::clone(&self.cx);
         let selection = Arc::clone(&self.selection);
         if selection.is_costly() {
             changes.truncate(COSTLY_BATCH);
         }
-        let asked = changes.clone();
-        let asking = async move {
+        let requested = changes.clone();
+        let conversion = async move {
             let sights = if cx.scope.served.conversion.copies() {
-                asked.iter().map(|it| (it.old.clone(), it.new.clone())).collect()
+                requested.iter().map(|it| (it.old.clone(), it.new.clone())).collect()
             } else {
-                let inside = selection.looks_inside();
-                conversion::changes(&cx.scope, &selection.prefix, inside, &asked).await?
+                let depends_on_version = selection.depends_on_version();
+                conversion::changes(&cx.scope, &selection.prefix, depends_on_version, &requested)
+                    .await?
             };
             if !selection.is_costly() {
                 return Ok(sights);
@@ -62,17 +66,19 @@ impl Watcher {
                 .run(flow.as_deref(), selected(&cx, &selection, sights))
                 .await)
         };
-        (changes, Box::pin(asking))
+        (changes, Box::pin(conversion))
     }
 
-    /// What came of asking, if there is something to tell.
+    /// What came of conversion, if there is something to tell.
     pub(super) fn poll_converted(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        let Some((changes, mut asking)) = self.converting.take() else { return Poll::Ready(None) };
-        match asking.as_mut().poll(cx) {
+        let Some((changes, mut conversion)) = self.converting.take() else {
+            return Poll::Ready(None);
+        };
+        match conversion.as_mut().poll(cx) {
             Poll::Ready(Ok(sights)) => {
-                let told = self.events(&changes, &sights);
+                let events = self.events(&changes, &sights);
                 self.caught_up = false;
-                Poll::Ready(told)
+                Poll::Ready(events)
             }
             Poll::Ready(Err(status)) => {
                 self.ended = true;
@@ -85,7 +91,7 @@ impl Watcher {
                 Poll::Ready(None)
             }
             Poll::Pending => {
-                self.converting = Some((changes, asking));
+                self.converting = Some((changes, conversion));
                 Poll::Pending
             }
         }

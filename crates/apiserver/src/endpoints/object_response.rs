@@ -20,7 +20,7 @@ use types::resource::Shape;
 
 /// Objects of this size are not copied into an answer but shared with it, so that answers that are
 /// not read take up little memory.
-pub(crate) const LARGE: usize = 16 << 10;
+pub(crate) const LARGE_OBJECT: usize = 16 << 10;
 
 /// One stored object, in the version and the form that were asked for.
 pub(crate) async fn entry(
@@ -34,7 +34,7 @@ pub(crate) async fn entry(
     let entry = &*conversion::entry(&cx.scope, entry).await?;
     cx.check_room(entry.len())?;
     if cx.accepted == MediaTypeOptions::JSON {
-        if entry.len() >= LARGE
+        if entry.len() >= LARGE_OBJECT
             && let Some(head) = head(&cx.scope.served, cx.scope.version, entry)
         {
             let [first, rest] = entry.pieces(head, entry.revision);
@@ -65,7 +65,7 @@ pub(crate) fn object(cx: &RequestContext, code: u16, object: Object) -> Response
         Representation::PartialObjectMetadataList => {
             return response::failure(&object_as_list(cx.scope.resource()), cx.error_media_type);
         }
-        Representation::PartialObjectMetadata => partial(object),
+        Representation::PartialObjectMetadata => partial_object_metadata(object),
         Representation::Table => {
             let metadata = match object.resource_version() {
                 "" => json!({}),
@@ -118,7 +118,7 @@ pub(crate) fn ordered<'a>(cx: &RequestContext, value: &'a Value) -> Ordered<'a> 
 }
 
 /// An object's metadata alone.
-pub(crate) fn partial(mut object: Object) -> Value {
+pub(crate) fn partial_object_metadata(mut object: Object) -> Value {
     let metadata = object.map_mut().remove("metadata").unwrap_or_else(|| json!({}));
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
 }

@@ -4,8 +4,8 @@
 //! Upstream: `registry/core/componentstatus`. The two programs are asked at their usual ports.
 
 use super::selection::Selection;
-use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
+use crate::endpoints::object_response;
 use crate::endpoints::table;
 use crate::http::body::Body;
 use crate::http::negotiation::Representation;
@@ -19,28 +19,29 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 /// The components that are asked over the network, with their ports.
-const PROBED: [(&str, u16); 2] = [("controller-manager", 10257), ("scheduler", 10259)];
+const PROBED_COMPONENTS: [(&str, u16); 2] = [("controller-manager", 10257), ("scheduler", 10259)];
 
 /// The store.
-const STORE: &str = "etcd-0";
+const ETCD: &str = "etcd-0";
 
 /// How long a component may take to answer.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The answer of a component may be this long.
-const MAX_ANSWER: usize = 10 << 10;
+const MAX_RESPONSE: usize = 10 << 10;
 
 /// Answers with one component, or with all of them.
-pub(super) async fn answer(cx: &RequestContext) -> Result<Response<Body>, Status> {
+pub(super) async fn serve(cx: &RequestContext) -> Result<Response<Body>, Status> {
     cx.scope.warn("v1 ComponentStatus is deprecated in v1.19+".to_owned());
     if !cx.scope.path.name.is_empty() {
         let mut object = component(cx, &cx.scope.path.name).await?;
         object.set_type("v1", "ComponentStatus");
-        return Ok(answer::object(cx, 200, object));
+        return Ok(object_response::object(cx, 200, object));
     }
     let selection = Selection::parse(cx)?;
-    let (one, other) = tokio::join!(component(cx, PROBED[0].0), component(cx, PROBED[1].0));
-    let mut components = vec![one?, other?, component(cx, STORE).await?];
+    let (one, other) =
+        tokio::join!(component(cx, PROBED_COMPONENTS[0].0), component(cx, PROBED_COMPONENTS[1].0));
+    let mut components = vec![one?, other?, component(cx, ETCD).await?];
     components.retain(|it| selection.matches_unstored(it));
     if cx.accepted.representation == Representation::Table {
         let table = table::table(cx, &json!({}), components)?;
@@ -54,10 +55,10 @@ pub(super) async fn answer(cx: &RequestContext) -> Result<Response<Body>, Status
 }
 
 async fn component(cx: &RequestContext, name: &str) -> Result<Object, Status> {
-    let port = PROBED.iter().find(|(known, _)| *known == name).map(|(_, port)| *port);
+    let port = PROBED_COMPONENTS.iter().find(|(known, _)| *known == name).map(|(_, port)| *port);
     let health = match port {
         Some(port) => probe(cx, port).await,
-        None if name == STORE => Ok("ok".to_owned()),
+        None if name == ETCD => Ok("ok".to_owned()),
         // Upstream: the resource is named in the singular.
         None => return Err(Status::not_found(&GroupResource::new("", "componentstatus"), name)),
     };
@@ -83,12 +84,12 @@ async fn probe(cx: &RequestContext, port: u16) -> Result<String, String> {
     let request = Request::get(&url).body(Full::<Bytes>::default());
     let request = request.map_err(|error| failed(&error))?;
     let deadline = Instant::now() + PROBE_TIMEOUT;
-    let call = cx.scope.storage.outbound.call(&to, request, MAX_ANSWER, deadline);
-    let answer = timeout_at(deadline, call).await;
-    let answer = answer.map_err(|_| failed(&"context deadline exceeded"))?;
-    let answer = answer.map_err(|error: Error| failed(&error))?;
-    if answer.status().is_success() {
-        return Ok(String::from_utf8_lossy(answer.body()).into_owned());
+    let call = cx.scope.storage.outbound.call(&to, request, MAX_RESPONSE, deadline);
+    let response = timeout_at(deadline, call).await;
+    let response = response.map_err(|_| failed(&"context deadline exceeded"))?;
+    let response = response.map_err(|error: Error| failed(&error))?;
+    if response.status().is_success() {
+        return Ok(String::from_utf8_lossy(response.body()).into_owned());
     }
-    Err(format!("HTTP probe failed with statuscode: {}", answer.status().as_u16()))
+    Err(format!("HTTP probe failed with statuscode: {}", response.status().as_u16()))
 }
