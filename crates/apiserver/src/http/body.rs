@@ -1,5 +1,5 @@
-//! [`Body`]: what an answer is made of: bytes that are there already, chunks that are made while the
-//! client reads, or a stream of what happens.
+//! [`Body`]: the body of a response: bytes in memory, chunks that are encoded while the client
+//! reads, or a stream of events.
 
 use bytes::Bytes;
 use futures_util::stream::{Stream, StreamExt};
@@ -10,28 +10,28 @@ use std::task::{Context, Poll};
 
 /// See the [module documentation](self).
 pub enum Body {
-    /// Bytes, sent one after the other.
+    /// Chunks that are sent in order.
     Chunks(VecDeque<Bytes>),
-    /// Bytes that are in memory whether or not they are sent, such as a document that all clients
-    /// are answered with.
+    /// Bytes that remain in memory after they are sent, such as a document that all clients
+    /// receive.
     Shared(Bytes),
-    /// Bytes that are made piece by piece when the client takes them, so that an answer that is not
-    /// read takes up little memory.
+    /// Chunks that are encoded when the client reads them, so that an unread response uses little
+    /// memory.
     Lazy(LazyChunks),
-    /// Bytes as they come; the end of the stream is the end of the answer.
+    /// Chunks from a stream; the end of the stream is the end of the body.
     Stream(Pin<Box<dyn Stream<Item = Result<Bytes, Truncated>> + Send>>),
 }
 
-/// Do not end the answer: the client must see that the rest is missing. Over HTTP/1.1 the connection
-/// is closed within the body, and over HTTP/2 the stream is reset.
+/// The body must not be terminated, so that the client detects that the rest is missing. Over
+/// HTTP/1.1 the connection is closed within the body, and over HTTP/2 the stream is reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the answer of another server broke off")]
+#[error("the response of another server is truncated")]
 pub struct Truncated;
 
-/// The chunks of an answer, each made when it is wanted.
+/// Chunks that are encoded on demand.
 pub struct LazyChunks {
     chunks: Box<dyn Iterator<Item = Bytes> + Send>,
-    /// About how many bytes there are in all.
+    /// The approximate total size in bytes.
     pub(crate) estimate: usize,
 }
 
@@ -44,7 +44,7 @@ impl Iterator for LazyChunks {
 }
 
 impl Body {
-    /// About so many bytes, which are made while they are sent.
+    /// A body of about `estimate` bytes whose chunks are encoded while they are sent.
     pub(crate) fn lazy(
         estimate: usize,
         chunks: impl Iterator<Item = Bytes> + Send + 'static,
@@ -52,7 +52,8 @@ impl Body {
         Self::Lazy(LazyChunks { chunks: Box::new(chunks), estimate })
     }
 
-    /// Keeps `held` until the body is sent, if it is made while it is sent.
+    /// Drops `guard` once the body is sent. For a body that is already in memory, `guard` is
+    /// dropped at once.
     pub(crate) fn with_guard(self, guard: impl Send + 'static) -> Self {
         match self {
             Self::Chunks(_) | Self::Shared(_) => self,
@@ -69,17 +70,17 @@ impl Body {
         }
     }
 
-    /// Nothing.
+    /// A body of length zero.
     pub fn empty() -> Self {
         Self::Chunks(VecDeque::new())
     }
 
-    /// A body that is made while it is sent.
+    /// A body whose chunks come from a stream.
     pub fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self::try_stream(stream.map(Ok))
     }
 
-    /// A body that is made while it is sent, and may break off.
+    /// A body whose chunks come from a stream that may fail.
     pub(crate) fn try_stream(
         stream: impl Stream<Item = Result<Bytes, Truncated>> + Send + 'static,
     ) -> Self {

@@ -1,7 +1,7 @@
-//! Large answers are compressed for clients that read gzip and are a network away.
+//! Compresses large responses for remote clients that accept gzip.
 //!
-//! On the loopback interface there is nothing to be saved: bytes that are copied cost less than
-//! bytes that are compressed and unpacked. In-process clients get what is there.
+//! Responses over the loopback interface are not compressed: to copy bytes costs less than to
+//! compress and decompress them. In-process clients receive uncompressed bytes.
 
 use crate::http::body::Body;
 use bytes::Bytes;
@@ -13,13 +13,13 @@ use http::header::{
 };
 use std::io::Write;
 
-/// Upstream: smaller answers are not worth it.
+/// The minimum size of a response that is compressed. Upstream: `defaultGzipThresholdBytes`.
 const MIN_SIZE: usize = 128 << 10;
 
-/// Packed bytes are sent when there are so many.
+/// The minimum size of a compressed chunk, except for the last one.
 const CHUNK: usize = 16 << 10;
 
-/// Whether the client reads gzip.
+/// Whether the client accepts gzip.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     headers
         .get_all(ACCEPT_ENCODING)
@@ -29,7 +29,7 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
         .any(|it| it.split(';').next().is_some_and(|it| it.trim() == "gzip"))
 }
 
-/// Packs an answer that is large and not compressed yet; piece by piece, while it is being sent.
+/// Compresses a large response that is not compressed yet, chunk by chunk while it is sent.
 pub(crate) fn compress(mut response: Response<Body>) -> Response<Body> {
     let length = match response.body() {
         Body::Chunks(chunks) => chunks.iter().map(Bytes::len).sum(),
@@ -52,10 +52,10 @@ pub(crate) fn compress(mut response: Response<Body>) -> Response<Body> {
     })
 }
 
-/// The compressed form of what `chunks` makes.
+/// The gzip encoding of `chunks`.
 struct GzipChunks<I> {
     chunks: I,
-    /// None at the end.
+    /// None after the last chunk.
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
@@ -71,13 +71,13 @@ impl<I: Iterator<Item = Bytes>> Iterator for GzipChunks<I> {
     fn next(&mut self) -> Option<Bytes> {
         let encoder = self.encoder.as_mut()?;
         for chunk in self.chunks.by_ref() {
-            encoder.write_all(&chunk).expect("memory takes every write");
-            // Some input becomes output only later; small pieces are not worth a frame.
+            encoder.write_all(&chunk).expect("a write to memory does not fail");
+            // The encoder buffers input, and chunks below the minimum size are not worth a frame.
             if encoder.get_ref().len() >= CHUNK {
                 return Some(std::mem::take(encoder.get_mut()).into());
             }
         }
-        let rest = self.encoder.take()?.finish().expect("memory takes every write");
+        let rest = self.encoder.take()?.finish().expect("a write to memory does not fail");
         Some(rest.into())
     }
 }

@@ -1,5 +1,5 @@
-//! What the client wants to read: the media type, and the form (the object itself, a Table, or its
-//! metadata alone).
+//! Content negotiation: the media type of a response, and its representation (the object itself, a
+//! Table, or only its metadata).
 
 use http::HeaderMap;
 use http::header::{ACCEPT, USER_AGENT};
@@ -10,7 +10,7 @@ use types::{Resource, protobuf};
 use crate::http::headers;
 use crate::request::{Query, Verb};
 
-/// A way to write objects down.
+/// A media type in which objects are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Media {
     /// `application/json`
@@ -22,7 +22,7 @@ pub(crate) enum Media {
 }
 
 impl Media {
-    /// All of them, in the order in which a client that does not care gets them.
+    /// All media types, in order of preference for a client that accepts any.
     const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
 
     /// The `Content-Type`.
@@ -34,7 +34,7 @@ impl Media {
         }
     }
 
-    /// The `Content-Type` of a watch; a YAML document cannot be sent piece by piece.
+    /// The `Content-Type` of a watch; None for YAML, whose documents cannot be streamed.
     pub(crate) fn stream_type(self) -> Option<&'static str> {
         match self {
             Self::Json => Some("application/json"),
@@ -44,68 +44,68 @@ impl Media {
     }
 }
 
-/// The shape in which objects are shown.
+/// The kind that a response has: that of the object, or one that Kubernetes converts it to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Representation {
-    /// As they are.
+    /// The object or the list itself.
     Object,
-    /// Rows of cells, for people.
+    /// A Table, for display.
     Table,
-    /// Metadata of one object.
+    /// The metadata of one object.
     PartialObjectMetadata,
-    /// Metadata of each object in a list.
+    /// The metadata of each object in a list.
     PartialObjectMetadataList,
 }
 
-/// The outcome of a negotiation.
+/// The result of content negotiation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MediaTypeOptions {
-    /// How it is written.
+    /// The media type.
     pub media: Media,
-    /// What is written.
+    /// The representation.
     pub representation: Representation,
-    /// With line breaks and indentation.
+    /// Whether JSON is indented.
     pub pretty: bool,
 }
 
 impl MediaTypeOptions {
-    /// What errors are written in when it is not known what else could be understood.
+    /// The encoding of errors for a client whose `Accept` header cannot be satisfied.
     pub(crate) const JSON: Self =
         Self { media: Media::Json, representation: Representation::Object, pretty: false };
 }
 
-/// Who finds the place that a path names.
+/// The upstream handler that negotiates the media type. Their rules and error messages differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Negotiator {
-    /// Upstream: a router that knows media types, but no wildcards of half of them and no
-    /// parameters, and has its own words.
+    /// The go-restful router of built-in resources. It accepts neither wildcard subtypes nor
+    /// parameters, and has its own error message.
     GoRestful,
-    /// Somebody who looks up what there is.
+    /// The handlers of discovery.
     Discovery,
-    /// Somebody who looks up definitions. Their objects have no protobuf message, though their
-    /// metadata has.
+    /// The handler of custom resources. Their objects have no protobuf message, but their metadata
+    /// has.
     Crd,
 }
 
-/// What can be had at a place of the API.
+/// The media types and representations that an endpoint offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EndpointRestrictions {
     negotiator: Negotiator,
-    /// Whether the same path can be allows_watch.
+    /// Whether the path of the endpoint can be watched.
     allows_watch: bool,
-    /// Whether there are other forms than the whole.
+    /// Whether objects can be converted to a Table or to metadata.
     allows_transform: bool,
 }
 
 impl EndpointRestrictions {
-    /// Of a document that is no object.
+    /// The restrictions of a document that is not an API object.
     pub(crate) const DOCUMENT: Self =
         Self { negotiator: Negotiator::GoRestful, allows_watch: false, allows_transform: false };
 
-    /// Of what is told about groups, which are not known before somebody asks.
+    /// The restrictions of the list of groups and of the resources of a group.
     pub(crate) const GROUPS: Self = Self { negotiator: Negotiator::Discovery, ..Self::DOCUMENT };
 
-    /// Of objects of a resource.
+    /// The restrictions of a resource.
     pub(crate) fn of(resource: &Resource, verb: Verb) -> Self {
         let allows_watch = matches!(verb, Verb::List | Verb::Watch);
         let negotiator = if resource.conventions.negotiated_by_router {
@@ -117,7 +117,7 @@ impl EndpointRestrictions {
     }
 }
 
-/// Finds the first thing in `Accept` that we can write.
+/// Finds the first media range in the `Accept` header that the endpoint can serve.
 pub(crate) fn negotiate(
     headers: &HeaderMap,
     query: &Query,
@@ -141,7 +141,7 @@ pub(crate) fn negotiate(
     found.ok_or_else(|| not_acceptable(&Media::ALL.map(Media::content_type)))
 }
 
-/// Whether the router finds something for the client.
+/// Whether go-restful finds a route for the `Accept` header.
 fn has_route(accept: &str) -> bool {
     accept.split(',').any(|range| {
         let range = range.split(';').next().unwrap_or_default().trim();
@@ -149,12 +149,13 @@ fn has_route(accept: &str) -> bool {
     })
 }
 
-/// How an error is written: as the first thing in `Accept` that is asked for as it is.
+/// The encoding of an error: the first media range in `Accept` that requests no conversion.
 pub(crate) fn for_errors(headers: &HeaderMap, query: &Query) -> MediaTypeOptions {
     negotiate(headers, query, EndpointRestrictions::GROUPS).unwrap_or(MediaTypeOptions::JSON)
 }
 
-/// The form that a range asks for, if it means `media` and if there is such a form in it.
+/// The representation that a media range requests; None if the range does not include `media` or
+/// the representation does not exist in it.
 fn representation(
     range: &MediaType,
     media: Media,
@@ -174,7 +175,7 @@ fn representation(
         && range.param("g") == Some("meta.k8s.io")
         && matches!(range.param("v"), Some("v1" | "v1beta1"));
     match range.param("as").filter(|_| known)? {
-        // A cell can be of any type, which protobuf has no message for.
+        // A cell can have any type, for which protobuf has no message.
         "Table" => (media != Media::Protobuf).then_some(Representation::Table),
         "PartialObjectMetadata" => Some(Representation::PartialObjectMetadata),
         "PartialObjectMetadataList" => Some(Representation::PartialObjectMetadataList),
@@ -182,7 +183,7 @@ fn representation(
     }
 }
 
-/// Upstream: people at a terminal or a browser get their JSON indented without asking.
+/// Upstream: JSON is indented for curl, wget and browsers unless the query says otherwise.
 fn is_pretty_print(headers: &HeaderMap, query: &Query) -> bool {
     if query.get("pretty").is_some() {
         return query.flag("pretty");
@@ -191,7 +192,7 @@ fn is_pretty_print(headers: &HeaderMap, query: &Query) -> bool {
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|it| agent.starts_with(it))
 }
 
-/// The router knows nothing that the client would read.
+/// The error of go-restful for an `Accept` header without a route.
 fn not_acceptable_to_go_restful(restrictions: EndpointRestrictions) -> Status {
     let mut all = Media::ALL.map(Media::content_type).to_vec();
     if restrictions.allows_watch {
@@ -207,7 +208,7 @@ fn not_acceptable_to_go_restful(restrictions: EndpointRestrictions) -> Status {
 const STREAMS: [&str; 2] =
     ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
 
-/// The media type that was agreed on is none that a watch can have.
+/// The error for a watch in a media type that cannot be streamed.
 pub(crate) fn stream_not_acceptable() -> Status {
     not_acceptable(&STREAMS)
 }
@@ -217,13 +218,13 @@ fn not_acceptable(media: &[&str]) -> Status {
     Status::new(406, Reason::NotAcceptable, message)
 }
 
-/// A list was asked for in the form of one object.
+/// The error for a list that is requested as PartialObjectMetadata.
 pub(crate) fn list_as_object(resource: &Resource) -> Status {
     let found = "PartialObjectMetadata, but the requested object is a list";
     wrong_representation(found, resource, &resource.list_kind)
 }
 
-/// One object was asked for in the form of a list.
+/// The error for an object that is requested as PartialObjectMetadataList.
 pub(crate) fn object_as_list(resource: &Resource) -> Status {
     if resource.conventions.unstructured_lists {
         return Status::unclassified("content is not a list");
@@ -232,7 +233,7 @@ pub(crate) fn object_as_list(resource: &Resource) -> Status {
     wrong_representation(found, resource, &resource.kind)
 }
 
-/// Upstream names the Go type of what it has; lists of custom resources share one.
+/// Upstream names the Go type of the object; lists of custom resources share one Go type.
 fn wrong_representation(found: &str, resource: &Resource, kind: &str) -> Status {
     let (package, kind) = match resource.group.split('.').next() {
         _ if resource.conventions.unstructured_lists => ("unstructured", "UnstructuredList"),

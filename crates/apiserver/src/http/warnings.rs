@@ -1,26 +1,26 @@
-//! [`Warnings`]: what a client is recorded besides its answer, each thing once and all of it short.
+//! [`Warnings`]: the warnings of one response, without duplicates and with a bounded total length.
 //!
-//! Warnings travel as headers, and who sends an object with a hundred thousand unknown fields must
-//! not get as many headers back. When all texts together grow too long, each is cut short, and when
-//! that is not enough, no more are taken.
+//! Warnings are sent as headers, and an object with a hundred thousand unknown fields must not
+//! result in as many headers. If the total length exceeds the limit, each warning is truncated;
+//! once the truncated warnings reach the limit too, further warnings are dropped.
 
-/// All texts together, in characters; what upstream allows.
+/// The maximum total length in characters. Upstream: `truncateAtTotalRunes`.
 const MAX_TOTAL_CHARS: usize = 4 * 1024;
 
-/// Each of them, once they are cut short.
+/// The maximum length of a truncated warning in characters. Upstream: `truncateItemRunes`.
 const MAX_ITEM_CHARS: usize = 256;
 
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
 pub(crate) struct Warnings {
     texts: Vec<String>,
-    /// How long they are, as they will be recorded.
+    /// The total length of the warnings, truncated or not.
     length: usize,
     truncates: bool,
 }
 
 impl Warnings {
-    /// Adds a warning, unless it is there already or there is no room.
+    /// Adds a warning, unless it is a duplicate or the limit is reached.
     pub(crate) fn add(&mut self, text: String) {
         if self.truncates && self.length >= MAX_TOTAL_CHARS || self.texts.contains(&text) {
             return;
@@ -33,7 +33,7 @@ impl Warnings {
         }
     }
 
-    /// What there is to tell.
+    /// The warnings to send.
     pub(crate) fn into_texts(self) -> Vec<String> {
         if !self.truncates {
             return self.texts;

@@ -1,5 +1,5 @@
-//! The parameters of writes: dry run, field validation, deletion options, each checked as
-//! Kubernetes checks it.
+//! The query parameters of writes: dry run, field validation and deletion options, validated as in
+//! Kubernetes.
 
 use crate::request::Query;
 use machinery::field_path::quote;
@@ -7,28 +7,28 @@ use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
 use std::num::{IntErrorKind, ParseIntError};
 use std::str::FromStr;
 
-/// What to do about fields that the kind does not have.
+/// The treatment of unknown and duplicate fields in a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
-    /// Drop them.
+    /// Drops the fields.
     Ignore,
-    /// Drop them and say so.
+    /// Drops the fields and adds a warning for each.
     Warn,
-    /// Refuse the request.
+    /// Rejects the request.
     Strict,
 }
 
 /// The options of create, update and patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WriteOptions {
-    /// Do everything but store.
+    /// Whether the request is processed without a write to the store.
     pub dry_run: bool,
-    /// See the type.
+    /// The treatment of unknown and duplicate fields.
     pub field_validation: FieldValidation,
 }
 
 impl WriteOptions {
-    /// Of a patch that is not an apply.
+    /// Parses the options of a patch that is not a server-side apply.
     pub(crate) fn parse_patch(query: &Query) -> Result<Self, Status> {
         let mut errors = ErrorList::new();
         if query.get("force").is_some() {
@@ -37,7 +37,7 @@ impl WriteOptions {
         Self::parse_common(query, "PatchOptions", errors)
     }
 
-    /// Of an apply, whose manager must have a name.
+    /// Parses the options of a server-side apply, which requires a field manager.
     pub(crate) fn parse_apply(query: &Query) -> Result<Self, Status> {
         let mut errors = ErrorList::new();
         if query.text("fieldManager").is_empty() {
@@ -46,12 +46,14 @@ impl WriteOptions {
         Self::parse_common(query, "PatchOptions", errors)
     }
 
-    /// `kind` is the name of the options in messages: `CreateOptions`.
+    /// Parses the options of a create or an update. `kind` is the kind of the options in messages,
+    /// such as `CreateOptions`.
     pub(crate) fn parse(query: &Query, kind: &str) -> Result<Self, Status> {
         Self::parse_common(query, kind, ErrorList::new())
     }
 
-    /// The options, unless there are `errors` already or they have some.
+    /// Parses the options that all writes have. Fails if `errors` is not empty or an option is
+    /// invalid.
     fn parse_common(query: &Query, kind: &str, mut errors: ErrorList) -> Result<Self, Status> {
         validate_field_manager(query.text("fieldManager"), &mut errors);
         let values: Vec<&str> = query.all("dryRun").collect();
@@ -98,36 +100,36 @@ fn reject_invalid(kind: &str, errors: &ErrorList) -> Result<(), Status> {
     Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", errors))
 }
 
-/// What becomes of an object's dependents.
+/// The treatment of an object's dependents when the object is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeletionPropagation {
-    /// They are deleted afterwards.
+    /// Dependents are deleted after the object.
     Background,
-    /// They are deleted before.
+    /// Dependents are deleted before the object.
     Foreground,
-    /// They are left alone.
+    /// Dependents are not deleted.
     Orphan,
 }
 
 /// The options of a deletion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
-    /// Do everything but store.
+    /// Whether the request is processed without a write to the store.
     pub dry_run: bool,
-    /// Seconds until the object may go.
+    /// The grace period in seconds; None for the default of the kind.
     pub grace_period: Option<i64>,
-    /// None: what the kind does by itself.
+    /// The propagation policy; None for the default of the kind.
     pub propagation: Option<DeletionPropagation>,
-    /// The uid that the object must have.
+    /// The precondition on the uid.
     pub uid: Option<String>,
-    /// The resourceVersion that it must have.
+    /// The precondition on the resourceVersion.
     pub resource_version: Option<String>,
-    /// Remove what cannot be read; nothing else then.
+    /// Whether an object that cannot be decoded is removed; excludes all other options.
     pub ignore_store_read_error: bool,
 }
 
 impl DeleteOptions {
-    /// From the query, which counts only if there is no body.
+    /// Parses the options in the query, which are used only if the request has no body.
     pub(crate) fn from_query(query: &Query) -> Result<Self, Status> {
         let mut errors = ErrorList::new();
         let values: Vec<&str> = query.all("dryRun").collect();
@@ -159,7 +161,7 @@ impl DeleteOptions {
         Ok(options)
     }
 
-    /// From a body.
+    /// Parses the options in a body.
     pub(crate) fn from_body(body: &Object) -> Result<Self, Status> {
         let mut errors = ErrorList::new();
         let listed = body.get(&["dryRun"]).and_then(Value::as_array);
@@ -184,7 +186,7 @@ impl DeleteOptions {
         Ok(options)
     }
 
-    /// What is deleted by the dozen must be readable.
+    /// Rejects an option that is not valid for a deletion of a collection.
     pub(crate) fn validated_for_collection(self) -> Result<Self, Status> {
         let mut errors = ErrorList::new();
         if self.ignore_store_read_error {
@@ -199,7 +201,7 @@ impl DeleteOptions {
 
 const IGNORE_STORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
-/// What cannot be read can only be removed, without more ado.
+/// Adds an error for each option that is set in addition to [`IGNORE_STORE_READ_ERROR`].
 fn forbid_with(others: [(&str, bool); 4], errors: &mut ErrorList) {
     for (other, _) in others.iter().filter(|(_, is_set)| *is_set) {
         let detail = format!("cannot be set together with .{other}");
@@ -230,22 +232,23 @@ fn propagation(
     }
 }
 
-/// A number in a query; the reason is Go's.
+/// Parses an integer in a query; the error message is that of Go.
 pub(crate) fn parse_i64(text: &str) -> Result<i64, Status> {
     parse_int(text).map_err(Status::bad_request)
 }
 
-/// Upstream: Go's `strconv.ParseInt`, also its error.
+/// Parses an integer. Upstream: Go's `strconv.ParseInt`, including its error message.
 pub(crate) fn parse_int(text: &str) -> Result<i64, String> {
     text.parse().map_err(|error| parse_error("ParseInt", text, reason(&error)))
 }
 
-/// A resourceVersion; the reason is Go's.
+/// Parses a resourceVersion; the error message is that of Go.
 pub(crate) fn parse_revision(text: &str) -> Result<u64, String> {
     parse_uint(text)
 }
 
-/// Upstream: Go's `strconv.ParseUint`, also its error. Unlike Rust it refuses a sign.
+/// Parses an unsigned integer. Upstream: Go's `strconv.ParseUint`, including its error message.
+/// Unlike Rust, it rejects a sign.
 pub(crate) fn parse_uint<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T, String> {
     if text.starts_with('+') {
         return Err(parse_error("ParseUint", text, INVALID_SYNTAX));

@@ -185,7 +185,7 @@ fn line(kind: &str, object: &impl Serialize, out: &mut Vec<u8>) {
 }
 
 fn begin(kind: &str, out: &mut Vec<u8>) {
-    write!(out, "{{\"type\":\"{kind}\",\"object\":").expect("memory takes every write");
+    write!(out, "{{\"type\":\"{kind}\",\"object\":").expect("a write to memory does not fail");
 }
 
 /// An object of which nothing is set; Go writes some fields even then.
