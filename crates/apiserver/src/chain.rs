@@ -1,6 +1,6 @@
-//! The order of everything that happens to a request before it reaches an endpoint: [`chain`], one
-//! function, read from top to bottom. What must also see the answer (the deadline, panics, metrics,
-//! compression) wraps it in [`serve`].
+//! The request chain: [`chain`] is one function with everything that precedes an endpoint, in
+//! order. The stages that also see the response (deadline, panic recovery, metrics, compression)
+//! wrap it in [`serve`].
 
 mod received_request;
 pub(crate) mod mux;
@@ -35,9 +35,9 @@ use received_request::ReceivedRequest;
 use response_filters::ResponseFilters;
 use std::sync::Arc;
 
-/// The chain of one plane.
+/// The request chain of one plane.
 pub(crate) struct Chain {
-    /// The plane whose requests it answers.
+    /// The plane that serves the requests.
     pub plane: Arc<Plane>,
 }
 
@@ -48,15 +48,14 @@ impl Handler for Chain {
     }
 }
 
-/// Answers a request, whatever happens to it. An answer through a socket has the audit id of its
-/// request.
+/// Serves a request; every outcome is a response. A response through a socket has an audit id.
 async fn serve(plane: Arc<Plane>, peer: Peer, request: Request<RequestBody>) -> Response<Body> {
     let has_socket = peer.connection.is_some();
     let id = has_socket.then(|| audit::id(&plane.storage.entropy, request.headers()));
     let mut response = match ReceivedRequest::parse(&plane, &peer, &request) {
         Ok(received) => {
             let filters = ResponseFilters::begin(&plane, &peer, &request, &received);
-            // Boxed: futures that are passed on by value are copied at every step.
+            // The future is boxed, since a future that is passed by value is copied at every call.
             let work = Box::pin(respond(plane, peer, request, received, filters.writes()));
             filters.run(work).await
         }
@@ -68,7 +67,7 @@ async fn serve(plane: Arc<Plane>, peer: Peer, request: Request<RequestBody>) -> 
     response
 }
 
-/// Answers a request with what the chain or the endpoint says, and reads the rest of its body.
+/// Runs the chain, discards the rest of the request body, and turns a failure into a response.
 async fn respond(
     plane: Arc<Plane>,
     peer: Peer,
@@ -84,7 +83,7 @@ async fn respond(
     answered.unwrap_or_else(|status| response::failure(&status, error_media_type))
 }
 
-/// Everything that happens to a request before it reaches an endpoint.
+/// Everything that happens to a request before it reaches an endpoint, and the endpoint.
 async fn chain(
     plane: Arc<Plane>,
     peer: Peer,
@@ -108,7 +107,8 @@ async fn chain(
     if !flow_control::is_probe(&info) {
         flow_control::check_room(account.as_deref(), 0)?;
     }
-    // Before the seat, so that a client that does not send its body has none.
+    // The body is read before a seat is taken, so that a client that sends its body slowly occupies
+    // no seat.
     let mut memory = None;
     let body = if info.verb.is_read_only() || info.resource.is_none() {
         Bytes::new()
@@ -150,8 +150,8 @@ async fn chain(
     mux::resource(parts, head, body).await
 }
 
-/// The account of the answers that a user does not read. Probes are answered even if the user has
-/// too many connections.
+/// The account that counts the unread responses of a user. A probe is served without one if the
+/// user has too many connections.
 fn account(
     plane: &Plane,
     peer: &Peer,

@@ -1,5 +1,5 @@
-//! From a path to the function that answers it. Resources come from the catalog, so a definition
-//! adds routes by being there.
+//! Routes a request to the function that serves it. Resources are looked up in the catalog, so that
+//! an established CRD has routes without a registration.
 
 use crate::auth::audit;
 use crate::auth::authentication::User;
@@ -33,7 +33,7 @@ use types::resource::{Action, Scale, Subresource};
 /// The first segments of the paths for which a trailing slash is significant.
 const EXACT_PATHS: [&str; 5] = ["healthz", "livez", "readyz", "metrics", "openapi"];
 
-/// Answers a path that is not one of the API's resources.
+/// Serves a path that does not belong to an API resource.
 pub(crate) async fn non_resource(
     plane: &Arc<Plane>,
     user: &User,
@@ -43,7 +43,7 @@ pub(crate) async fn non_resource(
 ) -> Result<Response<Body>, Status> {
     let all: Vec<&str> = path.split('/').skip(1).collect();
     let segments = match all.as_slice() {
-        // A slash at the end means nothing, but where it does.
+        // A trailing slash is ignored for all other paths.
         [first, before @ .., ""] if !first.is_empty() && !EXACT_PATHS.contains(first) => {
             let last = before.iter().rposition(|it| !it.is_empty()).map_or(0, |it| it + 1);
             &all[..=last]
@@ -55,7 +55,7 @@ pub(crate) async fn non_resource(
         crd::catch_up(&plane.storage).await;
     }
     match segments {
-        // Upstream: the other documents do not look at the method.
+        // Upstream: the handlers of other documents accept every method.
         ["version" | "api"] if head.method != http::Method::GET => {
             Err(Status::method_not_allowed())
         }
@@ -70,7 +70,7 @@ pub(crate) async fn non_resource(
         ["api"] => discovery::core(plane, head, query),
         ["apis"] => discovery::groups(plane, head, query),
         ["apis", group] if !group.is_empty() => discovery::group(plane, group, head, query),
-        // A path of a resource that is here has an empty segment.
+        // A path of a served resource reaches this point only if it contains an empty segment.
         ["version" | "api", ..] => Err(Status::no_such_resource()),
         ["apis", group, _, ..] if !group.is_empty() => {
             let catalog = plane.storage.catalog.load();
@@ -94,7 +94,7 @@ pub(crate) async fn non_resource(
     }
 }
 
-/// Answers a request about a resource of the API.
+/// Serves a request for an API resource.
 pub(crate) async fn resource(
     parts: ContextParts,
     head: Head,
@@ -126,21 +126,21 @@ pub(crate) async fn resource(
     }
     let (catalog, found) = crd::find(&parts.plane.storage, &parts.scope.path).await;
     let Some((served, version)) = found else {
-        // Built-in groups are known to exist; a custom one exists only through its resources.
+        // A built-in group exists by itself; a custom group exists only through its resources.
         return not_found(catalog.group(group).is_none_or(|it| it.custom));
     };
     if !is_in_scope(&served, &parts.scope.path, parts.scope.verb) {
         return not_found(served.resource.conventions.plain_not_found);
     }
     let subresource = parts.scope.path.subresource.as_str();
-    // Upstream: what is below a built-in resource is a route of its own.
+    // Upstream: each subresource of a built-in resource has a route.
     if served.resource.conventions.routes_subresources
         && !subresource.is_empty()
         && find_subresource(&served, version, subresource).is_none()
     {
         return Err(Status::no_such_resource());
     }
-    // Upstream: so is each method, and there is none for this one.
+    // Upstream: each method has a route, and HEAD has none.
     if !served.resource.conventions.serves_head && head.method == http::Method::HEAD {
         return Err(Status::method_not_allowed());
     }
@@ -150,13 +150,14 @@ pub(crate) async fn resource(
     dispatch(cx, &body).await
 }
 
-/// Upstream: who looks for a built-in resource is told in a Status, who looks for a custom one in
-/// plain text.
+/// Upstream: an unknown resource of a built-in group results in a Status, and one of a custom group
+/// in plain text.
 fn not_found(custom: bool) -> Result<Response<Body>, Status> {
     if custom { Ok(response::page_not_found()) } else { Err(Status::no_such_resource()) }
 }
 
-/// Whether the path has a namespace if its resource is in one, and none if it is not.
+/// Whether the path matches the scope of its resource: a namespace for a namespaced resource, none
+/// for a cluster-scoped one.
 fn is_in_scope(served: &Served, path: &ResourcePath, verb: Verb) -> bool {
     let has_no_namespace = path.namespace.is_empty();
     if !served.resource.namespaced {
@@ -167,13 +168,14 @@ fn is_in_scope(served: &Served, path: &ResourcePath, verb: Verb) -> bool {
     !has_no_namespace || path.name.is_empty() && is_read
 }
 
-/// The path of a namespace has a namespace in it, though a namespace is in none.
+/// Whether the path names a Namespace. Such a path has a namespace, although the resource is
+/// cluster-scoped.
 fn is_namespace(path: &ResourcePath) -> bool {
     path.group.is_empty() && path.resource == "namespaces"
 }
 
-/// Each verb has its own place in memory, so that a request takes up what its verb needs, not what
-/// the largest does.
+/// Calls the endpoint of the verb. The future of each verb is boxed separately, so that a request
+/// allocates the memory of its own verb and not that of the largest.
 async fn dispatch(cx: RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
     if cx.scope.verb == Verb::Watch {
         audit::record(&cx.scope.user, cx.scope.verb, &cx.scope.path, 200);
@@ -206,22 +208,24 @@ async fn serve(cx: &RequestContext, body: &[u8]) -> Result<Response<Body>, Statu
     }
 }
 
-/// Bodies and stored objects up to this size take less than a millisecond.
+/// The maximum size of a body or a stored object that is processed on the calling worker. It takes
+/// less than a millisecond.
 const MAX_INLINE_OBJECT: usize = 32 << 10;
 
-/// And so do lists of this many bytes, even if each object is decoded.
+/// The maximum total size of objects that are listed on the calling worker. It takes less than a
+/// millisecond even if each object is decoded.
 const MAX_INLINE_LIST: usize = 256 << 10;
 
-/// A selector of this many bytes is quickly compared with an object.
+/// The maximum length of a selector that is cheap to compare with each object of a large list.
 const CHEAP_SELECTOR: usize = 256;
 
-/// And one of this many bytes is quickly parsed.
+/// The maximum length of a selector that is parsed on the calling worker.
 const MAX_INLINE_SELECTOR: usize = 4 << 10;
 
-/// Whether a request needs so much of a processor that it would hold up others. What is shown as it
-/// is stored is only copied.
+/// Whether a request needs so much CPU time that it would delay other requests. Objects that are
+/// served as stored are only copied.
 fn is_expensive(cx: &RequestContext, body: &[u8]) -> bool {
-    // A short definition may have patterns that are slow to compile. Its status has none.
+    // Patterns in a short CRD can be slow to compile. The status of a CRD has no patterns.
     let writes_crd = cx.scope.resource().group == "apiextensions.k8s.io"
         && !cx.scope.verb.is_read_only()
         && cx.scope.path.subresource.is_empty();
@@ -232,7 +236,7 @@ fn is_expensive(cx: &RequestContext, body: &[u8]) -> bool {
         Verb::List | Verb::Watch | Verb::DeleteCollection => {
             let selectors = cx.scope.query.text("labelSelector").len()
                 + cx.scope.query.text("fieldSelector").len();
-            // A watch encodes objects later.
+            // A watch encodes objects later, one event at a time.
             let encodes = cx.accepted != MediaTypeOptions::JSON && cx.scope.verb != Verb::Watch;
             selectors > MAX_INLINE_SELECTOR
                 || (encodes || selectors > CHEAP_SELECTOR)
@@ -249,7 +253,7 @@ fn is_expensive(cx: &RequestContext, body: &[u8]) -> bool {
     }
 }
 
-/// Whether all objects together are more than a small list.
+/// Whether the objects of a snapshot exceed [`MAX_INLINE_LIST`] in total.
 fn is_large(snapshot: &Snapshot) -> bool {
     let mut bytes = 0;
     snapshot.entries.values().any(|it| {
@@ -263,7 +267,8 @@ async fn serve_object_or_collection(
     body: &[u8],
 ) -> Result<Response<Body>, Status> {
     let named = !cx.scope.path.name.is_empty();
-    // A name that could not be one is told only to those who come to ask for it.
+    // Only requests for an existing object check the name here; a create or an update validates it
+    // later.
     if !matches!(cx.scope.verb, Verb::Create | Verb::Update | Verb::Other) {
         validate_name_in_path(&cx.scope.path.name)?;
     }
@@ -277,7 +282,7 @@ async fn serve_object_or_collection(
     match cx.scope.verb {
         Verb::Get => get::get(cx).await,
         Verb::List => list::list(cx).await,
-        // Upstream: where no router looks at it, the name in the path means nothing.
+        // Upstream: custom resources have no router that rejects a name in the path of a create.
         Verb::Create
             if !all_namespaces && (!named || !cx.scope.resource().conventions.routes_names) =>
         {
@@ -289,7 +294,7 @@ async fn serve_object_or_collection(
             Err(Status::bad_request("name must be provided"))
         }
         Verb::Delete => delete::delete(cx, body).await,
-        // Upstream: namespaces cannot be deleted by the dozen.
+        // Upstream: the collection of namespaces cannot be deleted.
         Verb::DeleteCollection if !all_namespaces && !is_namespace(&cx.scope.path) => {
             delete_collection::delete_collection(cx, body).await
         }
@@ -304,7 +309,7 @@ fn method_not_allowed(cx: &RequestContext) -> Status {
     Status::method_not_allowed()
 }
 
-/// A name that could not be part of a path is refused even where it only asks for what is there.
+/// Rejects a name that cannot be a path segment.
 fn validate_name_in_path(name: &str) -> Result<(), Status> {
     match names::path_segment(name).as_slice() {
         [] => Ok(()),
@@ -315,7 +320,7 @@ fn validate_name_in_path(name: &str) -> Result<(), Status> {
     }
 }
 
-/// What there is below an object.
+/// A subresource and what serves it.
 enum SubresourceRoute<'a> {
     Status,
     Scale(&'a Scale),
@@ -338,7 +343,7 @@ fn find_subresource<'a>(
     }
 }
 
-/// Whether there is something with this name below objects of a version.
+/// Whether a version has the subresource.
 pub(crate) fn has_subresource(served: &Served, version: usize, name: &str) -> bool {
     find_subresource(served, version, name).is_some()
 }
@@ -348,7 +353,8 @@ async fn serve_subresource(
     body: &[u8],
     name: &str,
 ) -> Result<Response<Body>, Status> {
-    // Upstream: a custom resource's missing subresource is told as a missing object.
+    // Upstream: an unknown subresource of a custom resource results in the error for a missing
+    // object.
     let subresource = find_subresource(&cx.scope.served, cx.scope.version, name)
         .ok_or_else(|| cx.scope.not_found())?;
     validate_name_in_path(&cx.scope.path.name)?;

@@ -1,4 +1,4 @@
-//! [`ReceivedRequest`]: what the request line says, before anything is known of its sender.
+//! [`ReceivedRequest`]: the parsed request line and the deadline, before authentication.
 
 use crate::http::body::Body;
 use crate::http::{headers, negotiation, response};
@@ -12,18 +12,18 @@ use tokio::time::Instant;
 
 /// See the [module documentation](self).
 pub(super) struct ReceivedRequest {
-    /// The verb, and what the path names.
+    /// The verb and the resource.
     pub info: RequestInfo,
-    /// The decoded parameters.
+    /// The decoded query parameters.
     pub query: Query,
-    /// When the request came.
+    /// The time at which the request was received.
     pub started: Instant,
-    /// The time by which it must be answered.
+    /// The time by which the request must be answered.
     pub deadline: Instant,
 }
 
 impl ReceivedRequest {
-    /// Reads a request line; fails with the answer to one that cannot be read.
+    /// Parses the request line; fails with a response.
     pub(super) fn parse<B>(
         plane: &Plane,
         peer: &Peer,
@@ -37,7 +37,7 @@ impl ReceivedRequest {
         }
         let query = Query::parse(request.uri().query());
         let Some(info) = RequestInfo::parse(request.method(), request.uri().path(), &query) else {
-            // Upstream: Go's own server answers this.
+            // Upstream: Go's HTTP server sends this response.
             return Err(response::text(400, "400 Bad Request"));
         };
         match timeout(&query, &info, plane.timeouts.request) {
@@ -52,7 +52,8 @@ impl ReceivedRequest {
     }
 }
 
-/// The time that a request has. The client may ask for less than `default`, never for more.
+/// The timeout of a request. The client can request a shorter timeout than `default`, not a longer
+/// one.
 fn timeout(query: &Query, info: &RequestInfo, default: Duration) -> Result<Duration, String> {
     let requested = query.text("timeout");
     if requested.is_empty() || info.is_long_running() {

@@ -1,4 +1,4 @@
-//! What a request is counted under, in kube-apiserver's words.
+//! The metric labels of a request, with the values of kube-apiserver.
 
 use crate::cache::catalog::Catalog;
 use crate::chain::mux;
@@ -12,10 +12,10 @@ use http::{HeaderMap, Method, Request};
 
 const APISERVER: &str = "apiserver";
 
-/// Upstream: `validConnectRequests`.
+/// The subresources that are counted as CONNECT. Upstream: `validConnectRequests`.
 const CONNECT: [&str; 5] = ["log", "exec", "portforward", "attach", "proxy"];
 
-/// The labels of a request. If it is for nothing that the catalog serves, only its verb counts.
+/// The labels of a request. If the catalog does not serve its resource, most labels are empty.
 pub(super) fn of<B>(
     plane: &Plane,
     request: &Request<B>,
@@ -47,8 +47,8 @@ pub(super) fn of<B>(
     }
 }
 
-/// Component and subresource of a path that is not one of a resource. Upstream counts no others than
-/// those with a name; the rest has none here.
+/// Component and subresource of a path that does not belong to a resource. Upstream counts only the
+/// paths listed here; all others have no subresource.
 fn of_path(path: &str, headers: &HeaderMap) -> (&'static str, &'static str) {
     match path {
         "/healthz" => ("", "/healthz"),
@@ -69,7 +69,7 @@ fn is_served(catalog: &Catalog, path: &ResourcePath) -> bool {
     })
 }
 
-/// Upstream: endpoints/metrics `CleanScope`.
+/// The scope label. Upstream: endpoints/metrics `CleanScope`.
 fn scope(verb: Verb, path: &ResourcePath) -> &'static str {
     if !path.name.is_empty() || verb == Verb::Create {
         "resource"
@@ -80,7 +80,7 @@ fn scope(verb: Verb, path: &ResourcePath) -> &'static str {
     }
 }
 
-/// Upstream: endpoints/metrics `CanonicalVerb` and `cleanVerb`.
+/// The verb label. Upstream: endpoints/metrics `CanonicalVerb` and `cleanVerb`.
 fn verb(
     method: &Method,
     headers: &HeaderMap,
@@ -121,7 +121,7 @@ fn dry_run(query: &Query) -> &'static str {
 mod tests {
     use super::*;
 
-    /// verb scope, of a request for something that is served.
+    /// `expect` is "verb scope dry-run" of a request for a served resource.
     fn check(method: &Method, url: &str, media: &str, expect: &str) {
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
         let query = Query::parse(Some(query));

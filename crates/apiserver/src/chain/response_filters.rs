@@ -1,5 +1,5 @@
-//! [`ResponseFilters`]: what wraps the chain, since it must also see the answer: the deadline, panics,
-//! writes that outlive the request, metrics, compression.
+//! [`ResponseFilters`]: the stages that wrap the chain because they also see the response:
+//! deadline, panic recovery, writes that outlive the request, metrics, compression.
 
 use super::received_request::ReceivedRequest;
 use super::request_labels;
@@ -25,15 +25,15 @@ pub(super) struct ResponseFilters {
     labels: RequestLabels,
     started: Instant,
     timeout: Duration,
-    /// Counts the request while it is answered; None for one that runs long.
+    /// Counts the request as in flight; None for a long-running request.
     in_flight: Option<InFlightRequest>,
-    reads: bool,
+    is_read_only: bool,
     compresses: bool,
     writes: PendingWrites,
 }
 
 impl ResponseFilters {
-    /// Begins with a request whose request line was read.
+    /// Starts the filters of a received request.
     pub(super) fn begin<B>(
         plane: &Arc<Plane>,
         peer: &Peer,
@@ -41,9 +41,9 @@ impl ResponseFilters {
         received: &ReceivedRequest,
     ) -> Self {
         let ReceivedRequest { info, query, started, deadline } = received;
-        let reads = info.verb.is_read_only();
+        let is_read_only = info.verb.is_read_only();
         let counts = &plane.metrics.in_flight;
-        let in_flight = match reads {
+        let in_flight = match is_read_only {
             _ if info.is_long_running() => None,
             true => Some(counts.read()),
             false => Some(counts.write()),
@@ -54,28 +54,28 @@ impl ResponseFilters {
             started: *started,
             timeout: *deadline - *started,
             in_flight,
-            reads,
+            is_read_only,
             compresses: peer.remote && compression::accepts_gzip(request.headers()),
             writes: PendingWrites::default(),
         }
     }
 
-    /// The writes of the request that the store has not decided yet.
+    /// The writes of the request whose outcome the store has not decided yet.
     pub(super) fn writes(&self) -> PendingWrites {
         self.writes.clone()
     }
 
-    /// Answers the request by `work`.
+    /// Runs `work` and returns its response.
     pub(super) async fn run(
         self,
         work: Pin<Box<dyn Future<Output = Response<Body>> + Send>>,
     ) -> Response<Body> {
         let (writes, compresses) = (self.writes.clone(), self.compresses);
-        let response = if self.reads {
+        let response = if self.is_read_only {
             self.count(work).await
         } else {
-            // One for a deadline that passes, which is inside, and one for a client that
-            // disconnects.
+            // The inner one finishes the writes after an exceeded deadline, and the outer one after
+            // a disconnect of the client.
             let tasks = self.plane.storage.tasks.clone();
             let work = FinishWrites::new(work, &writes, &tasks);
             let counted = Box::pin(self.count(work));
@@ -84,7 +84,7 @@ impl ResponseFilters {
         if compresses { compression::compress(response) } else { response }
     }
 
-    /// Counts the request when it is answered.
+    /// Runs `work` and records the metrics of the response.
     async fn count(self, work: impl Future<Output = Response<Body>>) -> Response<Body> {
         let Self { plane, labels, started, timeout, in_flight, .. } = self;
         let response = with_timeout_and_recovery(timeout, work).await.unwrap_or_else(|response| {
@@ -96,7 +96,7 @@ impl ResponseFilters {
     }
 }
 
-/// The answer to a request, also if the work takes too long. If the work panics, the answer is the
+/// The response of `work`, or that of an exceeded deadline. If `work` panics, the response is the
 /// error.
 async fn with_timeout_and_recovery(
     deadline: Duration,

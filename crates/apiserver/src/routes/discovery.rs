@@ -1,5 +1,5 @@
-//! Discovery: which groups, versions and resources there are, in the plain form (a document per
-//! version) and in the aggregated one (everything at once, with an entity tag).
+//! Discovery of groups, versions and resources, in the plain form (a document per version) and in
+//! the aggregated form (one document with an `ETag`).
 
 mod aggregated;
 
@@ -17,25 +17,25 @@ use http::{HeaderMap, Response};
 use machinery::{GroupVersion, Status, Value, json};
 use std::borrow::Cow;
 
-/// The verbs of custom resources that are deleted with their CRD.
+/// The verbs of custom resources whose CRD is being deleted.
 const TERMINATING_VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "watch"];
 
-/// Whether a request for `/api` or `/apis` is for the aggregated form.
+/// Whether a request for `/api` or `/apis` accepts the aggregated form.
 pub(crate) fn is_aggregated(headers: &HeaderMap) -> bool {
     aggregated::accepted_version(headers).is_some()
 }
 
-/// Something below a resource, as discovery tells of it.
+/// The discovery of a subresource.
 pub(super) struct SubresourceDiscovery {
     pub name: &'static str,
-    /// Empty for the resource's own group and version.
+    /// The group of the subresource's kind; empty for the group and version of the resource.
     pub group: &'static str,
     pub version: &'static str,
     pub kind: String,
     pub verbs: &'static [&'static str],
 }
 
-/// `/`: the paths there are.
+/// `/`: the served paths.
 pub(crate) fn paths(plane: &Plane) -> Response<Body> {
     let catalog = plane.storage.catalog.load();
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
@@ -49,7 +49,7 @@ pub(crate) fn paths(plane: &Plane) -> Response<Body> {
     response::indented(&json!({"paths": paths}))
 }
 
-/// `/api`
+/// Serves `/api`.
 pub(crate) fn core(plane: &Plane, head: &Head, query: &Query) -> Result<Response<Body>, Status> {
     if let Some(version) = aggregated::accepted_version(&head.headers) {
         return Ok(aggregated::core(plane, version, &head.headers));
@@ -65,7 +65,7 @@ pub(crate) fn core(plane: &Plane, head: &Head, query: &Query) -> Result<Response
     ))
 }
 
-/// The address under which the client knows us.
+/// The address that the client used to reach the server.
 fn host(head: &Head) -> String {
     let authority = head.uri.authority().map_or("", http::uri::Authority::as_str);
     match headers::first(&head.headers, http::header::HOST) {
@@ -74,7 +74,7 @@ fn host(head: &Head) -> String {
     }
 }
 
-/// `/apis`
+/// Serves `/apis`.
 pub(crate) fn groups(plane: &Plane, head: &Head, query: &Query) -> Result<Response<Body>, Status> {
     if let Some(version) = aggregated::accepted_version(&head.headers) {
         return Ok(aggregated::groups(plane, version, &head.headers));
@@ -91,7 +91,7 @@ pub(crate) fn groups(plane: &Plane, head: &Head, query: &Query) -> Result<Respon
     ))
 }
 
-/// `/apis/<group>`
+/// Serves `/apis/<group>`.
 pub(crate) fn group(
     plane: &Plane,
     name: &str,
@@ -113,7 +113,7 @@ pub(crate) fn group(
     ))
 }
 
-/// Our groups and those that others answer for, by priority.
+/// The local groups and those of aggregated API servers, by priority.
 fn with_remotes<'a>(plane: &Plane, catalog: &'a Catalog) -> Cow<'a, [Group]> {
     let remotes = plane.aggregation.remotes();
     if remotes.is_empty() {
@@ -152,7 +152,7 @@ fn group_document(group: &Group) -> Value {
     json!({"name": group.name, "preferredVersion": versions[0], "versions": versions})
 }
 
-/// `/api/v1`, `/apis/<group>/<version>`
+/// Serves `/api/v1`, `/apis/<group>/<version>`.
 pub(crate) fn resources(
     plane: &Plane,
     group: &str,
@@ -215,7 +215,7 @@ fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {
     list
 }
 
-/// What can be done with a resource.
+/// The verbs of a resource.
 pub(super) fn verbs(served: &Served) -> Vec<&'static str> {
     if served.terminating {
         return TERMINATING_VERBS.to_vec();
@@ -228,7 +228,8 @@ pub(super) fn verbs(served: &Served) -> Vec<&'static str> {
     verbs.filter(|it| !(namespaces && *it == "deletecollection")).collect()
 }
 
-/// Status before scale for custom resources, by name for built-in ones, as Kubernetes lists them.
+/// The subresources of a resource, sorted as in Kubernetes: status before scale for custom
+/// resources, by name for built-in ones.
 pub(super) fn subresources(served: &Served, version: usize) -> Vec<SubresourceDiscovery> {
     const OBJECT: &[&str] = &["get", "patch", "update"];
     let resource = &served.resource;
@@ -267,11 +268,11 @@ pub(super) fn subresources(served: &Served, version: usize) -> Vec<SubresourceDi
     all
 }
 
-/// Changes when the storage version does, so that clients know when to migrate. A kind that is not
-/// stored has none.
+/// A hash of the storage version, by which clients detect when to migrate stored objects. An
+/// unstored kind has no hash.
 ///
-/// Upstream: `endpoints/discovery/storageversionhash.go`; a custom resource whose storage version is
-/// not served has none either (`customresource_discovery_controller.go`).
+/// Upstream: `endpoints/discovery/storageversionhash.go`; a custom resource whose storage version
+/// is not served has no hash either (`customresource_discovery_controller.go`).
 fn storage_version_hash(served: &Served) -> Option<String> {
     let resource = &served.resource;
     let is_hidden = !resource.conventions.hashes_unserved_version && !resource.hub().served;

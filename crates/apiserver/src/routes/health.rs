@@ -1,4 +1,4 @@
-//! `/healthz`, `/livez`, `/readyz`: whether the server is well, as a whole or check by check.
+//! `/healthz`, `/livez`, `/readyz`: the health checks of the server, together or one by one.
 
 use crate::cache::watch_cache::SyncState;
 use crate::http::body::Body;
@@ -10,7 +10,7 @@ use machinery::field_path::quote;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The age of an unfinished write from which on the store is unhealthy. Upstream: the default of
+/// The age at which an unfinished write makes the store unhealthy. Upstream: the default of
 /// `--etcd-healthcheck-timeout` and `--etcd-readycheck-timeout`.
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -19,19 +19,20 @@ type Check = (&'static str, fn(&Plane) -> bool);
 const PING: Check = ("ping", |_| true);
 /// The store accepts writes and finishes them in time.
 const STORE: Check = ("etcd", is_store_healthy);
-/// Upstream has a second check of the store for readiness, with a timeout of its own.
+/// Upstream has a second check of the store for readiness, with a separate timeout.
 const STORE_READY: Check = ("etcd-readiness", is_store_healthy);
-/// Reads and watches are current. A cache that lists afresh is not ready, but gets there by itself.
+/// Reads and watches are current. A cache that relists is not ready, and recovers without a
+/// restart.
 const CACHE_SYNCED: Check =
     ("watch-cache", |plane| plane.storage.cache.sync_state() == SyncState::Synced);
-/// Only a restart helps a cache that nothing brings up to date any more.
+/// A cache whose reflector has stopped recovers only after a restart.
 const CACHE_RUNNING: Check =
     ("watch-cache", |plane| plane.storage.cache.sync_state() != SyncState::Stopped);
 const READY: Check = ("poststarthook/bootstrap", |plane| plane.ready.load(Ordering::Acquire));
 const INFORMERS: Check = ("informer-sync", |plane| plane.storage.cache.applied() > 0);
 const STOPPING: Check = ("shutdown", |plane| !plane.storage.tasks.is_stopping());
 
-/// Answers for one of the three, or for a single check of it.
+/// Serves one of the three endpoints, or a single check of it.
 pub(crate) fn health(plane: &Plane, which: &str, rest: &[&str], query: &Query) -> Response<Body> {
     let checks: &[Check] = match which {
         "livez" => &[PING, STORE, CACHE_RUNNING],
@@ -75,9 +76,9 @@ pub(crate) fn health(plane: &Plane, which: &str, rest: &[&str], query: &Query) -
     response::nosniff_text(200, "ok")
 }
 
-/// Whether the store accepts writes, which it does not after an I/O error until a restart, and
-/// whether its disk does not hang. The latter passes by itself, but upstream's `/livez` has this
-/// check too: it reads from etcd, whose reads wait for the disk.
+/// Whether the store accepts writes and its disk responds. After an I/O error the store rejects
+/// writes until a restart. A hanging disk may recover, but upstream's `/livez` fails in this case
+/// too: its check reads from etcd, whose reads wait for the disk.
 fn is_store_healthy(plane: &Plane) -> bool {
     if let Err(error) = plane.storage.store.check_writable() {
         tracing::info!(error = error.with_causes(), "health check etcd failed");

@@ -1,8 +1,8 @@
-//! `/openapi`: what objects look like and what can be done with them, for clients that check or
-//! explain them.
+//! `/openapi`: the schemas and operations of all kinds, for clients that validate or explain
+//! objects.
 //!
-//! Version 3 is an index and a document per group and version; the index says the hash of each, and
-//! whoever asks for a document with that hash may keep it for ever. Version 2 is one document with
+//! Version 3 is an index and a document per group and version. The index has the hash of each
+//! document, and a request with that hash has an immutable response. Version 2 is one document for
 //! all groups, in JSON or, for kubectl, in protobuf.
 
 mod document;
@@ -26,15 +26,15 @@ use machinery::codec::media::parse_accept;
 
 const JSON: &str = "application/json";
 
-/// The protobuf of version 2 has two names: the newer, which answers are labelled with, and the one
-/// that all kubectls ask for, though it is no valid media type.
+/// The protobuf encoding of version 2 has two media types: the newer one, which responses have, and
+/// the deprecated one, which all versions of kubectl request although it is not a valid media type.
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const PROTOBUF_DEPRECATED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
-/// For what will never change: the address has the hash of the content.
+/// The `Cache-Control` header of a URL that contains the hash of the content.
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 
-/// Answers a path below `/openapi`.
+/// Serves a path under `/openapi`.
 pub(crate) fn openapi(
     plane: &Plane,
     rest: &[&str],
@@ -64,17 +64,17 @@ fn find(catalog: &Catalog, rest: &[&str], headers: &HeaderMap, query: &Query) ->
     }
 }
 
-/// `/openapi/v3`
+/// Serves `/openapi/v3`.
 fn index(catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
     let (document, etag) = OpenApiDocuments(catalog).index();
-    // Upstream: it is JSON, but says that it is text.
+    // Upstream: the index is JSON, but its content type is text.
     let mut response =
         unless_not_modified(headers, &etag, "text/plain; charset=utf-8", || document.into());
     set_header(&mut response, VARY, HeaderValue::from_static("Accept"));
     response
 }
 
-/// `/openapi/v3/apis/<group>/<version>`
+/// Serves `/openapi/v3/apis/<group>/<version>`.
 fn group_version(
     catalog: &Catalog,
     group: &str,
@@ -89,7 +89,7 @@ fn group_version(
     index_document(catalog, &documents::index_path(group, version), headers, query, make)
 }
 
-/// The document at a index_path of the index.
+/// Serves the document at a path of the index.
 fn index_document(
     catalog: &Catalog,
     index_path: &str,
@@ -105,11 +105,7 @@ fn index_document(
     if !requested_hash.is_empty() && requested_hash != hash {
         let mut response = empty_response(StatusCode::MOVED_PERMANENTLY);
         let url = HeaderValue::from_str(&documents::relative_url(index_path, hash));
-        set_header(
-            &mut response,
-            LOCATION,
-            url.expect("groups, versions and hashes are plain text"),
-        );
+        set_header(&mut response, LOCATION, url.expect("groups, versions and hashes are ASCII"));
         return response;
     }
     let mut response = compressed(headers, hash, JSON, make);
@@ -119,7 +115,7 @@ fn index_document(
     response
 }
 
-/// `/openapi/v2`
+/// Serves `/openapi/v2`.
 fn version_2(catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
     let Some((format, content_type)) = accepted_version_2_format(headers) else {
         return empty_response(StatusCode::NOT_ACCEPTABLE);
@@ -128,7 +124,7 @@ fn version_2(catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
     compressed(headers, &documents.version_2_hash(), content_type, || documents.version_2(format))
 }
 
-/// The format of version 2 that the client likes best, and its media type.
+/// The format of version 2 that the client prefers, and its media type.
 fn accepted_version_2_format(headers: &HeaderMap) -> Option<(Format, &'static str)> {
     let formats = [
         (JSON, Format::Json),
@@ -139,7 +135,7 @@ fn accepted_version_2_format(headers: &HeaderMap) -> Option<(Format, &'static st
     Some((format, if format == Format::Json { JSON } else { PROTOBUF }))
 }
 
-/// The format that the client likes best of those that there are.
+/// The first media range in `Accept` that matches one of `formats`.
 fn accepted(headers: &HeaderMap, formats: &[(&str, Format)]) -> Option<Format> {
     let accept = headers::first(headers, ACCEPT);
     let accept = if accept.is_empty() { "*/*" } else { &*accept };
@@ -148,7 +144,8 @@ fn accepted(headers: &HeaderMap, formats: &[(&str, Format)]) -> Option<Format> {
     })
 }
 
-/// An answer with a document that is kept compressed; it is sent so if the client can unpack it.
+/// A response with a document that is cached in compressed form, and sent in that form if the
+/// client accepts gzip.
 fn compressed(
     headers: &HeaderMap,
     hash: &str,
@@ -171,7 +168,7 @@ fn compressed(
     response
 }
 
-/// The body, or the word that the client has it already.
+/// A response with the body, or 304 if the client has the same `ETag`.
 fn unless_not_modified(
     headers: &HeaderMap,
     etag: &str,
@@ -187,7 +184,7 @@ fn unless_not_modified(
     } else {
         response::bytes(200, content_type, body())
     };
-    let etag = HeaderValue::from_str(etag).expect("hexadecimal digits are a header");
+    let etag = HeaderValue::from_str(etag).expect("hexadecimal digits are a valid header value");
     set_header(&mut response, ETAG, etag);
     response
 }

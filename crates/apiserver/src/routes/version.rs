@@ -1,4 +1,4 @@
-//! `/version`: the level of the API that is served, and what serves it.
+//! `/version`: the Kubernetes version of the served API, and the build of the server.
 
 use crate::http::body::Body;
 use crate::http::negotiation::{EndpointRestrictions, negotiate};
@@ -9,10 +9,10 @@ use http::request::Parts as Head;
 use machinery::Status;
 use serde::Serialize;
 
-/// The level of Kubernetes' API that we serve.
+/// The minor version of Kubernetes whose API is served.
 pub(crate) const MINOR: &str = "35";
 
-/// Answers with the version.
+/// Serves the version.
 pub(crate) fn version(head: &Head, query: &Query) -> Result<Response<Body>, Status> {
     negotiate(&head.headers, query, EndpointRestrictions::DOCUMENT)?;
     let sampan = env!("CARGO_PKG_VERSION");
@@ -34,7 +34,7 @@ pub(crate) fn version(head: &Head, query: &Query) -> Result<Response<Body>, Stat
     Ok(response::indented(&info))
 }
 
-/// The document, its fields in the order in which they are written.
+/// The document, with its fields in output order.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct VersionInfo {
@@ -53,7 +53,7 @@ struct VersionInfo {
     platform: String,
 }
 
-/// In Go's words, which are the ones that clients know.
+/// The platform in Go's notation, which clients expect.
 fn platform() -> String {
     let system = match std::env::consts::OS {
         "macos" => "darwin",

@@ -1,5 +1,5 @@
-//! The aggregated form of discovery: one document for all groups, document once for each catalog
-//! and each change of what aggregated servers say.
+//! The aggregated form of discovery: one document for all groups, built once for each catalog and
+//! each change of the aggregated API servers.
 
 use super::{subresources, verbs};
 use crate::cache::catalog::{Catalog, Group, Served};
@@ -17,7 +17,7 @@ use machinery::{Value, codec, json};
 use std::sync::Arc;
 use types::Ordered;
 
-/// The version of the aggregated form that the client prefers over the plain one, if it does.
+/// The version of the aggregated form if the client prefers it to the plain form.
 pub(super) fn accepted_version(headers: &HeaderMap) -> Option<&'static str> {
     for range in parse_accept(&headers::first(headers, ACCEPT)) {
         if range.subtype != "json" && range.subtype != "*" {
@@ -37,7 +37,7 @@ pub(super) fn accepted_version(headers: &HeaderMap) -> Option<&'static str> {
     None
 }
 
-/// `/api`
+/// Serves `/api`.
 pub(super) fn core(plane: &Plane, version: &'static str, headers: &HeaderMap) -> Response<Body> {
     let catalog = plane.storage.catalog.load();
     let document = catalog.documents.aggregated_core.get_or_init(|| {
@@ -47,7 +47,7 @@ pub(super) fn core(plane: &Plane, version: &'static str, headers: &HeaderMap) ->
     respond(document, version, headers)
 }
 
-/// `/apis`
+/// Serves `/apis`.
 pub(super) fn groups(plane: &Plane, version: &'static str, headers: &HeaderMap) -> Response<Body> {
     let catalog = plane.storage.catalog.load();
     if !plane.aggregation.remotes().is_empty() {
@@ -65,7 +65,7 @@ pub(super) fn groups(plane: &Plane, version: &'static str, headers: &HeaderMap) 
     respond(document, version, headers)
 }
 
-/// A document and its entity tag.
+/// The `ETag` of a document and the document.
 type TaggedDocument = (String, Bytes);
 
 fn document(items: impl Iterator<Item = Value>) -> TaggedDocument {
@@ -81,7 +81,8 @@ fn document(items: impl Iterator<Item = Value>) -> TaggedDocument {
     (format!("\"{}\"", BASE64_URL_SAFE_NO_PAD.encode(digest)), bytes)
 }
 
-/// A group with what others said that they serve of it; what they said long ago is marked.
+/// Adds the resources that aggregated API servers report for the group. Outdated resources are
+/// marked as stale.
 fn with_remotes(plane: &Plane, mut group: Value) -> Value {
     let name = group["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     for version in group["versions"].as_array_mut().into_iter().flatten() {
@@ -109,7 +110,7 @@ fn respond((etag, bytes): &TaggedDocument, version: &str, headers: &HeaderMap) -
             .replace("apidiscovery.k8s.io/v2", "apidiscovery.k8s.io/v2beta1");
         response::bytes(200, &content_type, text)
     };
-    let etag = HeaderValue::from_str(etag).expect("base64 is a header");
+    let etag = HeaderValue::from_str(etag).expect("base64 is a valid header value");
     response.headers_mut().insert(ETAG, etag);
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response
@@ -137,8 +138,8 @@ fn group_document(catalog: &Catalog, group: &Group) -> Value {
 
 fn resource_row(group: &Group, version: &str, served: &Served, index: usize) -> Value {
     let resource = &served.resource;
-    // Upstream: built-in kinds are named without their group and version, which are those of the
-    // list.
+    // Upstream: the kinds of built-in resources have no group and version, since those of the list
+    // apply.
     let (group_name, version) = if resource.conventions.repeats_group_version {
         (group.name.as_str(), version)
     } else {

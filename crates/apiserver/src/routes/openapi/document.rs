@@ -1,5 +1,5 @@
-//! Makes documents of what a catalog serves: built-in kinds from their types, custom ones from the
-//! schemas in their definitions, as their authors wrote them.
+//! Builds the OpenAPI documents of a catalog: built-in kinds from their types, custom kinds from
+//! the schemas of their CRDs without changes.
 
 use crate::cache::catalog::{Catalog, Served};
 use crate::cache::watch_cache::Entry;
@@ -12,13 +12,13 @@ use types::Resource;
 use types::Type;
 use types::resource::Shape;
 
-/// The document of a group's version.
+/// The version 3 document of a group version.
 pub(super) fn version_3(catalog: &Catalog, group: &str, version: &str) -> Value {
     let mut parts = DocumentParts::new(catalog);
     parts.add_version(group, version);
     let mut schemas = types::openapi::schemas(parts.types, &parts.versions);
     schemas.extend(parts.custom.into_iter().map(|it| (it.name, it.schema)));
-    // Upstream: the titles, which tell who has made the document.
+    // Upstream: CRD documents have a different title, since another component builds them.
     if catalog.group(group).is_some_and(|it| it.custom) {
         openapi::document("Kubernetes CRD Swagger", "v0.1.0", parts.paths, schemas)
     } else {
@@ -26,7 +26,7 @@ pub(super) fn version_3(catalog: &Catalog, group: &str, version: &str) -> Value 
     }
 }
 
-/// The document of everything.
+/// The version 2 document of all groups.
 pub(super) fn version_2(catalog: &Catalog) -> Value {
     let mut parts = DocumentParts::new(catalog);
     for group in catalog.groups() {
@@ -51,7 +51,7 @@ pub(super) fn version_2(catalog: &Catalog) -> Value {
     swagger::document("Kubernetes", &kubernetes_version(), paths, definitions)
 }
 
-/// Upstream: the version that is emulated, which has no patch level.
+/// The emulated version of Kubernetes. Upstream: it has no patch level.
 fn kubernetes_version() -> String {
     format!("1.{MINOR}")
 }
@@ -107,7 +107,7 @@ fn version_schema() -> (String, Value) {
     (VERSION_MODEL.to_owned(), schema)
 }
 
-/// The definition of a custom resource, as it is stored.
+/// The stored CRD of a custom resource.
 pub(super) fn crd(catalog: &Catalog, resource: &Resource) -> Option<Arc<Entry>> {
     if !resource.conventions.dynamic {
         return None;
@@ -117,22 +117,22 @@ pub(super) fn crd(catalog: &Catalog, resource: &Resource) -> Option<Arc<Entry>> 
     crds.cache.get(&crds.key("", &name))
 }
 
-/// What goes into a document.
+/// The paths and schemas of a document.
 struct DocumentParts<'a> {
     catalog: &'a Catalog,
     descriptions: Descriptions,
     paths: Map<String, Value>,
-    /// Built-in types that are referred to.
+    /// The built-in types that the document refers to.
     types: Vec<&'static Type>,
     custom: Vec<CrdSchema>,
     versions: Vec<GroupVersion>,
 }
 
-/// A schema that comes from a definition.
+/// The schema of a custom kind or of its list.
 struct CrdSchema {
     name: String,
     schema: Value,
-    /// Of the definition as a whole, in the way of its first version.
+    /// `spec.preserveUnknownFields` of the CRD, which applies to all versions.
     preserves_unknown_fields: bool,
 }
 
@@ -221,7 +221,8 @@ impl<'a> DocumentParts<'a> {
         };
         let ty = types::of_kind(&GroupVersion::new(group, version).to_string(), &it.kind);
         self.types.extend(ty);
-        // Upstream: what is subresources a custom resource is told as being one.
+        // Upstream: a subresource of a custom resource has the group, version and kind of the
+        // resource.
         let own = (kind.group, kind.version, kind.kind);
         let identity = if kind.crd { own } else { (group, version, it.kind.as_str()) };
         Subresource {
@@ -235,7 +236,7 @@ impl<'a> DocumentParts<'a> {
     }
 }
 
-/// The schema of a version, as its author wrote it.
+/// The schema of a version in a CRD.
 fn schema_of<'a>(crd: &'a Object, version: &str) -> Option<&'a Value> {
     let versions = crd.get(&["spec", "versions"])?.as_array()?;
     versions.iter().find(|it| it["name"] == version)?.get("schema")?.get("openAPIV3Schema")

@@ -1,7 +1,8 @@
 //! [`OpenApiDocuments`]: the OpenAPI documents of one catalog and their hashes.
 //!
-//! Hashes must be known before documents are: the index has those of all. So a hash is not that of
-//! the document but of all that the document is made of, which is far quicker to read.
+//! The index has the hashes of all documents, so that hashes must be known before documents are
+//! built. A hash is therefore not that of the document but of everything that the document is built
+//! from, which is much faster to compute.
 
 use super::document;
 use crate::cache::catalog::Catalog;
@@ -13,7 +14,7 @@ use ring::digest::{Context, SHA512};
 use schema::openapi::gnostic;
 use std::collections::BTreeMap;
 
-/// The index_path of the document of `/version`.
+/// The index path of the document of `/version`.
 pub(super) const VERSION: &str = "version";
 
 /// See the [module documentation](self).
@@ -21,7 +22,7 @@ pub(super) const VERSION: &str = "version";
 pub(super) struct OpenApiDocuments<'a>(pub &'a Catalog);
 
 impl<'a> OpenApiDocuments<'a> {
-    /// The document of a group's version.
+    /// The version 3 document of a group version.
     pub(super) fn version_3(self, group: &str, version: &str) -> Compressed {
         self.get(&index_path(group, version), Format::Json, || {
             document::version_3(self.0, group, version).to_string().into_bytes()
@@ -33,7 +34,7 @@ impl<'a> OpenApiDocuments<'a> {
         self.get(VERSION, Format::Json, || document::of_version().to_string().into_bytes())
     }
 
-    /// The document of everything.
+    /// The version 2 document of all groups.
     pub(super) fn version_2(self, format: Format) -> Compressed {
         self.get("", format, || {
             let document = document::version_2(self.0);
@@ -44,7 +45,7 @@ impl<'a> OpenApiDocuments<'a> {
         })
     }
 
-    /// The document of everything with what aggregated servers add.
+    /// The version 2 document with the additions of aggregated API servers.
     pub(super) fn merged(
         self,
         format: Format,
@@ -58,7 +59,7 @@ impl<'a> OpenApiDocuments<'a> {
         self.0.documents.openapi(path, format, make)
     }
 
-    /// Where all documents of version 3 are, and the `ETag` of that list.
+    /// The index of the version 3 documents, and its `ETag`.
     pub(super) fn index(self) -> (String, String) {
         let hashes = self.hashes();
         let paths: Map<String, Value> = hashes
@@ -71,12 +72,12 @@ impl<'a> OpenApiDocuments<'a> {
         (json!({"paths": paths}).to_string(), etag)
     }
 
-    /// The hash of a document of version 3 that there is.
+    /// The hash of a version 3 document; "" for an unknown index path.
     pub(super) fn hash(self, index_path: &str) -> &'a str {
         self.hashes().get(index_path).map_or("", String::as_str)
     }
 
-    /// The hash of the document of version 2.
+    /// The hash of the version 2 document.
     pub(super) fn version_2_hash(self) -> String {
         let mut context = Context::new(&SHA512);
         self.hashes().values().for_each(|hash| context.update(hash.as_bytes()));
@@ -101,7 +102,7 @@ impl<'a> OpenApiDocuments<'a> {
     }
 }
 
-/// `api/v1`, `apis/apps/v1`
+/// The path of a group version in the index, such as `api/v1` or `apis/apps/v1`.
 pub(super) fn index_path(group: &str, version: &str) -> String {
     match group {
         "" => format!("api/{version}"),
@@ -109,12 +110,12 @@ pub(super) fn index_path(group: &str, version: &str) -> String {
     }
 }
 
-/// Where the document at a index_path is, as long as it has this hash.
+/// The URL of the document at an index path, as long as the document has this hash.
 pub(super) fn relative_url(index_path: &str, hash: &str) -> String {
     format!("/openapi/v3/{index_path}?hash={hash}")
 }
 
-/// A hash of all that the document of a group's version is made of.
+/// A hash of everything that the document of a group version is built from.
 fn hash(catalog: &Catalog, group: &str, version: &str) -> String {
     let mut context = Context::new(&SHA512);
     context.update(env!("CARGO_PKG_VERSION").as_bytes());

@@ -1,5 +1,5 @@
-//! The documents that describe all groups, with what others serve in them. The document of version 2
-//! is made once for each change of its parts.
+//! The index and the version 2 document with the additions of aggregated API servers. The merged
+//! version 2 document is built once for each change of its parts.
 
 use super::documents::{OpenApiDocuments, hexadecimal};
 use super::{
@@ -19,10 +19,11 @@ use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// `/openapi/v3`
+/// Serves `/openapi/v3`.
 pub(super) fn index(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
     let (document, _) = OpenApiDocuments(catalog).index();
-    let mut document: Value = serde_json::from_str(&document).expect("it was written here");
+    let mut document: Value =
+        serde_json::from_str(&document).expect("the document was written by this server");
     for remote in plane.aggregation.remotes().iter() {
         let remote_documents = plane.aggregation.told(remote);
         if let Some(address) = remote_documents.and_then(|it| it.openapi_v3.clone()) {
@@ -38,7 +39,7 @@ pub(super) fn index(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) -> Re
     response
 }
 
-/// `/openapi/v2`
+/// Serves `/openapi/v2`.
 pub(super) fn version_2(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
     let parts = plane.aggregation.openapi_parts();
     if parts.is_empty() {
@@ -63,7 +64,7 @@ pub(super) fn version_2(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) -
     })
 }
 
-/// The hash of a merged document. It is not_modified before the document is made.
+/// The hash of a merged document. It is computed before the document is built.
 fn hash(local: &str, parts: &[Arc<OpenApiPart>]) -> String {
     let mut context = Context::new(&SHA512);
     context.update(local.as_bytes());
@@ -73,7 +74,8 @@ fn hash(local: &str, parts: &[Arc<OpenApiPart>]) -> String {
     hexadecimal(context)
 }
 
-/// What the parts have and our document has not. Of two parts with the same piece, the first counts.
+/// The paths and definitions of the parts that the local document does not have. If two parts have
+/// the same one, that of the first part is used.
 fn additions<'a>(local: &Pieces<'_>, parts: &'a [Arc<OpenApiPart>]) -> Pieces<'a> {
     let mut added = Pieces::default();
     for part in parts {
@@ -92,14 +94,14 @@ fn additions<'a>(local: &Pieces<'_>, parts: &'a [Arc<OpenApiPart>]) -> Pieces<'a
     added
 }
 
-/// Our document in JSON with what the parts add.
+/// The local document in JSON with the additions of the parts.
 fn merged_json(local: &[u8], parts: &[Arc<OpenApiPart>]) -> Vec<u8> {
-    const LOCAL: &str = "it was written here";
+    const LOCAL: &str = "the document was written by this server";
     let mut pieces: Pieces<'_> = serde_json::from_slice(local).expect(LOCAL);
     let added = additions(&pieces, parts);
     pieces.paths.extend(added.paths);
     pieces.definitions.extend(added.definitions);
-    let raw = |it| serde_json::value::to_raw_value(it).expect("text is written to memory");
+    let raw = |it| serde_json::value::to_raw_value(it).expect("a map of texts serializes to JSON");
     let (paths, definitions) = (raw(&pieces.paths), raw(&pieces.definitions));
     let mut document: BTreeMap<String, &RawValue> = serde_json::from_slice(local).expect(LOCAL);
     document.insert("paths".to_owned(), &paths);
@@ -107,16 +109,18 @@ fn merged_json(local: &[u8], parts: &[Arc<OpenApiPart>]) -> Vec<u8> {
     serde_json::to_vec(&document).expect(LOCAL)
 }
 
-/// Our document in protobuf with what the parts add. Protobuf merges a message that follows another:
-/// their lists of paths and definitions become one. One piece at a time is decoded.
+/// The local document in protobuf with the additions of the parts. Protobuf merges concatenated
+/// messages: their lists of paths and definitions become one. One path or definition at a time is
+/// decoded.
 fn merged_protobuf(protobuf: &[u8], local: &[u8], parts: &[Arc<OpenApiPart>]) -> Vec<u8> {
-    let local: Pieces<'_> = serde_json::from_slice(local).expect("it was written here");
+    let local: Pieces<'_> =
+        serde_json::from_slice(local).expect("the document was written by this server");
     let added = additions(&local, parts);
     let mut document = protobuf.to_vec();
     for (field, pieces) in [("paths", added.paths), ("definitions", added.definitions)] {
         for (name, piece) in pieces {
-            let piece: Value =
-                serde_json::from_str(piece.get()).expect("its depth was checked when it was read");
+            let piece: Value = serde_json::from_str(piece.get())
+                .expect("the depth was checked when the document was received");
             document.extend(gnostic::encode(&json!({field: {name: piece}})));
         }
     }

@@ -1,4 +1,4 @@
-//! What clients find below `/openapi`, of built-in kinds and of one custom one.
+//! The responses under `/openapi` for built-in kinds and one custom kind.
 
 use super::*;
 use crate::cache::catalog::Served;
@@ -37,7 +37,7 @@ fn widgets() -> Object {
     Object::from_value(crd).unwrap()
 }
 
-/// All built-in kinds, and widgets.
+/// A catalog of all built-in kinds and the kind of `crd`.
 fn catalog(crd: &Object) -> Catalog {
     let floor = Revision::default();
     let mut served = Vec::new();
@@ -72,7 +72,7 @@ fn header(response: &Response<Body>, name: HeaderName) -> &str {
     response.headers().get(name).map_or("", |it| it.to_str().unwrap())
 }
 
-/// What a response consists of, all of which is there at once.
+/// The body of a response, which is complete without waiting.
 fn bytes(response: Response<Body>) -> Vec<u8> {
     let collected = futures_util::FutureExt::now_or_never(response.into_body().collect());
     collected.unwrap().unwrap().to_bytes().to_vec()
@@ -93,7 +93,7 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Fails if a reference in the document leads nowhere.
+/// Fails if a reference in the document does not resolve.
 fn check_references(document: &Value, prefix: &str, schemas: &Value) {
     let mut found = BTreeSet::new();
     references(document, &mut found);
