@@ -1,5 +1,5 @@
-//! One file per verb, each generic over kinds; and the subresources that are not a part of their
-//! object but something of their own.
+//! The endpoints: one file per verb, generic over kinds, and the subresources whose kind differs
+//! from that of their object.
 
 pub(crate) mod context;
 pub(crate) mod decode;

@@ -1,4 +1,4 @@
-//! PATCH with a configuration: server-side apply. What is not there yet is created.
+//! PATCH with an apply configuration: server-side apply. A missing object is created.
 
 use super::create::{check_namespace, respond};
 use super::update::check_name;
@@ -15,7 +15,7 @@ use http::Response;
 use machinery::patch::apply::{Force, keep_times_if_unchanged};
 use machinery::{Object, Status, Value, codec};
 
-/// Applies the configuration in the body, and answers with what came of it.
+/// Applies the configuration in the body and responds with the resulting object.
 pub(crate) async fn apply(
     cx: &RequestContext,
     body: &[u8],
@@ -40,7 +40,7 @@ pub(crate) async fn apply(
     respond(cx, 200, outcome).await
 }
 
-/// The change that a configuration makes.
+/// The change of an existing object by an apply configuration.
 struct ApplyChange<'c> {
     cx: &'c RequestContext,
     config: &'c ApplyConfiguration,
@@ -78,24 +78,25 @@ async fn create(
         );
         return Err(Status::conflict(&cx.scope.what(), object.name(), &why));
     }
-    // Upstream: a patch may have a resourceVersion, and a creation does not look at it.
+    // Upstream: the resourceVersion of a patch is ignored when the object is created.
     object.remove_meta("resourceVersion");
     super::create::store(cx, object, true, dry_run).await
 }
 
-/// What is applied.
+/// A decoded apply configuration.
 pub(super) struct ApplyConfiguration {
     pub object: Object,
-    /// The keys that it has twice.
+    /// The errors about duplicate keys.
     duplicates: Vec<String>,
     validation: FieldValidation,
 }
 
 impl ApplyConfiguration {
-    /// Reads the body, which is YAML or the JSON that is a part of it.
+    /// Decodes the body, which is YAML or its subset JSON.
     pub(super) fn read(body: &[u8], validation: FieldValidation) -> Result<Self, Status> {
         let decoded = codec::yaml::decode(body).map_err(|error| {
-            // Upstream: what looks like JSON is read when it is used, the rest before.
+            // Upstream: a body that starts as JSON is decoded when it is applied, and YAML before
+            // that, with another message.
             let prefix = match body.trim_ascii_start().first() {
                 Some(b'{') => "error decoding patch: error converting YAML to JSON",
                 _ => "error encoding patch",
@@ -117,7 +118,7 @@ impl ApplyConfiguration {
         Ok(Self { object, duplicates: decoded.duplicates, validation })
     }
 
-    /// Warns of or refuses what is there twice. Upstream: after it was applied.
+    /// Adds a warning or fails for duplicate keys. Upstream: after the configuration is applied.
     pub(super) fn check_duplicates(&self, cx: &RequestContext) -> Result<(), Status> {
         if self.validation == FieldValidation::Strict && !self.duplicates.is_empty() {
             let all = self.duplicates.join("\n  ");
@@ -130,7 +131,8 @@ impl ApplyConfiguration {
     }
 }
 
-/// Makes the outcome fit its type, and brings it to the version that verbs work in.
+/// Normalizes the applied object by its type, and converts it to the version in which the registry
+/// processes objects.
 fn to_stored_object(
     cx: &RequestContext,
     config: &Object,

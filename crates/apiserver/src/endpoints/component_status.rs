@@ -1,7 +1,7 @@
-//! `componentstatuses`: whether the store, and a scheduler and a controller manager on this machine,
-//! are healthy.
+//! `componentstatuses`: the health of the store, and of the scheduler and the controller manager on
+//! this machine.
 //!
-//! Upstream: `registry/core/componentstatus`. The two programs are asked at their usual ports.
+//! Upstream: `registry/core/componentstatus`. The two programs are probed at their default ports.
 
 use super::selection::Selection;
 use crate::endpoints::context::RequestContext;
@@ -18,19 +18,19 @@ use machinery::{GroupResource, Object, Status, Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// The components that are asked over the network, with their ports.
+/// The components that are probed over the network, with their ports.
 const PROBED_COMPONENTS: [(&str, u16); 2] = [("controller-manager", 10257), ("scheduler", 10259)];
 
-/// The store.
+/// The name of the store, which is always healthy here.
 const ETCD: &str = "etcd-0";
 
-/// How long a component may take to answer.
+/// The timeout of a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The answer of a component may be this long.
+/// The maximum size of the response to a probe, in bytes.
 const MAX_RESPONSE: usize = 10 << 10;
 
-/// Answers with one component, or with all of them.
+/// Responds with one component or with all of them.
 pub(super) async fn serve(cx: &RequestContext) -> Result<Response<Body>, Status> {
     cx.scope.warn("v1 ComponentStatus is deprecated in v1.19+".to_owned());
     if !cx.scope.path.name.is_empty() {
@@ -59,7 +59,7 @@ async fn component(cx: &RequestContext, name: &str) -> Result<Object, Status> {
     let health = match port {
         Some(port) => probe(cx, port).await,
         None if name == ETCD => Ok("ok".to_owned()),
-        // Upstream: the resource is named in the singular.
+        // Upstream: the error has the resource in the singular.
         None => return Err(Status::not_found(&GroupResource::new("", "componentstatus"), name)),
     };
     let (status, message) = match health {
@@ -71,7 +71,7 @@ async fn component(cx: &RequestContext, name: &str) -> Result<Object, Status> {
     Ok(Object::from_value(object).unwrap_or_default())
 }
 
-/// What a component on this machine says of its health, or why it is not healthy.
+/// The message of a healthy component on this machine, or the reason why it is unhealthy.
 async fn probe(cx: &RequestContext, port: u16) -> Result<String, String> {
     let url = format!("https://127.0.0.1:{port}/healthz");
     let failed = |why: &dyn std::fmt::Display| format!("Get \"{url}\": {why}");

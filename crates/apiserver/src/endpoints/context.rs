@@ -1,4 +1,4 @@
-//! [`RequestContext`]: what is known of a request by the time it reaches an endpoint.
+//! [`RequestContext`]: everything that an endpoint needs to know about a request.
 
 use crate::cache::catalog::Served;
 use crate::cache::watch_cache::Entry;
@@ -12,23 +12,23 @@ use std::sync::Arc;
 
 /// See the [module documentation](self).
 pub(crate) struct RequestContext {
-    /// The plane that answers the request.
+    /// The plane that serves the request.
     pub plane: Arc<Plane>,
-    /// What the request is about.
+    /// The user, the resource and the options of the request.
     pub scope: RequestScope,
-    /// The form of the answer.
+    /// The negotiated media type and representation.
     pub accepted: MediaTypeOptions,
-    /// The form of an answer that is an error.
+    /// The media type of an error response.
     pub error_media_type: MediaTypeOptions,
-    /// The body's media type, or "".
+    /// The `Content-Type` of the request body, or "".
     pub content_type: String,
-    /// Whether the client asks to switch to another protocol.
+    /// Whether the client requests a protocol upgrade.
     pub upgrade: bool,
-    /// Counts the answers of the client's connections; None if they are not limited.
+    /// Counts the unread responses of the user; None if they are not limited.
     pub account: Option<Arc<AnswerAccount>>,
 }
 
-/// What [`RequestContext::new`] is made from.
+/// The arguments of [`RequestContext::new`].
 pub(crate) struct ContextParts {
     pub plane: Arc<Plane>,
     pub scope: ScopeParts,
@@ -51,8 +51,8 @@ impl RequestContext {
         Self { plane, scope, accepted, error_media_type, content_type, upgrade, account }
     }
 
-    /// Refuses a read whose answer has about this many bytes, if the client has not read enough of
-    /// the answers before it. The answer to a write has to be made.
+    /// Rejects a read whose response has about this many bytes, if the user has too many unread
+    /// responses. A write is never rejected: its response must be sent.
     pub(crate) fn check_room(&self, bytes: usize) -> Result<(), Status> {
         if !self.scope.verb.is_read_only() {
             return Ok(());
@@ -60,13 +60,13 @@ impl RequestContext {
         flow_control::check_room(self.account.as_deref(), bytes)
     }
 
-    /// The named object as it is now.
+    /// The named object, after the cache has caught up with the store.
     pub(crate) async fn find_current(&self) -> Result<Arc<Entry>, Status> {
         self.scope.catch_up().await?;
         self.find()
     }
 
-    /// The named object as far as this plane knows, if the client may see it.
+    /// The named object in the cache, if the client may see it.
     pub(crate) fn find(&self) -> Result<Arc<Entry>, Status> {
         let found = self.scope.served.cache.get(&self.scope.key());
         found

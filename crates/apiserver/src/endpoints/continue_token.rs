@@ -1,6 +1,6 @@
-//! The `continue` token: where the next page begins, and at which revision.
+//! [`ContinueToken`]: the position and the revision of the next page of a list.
 //!
-//! A token is not bound to the request that it was made for, and may be made up: its key is
+//! A token is not bound to the request that returned it, and a client can forge one: its key is
 //! relative to the prefix of the request that sends it, and cannot leave that prefix.
 
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -9,21 +9,21 @@ use base64::{DecodeError, Engine, alphabet};
 use machinery::codec::json::kind_name;
 use machinery::{Object, Status, Value, json};
 
-/// What a token says.
+/// A decoded `continue` token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ContinueToken {
-    /// Of the list as a whole; None: go on with whatever is there now.
+    /// The revision of the whole list; None to continue with the current objects.
     pub revision: Option<u64>,
-    /// The first key of the next page, without the list's prefix.
+    /// The first key of the next page, without the prefix of the list.
     pub start: String,
-    /// The number of objects from there on, if it is known: to count them again for each page would
-    /// make a walk through a large list a square of its length. It counts only for a list with the
-    /// same prefix.
+    /// The number of objects from `start` on, if it is known. To count them again for each page
+    /// would make the cost of a paged list quadratic. It is valid only for a list with the same
+    /// prefix.
     pub remaining: Option<usize>,
 }
 
 impl ContinueToken {
-    /// For the client to send back; the list has this prefix.
+    /// Encodes the token of a list with this prefix.
     pub(super) fn encode(&self, prefix: &str) -> String {
         let revision = self.revision.map_or(json!(-1), Value::from);
         let start = if self.start.is_empty() { "/" } else { &self.start };
@@ -35,7 +35,7 @@ impl ContinueToken {
         BASE64_URL_SAFE_NO_PAD.encode(token.to_string())
     }
 
-    /// What the client sent back, to a list with this prefix. Upstream: storage/continue.go
+    /// Decodes the token of a request for a list with this prefix. Upstream: storage/continue.go
     pub(super) fn decode(text: &str, prefix: &str) -> Result<Self, Status> {
         let invalid = |why: &str| {
             Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
@@ -60,7 +60,7 @@ impl ContinueToken {
         if start.is_empty() {
             return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
         }
-        // A key with `..` in it would be that of another list. The root alone is the whole list.
+        // A key that contains `..` would belong to another list. `/` alone is the whole list.
         let key = start.strip_prefix('/').unwrap_or(start);
         if !key.is_empty() && key.split('/').any(|it| matches!(it, "" | "." | "..")) {
             return Err(invalid(start));
@@ -75,7 +75,7 @@ impl ContinueToken {
     }
 }
 
-/// Go's decoder does not mind bits that no byte needs.
+/// Go's base64 decoder ignores trailing bits.
 const GO_BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new()
@@ -83,17 +83,17 @@ const GO_BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireNone),
 );
 
-/// What Go says of bytes that are not base64.
+/// Go's error message for invalid base64.
 fn base64_error(text: &str, error: &DecodeError) -> String {
     let at = match error {
         DecodeError::InvalidByte(at, _) => *at,
-        // One letter is left over, which is less than a byte; or there is padding.
+        // A single trailing character encodes less than a byte; or the text has padding.
         _ => text.find('=').unwrap_or(text.len() - 1),
     };
     format!("illegal base64 data at input byte {at}")
 }
 
-/// The members of a token, each of which must have its type.
+/// Checks the types of the members of a token.
 fn parse(value: Value) -> Result<Object, String> {
     let unmarshal_error = |value: &Value, place: &str| {
         let mut found = kind_name(value).to_owned();

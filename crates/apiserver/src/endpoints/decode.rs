@@ -1,5 +1,5 @@
-//! From a request's bytes to an [`Object`] of the version that verbs work in: parsed, judged for unknown fields,
-//! made to fit its type, defaults set.
+//! Decodes a request body into an [`Object`] of the version in which the registry processes
+//! objects: parsed, checked for unknown fields, normalized by its type, defaults set.
 
 mod type_meta;
 mod list_objects;
@@ -18,10 +18,11 @@ use media::unrecognized;
 use types::Type;
 use types::resource::Shape;
 
-/// More unknown and duplicates fields than this are not told.
+/// The maximum number of strict decoding errors that are reported.
 const MAX_STRICT_ERRORS: usize = 100;
 
-/// Reads an object in the version of the path and brings it to the one that verbs work in.
+/// Decodes an object in the version of the path, and converts it to the version in which the
+/// registry processes objects.
 pub(crate) fn object(
     cx: &RequestContext,
     bytes: &[u8],
@@ -42,14 +43,15 @@ pub(crate) fn object(
         shape::fit_sent(&cx.scope, &mut object, &literals).map_err(|it| cannot(it.of_text))?;
     let errors = match ty {
         Some(_) => ordered_strict_errors(bytes, format, duplicates, unknown),
-        // Upstream: a custom resource is read without a type, and judged by its schema afterwards.
+        // Upstream: a custom resource is decoded without a type, and its schema is applied
+        // afterwards.
         None => [duplicates, unknown].concat(),
     };
     report_strict_errors(cx, validation, errors).map_err(cannot)?;
     Ok(shape::working(&cx.scope, object))
 }
 
-/// Reads what is no object of the path's resource, but of a built-in type.
+/// Decodes an object of a built-in type that is not the kind of the path's resource.
 pub(crate) fn of_type(
     cx: &RequestContext,
     bytes: &[u8],
@@ -83,7 +85,7 @@ pub(crate) fn of_type(
     Ok(Object::from_value(value).unwrap_or_default())
 }
 
-/// Complaints about duplicates keys, for [`report_strict_errors`].
+/// The errors about duplicate keys, for [`report_strict_errors`].
 fn duplicates(decoded: &Decoded, validation: FieldValidation) -> Vec<String> {
     match validation {
         FieldValidation::Strict => decoded.strict_errors(),
@@ -91,8 +93,9 @@ fn duplicates(decoded: &Decoded, validation: FieldValidation) -> Vec<String> {
     }
 }
 
-/// The errors about a body of a built-in type, in upstream's order: those about JSON in the order
-/// of the document; of YAML, which is converted to JSON with sorted keys, duplicates keys come first.
+/// The strict decoding errors of a body of a built-in type, in upstream's order: those of JSON in
+/// document order; those of YAML, which is converted to JSON with sorted keys, with duplicate keys
+/// first.
 fn ordered_strict_errors(
     bytes: &[u8],
     format: Format,
@@ -100,7 +103,7 @@ fn ordered_strict_errors(
     mut unknown: Vec<String>,
 ) -> Vec<String> {
     duplicates.retain(|error| {
-        // A reader that knows the type skips what is in unknown fields.
+        // Upstream: a typed decoder does not look for duplicates within unknown fields.
         let Some(duplicates) = duplicate_field_path(error) else { return true };
         !unknown.iter().filter_map(|it| unknown_field_path(it)).any(|unknown| {
             let rest = duplicates.strip_prefix(unknown);
@@ -125,17 +128,17 @@ fn ordered_strict_errors(
     errors
 }
 
-/// The path in a error about an unknown field.
+/// The path in an error about an unknown field.
 fn unknown_field_path(error: &str) -> Option<&str> {
     error.strip_prefix("unknown field \"")?.strip_suffix('"')
 }
 
-/// The path in a error about a duplicates key of JSON.
+/// The path in an error about a duplicate key of JSON.
 fn duplicate_field_path(error: &str) -> Option<&str> {
     error.strip_prefix("duplicate field \"")?.strip_suffix('"')
 }
 
-/// Warns of or refuses `errors`, as the client wants it; the first hundred will do.
+/// Adds a warning for each error, or fails, as the client has requested.
 pub(crate) fn report_strict_errors(
     cx: &RequestContext,
     validation: FieldValidation,
@@ -156,7 +159,7 @@ pub(crate) fn report_strict_errors(
     }
 }
 
-/// The object in a body, which must be what the path says.
+/// The object in a body; its type must match the path.
 fn object_of_resource(cx: &RequestContext, value: Value, bytes: &[u8]) -> Result<Object, Status> {
     let kind = &cx.scope.resource().kind;
     let mut object = into_object(value).map_err(|why| unrecognized(kind, &why, bytes))?;
@@ -164,7 +167,7 @@ fn object_of_resource(cx: &RequestContext, value: Value, bytes: &[u8]) -> Result
     Ok(object)
 }
 
-/// The object that a document is; it says what kind it is in words, or not at all.
+/// Converts a document to an object. Its `kind` and `apiVersion` must be strings, or missing.
 pub(crate) fn into_object(value: Value) -> Result<Object, String> {
     if !matches!(value, Value::Object(_) | Value::Null) {
         let found = codec::json::kind_name(&value);

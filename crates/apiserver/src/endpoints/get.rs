@@ -8,7 +8,7 @@ use crate::request::options::parse_revision;
 use http::Response;
 use machinery::Status;
 
-/// Answers with the named object, as new as the client wants it.
+/// Responds with the named object.
 pub(crate) async fn get(cx: &RequestContext) -> Result<Response<Body>, Status> {
     if cx.scope.query.flag("export") {
         let why = "the export parameter, deprecated since v1.14, is no longer supported";
@@ -22,8 +22,9 @@ pub(crate) async fn get(cx: &RequestContext) -> Result<Response<Body>, Status> {
     object_response::entry(cx, 200, &entry).await
 }
 
-/// Without a resourceVersion the answer is current; with one it is not older than that. 0 takes
-/// whatever is there, and as long as the store is in this process, that is what is new.
+/// Waits until the cache is as new as the request requires. Without a resourceVersion, the response
+/// is current; with one, it is not older than that. A resourceVersion of 0 accepts any state, and
+/// is current while the store is in this process.
 pub(super) async fn wait_for_revision(cx: &RequestContext) -> Result<(), Status> {
     match cx.scope.query.text("resourceVersion") {
         "" | "0" => cx.scope.catch_up().await,
@@ -37,12 +38,12 @@ pub(super) async fn wait_for_revision(cx: &RequestContext) -> Result<(), Status>
     }
 }
 
-/// Waits a moment for a revision that is not there yet.
+/// Waits up to three seconds for a revision that the cache does not have yet.
 pub(super) async fn wait_until_not_older_than(
     cx: &RequestContext,
     revision: u64,
 ) -> Result<(), Status> {
-    /// Upstream: a reader with a revision of the future is told so after this time.
+    /// Upstream: a request for a future revision fails after this time.
     const MAX_WAIT: std::time::Duration = std::time::Duration::from_secs(3);
     if cx.scope.storage.cache.applied() >= revision {
         return Ok(());

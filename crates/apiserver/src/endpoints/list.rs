@@ -15,21 +15,21 @@ use http::Response;
 use machinery::{ErrorList, GroupKind, Path, Status, Value, json};
 use std::sync::Arc;
 
-/// Answers with the selected objects.
+/// Responds with the selected objects.
 pub(crate) async fn list(cx: &RequestContext) -> Result<Response<Body>, Status> {
     let (metadata, entries) = select_page(cx).await?;
     encoding::write(cx, &metadata, entries)
 }
 
-/// The metadata of the list that is revision for, and what is in it.
+/// The metadata and the entries of the requested page.
 pub(super) async fn select_page(cx: &RequestContext) -> Result<(Value, Vec<Arc<Entry>>), Status> {
     let selection = Selection::parse(cx)?;
     let number = |name| cx.scope.query.get(name).map_or(Ok(0), parse_i64);
-    // A list does not wait, but what is no number is none here either.
+    // A list has no timeout, but an invalid number is an error here too.
     number("timeoutSeconds")?;
     let mut limit = usize::try_from(number("limit")?).unwrap_or(0);
     let view = view(cx, &selection, limit).await?;
-    // Upstream: who takes whatever the cache has gets all of it.
+    // Upstream: with resourceVersion 0 the list comes from the cache, and the limit is ignored.
     if cx.scope.query.text("resourceVersion") == "0" && cx.scope.query.text("continue").is_empty() {
         limit = 0;
     }
@@ -46,20 +46,20 @@ pub(super) async fn select_page(cx: &RequestContext) -> Result<(Value, Vec<Arc<E
     } else if cx.scope.resource().conventions.unstructured_lists
         && cx.accepted.representation == Representation::Object
     {
-        // Upstream: lists without a Go type write the token even when it is empty.
+        // Upstream: lists without a Go type have the token even if it is empty.
         metadata["continue"] = "".into();
     }
     Ok((metadata, page.entries))
 }
 
-/// What is to be listed.
+/// The state of the collection from which a page is taken.
 struct ListView {
     snapshot: Arc<Snapshot>,
-    /// What the client is told, and every page of the list has.
+    /// The resourceVersion of the list, which is the same for every page.
     revision: u64,
-    /// The key at which the page begins.
+    /// The key of the first object of the page.
     start: Option<String>,
-    /// How many objects there are from there on, if that is known.
+    /// The number of objects from `start` on, if it is known.
     count: Option<usize>,
 }
 
@@ -88,13 +88,14 @@ async fn view(
             ))
         })?,
     };
-    // Zero takes whatever is there; as long as the store is in this process, that is what is new.
+    // A resourceVersion of 0 accepts any state, and is current while the store is in this process.
     if revision == 0 {
         cx.scope.catch_up().await?;
     } else {
         wait_until_not_older_than(cx, revision).await?;
     }
-    // Upstream: who wants pages as of a revision means just that one, unless they say otherwise.
+    // Upstream: with a limit and a revision, the list is as of exactly that revision, unless
+    // resourceVersionMatch says otherwise.
     let is_exact = match cx.scope.query.text("resourceVersionMatch") {
         "" => limit > 0 && revision > 0,
         matching => matching == "Exact",
@@ -108,8 +109,8 @@ async fn view(
     Ok(current(cx, None))
 }
 
-/// What there is now. Every change up to the revision is in it: the cache publishes a revision
-/// after the changes.
+/// The current state. It includes every change up to its revision, since the cache publishes a
+/// revision after its changes.
 fn current(cx: &RequestContext, start: Option<String>) -> ListView {
     let applied = cx.scope.storage.cache.applied();
     let snapshot = cx.scope.served.cache.snapshot();
@@ -139,10 +140,11 @@ fn continued(
     Err(status)
 }
 
-/// Upstream: the answer has a token in it, with which to go on regardless.
+/// The message of an expired token. Upstream: the response has another token, for an inconsistent
+/// continuation.
 const CONTINUE_TOO_OLD: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
-/// Upstream: apis/meta/internalversion/validation, for lists.
+/// Validates the list options. Upstream: apis/meta/internalversion/validation, for lists.
 fn validate_options(cx: &RequestContext, version: &str) -> Result<(), Status> {
     let matching = cx.scope.query.text("resourceVersionMatch");
     let mut errors = ErrorList::new();
@@ -172,7 +174,7 @@ fn validate_options(cx: &RequestContext, version: &str) -> Result<(), Status> {
     reject_invalid_list_options(&errors)
 }
 
-/// The refusal of options that do not go together.
+/// Fails if there are errors about list options.
 pub(super) fn reject_invalid_list_options(errors: &ErrorList) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
@@ -182,13 +184,13 @@ pub(super) fn reject_invalid_list_options(errors: &ErrorList) -> Result<(), Stat
 
 struct ListPage {
     entries: Vec<Arc<Entry>>,
-    /// Where the next page begins, without the prefix.
+    /// The key of the first object of the next page, without the prefix.
     next: Option<String>,
-    /// How many objects are not on this page; not told when there is a selector.
+    /// The number of objects after this page; None if there is a selector.
     remaining: Option<usize>,
 }
 
-/// The page that is revision for, in the version of the request.
+/// The requested page, in the version of the request.
 async fn read_page(
     cx: &RequestContext,
     selection: &Selection,
@@ -202,7 +204,7 @@ async fn read_page(
         return Ok(ListPage { entries, next: None, remaining: None });
     }
     let start = view.start.as_deref();
-    // What an object's labels are in another version is known only when it is converted.
+    // The labels of an object in another version are known only after its conversion.
     if selection.depends_on_version() && !cx.scope.served.conversion.copies() {
         let candidates = view.snapshot.under(&selection.prefix, start);
         let converted = conversion::entries(&cx.scope, candidates.cloned().collect()).await?;
@@ -214,7 +216,7 @@ async fn read_page(
     Ok(page)
 }
 
-/// The first of `entries` that are selected.
+/// The first `limit` selected entries.
 async fn page<'a>(
     cx: &RequestContext,
     selection: &Selection,

@@ -1,4 +1,5 @@
-//! Writes answers: objects by copying their bytes where that will do, anything else from values.
+//! Writes objects into responses: copies their stored bytes where possible, and encodes them
+//! otherwise.
 
 use crate::cache::catalog::Served;
 use crate::cache::conversion::local;
@@ -18,11 +19,11 @@ use store::Revision;
 use types::Ordered;
 use types::resource::Shape;
 
-/// Objects of this size are not copied into an answer but shared with it, so that answers that are
-/// not read take up little memory.
+/// The size from which an object's bytes are shared with the cache instead of copied into the
+/// response, so that an unread response uses little memory.
 pub(crate) const LARGE_OBJECT: usize = 16 << 10;
 
-/// One stored object, in the version and the form that were asked for.
+/// A response with a stored object, in the requested version and representation.
 pub(crate) async fn entry(
     cx: &RequestContext,
     code: u16,
@@ -52,7 +53,7 @@ pub(crate) async fn entry(
     Ok(object(cx, code, conversion::requested(&cx.scope, entry.object())))
 }
 
-/// One object in the asked-for version, in the asked-for form.
+/// A response with an object of the requested version, in the requested representation.
 pub(crate) fn object(cx: &RequestContext, code: u16, object: Object) -> Response<Body> {
     let value = match cx.accepted.representation {
         Representation::Object => {
@@ -80,8 +81,8 @@ pub(crate) fn object(cx: &RequestContext, code: u16, object: Object) -> Response
     response::document(code, cx.accepted, &value)
 }
 
-/// Appends an object in the version `version`, with `revision` as its resourceVersion. Others were
-/// asked for that version before, if that is how the kind is converted.
+/// Appends an object in the version `version`, with `revision` as its resourceVersion. If the kind
+/// has a conversion webhook, `entry` is already in that version.
 pub(crate) fn write_entry(
     served: &Served,
     version: usize,
@@ -98,7 +99,7 @@ pub(crate) fn write_entry(
     served.version(version).shape.write(&local(served, version, object), out);
 }
 
-/// How an object that is copied into the version `version` begins; None if it has to be converted.
+/// The head of an object that is copied in the version `version`; None if it has to be converted.
 pub(crate) fn head<'a>(served: &'a Served, version: usize, entry: &Entry) -> Option<Head<'a>> {
     let api_version = served.api_version(version);
     if entry.api_version() == api_version.as_bytes() {
@@ -108,7 +109,8 @@ pub(crate) fn head<'a>(served: &'a Served, version: usize, entry: &Entry) -> Opt
     }
 }
 
-/// An object of the asked-for version, or of the kind of a subresource, in the order of its fields.
+/// An object of the requested version, or of the kind of a subresource, with its fields in output
+/// order.
 pub(crate) fn ordered<'a>(cx: &RequestContext, value: &'a Value) -> Ordered<'a> {
     let is_own = value["kind"] == cx.scope.resource().kind.as_str();
     match &cx.scope.version().shape {
@@ -117,13 +119,13 @@ pub(crate) fn ordered<'a>(cx: &RequestContext, value: &'a Value) -> Ordered<'a> 
     }
 }
 
-/// An object's metadata alone.
+/// The PartialObjectMetadata of an object.
 pub(crate) fn partial_object_metadata(mut object: Object) -> Value {
     let metadata = object.map_mut().remove("metadata").unwrap_or_else(|| json!({}));
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
 }
 
-/// The success of a deletion, or of a subresource that has nothing else to say.
+/// A success Status, for a deletion or a subresource without a response object.
 pub(crate) fn success(cx: &RequestContext, code: u16, details: Option<Value>) -> Response<Body> {
     let mut status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});

@@ -1,4 +1,4 @@
-//! PATCH: the client sends what is to change, the server finds out what becomes of the object.
+//! PATCH: applies a JSON patch, a merge patch or a strategic merge patch to the named object.
 
 mod go_json;
 mod parsed_patch;
@@ -23,7 +23,7 @@ use types::Type;
 use types::resource::Shape;
 use types::strategic::GoValue;
 
-/// A patch, and how strictly it is judged.
+/// A patch and its field validation.
 struct Patcher {
     patch: ParsedPatch,
     validation: FieldValidation,
@@ -34,7 +34,7 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// Changes the named object and answers with it.
+/// Patches the named object and responds with it.
 pub(crate) async fn patch(
     cx: &RequestContext,
     body: &[u8],
@@ -57,7 +57,7 @@ pub(crate) async fn patch(
     respond(cx, 200, outcome).await
 }
 
-/// Whether the body is a configuration.
+/// Whether the body is an apply configuration.
 pub(super) fn is_apply(cx: &RequestContext) -> bool {
     media(cx) == APPLY
 }
@@ -66,8 +66,8 @@ fn media(cx: &RequestContext) -> &str {
     cx.content_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// What becomes of `old`, which is in the version that verbs work in; the patch is in that of the
-/// path.
+/// Applies the patch to `old`, which is in the version in which the registry processes objects; the
+/// patch is in the version of the path.
 fn patched(
     cx: &RequestContext,
     patcher: &Patcher,
@@ -77,13 +77,14 @@ fn patched(
     let mut value = conversion::requested(&cx.scope, old.clone()).into_value();
     let errors = patcher.patch.apply(cx, patcher.validation, &mut value)?;
     decode::check_list_objects(&value)?;
-    // What is shown in the message if the result does not fit its type.
+    // The document that the error message has if the result does not match its type.
     let text = value.clone();
     let invalid_patch =
         |why: String| invalid_patch(&cx.scope.version().shape, &patcher.patch, &text, &why);
     let mut object = decode::into_object(value).map_err(invalid_patch)?;
     if patcher.patch.patch_type == PatchType::StrategicMerge {
-        // Upstream: it changes an object that has a type, which therefore is out of its reach.
+        // Upstream: a strategic merge patch changes a typed object, whose apiVersion and kind it
+        // cannot reach.
         object.set_type(
             &cx.scope.resource().api_version(cx.scope.version()),
             &cx.scope.resource().kind,
@@ -95,7 +96,8 @@ fn patched(
     })?;
     let unknown =
         shape::fit_sent(&cx.scope, &mut object, &patcher.patch.literals).map_err(|unfit| {
-            // Upstream: this patch changes values, from which the object is made anew.
+            // Upstream: a strategic merge patch changes values, which are converted to an object
+            // again.
             let is_of_values = patcher.patch.patch_type == PatchType::StrategicMerge;
             invalid_patch(if is_of_values { unfit.of_values } else { unfit.of_text })
         })?;
@@ -106,7 +108,7 @@ fn patched(
     Ok(shape::working(&cx.scope, object))
 }
 
-/// A patched object that is no object of the resource, but of a built-in type.
+/// Decodes a patched document of a built-in type that is not the kind of the path's resource.
 pub(super) fn decode_patched(
     cx: &RequestContext,
     ty: &'static Type,
@@ -127,7 +129,7 @@ pub(super) fn decode_patched(
     Ok(Object::from_value(value).unwrap_or_default())
 }
 
-/// The patched object is none of its type.
+/// The error for a patched document that does not match its type.
 fn invalid_patch(shape: &Shape, patch: &ParsedPatch, result: &Value, why: &str) -> Status {
     let text = match (patch.patch_type, shape) {
         (PatchType::StrategicMerge, _) => GoValue(&patch.value).to_string(),

@@ -1,6 +1,6 @@
-//! Answers in protobuf: objects, lists and events, each made of the stored JSON in one pass.
+//! Responses in protobuf: objects, lists and events, each encoded from the stored JSON in one pass.
 //!
-//! Unlike JSON a message says its length before it begins, so the head of a list is written last.
+//! Unlike JSON, a message is preceded by its length, so the head of a list is encoded last.
 
 use crate::cache::catalog::Served;
 use crate::cache::watch_cache::Entry;
@@ -20,7 +20,7 @@ use types::Type;
 use types::protobuf::{self, LIST_ITEMS, LIST_METADATA};
 use types::resource::Shape;
 
-/// What objects are written as: the message, and what the envelope says of it.
+/// The message type of objects, and the type metadata of the envelope.
 struct MessageType<'a> {
     ty: &'static Type,
     api_version: String,
@@ -48,10 +48,10 @@ impl<'a> MessageType<'a> {
 }
 
 fn find_type(name: &str) -> &'static Type {
-    types::find(name).expect("the table has the types of all metadata")
+    types::find(name).expect("the table has all types of meta/v1")
 }
 
-/// An object in its envelope; `json` is whole, whatever is written of it.
+/// An object in its envelope. `json` is the whole object, even if only its metadata is encoded.
 pub(crate) fn object(cx: &RequestContext, json: &[u8]) -> Vec<u8> {
     let MessageType { ty, api_version, kind, .. } = MessageType::of(cx);
     let mut message = Vec::with_capacity(json.len());
@@ -62,7 +62,7 @@ pub(crate) fn object(cx: &RequestContext, json: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The same for a stored object, with `revision` as its resourceVersion.
+/// A stored object in its envelope, with `revision` as its resourceVersion.
 pub(crate) fn entry(cx: &RequestContext, entry: &Entry, revision: Revision) -> Vec<u8> {
     let mut json = Vec::with_capacity(entry.len() + 64);
     object_response::write_entry(&cx.scope.served, cx.scope.version, entry, revision, &mut json);
@@ -71,9 +71,9 @@ pub(crate) fn entry(cx: &RequestContext, entry: &Entry, revision: Revision) -> V
 
 /// A list of about `estimate` bytes.
 ///
-/// Its length is needed first, so it is made before it is sent, as long as the user has not too
-/// many such lists that are not read yet. Otherwise it is made twice: once for the length, and once
-/// while it is read.
+/// The length is needed first. The list is therefore encoded before it is sent, as long as the user
+/// does not have too many unread lists of this kind. Otherwise it is encoded twice: once for the
+/// length, and once while the client reads it.
 pub(crate) fn list(
     cx: &RequestContext,
     metadata: &Value,
@@ -116,7 +116,7 @@ pub(crate) fn list(
     Body::lazy(estimate, AccountedChunks { chunks, _memory: memory })
 }
 
-/// Chunks whose memory is accounted for until the last of them is gone.
+/// Chunks whose memory is accounted for until the last of them is sent.
 struct AccountedChunks {
     chunks: VecDeque<Bytes>,
     _memory: AnswerMemory,
@@ -130,7 +130,7 @@ impl Iterator for AccountedChunks {
     }
 }
 
-/// The items of a list, in pieces of about [`CHUNK`] bytes.
+/// The items of a list, in chunks of about [`CHUNK`] bytes.
 #[derive(Clone)]
 struct ListItems {
     served: Arc<Served>,
@@ -138,9 +138,9 @@ struct ListItems {
     ty: &'static Type,
     entries: Arc<[Arc<Entry>]>,
     next: usize,
-    /// The item that is written, in JSON.
+    /// The JSON of the item that is being encoded.
     json: Vec<u8>,
-    /// What most pieces need.
+    /// The initial capacity of a chunk, sufficient for most.
     capacity: usize,
 }
 
@@ -159,7 +159,7 @@ impl Iterator for ListItems {
             *next += 1;
             json.clear();
             object_response::write_entry(served, *version, entry, entry.revision, json);
-            // A message is shorter than its JSON, most of the time.
+            // A message is usually shorter than its JSON.
             out.reserve(json.len());
             write(&mut out, |out| protobuf::write_field(LIST_ITEMS, ty, json, out));
         }
@@ -167,18 +167,18 @@ impl Iterator for ListItems {
     }
 }
 
-/// Appends an event of a watch; `object` is in its envelope.
+/// Appends a watch event; `object` is in its envelope.
 pub(crate) fn event(kind: &str, object: &[u8], out: &mut Vec<u8>) {
     protobuf::write_event(kind, object, out);
 }
 
-/// A failure in its envelope.
+/// A failure Status in its envelope.
 pub(crate) fn status(status: &Status) -> Vec<u8> {
-    protobuf::encode(&status.to_value()).expect("the table has the type of all failures")
+    protobuf::encode(&status.to_value()).expect("the table has the type Status")
 }
 
 fn write(out: &mut Vec<u8>, into: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>) {
-    into(out).expect("stored bytes were written as JSON");
+    into(out).expect("stored objects are valid JSON");
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `/scale`: an object's number of replicas, in the same shape for every kind that has one.
+//! `/scale`: the replicas of an object, in the same kind for every scalable resource.
 
 use super::apply::ApplyConfiguration;
 use super::patch;
@@ -21,11 +21,11 @@ use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
 use types::Type;
 use types::resource::Scale;
 
-/// What stands for the replicas of an object that does not say how many it wants. Upstream: the
-/// smallest number, which is looked for afterwards.
+/// The number of replicas in the Scale of an object without that field. Upstream: the minimum of
+/// int32, which is rejected if it is still there when the Scale is written.
 const UNSET_REPLICAS: i64 = -(1 << 31);
 
-/// Answers with the scale of the named object.
+/// Responds with the Scale of the named object.
 pub(crate) async fn get(cx: &RequestContext, scale: &Scale) -> Result<Response<Body>, Status> {
     let entry = cx.find_current().await?;
     let object = conversion::working(&cx.scope, &entry).await?;
@@ -37,15 +37,15 @@ pub(crate) async fn get(cx: &RequestContext, scale: &Scale) -> Result<Response<B
     respond(cx, scale, &object)
 }
 
-/// Replaces it.
+/// Replaces the Scale of the named object.
 pub(crate) async fn update(
     cx: &RequestContext,
     body: &[u8],
     scale: &Scale,
 ) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.scope.query, "UpdateOptions")?;
-    // Upstream has no words for what is wrong with the scale of a custom resource, only for the place
-    // in its source where the type is not known; ours are those for built-in kinds.
+    // Upstream has no message for an invalid Scale of a custom resource, only the position in its
+    // source where the type is unknown; these are the messages for built-in kinds.
     let sent = decode::of_type(cx, body, scale_type(), options.field_validation)?;
     super::create::check_namespace(cx, &sent)?;
     super::update::check_name(cx, &sent)?;
@@ -57,7 +57,7 @@ pub(crate) async fn update(
     .await
 }
 
-/// Changes it.
+/// Patches the Scale of the named object.
 pub(crate) async fn patch(
     cx: &RequestContext,
     body: &[u8],
@@ -79,8 +79,8 @@ pub(crate) async fn patch(
     .await
 }
 
-/// Applies a configuration to it. Upstream fails to do so for custom resources, whose converter does
-/// not know what a Scale is.
+/// Applies a configuration to the Scale of the named object. Upstream fails to do so for custom
+/// resources, whose converter does not know the kind Scale.
 async fn apply(cx: &RequestContext, body: &[u8], scale: &Scale) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse_apply(&cx.scope.query)?;
     let force = if cx.scope.query.flag("force") { Force::Yes } else { Force::No };
@@ -97,14 +97,15 @@ fn scale_type() -> &'static Type {
     types::find("autoscaling/v1.Scale").expect("the table has all types of autoscaling/v1")
 }
 
-/// A Scale that is of the object that the path names.
+/// Fails unless the Scale has the name and the namespace of the path.
 fn checked_against_path(cx: &RequestContext, scale: Object) -> Result<Object, Status> {
     super::update::check_name(cx, &scale)?;
     super::create::check_namespace(cx, &scale)?;
     Ok(scale)
 }
 
-/// Stores how many are `wanted`, a function of the Scale that there is. Both Scales have owners.
+/// Updates the object with the replicas that `change` computes from the current Scale. Both Scales
+/// have managed fields.
 async fn write(
     cx: &RequestContext,
     scale: &Scale,
@@ -114,7 +115,7 @@ async fn write(
     let transform = |old: &Object| {
         let new_scale = change(&scale_with_managed_fields(cx, scale, old)?)?;
         let replicas = new_scale.get(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
-        // A custom resource's own schema and rules judge it.
+        // The schema and the rules of a custom resource validate the number.
         if replicas < 0 && cx.scope.resource().conventions.scale_checks_replicas {
             return Err(negative_replicas(cx, replicas));
         }
@@ -142,7 +143,7 @@ async fn write(
     respond(cx, scale, &object)
 }
 
-/// The Scale of an object, with its owners, as those who change it see it.
+/// The current Scale of an object, with its managed fields, as the base of a change.
 fn scale_with_managed_fields(
     cx: &RequestContext,
     scale: &Scale,
@@ -153,13 +154,13 @@ fn scale_with_managed_fields(
         value["spec"]["replicas"] = UNSET_REPLICAS.into();
     }
     let mut scale_object = Object::from_value(value).unwrap_or_default();
-    // A patch speaks of the resourceVersion only if its sender insists on one.
+    // A patch has a resourceVersion only if the client sends one.
     scale_object.remove_meta("resourceVersion");
     field_manager::scale::show(&cx.scope, object, &mut scale_object);
     Ok(scale_object)
 }
 
-/// Whether a custom resource does not say how many it wants.
+/// Whether a custom resource has no number of replicas.
 fn lacks_replicas(cx: &RequestContext, scale: &Scale, object: &Object) -> bool {
     let path: Vec<&str> = scale.spec_replicas.iter().map(String::as_str).collect();
     cx.scope.resource().conventions.scale_may_lack_replicas

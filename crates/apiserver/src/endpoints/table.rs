@@ -1,4 +1,4 @@
-//! Tables: objects as rows of cells, which is what `kubectl get` prints.
+//! Tables: objects as rows of cells, which `kubectl get` prints.
 
 use crate::cache::catalog::Served;
 use crate::endpoints::context::RequestContext;
@@ -10,7 +10,7 @@ use types::resource::{Columns, Now, PathColumn};
 
 const NAME_DESCRIPTION: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 
-/// What a row shows besides its cells.
+/// The object in a row, as requested by `includeObject`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Include {
     Metadata,
@@ -18,7 +18,7 @@ enum Include {
     None,
 }
 
-/// A Table, its fields in the order in which they are written.
+/// A Table, with its fields in output order.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Table<'a> {
@@ -40,7 +40,7 @@ struct ColumnDefinition<'a> {
     priority: i32,
 }
 
-/// A row, its fields in the order in which they are written.
+/// A row of a Table, with its fields in output order.
 #[derive(Serialize)]
 pub(crate) struct Row {
     cells: Vec<Value>,
@@ -49,7 +49,7 @@ pub(crate) struct Row {
 }
 
 impl Table<'_> {
-    /// With a list of rows, be it an empty one.
+    /// A Table whose rows are a list, even an empty one, and not null.
     pub(crate) fn with_rows(self) -> Self {
         Self { rows: Some(self.rows.unwrap_or_default()), ..self }
     }
@@ -63,7 +63,7 @@ fn write_object<S: Serializer>(object: &Value, serializer: S) -> Result<S::Ok, S
     Ordered::document(object).serialize(serializer)
 }
 
-/// A Table of `objects`, which are in the asked-for version.
+/// A Table of `objects`, which are in the requested version.
 pub(crate) fn table<'a>(
     cx: &'a RequestContext,
     metadata: &Value,
@@ -74,7 +74,7 @@ pub(crate) fn table<'a>(
     Ok(from_rows(cx, metadata, rows))
 }
 
-/// A Table of one object of another kind than the resource has, such as its scale.
+/// A Table of one object of another kind than that of the resource, such as its Scale.
 pub(crate) fn table_of_columns(
     cx: &RequestContext,
     columns: &'static Columns,
@@ -85,14 +85,14 @@ pub(crate) fn table_of_columns(
     Ok(with_columns(columns, &metadata, vec![row]))
 }
 
-/// The Table around these rows.
+/// A Table of these rows.
 pub(crate) fn from_rows<'a>(cx: &'a RequestContext, metadata: &Value, rows: Vec<Row>) -> Table<'a> {
     with_columns(&cx.scope.version().columns, metadata, rows)
 }
 
 fn with_columns<'a>(columns: &'a Columns, metadata: &Value, rows: Vec<Row>) -> Table<'a> {
-    // Upstream: Tables that show times and no ages come from somewhere else, where no list is made
-    // until there is something to put into it.
+    // Upstream: a Table with creation times instead of ages comes from another converter, in which
+    // the rows of an empty Table are null.
     let rows = if rows.is_empty() && shows_times(columns) { None } else { Some(rows) };
     Table {
         kind: "Table",
@@ -107,7 +107,7 @@ fn shows_times(columns: &Columns) -> bool {
     matches!(columns, Columns::Fixed(all, _) if all.iter().any(|it| it.name == "Created At"))
 }
 
-/// The same for one event of a watch: only the first of a watch names the columns.
+/// A Table for one watch event: only the first event of a watch has the columns.
 pub(crate) fn event_table(
     cx: &RequestContext,
     object: Object,
@@ -121,7 +121,7 @@ pub(crate) fn event_table(
     Ok(table)
 }
 
-/// Makes rows of objects.
+/// Converts objects to rows.
 pub(crate) struct RowWriter {
     include: Include,
     now: Now,
@@ -130,7 +130,7 @@ pub(crate) struct RowWriter {
 }
 
 impl RowWriter {
-    /// For the rows that a request asks for.
+    /// The writer for the rows of a request.
     pub(crate) fn new(cx: &RequestContext) -> Result<Self, Status> {
         let include = match cx.scope.query.text("includeObject") {
             "" | "Metadata" => Include::Metadata,
@@ -147,7 +147,7 @@ impl RowWriter {
         Ok(Self { include, now, served: Arc::clone(&cx.scope.served), version: cx.scope.version })
     }
 
-    /// The row of an object in the asked-for version.
+    /// The row of an object in the requested version.
     pub(crate) fn row(&self, object: Object) -> Row {
         self.row_with(&self.served.version(self.version).columns, object)
     }
@@ -176,7 +176,8 @@ fn cells(columns: &Columns, object: &Object, now: Now) -> Vec<Value> {
     }
 }
 
-/// Upstream: only the first match counts, and a value of another type than the column's is null.
+/// The value of a cell. Upstream: only the first match is used, and a value of another type than
+/// that of the column is null.
 fn cell(column: &PathColumn, object: &Value, now: Now) -> Value {
     let found = column.path.find(object);
     let Some(value) = found.first() else { return Value::Null };

@@ -1,4 +1,4 @@
-//! `serviceaccounts/token`: a token for a service account, signed and not stored.
+//! `serviceaccounts/token`: creates a signed token for a service account. Tokens are not stored.
 
 use crate::admission;
 use crate::auth::authentication::service_account::{Claims, ISSUER, Reference};
@@ -16,20 +16,20 @@ use types::resource::Subresource;
 
 const HOUR: i64 = 60 * 60;
 
-/// How long a token lives if nobody says.
+/// The lifetime of a token, in seconds, if the request does not specify one.
 const DEFAULT_LIFETIME: i64 = HOUR;
 
-/// The shortest lifetime that may be requested.
+/// The minimum lifetime of a token.
 const MIN_LIFETIME: i64 = 10 * 60;
 
-/// The longest.
+/// The maximum lifetime of a token.
 const MAX_LIFETIME: i64 = 1 << 32;
 
-/// The life of the tokens that pods mount, which is extended to a year.
+/// The lifetime that the kubelet requests for mounted tokens; it is extended to a year.
 const WARN_ONLY_LIFETIME: i64 = HOUR + 7;
 const EXTENDED_LIFETIME: i64 = 365 * 24 * HOUR;
 
-/// Answers with a token for the named account.
+/// Responds with a token for the named service account.
 pub(crate) async fn create(
     cx: &RequestContext,
     body: &[u8],
@@ -64,7 +64,7 @@ pub(crate) async fn create(
         id: cx.scope.storage.entropy.uuid(),
         ..bound_object_claims(cx, &request).await?
     };
-    // Upstream: pods that mount such a token may not read it again in time.
+    // Upstream: a pod may not reload a mounted token before it expires.
     if claims.pod.is_some() && seconds == WARN_ONLY_LIFETIME && claims.audiences == [ISSUER] {
         claims.warn_after = Some(claims.expires);
         claims.expires = now + EXTENDED_LIFETIME;
@@ -77,7 +77,7 @@ pub(crate) async fn create(
     Ok(response::document(201, cx.accepted, &request.into_value()))
 }
 
-/// Fails if the request is for another account than the path's.
+/// Fails if the request is for another service account than that of the path.
 fn check_name(cx: &RequestContext, request: &Object) -> Result<(), Status> {
     if request.name().is_empty() || request.name() == cx.scope.path.name {
         return Ok(());
@@ -89,7 +89,7 @@ fn check_name(cx: &RequestContext, request: &Object) -> Result<(), Status> {
     Err(Status::invalid(&kind(), &cx.scope.path.name, &errors))
 }
 
-/// Fails if the request is for an account that had the name before.
+/// Fails if the request is for a deleted service account of the same name.
 fn check_uid(request: &Object, account: &Object) -> Result<(), Status> {
     let (requested, found) = (request.uid(), account.uid());
     if requested.is_empty() || requested == found {
@@ -102,7 +102,7 @@ fn check_uid(request: &Object, account: &Object) -> Result<(), Status> {
     Err(Status::conflict(&what, account.name(), &why))
 }
 
-/// Claims that name what the token is bound to, if it is.
+/// The claims about the object to which the token is bound, if there is one.
 ///
 /// Upstream: registry/core/serviceaccount/storage/token.go.
 async fn bound_object_claims(cx: &RequestContext, request: &Object) -> Result<Claims, Status> {
@@ -155,14 +155,14 @@ async fn bound_object_claims(cx: &RequestContext, request: &Object) -> Result<Cl
     Ok(claims)
 }
 
-/// The node of a pod, by name alone if it does not exist.
+/// The node of a pod; a missing node has a name and no uid.
 fn node_of(cx: &RequestContext, pod: &Object) -> Option<Reference> {
     let name = pod.str_at(&["spec", "nodeName"]);
     let uid = find_object(cx, "nodes", "", name).map(|it| it.uid().to_owned()).unwrap_or_default();
     (!name.is_empty()).then(|| Reference { name: name.to_owned(), uid })
 }
 
-/// An object of the core group.
+/// Finds an object of the core group.
 fn find_object(
     cx: &RequestContext,
     resource: &str,
@@ -176,7 +176,7 @@ fn find_object(
     Ok(found.ok_or_else(|| Status::not_found(&what, name))?.object())
 }
 
-/// Fills in what the account and the server know.
+/// Sets the fields that the service account and the server determine.
 fn complete(cx: &RequestContext, request: &mut Object, account: &Object) {
     for (field, value) in [
         ("name", account.name()),
@@ -205,7 +205,7 @@ fn audiences(request: &Object) -> Vec<String> {
     items.into_iter().flatten().filter_map(Value::as_str).map(ToOwned::to_owned).collect()
 }
 
-/// How many seconds the token is to live.
+/// Validates the lifetime of the token, and returns it in seconds.
 fn validate_expiration(request: &Object) -> Result<i64, Status> {
     let requested = request.get(&["spec", "expirationSeconds"]).and_then(Value::as_i64);
     let seconds = requested.unwrap_or(DEFAULT_LIFETIME);

@@ -1,4 +1,5 @@
-//! Kinds that are requested rather than stored: whose token, who am I, may they, what may I.
+//! Kinds that are not stored: token, subject, access and rules reviews, bindings, component
+//! statuses.
 
 use super::{binding, component_status};
 use crate::auth::authentication::User;
@@ -16,7 +17,7 @@ use machinery::{ErrorList, GroupKind, Object, Path, Status, Value, json};
 use std::collections::BTreeMap;
 use types::resource::UnstoredKind;
 
-/// Answers the question that the body is.
+/// Serves a request for an unstored kind.
 pub(crate) async fn serve(
     cx: &RequestContext,
     body: &[u8],
@@ -35,12 +36,13 @@ pub(crate) async fn serve(
         object.set_meta("namespace", cx.scope.namespace());
     }
     field_manager::track(&cx.scope, None, &mut object).await;
-    // Upstream: neither policies nor webhooks see the reviews, since a cluster could not work if
-    // somebody stood in their way.
+    // Upstream: reviews are exempt from admission policies and webhooks, since a faulty one could
+    // disable the cluster.
     let status = match kind {
         UnstoredKind::Token => review_token(cx, &object).await?,
         UnstoredKind::SelfSubject => {
-            // Upstream: this answer, and that of the rules, does not repeat the question.
+            // Upstream: the response to this review, and to a rules review, does not contain the
+            // request.
             object.map_mut().insert("metadata".to_owned(), json!({}));
             object.set_meta("creationTimestamp", cx.scope.storage.now());
             json!({"userInfo": cx.scope.user.to_info()})
@@ -55,7 +57,7 @@ pub(crate) async fn serve(
             review_access(&cx.plane.authorizers, &object, &cx.scope.user, "")?
         }
         UnstoredKind::Binding => return binding::bind(cx, object, options.dry_run).await,
-        UnstoredKind::Components => unreachable!("it is answered above, as it has no body"),
+        UnstoredKind::Components => unreachable!("component statuses are served above"),
         UnstoredKind::SelfRules => {
             let namespace = object.str_at(&["spec", "namespace"]).to_owned();
             if namespace.is_empty() {
@@ -70,13 +72,13 @@ pub(crate) async fn serve(
     Ok(object_response::object(cx, 201, object))
 }
 
-/// Whose token it is.
+/// The status of a TokenReview.
 async fn review_token(cx: &RequestContext, review: &Object) -> Result<Value, Status> {
     let token = review.str_at(&["spec", "token"]);
     if token.is_empty() {
         return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
-    // What the token is bound to may have been deleted just now.
+    // The cache must reflect a deletion of the object to which the token is bound.
     cx.scope.catch_up().await?;
     let (user, audiences) = match cx.plane.whose_token(token) {
         Ok(found) => found,
@@ -102,13 +104,13 @@ async fn review_token(cx: &RequestContext, review: &Object) -> Result<Value, Sta
     Ok(json!({"authenticated": true, "user": user.to_info(), "audiences": common}))
 }
 
-/// Texts as Go prints a list of them with `%q`.
+/// Formats a list of strings as Go does with `%q`.
 fn go_list<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     let quoted: Vec<String> = texts.map(quote).collect();
     format!("[{}]", quoted.join(" "))
 }
 
-/// About whom a review asks.
+/// The user whose access is reviewed.
 fn reviewed_user(review: &Object) -> User {
     let groups = review.get(&["spec", "groups"]).and_then(Value::as_array);
     User {
@@ -124,13 +126,14 @@ fn reviewed_user(review: &Object) -> User {
     }
 }
 
-/// `nonResourceAttributes` in a complaint, with the names that Go has for the fields.
+/// `nonResourceAttributes` in an error, with Go's field names.
 fn go_non_resource_attributes(path: Option<&Value>) -> Value {
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
     path.map_or(Value::Null, |it| json!({"Path": text(it, "path"), "Verb": text(it, "verb")}))
 }
 
-/// Whether `user` may do what the review asks, which may be bound to one namespace.
+/// The status of an access review for `user`. A review in a namespace is restricted to that
+/// namespace.
 fn review_access(
     authorizers: &Authorizers,
     review: &Object,
@@ -171,7 +174,7 @@ fn review_access(
         }
     }
     if !errors.is_empty() {
-        // Upstream: the kind is not named.
+        // Upstream: the error has no kind.
         let group = GroupKind::new("authorization.k8s.io", "");
         return Err(Status::invalid(&group, "", &errors));
     }

@@ -1,9 +1,11 @@
-//! WATCH: the changes of a collection, as they happen, until the client or the time-out ends it.
+//! WATCH: streams the changes of a collection until the client disconnects or the timeout is
+//! reached.
 //!
-//! A watcher is a cursor: it has sent everything up to a revision and asks the cache for what came
-//! after. It holds no queue, so one that does not read costs its place and the piece that is to be
-//! sent next; when it reads again and the log has moved on, it is told to list again (410). If the
-//! user has too many answers that are not read, it ends with 429.
+//! A watcher is a cursor: it has sent everything up to a revision and reads later changes from the
+//! cache. It has no queue, so that a watcher whose client does not read holds only its state and
+//! the next chunk. If the log no longer has the next changes when the client reads again, the watch
+//! ends with 410 and the client must relist. If the user has too many unread responses, the watch
+//! ends with 429.
 
 mod converted_changes;
 mod event;
@@ -39,22 +41,23 @@ use std::time::Duration;
 use store::Revision;
 use watch_start::WatchStart;
 
-/// How many changes are looked at before they are sent.
+/// The maximum number of changes that are read from the log at once.
 const BATCH: usize = 256;
 
-/// Several small events are sent together up to this size.
+/// The size up to which small events are sent in one chunk.
 const CHUNK: usize = 64 << 10;
 
-/// How often a watcher that wants to know is told how far it is.
+/// The interval of bookmarks for a watcher that requests them.
 const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 
-/// A last bookmark comes this long before the time-out, so that the next watch begins there.
+/// The time between the last bookmark and the timeout, so that the next watch can start at that
+/// bookmark.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
-/// How long a watch lasts whose client does not say: between this and twice this.
+/// The minimum timeout in seconds of a watch that does not specify one; the maximum is twice this.
 const DEFAULT_TIMEOUT: u64 = 1800;
 
-/// Answers with a stream of events.
+/// Responds with a stream of events.
 pub(crate) async fn watch(cx: RequestContext) -> Result<Response<Body>, Status> {
     watch_start::validate_options(&cx)?;
     let selection = Selection::parse(&cx)?;
@@ -70,67 +73,69 @@ pub(crate) async fn watch(cx: RequestContext) -> Result<Response<Body>, Status> 
     Ok(response::bytes(200, content_type, body))
 }
 
-/// One watch on its way.
+/// The state of one watch.
 struct Watcher {
     cx: Arc<RequestContext>,
-    /// As in `cx`, where a thousand watchers would have to fetch them from a thousand places.
+    /// The same values as in `cx`: a copy saves an indirection per watcher and change, which
+    /// matters with thousands of watchers.
     plane: Arc<Plane>,
     served: Arc<Served>,
     selection: Arc<Selection>,
-    /// The memory of a long query and its selectors.
+    /// The charge for the memory of a long query and its selectors.
     _charge: Option<Charge>,
     encoder: Encoder,
-    /// Counts the events.
+    /// The metric of sent events.
     events_sent: Count,
-    /// What is sent before anything else.
+    /// The objects that are sent before any change.
     initial: InitialEvents,
-    /// Everything up to here has been sent.
+    /// The revision up to which all changes have been sent.
     cursor: Revision,
     changed: Subscription,
-    /// An event of which a part was sent.
+    /// An event that is sent in parts, after its first part.
     large_event: Option<LargeEvent>,
-    /// What somebody else is asked about before it can be told.
+    /// Changes whose conversion is pending.
     converting: Option<(Vec<Arc<Change>>, PendingConversion)>,
     bookmarks: bool,
-    /// When the watch began. Its times are measured from here, so that a clock that is set does
-    /// not change them.
+    /// The start of the watch. Times are relative to it, so that they are unaffected by changes of
+    /// the system clock.
     begun: Moment,
     timeout: Duration,
-    /// Goes off when a bookmark is due, or the end.
+    /// Expires when a bookmark is due or the timeout is reached.
     timer: Sleep,
     timer_at: Duration,
-    /// It is time for a bookmark, which is sent once everything before it is.
+    /// A bookmark that is due, and is sent after all changes before it.
     bookmark_due: Option<Bookmark>,
-    /// Ends when the server does.
+    /// Completes when the server stops.
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// Whom `timer` and `stop` will wake.
+    /// The waker that is registered with `timer` and `stop`.
     registered_waker: Option<Waker>,
-    /// All that there was has just been sent, and no timer was due: no need to look again.
+    /// Whether all changes have just been sent and the timer has not expired, so that the log need
+    /// not be read again.
     caught_up: bool,
-    /// Nothing follows.
+    /// Whether the stream has ended.
     ended: bool,
 }
 
-/// What a bookmark says.
+/// The kind of a bookmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bookmark {
-    /// All that was there before the watch has been sent.
+    /// All initial events have been sent.
     AfterInitial,
-    /// So far it is.
+    /// A periodic bookmark.
     Regular,
 }
 
-/// What a watcher does next.
+/// The next action of a watcher.
 enum WatchAction {
     Send(Bytes),
-    /// Goes on with an event that was begun.
+    /// Sends a further part of an event.
     SendPart(Bytes),
     Wait,
     Convert,
     End,
 }
 
-/// What changes look like in the version of the request.
+/// The conversion of changes to the version of the request.
 type PendingConversion = Pin<Box<dyn Future<Output = Result<Vec<Sight>, Status>> + Send>>;
 
 impl Watcher {
@@ -142,7 +147,7 @@ impl Watcher {
         let charge = watch_start::charge(&cx, &selection)?;
         let timeout = match cx.scope.query.get("timeoutSeconds").map_or(Ok(0), parse_i64)? {
             0 => DEFAULT_TIMEOUT + cx.scope.storage.entropy.below(DEFAULT_TIMEOUT),
-            // It is over before it has begun.
+            // A negative timeout ends the watch at once.
             asked => u64::try_from(asked).unwrap_or(0),
         };
         let timeout = Duration::from_secs(timeout);
@@ -154,7 +159,7 @@ impl Watcher {
             let selected = selection.selected(&cx, &snapshot).await?;
             (InitialEvents::new(&cx, selected)?, snapshot.revision.max(applied))
         } else {
-            // Who wants nothing of the past and names no revision begins now.
+            // Without initial events and a revision, the watch starts at the current revision.
             (InitialEvents::empty(), if start.revision == 0 { applied } else { start.revision })
         };
         let stop = cx.scope.storage.tasks.shutdown();
@@ -186,18 +191,18 @@ impl Watcher {
         })
     }
 
-    /// How long the watch has lasted.
+    /// The time since the start of the watch.
     fn elapsed(&self) -> Duration {
         self.plane.storage.clock.passed_since(&self.begun)
     }
 
-    /// What is to be done next.
+    /// Determines the next action.
     fn next_action(&mut self, elapsed: Duration) -> WatchAction {
-        // An event that was begun is sent to its end.
+        // A partly sent event is completed first.
         if let Some(action) = self.next_part() {
             return action;
         }
-        // A watch with always something to tell ends as well.
+        // Checked before changes are read, so that a watch with continuous changes ends too.
         if self.ended || elapsed >= self.timeout || self.plane.storage.tasks.is_stopping() {
             return WatchAction::End;
         }
@@ -210,7 +215,8 @@ impl Watcher {
             self.changed.mark_seen();
             match self.served.cache.after(self.cursor, BATCH) {
                 Err(too_old) => return self.expire(too_old.floor),
-                // The definition has gone or changed: what comes is not what was asked for.
+                // The CRD was deleted or changed: further changes belong to another kind or
+                // version.
                 Ok(changes) if changes.is_empty() && self.served.is_retired() => {
                     return WatchAction::End;
                 }
@@ -234,7 +240,7 @@ impl Watcher {
                 }
                 Ok(changes) => {
                     let events = self.events(&changes, &[]);
-                    // An timer may have woken us together with the change.
+                    // The timer may have expired at the same time as the change.
                     self.caught_up &= events.is_some() && elapsed < self.timer_at;
                     if let Some(bytes) = events {
                         return WatchAction::Send(bytes);
@@ -247,17 +253,18 @@ impl Watcher {
         }
     }
 
-    /// Ends the watch, since what comes next is known only from `floor` on.
+    /// Ends the watch, because the log has changes only from `floor` on.
     fn expire(&mut self, floor: Revision) -> WatchAction {
         self.ended = true;
         let message = format!("too old resource version: {} ({floor})", self.cursor);
         WatchAction::Send(event::error(&self.cx, &Status::expired(message)))
     }
 
-    /// Takes the cursor to where the cache is, unless something has come that is to be told first.
+    /// Advances the cursor to the revision of the cache. Returns false if there are changes to send
+    /// first.
     fn advance_cursor(&mut self) -> bool {
         let applied = self.plane.storage.cache.applied();
-        // In this order: whatever came up to there is in the log by now.
+        // The order matters: all changes up to `applied` are in the log by now.
         let nothing = self.served.cache.after(self.cursor, 1).is_ok_and(|it| it.is_empty());
         if nothing {
             self.cursor = self.cursor.max(applied);
@@ -265,8 +272,9 @@ impl Watcher {
         nothing
     }
 
-    /// The first of `changes`, as many as make a chunk: a watcher that does not read holds one, and
-    /// there may be many of them. `sights` are what they look like if that is not what they are.
+    /// The events of the first of `changes`, up to the size of a chunk: an unread watch holds one
+    /// chunk, and there may be many watches. `sights` are the changes in the version of the
+    /// request, if they had to be converted.
     fn events(&mut self, changes: &[Arc<Change>], sights: &[Sight]) -> Option<Bytes> {
         let mut events = Vec::new();
         let mut size = 0;
@@ -276,7 +284,7 @@ impl Watcher {
                 Some((old, new)) => (old.as_ref(), new.as_ref()),
                 None => (change.old.as_ref(), change.new.as_ref()),
             };
-            // A costly selection has been applied to its sights.
+            // A costly selection has already been applied to `sights`.
             if !self.selection.is_costly() {
                 let selects = |entry: &&Arc<Entry>| self.selection.selects(&self.cx, entry);
                 (old, new) = (old.filter(selects), new.filter(selects));
@@ -286,7 +294,7 @@ impl Watcher {
                 && event.len() >= object_response::LARGE_OBJECT
             {
                 self.caught_up = false;
-                // What comes before it is sent first.
+                // The events before it are sent first.
                 if events.is_empty() {
                     self.cursor = change.revision;
                     self.large_event = Some(LargeEvent::new(change, *key));
@@ -329,18 +337,18 @@ impl Watcher {
         Ok(None)
     }
 
-    /// Whether `timer` and `stop` will wake whoever asks now.
+    /// Whether the waker of `cx` is registered with `timer` and `stop`.
     fn is_waker_registered(&self, cx: &Context<'_>) -> bool {
         self.registered_waker.as_ref().is_some_and(|it| it.will_wake(cx.waker()))
     }
 
-    /// Waits for a change; a bookmark may be due before that, or the end.
+    /// Waits for a change, a due bookmark or the end of the watch.
     fn poll_wait(&mut self, cx: &mut Context<'_>, elapsed: Duration) -> Poll<()> {
         if self.changed.poll_changed(cx).is_ready() {
             return Poll::Ready(());
         }
-        // Both stay registered with this waker: to poll them again for every change would be much
-        // of what a change costs when a thousand watch.
+        // Both remain registered with this waker: with a thousand watches, to poll them again for
+        // every change would be a large part of the cost of a change.
         if self.is_waker_registered(cx) && elapsed < self.timer_at {
             return Poll::Pending;
         }
@@ -392,7 +400,7 @@ impl Stream for Watcher {
     }
 }
 
-/// How long after its beginning a watch has the next bookmark due, or ends.
+/// The time, from the start of the watch, at which the next bookmark is due or the watch ends.
 fn next_timer(elapsed: Duration, timeout: Duration, bookmarks: bool) -> Duration {
     let last = timeout.saturating_sub(BOOKMARK_BEFORE_END);
     if bookmarks && elapsed < last { last.min(elapsed + BOOKMARK_EVERY) } else { timeout }

@@ -15,7 +15,7 @@ pub(crate) type RequestBody = UnsyncBoxBody<Bytes, BodyError>;
 
 /// The body ended before it was complete; the transport has the reason.
 #[derive(Debug, thiserror::Error)]
-#[error("the request body is truncated: {0}")]
+#[error("the request body is incomplete: {0}")]
 pub(crate) struct BodyError(pub Box<dyn std::error::Error + Send + Sync>);
 
 /// The number of bytes that are read and discarded if a body is unused or exceeds the limit. Most

@@ -3,13 +3,13 @@
 //! An empty list element takes two or three bytes of a body, but kilobytes in memory: it gets
 //! defaults, is copied, validated, and described in the managed fields. A limit on the size of the
 //! body therefore does not bound the cost of a request. Objects that are values of a map are not
-//! counted: each has a key of its own, and no defaults.
+//! counted, since each has a distinct key and no defaults.
 
 use machinery::{Object, Status, Value};
 
-/// The lists of a body, and of the result of a patch, may have this many objects, all lists
-/// together. A container, the largest kind of element, takes up to 4.2 KB, so that a request stays
-/// below 300 MiB. An object with a tenth of that number of containers is too large to be stored.
+/// The maximum number of objects in all lists of a body, or of the result of a patch. A container,
+/// the largest kind of element, takes up to 4.2 KB, so that a request stays below 300 MiB. An
+/// object with a tenth of that number of containers is too large to be stored.
 pub(super) const LIST_OBJECTS_MAX: usize = 60_000;
 
 /// Fails if a document has too many objects in its lists.

@@ -1,4 +1,4 @@
-//! Reads a body in whichever media type it came, and says in Kubernetes' words why it cannot.
+//! Decodes a body in any supported media type; the error messages are those of Kubernetes.
 
 use super::list_objects;
 use machinery::codec::{self, Decoded};
@@ -6,24 +6,26 @@ use machinery::{Map, Reason, Status, Value};
 use types::Type;
 use types::protobuf::{self, Envelope};
 
-/// What bodies may be; the last only where there is a message for them, though all are told of it.
+/// The media types of bodies. The error message lists all of them, although protobuf is supported
+/// only for types with a message.
 const MEDIA_TYPES: [&str; 3] = ["application/json", "application/yaml", protobuf::MEDIA_TYPE];
 
-/// A body that cannot be read.
+/// The reason why a body cannot be decoded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BodyDecodeError {
-    /// It is of another media type than these.
+    /// The media type is not one of these.
     UnsupportedMediaType(&'static [&'static str]),
-    /// It is not known what it is.
+    /// The body cannot be parsed, or its type cannot be determined.
     Unrecognized(String),
-    /// It is known to be what it should be, but broken.
+    /// The body has the expected type, but is malformed.
     Malformed(protobuf::Error),
-    /// Its lists have more than [`LIST_OBJECTS_MAX`](list_objects::LIST_OBJECTS_MAX) objects.
+    /// The lists of the body have more than [`LIST_OBJECTS_MAX`](list_objects::LIST_OBJECTS_MAX)
+    /// objects.
     TooManyObjects,
 }
 
 impl BodyDecodeError {
-    /// What the sender is told where it goes without saying what should have been sent.
+    /// The Status without the expected type.
     pub(crate) fn plain_status(&self) -> Status {
         match self {
             Self::UnsupportedMediaType(accepted) => unsupported_media_type(accepted),
@@ -33,7 +35,7 @@ impl BodyDecodeError {
         }
     }
 
-    /// What the sender is told, who should have sent a `kind` of `version`.
+    /// The Status with the expected type, `kind` of `version`.
     pub(crate) fn status(&self, kind: &str, version: &str, bytes: &[u8]) -> Status {
         match self {
             Self::UnsupportedMediaType(accepted) => unsupported_media_type(accepted),
@@ -44,7 +46,7 @@ impl BodyDecodeError {
     }
 }
 
-/// Reads a body. It may be in protobuf if it is known to be a `ty`, or should be.
+/// Decodes a body. Protobuf is supported only if its type `ty` is known.
 pub(crate) fn decode_body(
     content_type: &str,
     bytes: &[u8],
@@ -75,7 +77,7 @@ fn decode_protobuf(ty: &'static Type, bytes: &[u8]) -> Result<Decoded, BodyDecod
     let envelope =
         Envelope::read(bytes).map_err(|error| BodyDecodeError::Unrecognized(error.to_string()))?;
     let mut object = Map::new();
-    // What says that it is something else is refused by its name.
+    // An object of another kind is not decoded: its kind is sufficient for the error.
     if envelope.kind.is_empty() || envelope.kind == ty.short_name() {
         object = protobuf::decode(ty, envelope.raw).map_err(BodyDecodeError::Malformed)?;
     }
@@ -87,7 +89,7 @@ fn decode_protobuf(ty: &'static Type, bytes: &[u8]) -> Result<Decoded, BodyDecod
     Ok(Decoded { value: Value::Object(object), ..Decoded::default() })
 }
 
-/// The body is in a format that we do not read.
+/// The Status for an unsupported media type.
 pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Status {
     let message = format!(
         "the body of the request was in an unknown format - accepted media types include: {}",
@@ -96,7 +98,7 @@ pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Status {
     Status::new(415, Reason::UnsupportedMediaType, message)
 }
 
-/// The body should be a `kind`, but it cannot be told what it is.
+/// The Status for a body that should be a `kind` but cannot be parsed.
 pub(super) fn unrecognized(kind: &str, why: &str, bytes: &[u8]) -> Status {
     let summary = summary(bytes);
     Status::bad_request(format!(
@@ -104,13 +106,13 @@ pub(super) fn unrecognized(kind: &str, why: &str, bytes: &[u8]) -> Status {
     ))
 }
 
-/// The body is a `kind` of a `version`, but not a good one, or not what is `wanted`.
+/// The Status for a body of `kind` and `version` that is invalid, or not a `wanted`.
 pub(crate) fn cannot_be_handled(kind: &str, version: &str, wanted: &str, why: &str) -> Status {
     let message = format!("{kind} in version \"{version}\" cannot be handled as a {wanted}: {why}");
     Status::bad_request(message)
 }
 
-/// The beginning of a body, for error messages: as text if it looks like JSON, else in hex.
+/// The beginning of a body for error messages: text if it looks like JSON, otherwise hexadecimal.
 fn summary(bytes: &[u8]) -> String {
     const MAX_SUMMARY: usize = 30;
     let start = &bytes[..bytes.len().min(MAX_SUMMARY)];

@@ -1,4 +1,4 @@
-//! What an object says that it is (`apiVersion`, `kind`), held against what its path wants.
+//! Checks the type metadata of an object (`apiVersion`, `kind`) against the type of its path.
 
 use super::media::{cannot_be_handled, unrecognized};
 use crate::endpoints::context::RequestContext;
@@ -8,16 +8,15 @@ use machinery::{ErrorList, GroupVersion, Object, Path, Status, Value, codec};
 use types::Type;
 use types::resource::Shape;
 
-/// An object that is not what it should be.
+/// The type metadata does not match the path.
 pub(crate) enum TypeMetaError {
-    /// It cannot be read at all.
+    /// The object cannot be decoded as the expected type.
     Undecodable(String),
-    /// It can, and is refused.
+    /// The object can be decoded, but is rejected.
     Rejected(Status),
 }
 
-/// Checks what a body says of itself, and completes it. Bodies of built-in kinds need not say
-/// anything.
+/// Checks the type metadata of a body, and completes it. Bodies of built-in kinds may omit it.
 pub(super) fn check_body(
     cx: &RequestContext,
     object: &mut Object,
@@ -55,7 +54,7 @@ pub(super) fn check_body(
     Ok(())
 }
 
-/// Checks what a patched object says of itself: a patch cannot make one kind into another.
+/// Checks the type metadata of a patched object: a patch cannot change the kind of an object.
 pub(crate) fn check_patched(
     cx: &RequestContext,
     object: &mut Object,
@@ -78,12 +77,12 @@ pub(crate) fn check_patched(
             return Err(TypeMetaError::Rejected(Status::internal(why)));
         }
         let differs = object.kind() != resource.kind || object.api_version() != expected;
-        // Of what is sent to `/status`, only the status counts.
+        // Only the status of an object that is sent to `/status` is used.
         if differs && !matches!(part, Part::Status) {
             return Err(TypeMetaError::Rejected(wrong_type_meta(cx, object)));
         }
     } else if object.api_version().is_empty() {
-        // Upstream: it is read as the type that is never sent, in which no field is known.
+        // Upstream: the object is decoded as the internal type, which has no known fields.
         *object = Object::default();
     } else if let Some(why) = resource_conversion_error(cx, object) {
         return Err(TypeMetaError::Undecodable(why));
@@ -92,7 +91,7 @@ pub(crate) fn check_patched(
     Ok(())
 }
 
-/// Fails unless version and kind are texts, or missing.
+/// Fails unless version and kind are strings or missing.
 pub(super) fn check_types(object: &Object) -> Result<(), String> {
     for member in ["kind", "apiVersion"] {
         match object.map().get(member) {
@@ -111,7 +110,7 @@ pub(super) fn check_types(object: &Object) -> Result<(), String> {
     }
 }
 
-/// Writes the version of the core group without the slash before it: Kubernetes reads `/v1` as `v1`.
+/// Removes the leading slash from a version of the core group: Kubernetes parses `/v1` as `v1`.
 pub(crate) fn canonicalize(object: &mut Object) {
     if let Some(version) = object.api_version().strip_prefix('/').map(str::to_owned)
         && !version.contains('/')
@@ -120,13 +119,14 @@ pub(crate) fn canonicalize(object: &mut Object) {
     }
 }
 
-/// Null is not the same as nothing: a custom resource is read without a type in mind.
+/// The error for an apiVersion of null. It is not the same as a missing one, since a custom
+/// resource is decoded without a type.
 fn null_api_version_error(object: &Object) -> Option<String> {
     let version = object.map().get("apiVersion").filter(|it| it.is_null())?;
     Some(accessor_error(&["apiVersion".to_owned()], version, "string"))
 }
 
-/// Why an object of another kind cannot be read as one of the path's, which is built in.
+/// The error for an object that cannot be converted to the kind of the path, which is built in.
 fn resource_conversion_error(cx: &RequestContext, object: &Object) -> Option<String> {
     match &cx.scope.version().shape {
         Shape::Typed(wanted) => conversion_error(cx, wanted, object),
@@ -134,7 +134,7 @@ fn resource_conversion_error(cx: &RequestContext, object: &Object) -> Option<Str
     }
 }
 
-/// Why an object cannot be read as a `wanted`, if it says that it is something else.
+/// The error for an object that has another type than `wanted` and cannot be converted to it.
 pub(crate) fn conversion_error(
     cx: &RequestContext,
     wanted: &'static Type,
@@ -165,7 +165,7 @@ pub(crate) fn conversion_error(
     })
 }
 
-/// A custom resource of another kind or version is well formed but invalid.
+/// The Status for a custom resource of another kind or version, which is well formed but invalid.
 fn wrong_type_meta(cx: &RequestContext, object: &Object) -> Status {
     let (resource, gvk) = (cx.scope.resource(), object.gvk());
     let expected = resource.api_version(cx.scope.version());

@@ -1,7 +1,7 @@
-//! Lists as text or messages, in every form in which they can be asked for.
+//! Encodes lists in every media type and representation.
 //!
 //! A list of more than one chunk is encoded chunk by chunk while the client reads it: until then it
-//! is only a list of entries, which the cache has as well.
+//! is only a list of entries, which the cache holds as well.
 //!
 //! ```text
 //! head  {"kind":"PodList","apiVersion":"v1","metadata":{…},"items":[
@@ -29,17 +29,19 @@ use std::vec;
 use types::Ordered;
 use types::resource::Shape;
 
-/// A list is sent in pieces of about this size.
+/// The approximate size of the chunks in which a list is sent.
 pub(crate) const CHUNK: usize = 64 << 10;
 
-/// A piece is made of objects of about this size together: rows and metadata are much smaller than
-/// the objects that have to be read for them.
+/// The maximum total size of the objects that are read for one chunk: rows and metadata are much
+/// smaller than the objects that have to be decoded for them.
 const MAX_READ: usize = 256 << 10;
 
-/// Most last items of a piece exceed it by less than this.
+/// The reserve of a chunk's capacity: the last item of most chunks exceeds the size by less than
+/// this.
 pub(crate) const MARGIN: usize = 4 << 10;
 
-/// Writes a list, whose entries are in the version of the request as far as others convert them.
+/// Responds with a list. Entries of a kind with a conversion webhook are already in the version of
+/// the request.
 pub(in crate::endpoints) fn write(
     cx: &RequestContext,
     metadata: &Value,
@@ -68,22 +70,23 @@ pub(in crate::endpoints) fn write(
     Ok(response::bytes(200, cx.accepted.media.content_type(), body.with_guard(memory)))
 }
 
-/// Appends an item, or the beginning of one whose rest is shared with the cache and returned.
+/// Appends an item, or its beginning; in the latter case the rest, which is shared with the cache,
+/// is returned.
 type WriteItem = Box<dyn Fn(&Entry, &mut Vec<u8>) -> Option<Bytes> + Send>;
 
-/// The text of a list, chunk by chunk.
+/// The chunks of a list in JSON or YAML.
 struct ListText {
-    /// What comes before the items; None when it was written.
+    /// The text before the items; None once it is sent.
     head: Option<Vec<u8>>,
     entries: vec::IntoIter<Arc<Entry>>,
     append: WriteItem,
-    /// The rest of the item that was begun last.
+    /// The rest of the last item, if only its beginning is sent.
     rest: Option<Bytes>,
-    /// What comes before the first item, and before every other.
+    /// The separators before the first item and before every other item.
     separators: [&'static str; 2],
-    /// What most pieces need.
+    /// The initial capacity of a chunk, sufficient for most.
     capacity: usize,
-    /// What comes after the items; None at the end.
+    /// The text after the items; None at the end.
     tail: Option<Vec<u8>>,
 }
 
@@ -116,7 +119,7 @@ impl Iterator for ListText {
     }
 }
 
-/// A list whose items are copied where they need not be changed.
+/// A list in JSON whose items are copied where they need no conversion.
 fn copied_items(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> ListText {
     let (served, version) = (Arc::clone(&cx.scope.served), cx.scope.version);
     let append: WriteItem = Box::new(move |entry, out| write_item(&served, version, entry, out));
@@ -132,8 +135,8 @@ fn copied_items(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>)
     }
 }
 
-/// What is before the items of a list, and what is after them. A list of custom resources is sorted
-/// as these are.
+/// The text before and after the items of a list. The members of a list of custom resources are
+/// sorted, as those of its items.
 fn head_and_tail(cx: &RequestContext, metadata: &Value) -> (Vec<u8>, Vec<u8>) {
     let (kind, api_version) =
         (&cx.scope.resource().list_kind, cx.scope.served.api_version(cx.scope.version));
@@ -172,7 +175,7 @@ fn write_item(served: &Served, version: usize, entry: &Entry, out: &mut Vec<u8>)
     Some(rest)
 }
 
-/// An item of a built-in list does not say its type.
+/// Removes the type metadata from an item of a built-in list, as upstream does.
 fn without_type_meta(served: &Served, mut object: Object) -> Object {
     if !served.resource.conventions.unstructured_lists {
         object.map_mut().remove("apiVersion");
@@ -181,10 +184,10 @@ fn without_type_meta(served: &Served, mut object: Object) -> Object {
     object
 }
 
-/// Appends one item of a framed list.
+/// Appends one encoded item.
 type WriteObject = Box<dyn Fn(Object, Style, &mut Vec<u8>) + Send>;
 
-/// A list of values in a document that is written around them.
+/// A list whose items are decoded, converted to the representation, and encoded again.
 fn encoded_items(
     cx: &RequestContext,
     metadata: &Value,
@@ -192,7 +195,7 @@ fn encoded_items(
 ) -> Result<ListText, Status> {
     let (served, version) = (Arc::clone(&cx.scope.served), cx.scope.version);
     let is_empty = entries.is_empty();
-    // Upstream: nothing was ever put into some empty lists.
+    // Upstream: the items of some empty lists are null.
     let none = if is_empty { Value::Null } else { json!([]) };
     let (member, document, append): (_, _, WriteObject) = match cx.accepted.representation {
         Representation::Table => {
@@ -254,7 +257,7 @@ fn encoded_items(
     })
 }
 
-/// How a document is written, as far as it matters for what is in a list.
+/// The text format of a document, with the layout of list items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
     Json,
@@ -271,13 +274,14 @@ impl Style {
         }
     }
 
-    /// What comes before the items of `member` in the text of a document in which it is empty, and
-    /// what comes after.
+    /// Splits the text of a document at `member`, which is an empty list, into the text before and
+    /// after its items.
     fn split(self, member: &str, text: Vec<u8>, is_empty: bool) -> (Vec<u8>, Vec<u8>) {
         if is_empty {
             return (text, Vec::new());
         }
-        // No other member begins so: within a string, quotes are escaped, and text is indented.
+        // The pattern is unique: quotes within strings are escaped, and members of other levels
+        // have another indentation.
         let (empty, before, after) = match self {
             Self::Json => (format!("\"{member}\":[]"), format!("\"{member}\":["), "]"),
             Self::Pretty => {
@@ -304,7 +308,7 @@ impl Style {
         match self {
             Self::Json => codec::json::write(out, item),
             Self::Pretty => {
-                // Strings have no line breaks in them: each is one of the document's own.
+                // JSON strings contain no raw line breaks: each belongs to the layout.
                 let mut text = Vec::new();
                 codec::json::write_pretty(&mut text, item);
                 for line in text.split_inclusive(|it| *it == b'\n') {
@@ -315,7 +319,7 @@ impl Style {
                 }
             }
             Self::Yaml => {
-                let item = serde_json::to_value(item).expect("items are JSON");
+                let item = serde_json::to_value(item).expect("items serialize to JSON");
                 out.extend(codec::yaml::encode(&Value::Array(vec![item])).into_bytes());
             }
         }

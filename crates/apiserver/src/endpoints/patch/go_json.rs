@@ -1,20 +1,20 @@
-//! A patched object of a built-in kind, as messages quote it.
+//! The JSON of a patched object of a built-in kind, as upstream's error messages contain it.
 //!
-//! Upstream patches text: what the patch takes patched is put together again with sorted keys, and
-//! all the rest stays as Go has written it, in the order of its types.
+//! Upstream patches text: objects that the patch changes are encoded again with sorted keys, and
+//! all others keep the field order of their Go types.
 
 use machinery::{Map, Value};
 use std::collections::BTreeMap;
 use types::{Container, Field, Type};
 
-/// The objects of a document that a patch takes patched, from the outermost on.
+/// The objects of a document that a patch changes, as a tree from the root.
 #[derive(Debug, Default)]
 pub(super) struct PatchedObjects {
     children: BTreeMap<String, PatchedObjects>,
 }
 
 impl PatchedObjects {
-    /// Notes the objects that have something in common with those of a merge patch.
+    /// Adds the objects that a merge patch changes.
     pub(super) fn add_merge_patch(&mut self, patch: &Value) {
         for (name, value) in patch.as_object().into_iter().flatten() {
             if value.is_object() {
@@ -23,7 +23,7 @@ impl PatchedObjects {
         }
     }
 
-    /// Notes what is on the way to the place that a path names.
+    /// Adds the objects on the path of a JSON pointer.
     pub(super) fn add_pointer(&mut self, path: &str) {
         let segments: Vec<&str> = path.split('/').skip(1).collect();
         let mut here = self;
@@ -34,18 +34,18 @@ impl PatchedObjects {
     }
 }
 
-/// The text of `document`, which may be anything, but would be a `ty`.
+/// The JSON of `document`, whose expected type is `ty`; it may have any other shape.
 pub(super) fn write(ty: &'static Type, document: &Value, patched: &PatchedObjects) -> String {
     let mut text = String::new();
     write_value(document, GoType::Message(ty), Some(patched), &mut text);
     text
 }
 
-/// What Go knows of a value.
+/// The Go type of a value, which determines the field order.
 #[derive(Clone, Copy)]
 enum GoType {
     Message(&'static Type),
-    /// A list or a map of values.
+    /// A list or a map of messages.
     Repeated(&'static Field),
     Unknown,
 }
@@ -59,7 +59,7 @@ impl GoType {
         }
     }
 
-    /// Of a member.
+    /// The type of a member.
     fn member(self, name: &str) -> Self {
         match self {
             Self::Message(ty) => ty.field(name).map_or(Self::Unknown, Self::of),
@@ -107,7 +107,7 @@ fn separate(index: usize, text: &mut String) {
     }
 }
 
-/// The names of the members, in the order in which they are written.
+/// The names of the members in output order.
 fn order<'a>(
     members: &'a Map<String, Value>,
     go_type: GoType,

@@ -1,7 +1,7 @@
-//! A patch as it was sent, and what it does to a document.
+//! [`ParsedPatch`]: a patch, and its application to a document.
 //!
-//! Whether it makes sense as a patch is judged only when there is something to be patched: who
-//! patches what does not exist is told that.
+//! The content of a patch is validated only when it is applied, so that a patch of a missing object
+//! results in the error for a missing object.
 
 use super::go_json::PatchedObjects;
 use super::{APPLY, JSON, MERGE, STRATEGIC, media};
@@ -14,7 +14,7 @@ use machinery::{Reason, Status, Value, codec, patch};
 use types::resource::Shape;
 use types::strategic::{self, Error};
 
-/// How a patch is to be read.
+/// The type of a patch, from its media type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum PatchType {
     Json,
@@ -28,13 +28,13 @@ pub(in super::super) struct ParsedPatch {
     pub patch_type: PatchType,
     pub value: Value,
     text: Vec<u8>,
-    /// Complaints about fields that are there twice.
+    /// The errors about duplicate fields.
     duplicates: Vec<String>,
-    /// Its numbers as they were sent, by their place in the object.
+    /// The numbers as the client has written them, by their path in the object.
     pub literals: Literals,
 }
 
-/// Reads a patch; what it is for is not looked at yet.
+/// Parses a patch without a validation of its content.
 pub(in super::super) fn parse(cx: &RequestContext, body: &[u8]) -> Result<ParsedPatch, Status> {
     let typed = matches!(cx.scope.version().shape, Shape::Typed(_));
     let patch_type = match media(cx) {
@@ -52,8 +52,8 @@ pub(in super::super) fn parse(cx: &RequestContext, body: &[u8]) -> Result<Parsed
     let Decoded { mut value, duplicates, literals, .. } =
         codec::json::decode_exact(body).map_err(|_| Status::bad_request("invalid JSON patch"))?;
     decode::check_list_objects(&value)?;
-    // Upstream: only this one is merged as values; the others change the text of an object, so that
-    // numbers stay as they were written.
+    // Upstream: only a strategic merge patch is merged as values; the others change the text of an
+    // object, which preserves the notation of numbers.
     if patch_type == PatchType::StrategicMerge {
         if let Some(number) = &literals.too_large {
             return Err(Status::bad_request(codec::json::too_large(number).to_string()));
@@ -64,7 +64,7 @@ pub(in super::super) fn parse(cx: &RequestContext, body: &[u8]) -> Result<Parsed
 }
 
 impl ParsedPatch {
-    /// What it takes patched of a document that was written before.
+    /// The objects of a document that the patch changes.
     pub(super) fn patched_objects(&self) -> PatchedObjects {
         let mut patched = PatchedObjects::default();
         match self.patch_type {
@@ -78,7 +78,7 @@ impl ParsedPatch {
         patched
     }
 
-    /// Changes `document`; answers with errors about the patch itself.
+    /// Applies the patch to `document`, and returns the strict errors about the patch itself.
     pub(in super::super) fn apply(
         &self,
         cx: &RequestContext,
@@ -164,7 +164,7 @@ fn decode_error(why: &str) -> Status {
     Status::bad_request(format!("error decoding patch: {why}"))
 }
 
-/// Complaints about members that no operation has; an error if one has the wrong type.
+/// The errors about unknown members of operations; fails if a member has the wrong type.
 fn validate_operations(patch: &Value) -> Result<Vec<String>, String> {
     let operations = match patch {
         Value::Array(operations) => operations.as_slice(),

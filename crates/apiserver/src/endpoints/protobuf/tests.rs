@@ -1,4 +1,4 @@
-//! A client that speaks nothing but protobuf, at the in-process client.
+//! Requests of a client that supports only protobuf, through the in-process client.
 
 use crate::InProcessClient;
 use crate::config::{Config, StoreConfig};
@@ -44,7 +44,7 @@ impl Client {
         self.client.call(request.unwrap()).await.unwrap()
     }
 
-    /// The status and the object of an answer, which must be in protobuf.
+    /// The status code and the object of a response, which must be in protobuf.
     async fn request(&mut self, method: Method, path: &str, body: Vec<u8>) -> (u16, Value) {
         let response = self.send(method, path, protobuf::MEDIA_TYPE, body).await;
         assert_eq!(response.headers()[CONTENT_TYPE], protobuf::MEDIA_TYPE);
@@ -63,7 +63,7 @@ impl Client {
     }
 }
 
-/// An object out of its envelope.
+/// Decodes an object in its envelope.
 fn decode_envelope(bytes: &[u8]) -> Value {
     let Envelope { api_version, kind, raw } = Envelope::read(bytes).unwrap();
     let ty = types::of_kind(&api_version, &kind)
@@ -74,7 +74,7 @@ fn decode_envelope(bytes: &[u8]) -> Value {
     Value::Object(object)
 }
 
-/// An event off the front of a watch, if it is there as a whole.
+/// Removes the first event from the bytes of a watch, if it is complete.
 fn next_event(bytes: &mut Vec<u8>) -> Option<(String, Value)> {
     let (length, rest) = bytes.split_first_chunk()?;
     let length = u32::from_be_bytes(*length) as usize;

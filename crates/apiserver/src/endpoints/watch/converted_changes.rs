@@ -1,5 +1,5 @@
-//! Changes of kinds that others convert, and changes that take long to compare with a selection: a
-//! watcher waits for them before it sends events.
+//! Changes that need a conversion webhook or a costly selection: a watcher waits for their
+//! conversion before it sends events.
 
 use super::{PendingConversion, Watcher, event};
 use crate::cache::watch_cache::{Change, Entry};
@@ -13,11 +13,11 @@ use machinery::{Reason, Status};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// The number of changes that are compared with a costly selection at once. Those that do not fit
-/// into what is sent next are compared again.
+/// The number of changes that are compared with a costly selection at once. Changes that do not fit
+/// into the next chunk are compared again.
 const COSTLY_BATCH: usize = 8;
 
-/// The sights without the objects that are not selected.
+/// Removes the objects that are not selected from `sights`.
 async fn selected(
     cx: &RequestContext,
     selection: &Selection,
@@ -36,7 +36,7 @@ async fn selected(
 }
 
 impl Watcher {
-    /// Begins to ask what the first of `changes` look like.
+    /// Starts the conversion of the first of `changes`.
     pub(super) fn convert(
         &self,
         mut changes: Vec<Arc<Change>>,
@@ -69,7 +69,7 @@ impl Watcher {
         (changes, Box::pin(conversion))
     }
 
-    /// What came of conversion, if there is something to tell.
+    /// The events of converted changes, once the conversion has finished.
     pub(super) fn poll_converted(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let Some((changes, mut conversion)) = self.converting.take() else {
             return Poll::Ready(None);
@@ -82,7 +82,8 @@ impl Watcher {
             }
             Poll::Ready(Err(status)) => {
                 self.ended = true;
-                // Upstream: a watch says what a request says, with a reason.
+                // Upstream: the error event has the message of the response to a request, and a
+                // reason.
                 let status = Status::new(500, Reason::InternalError, status.message);
                 Poll::Ready(Some(event::error(&self.cx, &status)))
             }

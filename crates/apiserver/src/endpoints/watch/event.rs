@@ -1,5 +1,5 @@
-//! How the events of a watch are written: `{"type":"ADDED","object":{…}}`, one a line, or in
-//! protobuf with their lengths between them.
+//! Encodes watch events: `{"type":"ADDED","object":{…}}`, one per line, or protobuf with length
+//! prefixes.
 
 use crate::cache::watch_cache::{Change, EncodingKey, Entry};
 use crate::endpoints::context::RequestContext;
@@ -17,19 +17,19 @@ use store::Revision;
 use types::Ordered;
 use types::resource::Shape;
 
-/// Writes events in the version and the form that were asked for.
+/// Encodes events in the requested version and representation.
 pub(super) struct Encoder {
-    /// What all watchers have in common that share their events with this one.
+    /// The watchers that share their encoded events with this one.
     group: EncodingGroup,
-    /// A Table names its columns once in a watch.
+    /// Whether the columns of a Table have been sent, which happens once in a watch.
     columns_sent: bool,
 }
 
-/// The edition of the kind, its version, and the number of the form.
+/// The edition of the kind, its version, and the number of the representation.
 type EncodingGroup = (Revision, usize, u8);
 
 impl Encoder {
-    /// Fails at once if events could not be written as asked.
+    /// Fails if events cannot be encoded in the requested representation.
     pub(super) fn new(cx: &RequestContext) -> Result<Self, Status> {
         if cx.accepted.representation == Representation::Table {
             table::table(cx, &json!({}), Vec::new())?;
@@ -37,9 +37,10 @@ impl Encoder {
         Ok(Self { group: encoding_group(cx), columns_sent: false })
     }
 
-    /// What a change means to a watcher: something came into view, changed, or went out of it.
-    /// `old` and `new` are the object before and after it, in the version of the request, as far as
-    /// it is selected. With the event comes the key under which the change has it for all watchers.
+    /// The event of a change: an object was added to the selection, modified, or removed from it.
+    /// `old` and `new` are the object before and after the change, in the version of the request,
+    /// or None if it is not selected. Returns the event and the key under which the change caches
+    /// it for all watchers.
     pub(super) fn change(
         &mut self,
         cx: &RequestContext,
@@ -50,7 +51,7 @@ impl Encoder {
             (None, None) => return None,
             (None, Some(new)) => ("ADDED", new),
             (Some(_), Some(new)) => ("MODIFIED", new),
-            // Upstream: what is shown is the last state that was seen, with the time of its end.
+            // Upstream: the event has the last selected state, with the revision of the deletion.
             (Some(old), None) => ("DELETED", old),
         };
         let (edition, version, form) = self.group;
@@ -71,19 +72,19 @@ impl Encoder {
         Some((event, key))
     }
 
-    /// An object that was there before the watch.
+    /// Appends an event for an object that existed before the watch.
     pub(super) fn added(&mut self, cx: &RequestContext, entry: &Entry, out: &mut Vec<u8>) {
         let with_columns = self.sends_columns(cx);
         write(cx, "ADDED", entry, entry.revision, with_columns, out);
     }
 
-    /// Whether the next event names the columns of a Table.
+    /// Whether the next event has the columns of a Table.
     fn sends_columns(&mut self, cx: &RequestContext) -> bool {
         cx.accepted.representation == Representation::Table
             && !std::mem::replace(&mut self.columns_sent, true)
     }
 
-    /// How far the watch is.
+    /// A bookmark event with the progress of the watch.
     pub(super) fn bookmark(
         &mut self,
         cx: &RequestContext,
@@ -107,8 +108,8 @@ impl Encoder {
     }
 }
 
-/// Upstream: events are never indented, so that `pretty` makes no other form. That of a Table with
-/// columns has the next number.
+/// The encoding group of a request. Upstream: events are never indented, so `pretty` has no effect.
+/// A Table with columns has the next higher number.
 fn encoding_group(cx: &RequestContext) -> EncodingGroup {
     let form = match (cx.accepted.media, cx.accepted.representation) {
         (Media::Protobuf, Representation::Object) => 1,
@@ -124,7 +125,7 @@ fn encoding_group(cx: &RequestContext) -> EncodingGroup {
     (cx.scope.served.edition, cx.scope.version, form)
 }
 
-/// Appends an event with a stored object in the form that was asked for.
+/// Appends an event with a stored object in the requested representation.
 fn write(
     cx: &RequestContext,
     kind: &str,
@@ -149,7 +150,7 @@ fn write(
     write_object(cx, kind, object, with_columns, out);
 }
 
-/// Appends an event with an object in the form that was asked for.
+/// Appends an event with an object in the requested representation.
 fn write_object(
     cx: &RequestContext,
     kind: &str,
@@ -188,7 +189,7 @@ fn begin(kind: &str, out: &mut Vec<u8>) {
     write!(out, "{{\"type\":\"{kind}\",\"object\":").expect("a write to memory does not fail");
 }
 
-/// An object of which nothing is set; Go writes some fields even then.
+/// An object without any field set; Go encodes some fields even then.
 fn empty(cx: &RequestContext) -> Object {
     let mut object = Object::default();
     if let Shape::Typed(ty) = &cx.scope.version().shape {
@@ -202,7 +203,7 @@ fn empty(cx: &RequestContext) -> Object {
     object
 }
 
-/// One event is passed on as it is, shared with all other watchers; several are joined.
+/// Concatenates events. A single event is not copied, but shared with all other watchers.
 pub(super) fn concatenated(mut events: Vec<Bytes>) -> Option<Bytes> {
     match events.len() {
         0 | 1 => events.pop(),
@@ -210,7 +211,7 @@ pub(super) fn concatenated(mut events: Vec<Bytes>) -> Option<Bytes> {
     }
 }
 
-/// The event that ends a watch which cannot go on.
+/// The error event that ends a watch.
 pub(super) fn error(cx: &RequestContext, status: &Status) -> Bytes {
     if cx.accepted.media == Media::Protobuf {
         return frame("ERROR", &protobuf::status(status));
