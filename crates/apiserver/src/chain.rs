@@ -78,9 +78,9 @@ async fn respond(
     let (mut head, mut body) = request.into_parts();
     head.extensions.insert(Deadline(received.deadline));
     let error_media_type = negotiation::for_errors(&head.headers, &received.query);
-    let answered = chain(plane, peer, head, &mut body, received, writes, error_media_type).await;
+    let result = chain(plane, peer, head, &mut body, received, writes, error_media_type).await;
     request_body::discard(body).await;
-    answered.unwrap_or_else(|status| response::failure(&status, error_media_type))
+    result.unwrap_or_else(|status| response::failure(&status, error_media_type))
 }
 
 /// Everything that happens to a request before it reaches an endpoint, and the endpoint.

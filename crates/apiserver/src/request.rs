@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_name_resources() {
+    fn an_api_path_is_split_into_its_parts() {
         check(&Method::GET, "/api/v1/pods", "list /v1 |pods|||");
         check(&Method::GET, "/api/v1/namespaces/a/pods/b", "get /v1 a|pods|b||");
         check(
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_also_an_object() {
+    fn the_path_of_a_namespace_has_it_as_namespace_and_name() {
         check(&Method::GET, "/api/v1/namespaces", "list /v1 |namespaces|||");
         check(&Method::GET, "/api/v1/namespaces/a", "get /v1 a|namespaces|a||");
         check(&Method::PUT, "/api/v1/namespaces/a/finalize", "update /v1 a|namespaces|a|finalize|");
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_are_not_well_formed_are_left_out() {
+    fn malformed_parameters_are_ignored() {
         let query = Query::parse(Some("a=1;b=2&c=%zz&d=%31&&e"));
         assert_eq!(query.0, [("d".to_owned(), "1".to_owned()), ("e".to_owned(), String::new())]);
     }

@@ -110,11 +110,11 @@ fn verb(
 }
 
 fn dry_run(query: &Query) -> &'static str {
-    let mut asked = query.all("dryRun").peekable();
-    if asked.peek().is_none() {
+    let mut values = query.all("dryRun").peekable();
+    if values.peek().is_none() {
         return "";
     }
-    if asked.all(|it| it == "All") { "All" } else { "invalid" }
+    if values.all(|it| it == "All") { "All" } else { "invalid" }
 }
 
 #[cfg(test)]
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_without_a_resource_are_counted_by_what_they_are() {
+    fn paths_without_a_resource_have_a_component_and_a_subresource() {
         let plain = HeaderMap::new();
         let mut aggregated = HeaderMap::new();
         let media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

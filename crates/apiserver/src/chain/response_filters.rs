@@ -128,18 +128,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_results_in_an_internal_error() {
-        let answer =
+        let result =
             with_timeout_and_recovery(Duration::from_mins(1), async { panic!("as if by a bug") })
                 .await;
-        let (code, body) = text(answer.unwrap_err()).await;
+        let (code, body) = text(result.unwrap_err()).await;
         assert_eq!(code, 500);
         assert_eq!(body, "This request caused apiserver to panic. Look in the logs for details.");
     }
 
     #[tokio::test]
     async fn an_exceeded_deadline_results_in_a_timeout() {
-        let answer = with_timeout_and_recovery(Duration::ZERO, std::future::pending()).await;
-        let (code, body) = text(answer.unwrap()).await;
+        let result = with_timeout_and_recovery(Duration::ZERO, std::future::pending()).await;
+        let (code, body) = text(result.unwrap()).await;
         assert_eq!(code, 504);
         assert!(body.contains("request did not complete within the allotted timeout"), "{body}");
     }

@@ -30,7 +30,7 @@ pub(crate) async fn apply(
         return create(cx, &config, force, options.dry_run).await;
     }
     let request = UpdateRequest {
-        transform: &ApplyChange { cx, config: &config, force },
+        transform: &ApplyTransform { cx, config: &config, force },
         part,
         admission: &cx.plane.admission.of_write(&cx.scope, options.dry_run),
         dry_run: options.dry_run,
@@ -41,13 +41,13 @@ pub(crate) async fn apply(
 }
 
 /// The change of an existing object by an apply configuration.
-struct ApplyChange<'c> {
+struct ApplyTransform<'c> {
     cx: &'c RequestContext,
     config: &'c ApplyConfiguration,
     force: Force,
 }
 
-impl Change for ApplyChange<'_> {
+impl Change for ApplyTransform<'_> {
     fn of<'a>(&'a self, old: &'a Object) -> Changing<'a> {
         Box::pin(async move {
             let live = conversion::requested(&self.cx.scope, old.clone());
@@ -55,7 +55,7 @@ impl Change for ApplyChange<'_> {
             let applied =
                 field_manager::apply(&self.cx.scope, Some(&live), config, self.force).await?;
             self.config.check_duplicates(self.cx)?;
-            let mut new = to_stored_object(self.cx, config, applied)?;
+            let mut new = decode_applied(self.cx, config, applied)?;
             keep_times_if_unchanged(old, &mut new);
             Ok(new)
         })
@@ -70,7 +70,7 @@ async fn create(
 ) -> Result<Response<Body>, Status> {
     let applied = field_manager::apply(&cx.scope, None, &config.object, force).await?;
     config.check_duplicates(cx)?;
-    let mut object = to_stored_object(cx, &config.object, applied)?;
+    let mut object = decode_applied(cx, &config.object, applied)?;
     if !object.uid().is_empty() {
         let uid = object.uid();
         let why = format!(
@@ -131,9 +131,8 @@ impl ApplyConfiguration {
     }
 }
 
-/// Normalizes the applied object by its type, and converts it to the version in which the registry
-/// processes objects.
-fn to_stored_object(
+/// Normalizes the applied object by its type, and converts it to the memory version.
+fn decode_applied(
     cx: &RequestContext,
     config: &Object,
     mut object: Object,

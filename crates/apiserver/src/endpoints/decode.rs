@@ -1,4 +1,4 @@
-//! Decodes a request body into an [`Object`] of the version in which the registry processes
+//! Decodes a request body into an [`Object`] of the memory version, in which the registry processes
 //! objects: parsed, checked for unknown fields, normalized by its type, defaults set.
 
 mod type_meta;
@@ -21,8 +21,7 @@ use types::resource::Shape;
 /// The maximum number of strict decoding errors that are reported.
 const MAX_STRICT_ERRORS: usize = 100;
 
-/// Decodes an object in the version of the path, and converts it to the version in which the
-/// registry processes objects.
+/// Decodes an object in the version of the path, and converts it to the memory version.
 pub(crate) fn object(
     cx: &RequestContext,
     bytes: &[u8],

@@ -66,8 +66,8 @@ fn media(cx: &RequestContext) -> &str {
     cx.content_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// Applies the patch to `old`, which is in the version in which the registry processes objects; the
-/// patch is in the version of the path.
+/// Applies the patch to `old`, which is in the memory version; the patch is in the version of the
+/// path.
 fn patched(
     cx: &RequestContext,
     patcher: &Patcher,

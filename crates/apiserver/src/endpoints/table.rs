@@ -220,14 +220,14 @@ fn column_definitions(columns: &Columns) -> Vec<ColumnDefinition<'_>> {
                 description: NAME_DESCRIPTION,
                 priority: 0,
             };
-            let others = columns.iter().map(|it| ColumnDefinition {
+            let other_columns = columns.iter().map(|it| ColumnDefinition {
                 name: &it.name,
                 kind: &it.kind,
                 format: &it.format,
                 description: &it.description,
                 priority: it.priority,
             });
-            std::iter::once(name).chain(others).collect()
+            std::iter::once(name).chain(other_columns).collect()
         }
     }
 }

@@ -148,7 +148,7 @@ impl Watcher {
         let timeout = match cx.scope.query.get("timeoutSeconds").map_or(Ok(0), parse_i64)? {
             0 => DEFAULT_TIMEOUT + cx.scope.storage.entropy.below(DEFAULT_TIMEOUT),
             // A negative timeout ends the watch at once.
-            asked => u64::try_from(asked).unwrap_or(0),
+            seconds => u64::try_from(seconds).unwrap_or(0),
         };
         let timeout = Duration::from_secs(timeout);
         let bookmarks = cx.scope.query.flag("allowWatchBookmarks");
@@ -273,18 +273,18 @@ impl Watcher {
     }
 
     /// The events of the first of `changes`, up to the size of a chunk: an unread watch holds one
-    /// chunk, and there may be many watches. `sights` are the changes in the version of the
+    /// chunk, and there may be many watches. `converted` are the changes in the version of the
     /// request, if they had to be converted.
-    fn events(&mut self, changes: &[Arc<Change>], sights: &[Sight]) -> Option<Bytes> {
+    fn events(&mut self, changes: &[Arc<Change>], converted: &[Sight]) -> Option<Bytes> {
         let mut events = Vec::new();
         let mut size = 0;
         self.caught_up = changes.len() < BATCH;
         for (index, change) in changes.iter().enumerate() {
-            let (mut old, mut new) = match sights.get(index) {
+            let (mut old, mut new) = match converted.get(index) {
                 Some((old, new)) => (old.as_ref(), new.as_ref()),
                 None => (change.old.as_ref(), change.new.as_ref()),
             };
-            // A costly selection has already been applied to `sights`.
+            // A costly selection has already been applied to `converted`.
             if !self.selection.is_costly() {
                 let selects = |entry: &&Arc<Entry>| self.selection.selects(&self.cx, entry);
                 (old, new) = (old.filter(selects), new.filter(selects));

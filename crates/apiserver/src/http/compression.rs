@@ -91,15 +91,15 @@ mod tests {
 
     const PATTERN: &[u8] = b"sampan ";
 
-    fn answer(length: usize) -> Response<Body> {
+    fn response(length: usize) -> Response<Body> {
         let text: Vec<u8> = PATTERN.iter().copied().cycle().take(length).collect();
         let chunks = text.chunks(100_000).map(Bytes::copy_from_slice).collect();
         Response::new(Body::Chunks(chunks))
     }
 
     #[tokio::test]
-    async fn a_large_answer_comes_out_as_it_went_in() {
-        let compressed = compress(answer(1_000_000));
+    async fn a_large_response_is_compressed_without_loss() {
+        let compressed = compress(response(1_000_000));
         assert_eq!(compressed.headers()[CONTENT_ENCODING], "gzip");
         let bytes = compressed.into_body().collect().await.unwrap().to_bytes();
         assert!(bytes.len() < 100_000);
@@ -110,12 +110,12 @@ mod tests {
     }
 
     #[test]
-    fn a_small_answer_is_left_alone() {
-        assert!(!compress(answer(1000)).headers().contains_key(CONTENT_ENCODING));
+    fn a_small_response_is_not_compressed() {
+        assert!(!compress(response(1000)).headers().contains_key(CONTENT_ENCODING));
     }
 
     #[test]
-    fn only_clients_that_read_gzip_get_it() {
+    fn gzip_is_used_only_if_the_client_accepts_it() {
         let accepts = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT_ENCODING, value.parse().unwrap());

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_not_utf_8_is_not_an_absent_one() {
+    fn a_value_that_is_not_utf_8_is_not_treated_as_absent() {
         let value = HeaderValue::from_bytes("jörg".as_bytes()).unwrap();
         assert_eq!(to_utf8("x", &value).unwrap(), "jörg");
         let latin = HeaderValue::from_bytes(b"j\xf6rg").unwrap();

@@ -58,12 +58,12 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_is_told_once() {
+    fn a_repeated_warning_is_recorded_once() {
         assert_eq!(recorded(["a".to_owned(), "b".to_owned(), "a".to_owned()]), ["a", "b"]);
     }
 
     #[test]
-    fn a_long_text_is_told_whole_where_there_is_room() {
+    fn a_long_warning_is_truncated_only_if_the_total_is_exceeded() {
         assert_eq!(recorded(["ä".repeat(MAX_TOTAL_CHARS)])[0].chars().count(), MAX_TOTAL_CHARS);
         let cut = recorded(["ä".repeat(MAX_TOTAL_CHARS), "b".to_owned()]);
         assert_eq!(cut, ["ä".repeat(MAX_ITEM_CHARS), "b".to_owned()]);

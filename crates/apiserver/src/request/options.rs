@@ -149,13 +149,13 @@ impl DeleteOptions {
             resource_version,
         };
         if ignore_store_read_error {
-            let others = [
+            let other_options = [
                 ("propagationPolicy", query.get("propagationPolicy").is_some()),
                 ("orphanDependents", query.get("orphanDependents").is_some()),
                 ("gracePeriodSeconds", options.grace_period.is_some()),
                 ("preconditions", options.uid.is_some() || options.resource_version.is_some()),
             ];
-            forbid_with(others, &mut errors);
+            forbid_other_options(other_options, &mut errors);
         }
         reject_invalid("DeleteOptions", &errors)?;
         Ok(options)
@@ -178,9 +178,12 @@ impl DeleteOptions {
             ignore_store_read_error: flag(IGNORE_STORE_READ_ERROR).unwrap_or(false),
         };
         if options.ignore_store_read_error {
-            let others =
+            let other_options =
                 ["propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions"];
-            forbid_with(others.map(|it| (it, body.get(&[it]).is_some())), &mut errors);
+            forbid_other_options(
+                other_options.map(|it| (it, body.get(&[it]).is_some())),
+                &mut errors,
+            );
         }
         reject_invalid("DeleteOptions", &errors)?;
         Ok(options)
@@ -202,8 +205,8 @@ impl DeleteOptions {
 const IGNORE_STORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
 /// Adds an error for each option that is set in addition to [`IGNORE_STORE_READ_ERROR`].
-fn forbid_with(others: [(&str, bool); 4], errors: &mut ErrorList) {
-    for (other, _) in others.iter().filter(|(_, is_set)| *is_set) {
+fn forbid_other_options(other_options: [(&str, bool); 4], errors: &mut ErrorList) {
+    for (other, _) in other_options.iter().filter(|(_, is_set)| *is_set) {
         let detail = format!("cannot be set together with .{other}");
         errors.invalid(&Path::root(IGNORE_STORE_READ_ERROR), true, &detail);
     }

@@ -57,7 +57,9 @@ fn find(catalog: &Catalog, rest: &[&str], headers: &HeaderMap, query: &Query) ->
         ["v3", "apis", group, version] => group_version(catalog, group, version, headers, query),
         ["v3", "version"] => {
             let documents = OpenApiDocuments(catalog);
-            index_document(catalog, documents::VERSION, headers, query, || documents.of_version())
+            index_document(catalog, documents::VERSION, headers, query, || {
+                documents.version_document()
+            })
         }
         ["v2"] => version_2(catalog, headers),
         _ => response::page_not_found(),

@@ -10,7 +10,7 @@ use machinery::{Object, Status, Value};
 /// The maximum number of objects in all lists of a body, or of the result of a patch. A container,
 /// the largest kind of element, takes up to 4.2 KB, so that a request stays below 300 MiB. An
 /// object with a tenth of that number of containers is too large to be stored.
-pub(super) const LIST_OBJECTS_MAX: usize = 60_000;
+pub(super) const MAX_LIST_OBJECTS: usize = 60_000;
 
 /// Fails if a document has too many objects in its lists.
 pub(crate) fn check(document: &Value) -> Result<(), Status> {
@@ -19,21 +19,21 @@ pub(crate) fn check(document: &Value) -> Result<(), Status> {
 
 /// Fails if an object has too many objects in its lists.
 pub(crate) fn check_object(object: &Object) -> Result<(), Status> {
-    let mut left = LIST_OBJECTS_MAX;
+    let mut left = MAX_LIST_OBJECTS;
     let fits = object.map().values().all(|value| subtract(value, &mut left));
     if fits { Ok(()) } else { Err(too_many()) }
 }
 
-/// Whether a document has more than [`LIST_OBJECTS_MAX`] objects in its lists.
+/// Whether a document has more than [`MAX_LIST_OBJECTS`] objects in its lists.
 pub(super) fn exceeds_limit(document: &Value) -> bool {
-    let mut left = LIST_OBJECTS_MAX;
+    let mut left = MAX_LIST_OBJECTS;
     !subtract(document, &mut left)
 }
 
 /// The status of a body with too many objects in its lists.
 pub(super) fn too_many() -> Status {
     let message =
-        format!("the lists of an object may have {LIST_OBJECTS_MAX} objects, all lists together");
+        format!("the lists of an object may have {MAX_LIST_OBJECTS} objects, all lists together");
     Status::too_large(&message)
 }
 
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn objects_of_all_lists_count_together() {
-        let half = LIST_OBJECTS_MAX / 2;
+        let half = MAX_LIST_OBJECTS / 2;
         let mut document = json!({"a": empty_objects(half), "b": {"c": [empty_objects(half)]}});
         assert!(!exceeds_limit(&document));
         document["d"] = empty_objects(1);
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn objects_of_maps_and_scalars_of_lists_do_not_count() {
-        let number = 2 * LIST_OBJECTS_MAX;
+        let number = 2 * MAX_LIST_OBJECTS;
         let map: Map<String, Value> = (0..number).map(|n| (n.to_string(), json!({}))).collect();
         let scalars: Value = (0..number).collect();
         assert!(!exceeds_limit(&json!({"map": map, "scalars": scalars})));

@@ -19,7 +19,7 @@ pub(crate) enum BodyDecodeError {
     Unrecognized(String),
     /// The body has the expected type, but is malformed.
     Malformed(protobuf::Error),
-    /// The lists of the body have more than [`LIST_OBJECTS_MAX`](list_objects::LIST_OBJECTS_MAX)
+    /// The lists of the body have more than [`MAX_LIST_OBJECTS`](list_objects::MAX_LIST_OBJECTS)
     /// objects.
     TooManyObjects,
 }

@@ -99,16 +99,16 @@ impl Iterator for ListText {
         }
         self.tail.as_ref()?;
         let mut out = Vec::with_capacity(self.capacity);
-        let [mut separator, others] = self.separators;
+        let [mut separator, between] = self.separators;
         match self.head.take() {
             Some(head) => out.extend(head),
-            None => separator = others,
+            None => separator = between,
         }
         let mut read = 0;
         for entry in self.entries.by_ref() {
             read += entry.len();
             out.extend_from_slice(separator.as_bytes());
-            separator = others;
+            separator = between;
             self.rest = (self.append)(&entry, &mut out);
             if self.rest.is_some() || out.len() >= CHUNK || read >= MAX_READ {
                 return Some(out.into());

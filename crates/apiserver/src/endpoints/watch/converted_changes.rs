@@ -17,22 +17,22 @@ use std::task::{Context, Poll};
 /// into the next chunk are compared again.
 const COSTLY_BATCH: usize = 8;
 
-/// Removes the objects that are not selected from `sights`.
+/// Removes the objects that are not selected from `converted`.
 async fn selected(
     cx: &RequestContext,
     selection: &Selection,
-    mut sights: Vec<Sight>,
+    mut converted: Vec<Sight>,
 ) -> Vec<Sight> {
     let mut yield_budget = YieldBudget::default();
-    for (old, new) in &mut sights {
-        for sight in [old, new] {
+    for (old, new) in &mut converted {
+        for entry in [old, new] {
             if yield_budget.is_spent(selection) {
                 tokio::task::yield_now().await;
             }
-            sight.take_if(|entry: &mut Arc<Entry>| !selection.selects(cx, entry));
+            entry.take_if(|entry: &mut Arc<Entry>| !selection.selects(cx, entry));
         }
     }
-    sights
+    converted
 }
 
 impl Watcher {
@@ -48,7 +48,7 @@ impl Watcher {
         }
         let requested = changes.clone();
         let conversion = async move {
-            let sights = if cx.scope.served.conversion.copies() {
+            let converted = if cx.scope.served.conversion.copies() {
                 requested.iter().map(|it| (it.old.clone(), it.new.clone())).collect()
             } else {
                 let depends_on_version = selection.depends_on_version();
@@ -56,14 +56,14 @@ impl Watcher {
                     .await?
             };
             if !selection.is_costly() {
-                return Ok(sights);
+                return Ok(converted);
             }
             let flow = flow_control::flow_of_large(&cx.scope.user);
             Ok(cx
                 .scope
                 .storage
                 .offload
-                .run(flow.as_deref(), selected(&cx, &selection, sights))
+                .run(flow.as_deref(), selected(&cx, &selection, converted))
                 .await)
         };
         (changes, Box::pin(conversion))
@@ -75,8 +75,8 @@ impl Watcher {
             return Poll::Ready(None);
         };
         match conversion.as_mut().poll(cx) {
-            Poll::Ready(Ok(sights)) => {
-                let events = self.events(&changes, &sights);
+            Poll::Ready(Ok(converted)) => {
+                let events = self.events(&changes, &converted);
                 self.caught_up = false;
                 Poll::Ready(events)
             }

@@ -57,7 +57,7 @@ fn kubernetes_version() -> String {
 }
 
 /// The document of `/version`.
-pub(super) fn of_version() -> Value {
+pub(super) fn version_document() -> Value {
     let schemas = Map::from_iter([version_schema()]);
     openapi::document(
         "Kubernetes",

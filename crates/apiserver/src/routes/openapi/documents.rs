@@ -30,8 +30,8 @@ impl<'a> OpenApiDocuments<'a> {
     }
 
     /// The document of `/version`.
-    pub(super) fn of_version(self) -> Compressed {
-        self.get(VERSION, Format::Json, || document::of_version().to_string().into_bytes())
+    pub(super) fn version_document(self) -> Compressed {
+        self.get(VERSION, Format::Json, || document::version_document().to_string().into_bytes())
     }
 
     /// The version 2 document of all groups.
@@ -95,7 +95,7 @@ impl<'a> OpenApiDocuments<'a> {
                 }
             }
             let mut context = Context::new(&SHA512);
-            context.update(document::of_version().to_string().as_bytes());
+            context.update(document::version_document().to_string().as_bytes());
             hashes.insert(VERSION.to_owned(), hexadecimal(context));
             hashes
         })
