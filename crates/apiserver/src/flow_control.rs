@@ -151,7 +151,7 @@ impl FlowControl {
         if masters::contains(user) || is_probe(info) {
             return Ok(Seat { share: None, waiting: Arc::clone(&self.waiting) });
         }
-        let seats = if info.verb.reads() { &self.reads } else { &self.writes };
+        let seats = if info.verb.is_read_only() { &self.reads } else { &self.writes };
         let share = seats.take(&flow(user), 1).ok_or_else(too_many)?;
         Ok(Seat { share: Some(Arc::new(share)), waiting: Arc::clone(&self.waiting) })
     }

@@ -73,7 +73,7 @@ impl Metrics {
         let series = self.requests.series(request);
         series.observe(request, response.status().as_u16(), took);
         response.map(|body| match (body, &series.size) {
-            (body @ Body::Stream(_), _) => body.holding(self.in_flight.stream(request)),
+            (body @ Body::Stream(_), _) => body.with_guard(self.in_flight.stream(request)),
             (body, Some(sizes)) => response_sizes::observe(body, sizes.clone()),
             (body, None) => body,
         })

@@ -5,7 +5,7 @@ use super::matching::{self, MatchedResource};
 use super::{Attributes, Operation};
 use crate::registry::conversion;
 use crate::registry::scope::RequestScope;
-use crate::request::options::{DeleteOptions, Propagation};
+use crate::request::options::{DeleteOptions, DeletionPropagation};
 use machinery::{Map, Object, Status, Value, json};
 
 /// Builds the request. `matched` has the version in which the webhook or policy matches the
@@ -95,9 +95,9 @@ fn delete_options(deletion: &DeleteOptions) -> Value {
     }
     if let Some(propagation) = deletion.propagation {
         options["propagationPolicy"] = match propagation {
-            Propagation::Background => "Background",
-            Propagation::Foreground => "Foreground",
-            Propagation::Orphan => "Orphan",
+            DeletionPropagation::Background => "Background",
+            DeletionPropagation::Foreground => "Foreground",
+            DeletionPropagation::Orphan => "Orphan",
         }
         .into();
     }

@@ -168,7 +168,7 @@ impl Mode {
 fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
     let all = |name: &str| -> Result<Vec<String>, Status> {
         let values = headers.get_all(name).iter();
-        values.map(|it| Ok(headers::strict(name, it)?.to_owned())).collect()
+        values.map(|it| Ok(headers::to_utf8(name, it)?.to_owned())).collect()
     };
     let first = |values: Vec<String>| values.into_iter().next().unwrap_or_default();
     let user = User {
@@ -212,7 +212,7 @@ fn extra(headers: &HeaderMap) -> Result<BTreeMap<String, Vec<String>>, Status> {
     let mut extra = BTreeMap::<String, Vec<String>>::new();
     for (header, value) in headers {
         let Some(key) = header.as_str().strip_prefix(EXTRA) else { continue };
-        let value = headers::strict(header.as_str(), value)?;
+        let value = headers::to_utf8(header.as_str(), value)?;
         extra.entry(extra_key(key)?).or_default().push(value.to_owned());
     }
     Ok(extra)

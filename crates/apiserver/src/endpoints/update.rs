@@ -1,6 +1,6 @@
-//! PUT of an object, or of its status.
+//! PUT of an object or of its status.
 
-use super::create::{check_namespace, create_decoded, shown};
+use super::create::{check_namespace, create_decoded, respond};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
 use crate::http::body::Body;
@@ -10,7 +10,7 @@ use crate::request::options::WriteOptions;
 use http::Response;
 use machinery::{Object, Status};
 
-/// Replaces the named object and answers with it.
+/// Replaces the named object and responds with it.
 pub(crate) async fn update(
     cx: &RequestContext,
     body: &[u8],
@@ -25,7 +25,7 @@ pub(crate) async fn update(
         && is_missing(cx).await
     {
         registry::check_uid(&cx.scope, &object, None, options.dry_run)?;
-        // Upstream: an update may have a resourceVersion, and a creation does not look at it.
+        // Upstream: the resourceVersion of an update is ignored when the object is created.
         object.remove_meta("resourceVersion");
         return create_decoded(cx, object, options.dry_run).await;
     }
@@ -41,7 +41,7 @@ pub(crate) async fn update(
         fields_managed: false,
     };
     let outcome = registry::update(&cx.scope, request).await?;
-    shown(cx, 200, outcome).await
+    respond(cx, 200, outcome).await
 }
 
 async fn is_missing(cx: &RequestContext) -> bool {
@@ -49,7 +49,7 @@ async fn is_missing(cx: &RequestContext) -> bool {
         && cx.scope.served.cache.get(&cx.scope.key()).is_none()
 }
 
-/// The name in the body must be the name in the path.
+/// Fails unless the name in the body is the name in the path.
 pub(super) fn check_name(cx: &RequestContext, object: &Object) -> Result<(), Status> {
     let (found, expected) = (object.name(), cx.scope.path.name.as_str());
     if found.is_empty() {

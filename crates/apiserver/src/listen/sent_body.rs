@@ -41,7 +41,7 @@ impl SentBody {
                 *chunk = account.hold(std::mem::take(chunk));
             }
         }
-        let counts_pieces = matches!(body, Body::Made(_) | Body::Stream(_));
+        let counts_pieces = matches!(body, Body::Lazy(_) | Body::Stream(_));
         let account = account.filter(|_| counts_pieces);
         Self { body, rest: Bytes::new(), account, progress, _stream: stream }
     }

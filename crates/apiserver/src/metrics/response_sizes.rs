@@ -17,7 +17,7 @@ pub(super) fn observe(body: Body, sizes: Histogram) -> Body {
             sizes.observe(bytes.len() as f64);
             Body::Shared(bytes)
         }
-        Body::Made(mut pieces) => {
+        Body::Lazy(mut pieces) => {
             let mut measure = Measure { sizes, bytes: 0 };
             let estimate = pieces.estimate;
             let next = move || {
@@ -25,7 +25,7 @@ pub(super) fn observe(body: Body, sizes: Histogram) -> Body {
                 measure.add(piece.as_ref().map_or(0, Bytes::len));
                 piece
             };
-            Body::made(estimate, std::iter::from_fn(next))
+            Body::lazy(estimate, std::iter::from_fn(next))
         }
         stream @ Body::Stream(_) => stream,
     }

@@ -16,7 +16,7 @@ use super::scope::RequestScope;
 use super::{Outcome, stored_bytes};
 use crate::cache::watch_cache::Entry;
 use crate::registry::errors;
-use crate::request::options::{DeleteOptions, Propagation};
+use crate::request::options::{DeleteOptions, DeletionPropagation};
 use machinery::{GroupResource, Object, Status, Value, timestamp};
 use std::sync::Arc;
 use store::{Error, Expect};
@@ -50,7 +50,7 @@ pub(crate) async fn delete(
             return Err(Status::not_found(&scope.group_resource(), name));
         };
         // Objects in the cache have been decoded.
-        if options.only_if_unreadable {
+        if options.ignore_store_read_error {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage"
             );
@@ -184,17 +184,19 @@ fn set_deletion_timestamp(scope: &RequestScope, new: &mut Object, old: &Object, 
 
 /// The propagation of a deletion without a policy: the finalizers of the object take precedence
 /// over the default of its kind.
-fn default_propagation(behavior: &Behavior, object: &Object) -> Option<Propagation> {
+fn default_propagation(behavior: &Behavior, object: &Object) -> Option<DeletionPropagation> {
     let is_decided = object.finalizers().any(|it| matches!(it, ORPHAN | FOREGROUND));
     match behavior.garbage_collection {
-        GarbageCollectionPolicy::OrphanDependents(_) if !is_decided => Some(Propagation::Orphan),
+        GarbageCollectionPolicy::OrphanDependents(_) if !is_decided => {
+            Some(DeletionPropagation::Orphan)
+        }
         GarbageCollectionPolicy::OrphanDependents(_)
         | GarbageCollectionPolicy::DeleteDependents
         | GarbageCollectionPolicy::Unsupported => None,
     }
 }
 
-fn set_propagation_finalizer(object: &mut Object, propagation: Option<Propagation>) {
+fn set_propagation_finalizer(object: &mut Object, propagation: Option<DeletionPropagation>) {
     let Some(propagation) = propagation else { return };
     let mut finalizers: Vec<Value> = object
         .finalizers()
@@ -202,9 +204,9 @@ fn set_propagation_finalizer(object: &mut Object, propagation: Option<Propagatio
         .map(Value::from)
         .collect();
     match propagation {
-        Propagation::Background => {}
-        Propagation::Foreground => finalizers.push(FOREGROUND.into()),
-        Propagation::Orphan => finalizers.push(ORPHAN.into()),
+        DeletionPropagation::Background => {}
+        DeletionPropagation::Foreground => finalizers.push(FOREGROUND.into()),
+        DeletionPropagation::Orphan => finalizers.push(ORPHAN.into()),
     }
     if finalizers.is_empty() {
         object.remove_meta("finalizers");

@@ -57,7 +57,7 @@ pub(crate) async fn health(
         return match checks.iter().find(|(name, _)| *name == path) {
             None => response::page_not_found(),
             Some((_, test)) if test.passes(plane).await => response::text(200, "ok"),
-            Some(_) => response::plain(500, "internal server error: reason withheld\n"),
+            Some(_) => response::nosniff_text(500, "internal server error: reason withheld\n"),
         };
     }
     let mut excluded: Vec<&str> = query.all("exclude").collect();
@@ -81,12 +81,12 @@ pub(crate) async fn health(
             &format!("warn: some health checks cannot be excluded: no matches for {unknown}\n");
     }
     if failed {
-        return response::plain(500, &format!("{report}{which} check failed\n"));
+        return response::nosniff_text(500, &format!("{report}{which} check failed\n"));
     }
     if query.get("verbose").is_some() {
-        return response::plain(200, &format!("{report}{which} check passed\n"));
+        return response::nosniff_text(200, &format!("{report}{which} check passed\n"));
     }
-    response::plain(200, "ok")
+    response::nosniff_text(200, "ok")
 }
 
 impl Test {

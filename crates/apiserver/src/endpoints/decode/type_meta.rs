@@ -1,6 +1,6 @@
-//! What an object says that it is (`apiVersion`, `kind`), held against what its path wants.
+//! Checks the type metadata of an object (`apiVersion`, `kind`) against the type of its path.
 
-use super::media::{unfit, unrecognized};
+use super::media::{cannot_be_handled, unrecognized};
 use crate::endpoints::context::RequestContext;
 use crate::registry::UpdateStrategy;
 use machinery::nested::accessor_error;
@@ -8,17 +8,20 @@ use machinery::{ErrorList, GroupVersion, Object, Path, Status, Value, codec};
 use types::Type;
 use types::resource::Shape;
 
-/// An object that is not what it should be.
-pub(crate) enum Misdeclared {
-    /// It cannot be read at all.
-    ShapeError(String),
-    /// It can, and is refused.
-    Refused(Status),
+/// The type metadata does not match the path.
+pub(crate) enum TypeMetaError {
+    /// The object cannot be decoded as the expected type.
+    Undecodable(String),
+    /// The object can be decoded, but is rejected.
+    Rejected(Status),
 }
 
-/// Checks what a body says of itself, and completes it. Bodies of built-in kinds need not say
-/// anything.
-pub(super) fn sent(cx: &RequestContext, object: &mut Object, bytes: &[u8]) -> Result<(), Status> {
+/// Checks the type metadata of a body, and completes it. Bodies of built-in kinds may omit it.
+pub(super) fn check_body(
+    cx: &RequestContext,
+    object: &mut Object,
+    bytes: &[u8],
+) -> Result<(), Status> {
     let resource = cx.scope.resource();
     let (kind, expected) = (&resource.kind, resource.api_version(cx.scope.version()));
     if resource.conventions.requires_type_meta {
@@ -27,16 +30,16 @@ pub(super) fn sent(cx: &RequestContext, object: &mut Object, bytes: &[u8]) -> Re
             let why = format!("Object 'Kind' is missing in '{text}'");
             return Err(unrecognized(kind, &why, bytes));
         }
-        if let Some(why) = null_version(object) {
-            return Err(unfit(object.kind(), "", kind, &why));
+        if let Some(why) = null_api_version_error(object) {
+            return Err(cannot_be_handled(object.kind(), "", kind, &why));
         }
-    } else if let Some(why) = foreign_here(cx, object) {
+    } else if let Some(why) = resource_conversion_error(cx, object) {
         let version = match object.api_version() {
             "" => cx.scope.version().name.clone(),
             _ => object.gvk().version,
         };
         let found = if object.kind().is_empty() { kind } else { object.kind() };
-        return Err(unfit(found, &version, kind, &why));
+        return Err(cannot_be_handled(found, &version, kind, &why));
     }
     let found = object.api_version();
     if found != expected && (resource.conventions.requires_type_meta || !found.is_empty()) {
@@ -45,51 +48,51 @@ pub(super) fn sent(cx: &RequestContext, object: &mut Object, bytes: &[u8]) -> Re
         )));
     }
     if resource.conventions.requires_type_meta && object.kind() != kind {
-        return Err(another(cx, object));
+        return Err(wrong_type_meta(cx, object));
     }
     object.set_type(&expected, kind);
     Ok(())
 }
 
-/// Checks what a patched object says of itself: a patch cannot make one kind into another.
-pub(crate) fn patched(
+/// Checks the type metadata of a patched object: a patch cannot change the kind of an object.
+pub(crate) fn check_patched(
     cx: &RequestContext,
     object: &mut Object,
     strategy: UpdateStrategy,
-) -> Result<(), Misdeclared> {
+) -> Result<(), TypeMetaError> {
     let resource = cx.scope.resource();
     let expected = resource.api_version(cx.scope.version());
-    readable(object).map_err(Misdeclared::ShapeError)?;
+    check_types(object).map_err(TypeMetaError::Undecodable)?;
     if resource.conventions.requires_type_meta {
         if object.kind().is_empty() {
             let text = Value::from(object.map().clone());
             let why = format!("Object 'Kind' is missing in '{text}'");
-            return Err(Misdeclared::ShapeError(why));
+            return Err(TypeMetaError::Undecodable(why));
         }
-        if let Some(why) = null_version(object) {
-            return Err(Misdeclared::ShapeError(why));
+        if let Some(why) = null_api_version_error(object) {
+            return Err(TypeMetaError::Undecodable(why));
         }
         if object.api_version().is_empty() {
             let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
-            return Err(Misdeclared::Refused(Status::internal(why)));
+            return Err(TypeMetaError::Rejected(Status::internal(why)));
         }
         let differs = object.kind() != resource.kind || object.api_version() != expected;
-        // Of what is sent to `/status`, only the status counts.
+        // Only the status of an object that is sent to `/status` is used.
         if differs && !matches!(strategy, UpdateStrategy::Status) {
-            return Err(Misdeclared::Refused(another(cx, object)));
+            return Err(TypeMetaError::Rejected(wrong_type_meta(cx, object)));
         }
     } else if object.api_version().is_empty() {
-        // Upstream: it is read as the type that is never sent, in which no field is known.
+        // Upstream: the object is decoded as the internal type, which has no known fields.
         *object = Object::default();
-    } else if let Some(why) = foreign_here(cx, object) {
-        return Err(Misdeclared::ShapeError(why));
+    } else if let Some(why) = resource_conversion_error(cx, object) {
+        return Err(TypeMetaError::Undecodable(why));
     }
     object.set_type(&expected, &resource.kind);
     Ok(())
 }
 
-/// Fails unless version and kind are texts, or missing.
-pub(super) fn readable(object: &Object) -> Result<(), String> {
+/// Fails unless version and kind are strings or missing.
+pub(super) fn check_types(object: &Object) -> Result<(), String> {
     for member in ["kind", "apiVersion"] {
         match object.map().get(member) {
             None | Some(Value::Null | Value::String(_)) => {}
@@ -107,7 +110,7 @@ pub(super) fn readable(object: &Object) -> Result<(), String> {
     }
 }
 
-/// Writes the version of the core group without the slash before it: Kubernetes reads `/v1` as `v1`.
+/// Removes the leading slash from a version of the core group: Kubernetes parses `/v1` as `v1`.
 pub(crate) fn canonicalize(object: &mut Object) {
     if let Some(version) = object.api_version().strip_prefix('/').map(str::to_owned)
         && !version.contains('/')
@@ -116,22 +119,23 @@ pub(crate) fn canonicalize(object: &mut Object) {
     }
 }
 
-/// Null is not the same as nothing: a custom resource is read without a type in mind.
-fn null_version(object: &Object) -> Option<String> {
+/// The error for an apiVersion of null. It is not the same as a missing one, since a custom
+/// resource is decoded without a type.
+fn null_api_version_error(object: &Object) -> Option<String> {
     let version = object.map().get("apiVersion").filter(|it| it.is_null())?;
     Some(accessor_error(&["apiVersion".to_owned()], version, "string"))
 }
 
-/// Why an object of another kind cannot be read as one of the path's, which is built in.
-fn foreign_here(cx: &RequestContext, object: &Object) -> Option<String> {
+/// The error for an object that cannot be converted to the kind of the path, which is built in.
+fn resource_conversion_error(cx: &RequestContext, object: &Object) -> Option<String> {
     match &cx.scope.version().shape {
-        Shape::Typed(wanted) => foreign(cx, wanted, object),
+        Shape::Typed(wanted) => conversion_error(cx, wanted, object),
         Shape::Structural(_) => None,
     }
 }
 
-/// Why an object cannot be read as a `wanted`, if it says that it is something else.
-pub(crate) fn foreign(
+/// The error for an object that has another type than `wanted` and cannot be converted to it.
+pub(crate) fn conversion_error(
     cx: &RequestContext,
     wanted: &'static Type,
     object: &Object,
@@ -139,12 +143,12 @@ pub(crate) fn foreign(
     let (resource, kind) = (cx.scope.resource(), object.kind());
     let (wanted_kind, wanted_version) = (wanted.short_name(), wanted.package().api_version());
     let found = object.api_version();
-    let is_ours = found.is_empty()
+    let is_accepted_version = found.is_empty()
         || found == wanted_version
         || types::is_alias(found, wanted)
         || wanted_kind == resource.kind
             && resource.versions.iter().any(|version| resource.api_version(version) == found);
-    if is_ours && (kind.is_empty() || kind == wanted_kind) {
+    if is_accepted_version && (kind.is_empty() || kind == wanted_kind) {
         return None;
     }
     let version = if found.is_empty() { wanted_version } else { found };
@@ -161,8 +165,8 @@ pub(crate) fn foreign(
     })
 }
 
-/// A custom resource of another kind or version is well formed but invalid.
-fn another(cx: &RequestContext, object: &Object) -> Status {
+/// The Status for a custom resource of another kind or version, which is well formed but invalid.
+fn wrong_type_meta(cx: &RequestContext, object: &Object) -> Status {
     let (resource, gvk) = (cx.scope.resource(), object.gvk());
     let expected = resource.api_version(cx.scope.version());
     let mut errors = ErrorList::new();

@@ -1,9 +1,9 @@
-//! A patch as it was sent, and what it does to a document.
+//! [`ParsedPatch`]: a patch, and its application to a document.
 //!
-//! Whether it makes sense as a patch is judged only when there is something to be patched: who
-//! patches what does not exist is told that.
+//! The content of a patch is validated only when it is applied, so that a patch of a missing object
+//! results in the error for a missing object.
 
-use super::quoted::Apart;
+use super::go_json::PatchedObjects;
 use super::{APPLY, JSON, MERGE, STRATEGIC, media};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
@@ -14,34 +14,34 @@ use machinery::{Reason, Status, Value, codec, patch};
 use types::resource::Shape;
 use types::strategic::{self, Error};
 
-/// How a patch is to be read.
+/// The type of a patch, from its media type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Form {
+pub(in super::super) enum PatchType {
     Json,
     Merge,
-    Strategic,
+    StrategicMerge,
 }
 
 /// See the [module documentation](self).
 #[derive(Debug)]
-pub(in super::super) struct Patch {
-    pub form: Form,
+pub(in super::super) struct ParsedPatch {
+    pub patch_type: PatchType,
     pub value: Value,
     text: Vec<u8>,
-    /// Complaints about fields that are there twice.
+    /// The errors about duplicate fields.
     duplicates: Vec<String>,
-    /// Its numbers as they were sent, by their place in the object.
+    /// The numbers as the client has written them, by their path in the object.
     pub literals: Literals,
 }
 
-/// Reads a patch; what it is for is not looked at yet.
-pub(in super::super) fn parse(cx: &RequestContext, body: &[u8]) -> Result<Patch, Status> {
+/// Parses a patch without a validation of its content.
+pub(in super::super) fn parse(cx: &RequestContext, body: &[u8]) -> Result<ParsedPatch, Status> {
     let typed = matches!(cx.scope.version().shape, Shape::Typed(_));
-    let form = match media(cx) {
-        JSON => Form::Json,
-        MERGE => Form::Merge,
-        STRATEGIC if typed => Form::Strategic,
-        _ if !typed => return Err(decode::unsupported(&[JSON, MERGE, APPLY])),
+    let patch_type = match media(cx) {
+        JSON => PatchType::Json,
+        MERGE => PatchType::Merge,
+        STRATEGIC if typed => PatchType::StrategicMerge,
+        _ if !typed => return Err(decode::unsupported_media_type(&[JSON, MERGE, APPLY])),
         _ => {
             let mut status =
                 Status::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type");
@@ -52,57 +52,63 @@ pub(in super::super) fn parse(cx: &RequestContext, body: &[u8]) -> Result<Patch,
     let Decoded { mut value, duplicates, literals, .. } =
         codec::json::decode_exact(body).map_err(|_| Status::bad_request("invalid JSON patch"))?;
     decode::check_list_objects(&value)?;
-    // Upstream: only this one is merged as values; the others change the text of an object, so that
-    // numbers stay as they were written.
-    if form == Form::Strategic {
+    // Upstream: only a strategic merge patch is merged as values; the others change the text of an
+    // object, which preserves the notation of numbers.
+    if patch_type == PatchType::StrategicMerge {
         if let Some(number) = &literals.too_large {
             return Err(Status::bad_request(codec::json::too_large(number).to_string()));
         }
         codec::json::collapse(&mut value);
     }
-    Ok(Patch { form, value, text: body.to_vec(), duplicates, literals })
+    Ok(ParsedPatch { patch_type, value, text: body.to_vec(), duplicates, literals })
 }
 
-impl Patch {
-    /// What it takes apart of a document that was written before.
-    pub(super) fn taken_apart(&self) -> Apart {
-        let mut apart = Apart::default();
-        match self.form {
-            Form::Merge | Form::Strategic => apart.note_members(&self.value),
-            Form::Json => {
+impl ParsedPatch {
+    /// The objects of a document that the patch changes.
+    pub(super) fn patched_objects(&self) -> PatchedObjects {
+        let mut patched = PatchedObjects::default();
+        match self.patch_type {
+            PatchType::Merge | PatchType::StrategicMerge => patched.add_merge_patch(&self.value),
+            PatchType::Json => {
                 let operations = self.value.as_array().into_iter().flatten();
                 let paths = operations.flat_map(|it| [it["path"].as_str(), it["from"].as_str()]);
-                paths.flatten().for_each(|path| apart.note_path(path));
+                paths.flatten().for_each(|path| patched.add_pointer(path));
             }
         }
-        apart
+        patched
     }
 
-    /// Changes `document`; answers with complaints about the patch itself.
+    /// Applies the patch to `document`, and returns the strict errors about the patch itself.
     pub(in super::super) fn apply(
         &self,
         cx: &RequestContext,
         validation: FieldValidation,
         document: &mut Value,
     ) -> Result<Vec<String>, Status> {
-        let mut complaints = self.duplicates.clone();
+        let mut errors = self.duplicates.clone();
         let is_checked = validation != FieldValidation::Ignore;
-        match self.form {
-            Form::Json => {
+        match self.patch_type {
+            PatchType::Json => {
                 if is_checked {
-                    complaints.extend(operations(&self.value).map_err(|why| undecodable(&why))?);
-                    for complaint in &mut complaints {
-                        complaint.insert_str(0, "json patch ");
+                    errors.extend(
+                        validate_operations(&self.value).map_err(|why| decode_error(&why))?,
+                    );
+                    for error in &mut errors {
+                        error.insert_str(0, "json patch ");
                     }
                 }
-                self.operate(document)?;
+                self.apply_json_patch(document)?;
             }
-            Form::Merge => {
+            PatchType::Merge => {
                 if is_checked && !matches!(self.value, Value::Object(_) | Value::Null) {
-                    return Err(undecodable(&unfit(&self.value, "value of type", A_MAP)));
+                    return Err(decode_error(&unmarshal_error(
+                        &self.value,
+                        "value of type",
+                        GO_MAP,
+                    )));
                 }
                 if let Some(number) = self.literals.too_large.as_ref().filter(|_| is_checked) {
-                    return Err(undecodable(&codec::json::too_large(number).to_string()));
+                    return Err(decode_error(&codec::json::too_large(number).to_string()));
                 }
                 match &self.value {
                     Value::Object(_) | Value::Array(_) => {
@@ -111,67 +117,73 @@ impl Patch {
                     _ => return Err(Status::bad_request("Invalid JSON Patch")),
                 }
             }
-            Form::Strategic => self.merge_strategically(cx, document)?,
+            PatchType::StrategicMerge => self.apply_strategic_merge_patch(cx, document)?,
         }
-        Ok(complaints)
+        Ok(errors)
     }
 
-    fn operate(&self, document: &mut Value) -> Result<(), Status> {
+    fn apply_json_patch(&self, document: &mut Value) -> Result<(), Status> {
         patch::json::apply(document, &self.text).map_err(|error| match error {
             PatchError::Malformed(_) => Status::bad_request(error.to_string()),
             PatchError::TooManyOperations(_) => Status::too_large(&error.to_string()),
-            _ => rejected(),
+            _ => unprocessable(),
         })
     }
 
-    fn merge_strategically(&self, cx: &RequestContext, document: &mut Value) -> Result<(), Status> {
-        let Shape::Typed(ty) = &cx.scope.version().shape else { return Err(rejected()) };
+    fn apply_strategic_merge_patch(
+        &self,
+        cx: &RequestContext,
+        document: &mut Value,
+    ) -> Result<(), Status> {
+        let Shape::Typed(ty) = &cx.scope.version().shape else { return Err(unprocessable()) };
         match &self.value {
             Value::Object(_) => {}
             Value::Null => return Ok(()),
-            other => return Err(Status::bad_request(unfit(other, "value of type", A_MAP))),
+            other => {
+                return Err(Status::bad_request(unmarshal_error(other, "value of type", GO_MAP)));
+            }
         }
         strategic::apply(ty, document, &self.value).map_err(|error| match error {
             Error::NotAnObject(_)
             | Error::PrimitiveList
             | Error::RetainKeys
             | Error::ElementOrder => Status::bad_request(error.to_string()),
-            Error::ListOfLists => rejected(),
+            Error::ListOfLists => unprocessable(),
             other => Status::unclassified(other.to_string()),
         })
     }
 }
 
-const A_MAP: &str = "map[string]interface {}";
+const GO_MAP: &str = "map[string]interface {}";
 
-fn unfit(found: &Value, place: &str, wanted: &str) -> String {
+fn unmarshal_error(found: &Value, place: &str, wanted: &str) -> String {
     format!("json: cannot unmarshal {} into Go {place} {wanted}", codec::json::kind_name(found))
 }
 
-fn undecodable(why: &str) -> Status {
+fn decode_error(why: &str) -> Status {
     Status::bad_request(format!("error decoding patch: {why}"))
 }
 
-/// Complaints about members that no operation has; an error if one has the wrong type.
-fn operations(patch: &Value) -> Result<Vec<String>, String> {
+/// The errors about unknown members of operations; fails if a member has the wrong type.
+fn validate_operations(patch: &Value) -> Result<Vec<String>, String> {
     let operations = match patch {
         Value::Array(operations) => operations.as_slice(),
         Value::Null => &[],
-        other => return Err(unfit(other, "value of type", "[]handlers.jsonPatchOp")),
+        other => return Err(unmarshal_error(other, "value of type", "[]handlers.jsonPatchOp")),
     };
     let mut unknown = Vec::new();
     for (index, operation) in operations.iter().enumerate() {
         let members = match operation {
             Value::Object(members) => members,
             Value::Null => continue,
-            other => return Err(unfit(other, "value of type", "handlers.jsonPatchOp")),
+            other => return Err(unmarshal_error(other, "value of type", "handlers.jsonPatchOp")),
         };
         for (name, value) in members {
             match (name.as_str(), value) {
                 ("value", _) | ("op" | "path" | "from", Value::String(_) | Value::Null) => {}
                 ("op" | "path" | "from", other) => {
                     let place = format!("struct field jsonPatchOp.{name} of type");
-                    return Err(unfit(other, &place, "string"));
+                    return Err(unmarshal_error(other, &place, "string"));
                 }
                 _ => unknown.push(format!("unknown field \"[{index}].{name}\"")),
             }
@@ -180,7 +192,7 @@ fn operations(patch: &Value) -> Result<Vec<String>, String> {
     Ok(unknown)
 }
 
-fn rejected() -> Status {
+fn unprocessable() -> Status {
     let message = "the server rejected our request due to an error in our request";
     let mut status = Status::new(422, Reason::Invalid, message);
     status.details = Some(Box::default());
@@ -193,12 +205,12 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn operations_are_read_as_strictly_as_objects() {
+    fn unknown_members_of_operations_are_reported() {
         let check = |patch: Value, expect: Result<Vec<&str>, &str>| {
             let expect = expect
                 .map(|it| it.into_iter().map(str::to_owned).collect::<Vec<_>>())
                 .map_err(str::to_owned);
-            assert_eq!(operations(&patch), expect, "{patch}");
+            assert_eq!(validate_operations(&patch), expect, "{patch}");
         };
         check(json!([{"op": "test", "path": "/a", "value": 1}, null]), Ok(vec![]));
         check(json!([{"op": "test", "foo": 1}]), Ok(vec!["unknown field \"[0].foo\""]));

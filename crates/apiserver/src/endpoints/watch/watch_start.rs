@@ -1,43 +1,44 @@
-//! Where a watch begins, and what a client may not ask of it.
+//! [`WatchStart`]: the revision and the initial events of a watch, and the validation of its
+//! options.
 
 use crate::endpoints::context::RequestContext;
-use crate::endpoints::list::refuse_list_options;
+use crate::endpoints::list::reject_invalid_list_options;
 use crate::endpoints::selection::Selection;
 use crate::flow_control::{Charge, check_room};
 use crate::request::options::parse_revision;
 use machinery::{ErrorList, Path, Status};
 use store::Revision;
 
-/// A watch keeps this many bytes of its request without a charge: [`STREAM`] covers them.
+/// The size of the request that a watch may keep without a charge: [`STREAM`] covers it.
 ///
 /// [`STREAM`]: crate::flow_control::STREAM
-const UNCHARGED: usize = 2 << 10;
+const UNCHARGED_BYTES: usize = 2 << 10;
 
-/// Charges the user for what a watch keeps of its request: the query, and the selectors that are in
-/// it. Fails if the user has no room for it.
+/// Charges the user for the parts of the request that a watch keeps: the query and its selectors.
+/// Fails if the user has too many unread responses.
 pub(super) fn charge(cx: &RequestContext, selection: &Selection) -> Result<Option<Charge>, Status> {
     let bytes = cx.scope.query.heap_size() + selection.heap_size();
-    if bytes <= UNCHARGED {
+    if bytes <= UNCHARGED_BYTES {
         return Ok(None);
     }
     check_room(cx.account.as_deref(), bytes)?;
     Ok(cx.account.as_ref().map(|account| account.charge(bytes)))
 }
 
-/// Where a watch begins.
-pub(super) struct Start {
-    /// After this, or with what there is at this.
+/// The revision and the initial events of a watch.
+pub(super) struct WatchStart {
+    /// The revision after which changes are sent, or the minimum revision of the initial events.
     pub revision: Revision,
-    /// With what there is.
+    /// Whether the watch starts with events for all existing objects.
     pub initial: bool,
-    /// Which must be current.
+    /// Whether the initial events must be current.
     pub consistent: bool,
-    /// And a bookmark behind it.
+    /// Whether a bookmark follows the initial events.
     pub initial_bookmark: bool,
 }
 
-impl Start {
-    /// Reads it off a request.
+impl WatchStart {
+    /// Parses the parameters of a request.
     pub(super) fn parse(cx: &RequestContext) -> Result<Self, Status> {
         let text = cx.scope.query.text("resourceVersion");
         let revision = match text {
@@ -61,13 +62,14 @@ impl Start {
     }
 }
 
-/// Upstream: apis/meta/internalversion/validation, for watches.
+/// Validates the options of a watch. Upstream: apis/meta/internalversion/validation, for watches.
 pub(super) fn validate_options(cx: &RequestContext) -> Result<(), Status> {
     let mut matching = cx.scope.query.text("resourceVersionMatch");
     let path = Path::root("resourceVersionMatch");
     let mut errors = ErrorList::new();
     let mut initial = cx.scope.query.get("sendInitialEvents").is_some();
-    // Upstream: who has nothing yet gets what there is, and that is a matter of these two.
+    // Upstream: a watch without a revision has initial events, and is validated as if it had
+    // requested them.
     if !initial && matching.is_empty() && matches!(cx.scope.query.text("resourceVersion"), "" | "0")
     {
         (initial, matching) = (true, "NotOlderThan");
@@ -87,5 +89,5 @@ pub(super) fn validate_options(cx: &RequestContext) -> Result<(), Status> {
     if !matching.is_empty() && !cx.scope.query.text("continue").is_empty() {
         errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
     }
-    refuse_list_options(&errors)
+    reject_invalid_list_options(&errors)
 }

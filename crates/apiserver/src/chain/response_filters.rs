@@ -1,10 +1,10 @@
-//! [`Observation`]: what wraps the chain, since it must also see the answer: the deadline, panics,
-//! writes that outlive the request, metrics, compression.
+//! [`ResponseFilters`]: the stages that wrap the chain because they also see the response:
+//! deadline, panic recovery, writes that outlive the request, metrics, compression.
 
-use super::arrival::Arrival;
+use super::received_request::ReceivedRequest;
 use super::request_labels;
 use crate::http::body::Body;
-use crate::http::negotiation::Accepted;
+use crate::http::negotiation::MediaTypeOptions;
 use crate::http::{compression, response};
 use crate::in_process::handler::Peer;
 use crate::metrics::{InFlightRequest, RequestLabels};
@@ -20,31 +20,31 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// See the [module documentation](self).
-pub(super) struct Observation {
+pub(super) struct ResponseFilters {
     plane: Arc<Plane>,
     labels: RequestLabels,
     started: Instant,
     timeout: Duration,
-    /// Counts the request while it is answered; None for one that runs long.
+    /// Counts the request as in flight; None for a long-running request.
     in_flight: Option<InFlightRequest>,
-    reads: bool,
+    is_read_only: bool,
     compresses: bool,
     writes: PendingWrites,
 }
 
-impl Observation {
-    /// Begins with a request whose request line was read.
+impl ResponseFilters {
+    /// Starts the filters of a received request.
     pub(super) fn begin<B>(
         plane: &Arc<Plane>,
         peer: &Peer,
         request: &Request<B>,
-        arrival: &Arrival,
+        received: &ReceivedRequest,
     ) -> Self {
-        let Arrival { info, query, started, deadline } = arrival;
-        let reads = info.verb.reads();
+        let ReceivedRequest { info, query, started, deadline } = received;
+        let is_read_only = info.verb.is_read_only();
         let counts = &plane.metrics.in_flight;
-        let in_flight = match reads {
-            _ if info.runs_long() => None,
+        let in_flight = match is_read_only {
+            _ if info.is_long_running() => None,
             true => Some(counts.read()),
             false => Some(counts.write()),
         };
@@ -54,28 +54,28 @@ impl Observation {
             started: *started,
             timeout: *deadline - *started,
             in_flight,
-            reads,
+            is_read_only,
             compresses: peer.remote && compression::accepts_gzip(request.headers()),
             writes: PendingWrites::default(),
         }
     }
 
-    /// The writes of the request that the store has not decided yet.
+    /// The writes of the request whose outcome the store has not decided yet.
     pub(super) fn writes(&self) -> PendingWrites {
         self.writes.clone()
     }
 
-    /// Answers the request by `work`.
+    /// Runs `work` and returns its response.
     pub(super) async fn run(
         self,
         work: Pin<Box<dyn Future<Output = Response<Body>> + Send>>,
     ) -> Response<Body> {
         let (writes, compresses) = (self.writes.clone(), self.compresses);
-        let response = if self.reads {
+        let response = if self.is_read_only {
             self.count(work).await
         } else {
-            // One for a deadline that passes, which is inside, and one for a client that
-            // disconnects.
+            // The inner one finishes the writes after an exceeded deadline, and the outer one after
+            // a disconnect of the client.
             let tasks = self.plane.storage.tasks.clone();
             let work = FinishWrites::new(work, &writes, &tasks);
             let counted = Box::pin(self.count(work));
@@ -84,10 +84,10 @@ impl Observation {
         if compresses { compression::compress(response) } else { response }
     }
 
-    /// Counts the request when it is answered.
+    /// Runs `work` and records the metrics of the response.
     async fn count(self, work: impl Future<Output = Response<Body>>) -> Response<Body> {
         let Self { plane, labels, started, timeout, in_flight, .. } = self;
-        let response = guarded(timeout, work).await.unwrap_or_else(|response| {
+        let response = with_timeout_and_recovery(timeout, work).await.unwrap_or_else(|response| {
             tracing::error!(?labels, "a request panicked");
             response
         });
@@ -96,9 +96,9 @@ impl Observation {
     }
 }
 
-/// The answer to a request, also if the work takes too long. If the work panics, the answer is the
+/// The response of `work`, or that of an exceeded deadline. If `work` panics, the response is the
 /// error.
-async fn guarded(
+async fn with_timeout_and_recovery(
     deadline: Duration,
     work: impl Future<Output = Response<Body>>,
 ) -> Result<Response<Body>, Response<Body>> {
@@ -110,7 +110,7 @@ async fn guarded(
         }
         Err(_) => {
             let why = "request did not complete within the allotted timeout";
-            Ok(response::failure(&Status::timeout(why, 0), Accepted::JSON))
+            Ok(response::failure(&Status::timeout(why, 0), MediaTypeOptions::JSON))
         }
     }
 }
@@ -127,17 +127,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_answered() {
-        let answer = guarded(Duration::from_mins(1), async { panic!("as if by a bug") }).await;
-        let (code, body) = text(answer.unwrap_err()).await;
+    async fn a_panic_results_in_an_internal_error() {
+        let result =
+            with_timeout_and_recovery(Duration::from_mins(1), async { panic!("as if by a bug") })
+                .await;
+        let (code, body) = text(result.unwrap_err()).await;
         assert_eq!(code, 500);
         assert_eq!(body, "This request caused apiserver to panic. Look in the logs for details.");
     }
 
     #[tokio::test]
-    async fn work_without_end_is_answered() {
-        let answer = guarded(Duration::ZERO, std::future::pending()).await;
-        let (code, body) = text(answer.unwrap()).await;
+    async fn an_exceeded_deadline_results_in_a_timeout() {
+        let result = with_timeout_and_recovery(Duration::ZERO, std::future::pending()).await;
+        let (code, body) = text(result.unwrap()).await;
         assert_eq!(code, 504);
         assert!(body.contains("request did not complete within the allotted timeout"), "{body}");
     }

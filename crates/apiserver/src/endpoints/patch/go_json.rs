@@ -1,94 +1,99 @@
-//! A patched object of a built-in kind, as messages quote it.
+//! The JSON of a patched object of a built-in kind, as upstream's error messages contain it.
 //!
-//! Upstream patches text: what the patch takes apart is put together again with sorted keys, and
-//! all the rest stays as Go has written it, in the order of its types.
+//! Upstream patches text: objects that the patch changes are encoded again with sorted keys, and
+//! all others keep the field order of their Go types.
 
 use machinery::{Map, Value};
 use std::collections::BTreeMap;
 use types::{Container, Field, Type};
 
-/// The objects of a document that a patch takes apart, from the outermost on.
+/// The objects of a document that a patch changes, as a tree from the root.
 #[derive(Debug, Default)]
-pub(super) struct Apart {
-    below: BTreeMap<String, Apart>,
+pub(super) struct PatchedObjects {
+    children: BTreeMap<String, PatchedObjects>,
 }
 
-impl Apart {
-    /// Notes the objects that have something in common with those of a merge patch.
-    pub(super) fn note_members(&mut self, patch: &Value) {
+impl PatchedObjects {
+    /// Adds the objects that a merge patch changes.
+    pub(super) fn add_merge_patch(&mut self, patch: &Value) {
         for (name, value) in patch.as_object().into_iter().flatten() {
             if value.is_object() {
-                self.below.entry(name.clone()).or_default().note_members(value);
+                self.children.entry(name.clone()).or_default().add_merge_patch(value);
             }
         }
     }
 
-    /// Notes what is on the way to the place that a path names.
-    pub(super) fn note_path(&mut self, path: &str) {
+    /// Adds the objects on the path of a JSON pointer.
+    pub(super) fn add_pointer(&mut self, path: &str) {
         let segments: Vec<&str> = path.split('/').skip(1).collect();
         let mut here = self;
         for segment in segments.iter().take(segments.len().saturating_sub(1)) {
             let segment = segment.replace("~1", "/").replace("~0", "~");
-            here = here.below.entry(segment).or_default();
+            here = here.children.entry(segment).or_default();
         }
     }
 }
 
-/// The text of `document`, which may be anything, but would be a `ty`.
-pub(super) fn as_go_writes(ty: &'static Type, document: &Value, apart: &Apart) -> String {
+/// The JSON of `document`, whose expected type is `ty`; it may have any other shape.
+pub(super) fn write(ty: &'static Type, document: &Value, patched: &PatchedObjects) -> String {
     let mut text = String::new();
-    write(document, Shape::Message(ty), Some(apart), &mut text);
+    write_value(document, GoType::Message(ty), Some(patched), &mut text);
     text
 }
 
-/// What Go knows of a value.
+/// The Go type of a value, which determines the field order.
 #[derive(Clone, Copy)]
-enum Shape {
+enum GoType {
     Message(&'static Type),
-    /// A list or a map of values.
-    Many(&'static Field),
+    /// A list or a map of messages.
+    Repeated(&'static Field),
     Unknown,
 }
 
-impl Shape {
+impl GoType {
     fn of(field: &'static Field) -> Self {
         match (field.container, field.message()) {
             (_, None) => Self::Unknown,
             (Container::One, Some(message)) => Self::Message(message),
-            (Container::List | Container::Map, Some(_)) => Self::Many(field),
+            (Container::List | Container::Map, Some(_)) => Self::Repeated(field),
         }
     }
 
-    /// Of a member.
-    fn below(self, name: &str) -> Self {
+    /// The type of a member.
+    fn member(self, name: &str) -> Self {
         match self {
             Self::Message(ty) => ty.field(name).map_or(Self::Unknown, Self::of),
-            Self::Many(field) => field.message().map_or(Self::Unknown, Self::Message),
+            Self::Repeated(field) => field.message().map_or(Self::Unknown, Self::Message),
             Self::Unknown => Self::Unknown,
         }
     }
 }
 
-fn write(value: &Value, shape: Shape, apart: Option<&Apart>, text: &mut String) {
+fn write_value(
+    value: &Value,
+    go_type: GoType,
+    patched: Option<&PatchedObjects>,
+    text: &mut String,
+) {
     match value {
         Value::Array(elements) => {
             text.push('[');
             for (index, element) in elements.iter().enumerate() {
                 separate(index, text);
                 let name = index.to_string();
-                let apart = apart.and_then(|it| it.below.get(&name));
-                write(element, shape.below(&name), apart, text);
+                let patched = patched.and_then(|it| it.children.get(&name));
+                write_value(element, go_type.member(&name), patched, text);
             }
             text.push(']');
         }
         Value::Object(members) => {
             text.push('{');
-            for (index, name) in order(members, shape, apart).into_iter().enumerate() {
+            for (index, name) in order(members, go_type, patched).into_iter().enumerate() {
                 separate(index, text);
                 text.push_str(&Value::from(name).to_string());
                 text.push(':');
-                let apart = apart.and_then(|it| it.below.get(name));
-                write(&members[name], shape.below(name), apart, text);
+                let patched = patched.and_then(|it| it.children.get(name));
+                write_value(&members[name], go_type.member(name), patched, text);
             }
             text.push('}');
         }
@@ -102,11 +107,15 @@ fn separate(index: usize, text: &mut String) {
     }
 }
 
-/// The names of the members, in the order in which they are written.
-fn order<'a>(members: &'a Map<String, Value>, shape: Shape, apart: Option<&Apart>) -> Vec<&'a str> {
+/// The names of the members in output order.
+fn order<'a>(
+    members: &'a Map<String, Value>,
+    go_type: GoType,
+    patched: Option<&PatchedObjects>,
+) -> Vec<&'a str> {
     let mut names: Vec<&str> = members.keys().map(String::as_str).collect();
     names.sort_unstable();
-    if let (Shape::Message(ty), None) = (shape, apart) {
+    if let (GoType::Message(ty), None) = (go_type, patched) {
         names.sort_by_key(|name| ty.declared(name).map_or(u8::MAX, |(place, _)| place));
     }
     names
@@ -117,30 +126,30 @@ mod tests {
     use super::*;
     use machinery::json;
 
-    fn check(apart: &Apart, expect: &str) {
+    fn check(patched: &PatchedObjects, expect: &str) {
         let service = json!({"kind": "Service", "apiVersion": "v1",
             "metadata": {"creationTimestamp": null, "name": "a",
                 "managedFields": [{"fieldsType": "FieldsV1", "manager": "m"}]},
             "spec": {"clusterIP": "x", "ports": [{"port": 1, "name": "p"}]}});
         let ty = types::find("core/v1.Service").unwrap();
-        assert_eq!(as_go_writes(ty, &service, apart), expect);
+        assert_eq!(write(ty, &service, patched), expect);
     }
 
     #[test]
-    fn what_a_patch_leaves_alone_keeps_the_order_of_its_type() {
+    fn an_unpatched_object_keeps_the_field_order_of_its_type() {
         check(
-            &Apart::default(),
+            &PatchedObjects::default(),
             r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"a","creationTimestamp":null,"managedFields":[{"manager":"m","fieldsType":"FieldsV1"}]},"spec":{"ports":[{"name":"p","port":1}],"clusterIP":"x"}}"#,
         );
     }
 
     #[test]
-    fn what_a_patch_takes_apart_is_sorted() {
-        let mut apart = Apart::default();
-        apart.note_members(&json!({"spec": {"clusterIP": 1}}));
-        apart.note_path("/metadata/managedFields/0");
+    fn the_keys_of_a_patched_object_are_sorted() {
+        let mut patched = PatchedObjects::default();
+        patched.add_merge_patch(&json!({"spec": {"clusterIP": 1}}));
+        patched.add_pointer("/metadata/managedFields/0");
         check(
-            &apart,
+            &patched,
             r#"{"apiVersion":"v1","kind":"Service","metadata":{"creationTimestamp":null,"managedFields":[{"manager":"m","fieldsType":"FieldsV1"}],"name":"a"},"spec":{"clusterIP":"x","ports":[{"name":"p","port":1}]}}"#,
         );
     }

@@ -1,4 +1,4 @@
-//! [`Arrival`]: what the request line says, before anything is known of its sender.
+//! [`ReceivedRequest`]: the parsed request line and the deadline, before authentication.
 
 use crate::http::body::Body;
 use crate::http::{headers, negotiation, response};
@@ -11,19 +11,19 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// See the [module documentation](self).
-pub(super) struct Arrival {
-    /// The verb, and what the path names.
+pub(super) struct ReceivedRequest {
+    /// The verb and the resource.
     pub info: RequestInfo,
-    /// The decoded parameters.
+    /// The decoded query parameters.
     pub query: Query,
-    /// When the request came.
+    /// The time at which the request was received.
     pub started: Instant,
-    /// The time by which it must be answered.
+    /// The time by which the request must be answered.
     pub deadline: Instant,
 }
 
-impl Arrival {
-    /// Reads a request line; fails with the answer to one that cannot be read.
+impl ReceivedRequest {
+    /// Parses the request line; fails with a response.
     pub(super) fn parse<B>(
         plane: &Plane,
         peer: &Peer,
@@ -37,7 +37,7 @@ impl Arrival {
         }
         let query = Query::parse(request.uri().query());
         let Some(info) = RequestInfo::parse(request.method(), request.uri().path(), &query) else {
-            // Upstream: Go's own server answers this.
+            // Upstream: Go's HTTP server sends this response.
             return Err(response::text(400, "400 Bad Request"));
         };
         match timeout(&query, &info, plane.timeouts.request) {
@@ -52,18 +52,19 @@ impl Arrival {
     }
 }
 
-/// The time that a request has. The client may ask for less than `most`, never for more.
-fn timeout(query: &Query, info: &RequestInfo, most: Duration) -> Result<Duration, String> {
-    let asked = query.text("timeout");
-    if asked.is_empty() || info.runs_long() {
-        return Ok(most);
+/// The timeout of a request. The client can request a shorter timeout than `default`, not a longer
+/// one.
+fn timeout(query: &Query, info: &RequestInfo, default: Duration) -> Result<Duration, String> {
+    let requested = query.text("timeout");
+    if requested.is_empty() || info.is_long_running() {
+        return Ok(default);
     }
-    let seconds = go_duration::parse(asked)
+    let seconds = go_duration::parse(requested)
         .map_err(|why| format!("invalid timeout specified in the request URL - {why}"))?;
     if seconds <= 0.0 {
-        return Ok(most);
+        return Ok(default);
     }
-    Ok(most.min(Duration::try_from_secs_f64(seconds).unwrap_or(most)))
+    Ok(default.min(Duration::try_from_secs_f64(seconds).unwrap_or(default)))
 }
 
 #[cfg(test)]
@@ -71,22 +72,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_may_ask_for_less_time_but_not_for_more() {
-        assert_eq!(ask("timeout=5s"), Ok(Duration::from_secs(5)));
-        for no_less in ["", "timeout=", "timeout=0s", "timeout=-1s", "timeout=1h"] {
-            assert_eq!(ask(no_less), Ok(Duration::from_mins(1)), "{no_less}");
+    fn a_requested_timeout_can_only_shorten_the_default() {
+        assert_eq!(parse_timeout("timeout=5s"), Ok(Duration::from_secs(5)));
+        for default in ["", "timeout=", "timeout=0s", "timeout=-1s", "timeout=1h"] {
+            assert_eq!(parse_timeout(default), Ok(Duration::from_mins(1)), "{default}");
         }
     }
 
     #[test]
-    fn a_timeout_that_is_no_duration_is_refused_but_of_a_watch() {
+    fn an_invalid_timeout_is_rejected_except_for_a_watch() {
         let why =
             "invalid timeout specified in the request URL - time: missing unit in duration \"5\"";
-        assert_eq!(ask("timeout=5"), Err(why.to_owned()));
-        assert_eq!(ask("timeout=5&watch=true"), Ok(Duration::from_mins(1)));
+        assert_eq!(parse_timeout("timeout=5"), Err(why.to_owned()));
+        assert_eq!(parse_timeout("timeout=5&watch=true"), Ok(Duration::from_mins(1)));
     }
 
-    fn ask(query: &str) -> Result<Duration, String> {
+    fn parse_timeout(query: &str) -> Result<Duration, String> {
         let query = Query::parse(Some(query));
         let info = RequestInfo::parse(&http::Method::GET, "/api/v1/pods", &query).unwrap();
         timeout(&query, &info, Duration::from_mins(1))

@@ -1,9 +1,9 @@
-//! [`Initial`]: the objects that a watch begins with, until they are sent.
+//! [`InitialEvents`]: the objects with which a watch starts, until they are sent.
 //!
-//! A client that does not read must not keep the objects of that time in memory while others
-//! replace them. Stored objects are therefore referred to weakly: the cache has them, in its
-//! snapshot or, once they are replaced, in its log, which counts them. An object that the log has
-//! forgotten is gone, and so is the history that the watch would go on with: it ends with 410.
+//! An unread watch must not keep replaced objects in memory. Stored objects are therefore referred
+//! to weakly: the cache holds them, in its snapshot or, after they are replaced, in its log, whose
+//! size is limited. If the log has dropped an object, it has also dropped the history with which
+//! the watch would continue, so the watch ends with 410.
 
 use crate::cache::watch_cache::Entry;
 use crate::endpoints::context::RequestContext;
@@ -12,29 +12,29 @@ use machinery::Status;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-/// The bytes of objects that are read for one piece of the answer: as Tables they may be much
-/// shorter.
+/// The maximum total size of the objects that are read for one chunk. Their representation as
+/// Tables may be much shorter.
 pub(super) const MAX_READ: usize = 256 << 10;
 
 /// See the [module documentation](self).
-pub(super) enum Initial {
-    /// As they are in the cache.
+pub(super) enum InitialEvents {
+    /// Objects in the cache.
     Stored(VecDeque<Weak<Entry>>),
-    /// As others have converted them, which only this watch has. Their memory is counted like that
-    /// of a list.
+    /// Objects that a conversion webhook has converted for this watch. Their memory is accounted
+    /// for like that of a list.
     Converted(VecDeque<Arc<Entry>>, Option<AnswerMemory>),
 }
 
-/// The object is no longer known.
-pub(super) struct Forgotten;
+/// The cache has dropped the object.
+pub(super) struct EntryDropped;
 
-impl Initial {
-    /// None.
+impl InitialEvents {
+    /// No initial events.
     pub(super) fn empty() -> Self {
         Self::Stored(VecDeque::new())
     }
 
-    /// These, in the version of the request.
+    /// Initial events for `entries`, which are in the version of the request.
     pub(super) fn new(cx: &RequestContext, entries: Vec<Arc<Entry>>) -> Result<Self, Status> {
         if cx.scope.served.conversion.copies() {
             return Ok(Self::Stored(entries.iter().map(Arc::downgrade).collect()));
@@ -44,7 +44,7 @@ impl Initial {
         Ok(Self::Converted(entries.into(), memory))
     }
 
-    /// Whether all of them were taken.
+    /// Whether all objects have been taken.
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::Stored(entries) => entries.is_empty(),
@@ -52,10 +52,10 @@ impl Initial {
         }
     }
 
-    /// Takes the next one.
-    pub(super) fn pop(&mut self) -> Option<Result<Arc<Entry>, Forgotten>> {
+    /// Takes the next object.
+    pub(super) fn pop(&mut self) -> Option<Result<Arc<Entry>, EntryDropped>> {
         match self {
-            Self::Stored(entries) => Some(entries.pop_front()?.upgrade().ok_or(Forgotten)),
+            Self::Stored(entries) => Some(entries.pop_front()?.upgrade().ok_or(EntryDropped)),
             Self::Converted(entries, memory) => {
                 let entry = entries.pop_front()?;
                 if entries.is_empty() {

@@ -1,6 +1,6 @@
-//! The `continue` token: where the next page begins, and at which revision.
+//! [`ContinueToken`]: the position and the revision of the next page of a list.
 //!
-//! A token is not bound to the request that it was made for, and may be made up: its key is
+//! A token is not bound to the request that returned it, and a client can forge one: its key is
 //! relative to the prefix of the request that sends it, and cannot leave that prefix.
 
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -9,21 +9,21 @@ use base64::{DecodeError, Engine, alphabet};
 use machinery::codec::json::kind_name;
 use machinery::{Object, Status, Value, json};
 
-/// What a token says.
+/// A decoded `continue` token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Token {
-    /// Of the list as a whole; None: go on with whatever is there now.
+pub(super) struct ContinueToken {
+    /// The revision of the whole list; None to continue with the current objects.
     pub revision: Option<u64>,
-    /// The first key of the next page, without the list's prefix.
+    /// The first key of the next page, without the prefix of the list.
     pub start: String,
-    /// The number of objects from there on, if it is known: to count them again for each page would
-    /// make a walk through a large list a square of its length. It counts only for a list with the
-    /// same prefix.
+    /// The number of objects from `start` on, if it is known. To count them again for each page
+    /// would make the cost of a paged list quadratic. It is valid only for a list with the same
+    /// prefix.
     pub remaining: Option<usize>,
 }
 
-impl Token {
-    /// For the client to send back; the list has this prefix.
+impl ContinueToken {
+    /// Encodes the token of a list with this prefix.
     pub(super) fn encode(&self, prefix: &str) -> String {
         let revision = self.revision.map_or(json!(-1), Value::from);
         let start = if self.start.is_empty() { "/" } else { &self.start };
@@ -35,12 +35,12 @@ impl Token {
         BASE64_URL_SAFE_NO_PAD.encode(token.to_string())
     }
 
-    /// What the client sent back, to a list with this prefix. Upstream: storage/continue.go
+    /// Decodes the token of a request for a list with this prefix. Upstream: storage/continue.go
     pub(super) fn decode(text: &str, prefix: &str) -> Result<Self, Status> {
         let invalid = |why: &str| {
             Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
         };
-        let bytes = LENIENT.decode(text).map_err(|error| invalid(&illegal(text, &error)))?;
+        let bytes = GO_BASE64.decode(text).map_err(|error| invalid(&base64_error(text, &error)))?;
         let decoded =
             machinery::codec::json::decode(&bytes).map_err(|error| invalid(&error.to_string()))?;
         let token = parse(decoded.value).map_err(|why| invalid(&why))?;
@@ -60,7 +60,7 @@ impl Token {
         if start.is_empty() {
             return Err(invalid("encoded start key empty (version meta.k8s.io/v1)"));
         }
-        // A key with `..` in it would be that of another list. The root alone is the whole list.
+        // A key that contains `..` would belong to another list. `/` alone is the whole list.
         let key = start.strip_prefix('/').unwrap_or(start);
         if !key.is_empty() && key.split('/').any(|it| matches!(it, "" | "." | "..")) {
             return Err(invalid(start));
@@ -75,35 +75,35 @@ impl Token {
     }
 }
 
-/// Go's decoder does not mind bits that no byte needs.
-const LENIENT: GeneralPurpose = GeneralPurpose::new(
+/// Go's base64 decoder ignores trailing bits.
+const GO_BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new()
         .with_decode_allow_trailing_bits(true)
         .with_decode_padding_mode(DecodePaddingMode::RequireNone),
 );
 
-/// What Go says of bytes that are not base64.
-fn illegal(text: &str, error: &DecodeError) -> String {
+/// Go's error message for invalid base64.
+fn base64_error(text: &str, error: &DecodeError) -> String {
     let at = match error {
         DecodeError::InvalidByte(at, _) => *at,
-        // One letter is left over, which is less than a byte; or there is padding.
+        // A single trailing character encodes less than a byte; or the text has padding.
         _ => text.find('=').unwrap_or(text.len() - 1),
     };
     format!("illegal base64 data at input byte {at}")
 }
 
-/// The members of a token, each of which must have its type.
+/// Checks the types of the members of a token.
 fn parse(value: Value) -> Result<Object, String> {
-    let unfit = |value: &Value, target: &str| {
+    let unmarshal_error = |value: &Value, place: &str| {
         let mut found = kind_name(value).to_owned();
         if value.is_f64() {
             found = format!("{found} {value}");
         }
-        format!("json: cannot unmarshal {found} into Go {target}")
+        format!("json: cannot unmarshal {found} into Go {place}")
     };
     if !matches!(value, Value::Object(_) | Value::Null) {
-        return Err(unfit(&value, "value of type storage.continueToken"));
+        return Err(unmarshal_error(&value, "value of type storage.continueToken"));
     }
     let token = Object::from_value(value).unwrap_or_default();
     for (member, ty) in [("v", "string"), ("rv", "int64"), ("start", "string")] {
@@ -113,8 +113,8 @@ fn parse(value: Value) -> Result<Object, String> {
             Some(value) => value.is_i64(),
         };
         if !fits {
-            let target = format!("struct field continueToken.{member} of type {ty}");
-            return Err(unfit(&token.map()[member], &target));
+            let place = format!("struct field continueToken.{member} of type {ty}");
+            return Err(unmarshal_error(&token.map()[member], &place));
         }
     }
     Ok(token)
@@ -125,27 +125,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_comes_back_as_it_went() {
-        let token = Token { revision: Some(42), start: "ns/name".to_owned(), remaining: Some(3) };
-        assert_eq!(Token::decode(&token.encode("/a/"), "/a/").unwrap(), token);
-        let uncounted = Token { remaining: None, ..token.clone() };
-        assert_eq!(Token::decode(&token.encode("/a/"), "/a/b/").unwrap(), uncounted);
-        let token = Token { revision: None, ..uncounted };
-        assert_eq!(Token::decode(&token.encode("/a/"), "/a/").unwrap(), token);
+    fn a_token_survives_encoding_and_decoding() {
+        let token =
+            ContinueToken { revision: Some(42), start: "ns/name".to_owned(), remaining: Some(3) };
+        assert_eq!(ContinueToken::decode(&token.encode("/a/"), "/a/").unwrap(), token);
+        let uncounted = ContinueToken { remaining: None, ..token.clone() };
+        assert_eq!(ContinueToken::decode(&token.encode("/a/"), "/a/b/").unwrap(), uncounted);
+        let token = ContinueToken { revision: None, ..uncounted };
+        assert_eq!(ContinueToken::decode(&token.encode("/a/"), "/a/").unwrap(), token);
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn an_invalid_token_is_rejected() {
         for text in ["abc", "", "!!", "e30", &BASE64_URL_SAFE_NO_PAD.encode("[]")] {
-            assert_eq!(Token::decode(text, "/a/").unwrap_err().code, 400, "{text}");
+            assert_eq!(ContinueToken::decode(text, "/a/").unwrap_err().code, 400, "{text}");
         }
     }
 
     #[test]
-    fn a_start_outside_of_the_list_is_refused() {
+    fn a_start_outside_of_the_list_is_rejected() {
         let decoded = |start: &str| {
-            let token = Token { revision: Some(1), start: start.to_owned(), remaining: None };
-            Token::decode(&token.encode("/a/"), "/a/").map(|it| it.start).map_err(|it| it.code)
+            let token =
+                ContinueToken { revision: Some(1), start: start.to_owned(), remaining: None };
+            ContinueToken::decode(&token.encode("/a/"), "/a/")
+                .map(|it| it.start)
+                .map_err(|it| it.code)
         };
         for start in ["..", "../b/x", "/../b", "x/../../b", "./x", "x//y", "//b", "x/", "x/.."] {
             assert_eq!(decoded(start), Err(400), "{start}");
@@ -156,9 +160,9 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_told_apart() {
+    fn each_invalid_token_has_its_own_error() {
         let check = |text: &str, why: &str| {
-            let message = Token::decode(text, "/a/").unwrap_err().message;
+            let message = ContinueToken::decode(text, "/a/").unwrap_err().message;
             let why = format!("invalid continue token: continue key is not valid: {why}");
             assert_eq!(message, why, "{text}");
         };

@@ -1,4 +1,4 @@
-//! `serviceaccounts/token`: a token for a service account, signed and not stored.
+//! `serviceaccounts/token`: creates a signed token for a service account. Tokens are not stored.
 
 use crate::admission;
 use crate::auth::authentication::service_account::{Claims, ISSUER, Reference};
@@ -14,57 +14,60 @@ use machinery::{
 };
 use types::resource::Subresource;
 
-/// How long a token lives if nobody says.
 const HOUR: i64 = 60 * 60;
 
-/// The shortest life that may be asked for.
-const SHORTEST: i64 = 10 * 60;
+/// The lifetime of a token, in seconds, if the request does not specify one.
+const DEFAULT_LIFETIME: i64 = HOUR;
 
-/// The longest.
-const LONGEST: i64 = 1 << 32;
+/// The minimum lifetime of a token.
+const MIN_LIFETIME: i64 = 10 * 60;
 
-/// The life of the tokens that pods mount, which is extended to a year.
-const EXTENDED_IF: i64 = HOUR + 7;
-const YEAR: i64 = 365 * 24 * HOUR;
+/// The maximum lifetime of a token.
+const MAX_LIFETIME: i64 = 1 << 32;
 
-/// Answers with a token for the named account.
+/// The lifetime that the kubelet requests for mounted tokens; it is extended to a year.
+const WARN_ONLY_LIFETIME: i64 = HOUR + 7;
+const EXTENDED_LIFETIME: i64 = 365 * 24 * HOUR;
+
+/// Responds with a token for the named service account.
 pub(crate) async fn create(
     cx: &RequestContext,
     body: &[u8],
     subresource: &Subresource,
 ) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.scope.query, "CreateOptions")?;
-    let mut request = super::subresource::posted(cx, body, subresource, options.field_validation)?;
+    let mut request =
+        super::subresource::decode_body(cx, body, subresource, options.field_validation)?;
     check_name(cx, &request)?;
-    let attempt =
+    let attributes =
         super::subresource::attributes(cx, &mut request, subresource, options.dry_run).await?;
     admission::validate_namespace(&cx.plane.admission, &cx.scope, &request)?;
     let seconds = request.map_at(&["spec"]).entry("expirationSeconds").or_insert(Value::Null);
     if seconds.is_null() {
-        *seconds = HOUR.into();
+        *seconds = DEFAULT_LIFETIME.into();
     }
     field_manager::subresource_object::track(&cx.scope, &mut request);
-    admission::mutate_subresource(&attempt, &mut request).await?;
-    let account = cx.found()?.object();
+    admission::mutate_subresource(&attributes, &mut request).await?;
+    let account = cx.find()?.object();
     check_uid(&request, &account)?;
     complete(cx, &mut request, &account);
-    let seconds = validated(&request)?;
-    admission::validate_subresource(&attempt, &request).await?;
+    let seconds = validate_expiration(&request)?;
+    admission::validate_subresource(&attributes, &request).await?;
     let now = cx.scope.storage.clock.now().seconds();
     let mut claims = Claims {
         namespace: account.namespace().to_owned(),
         name: account.name().to_owned(),
         uid: account.uid().to_owned(),
-        audiences: texts(&request),
+        audiences: audiences(&request),
         issued: now,
         expires: now + seconds,
         id: cx.scope.storage.entropy.uuid(),
-        ..bound(cx, &request).await?
+        ..bound_object_claims(cx, &request).await?
     };
-    // Upstream: pods that mount such a token may not read it again in time.
-    if claims.pod.is_some() && seconds == EXTENDED_IF && claims.audiences == [ISSUER] {
+    // Upstream: a pod may not reload a mounted token before it expires.
+    if claims.pod.is_some() && seconds == WARN_ONLY_LIFETIME && claims.audiences == [ISSUER] {
         claims.warn_after = Some(claims.expires);
-        claims.expires = now + YEAR;
+        claims.expires = now + EXTENDED_LIFETIME;
     }
     let token = cx.plane.authenticator.signer.sign(&claims);
     let token = token.ok_or_else(|| Status::internal("cannot sign a token"))?;
@@ -74,7 +77,7 @@ pub(crate) async fn create(
     Ok(response::document(201, cx.accepted, &request.into_value()))
 }
 
-/// Fails if the request is for another account than the path's.
+/// Fails if the request is for another service account than that of the path.
 fn check_name(cx: &RequestContext, request: &Object) -> Result<(), Status> {
     if request.name().is_empty() || request.name() == cx.scope.path.name {
         return Ok(());
@@ -86,23 +89,23 @@ fn check_name(cx: &RequestContext, request: &Object) -> Result<(), Status> {
     Err(Status::invalid(&kind(), &cx.scope.path.name, &errors))
 }
 
-/// Fails if the request is for an account that had the name before.
+/// Fails if the request is for a deleted service account of the same name.
 fn check_uid(request: &Object, account: &Object) -> Result<(), Status> {
-    let (asked, found) = (request.uid(), account.uid());
-    if asked.is_empty() || asked == found {
+    let (requested, found) = (request.uid(), account.uid());
+    if requested.is_empty() || requested == found {
         return Ok(());
     }
     let what = GroupResource::new("authentication.k8s.io", "TokenRequest");
     let why = format!(
-        "the UID in the token request ({asked}) does not match the UID of the service account ({found})"
+        "the UID in the token request ({requested}) does not match the UID of the service account ({found})"
     );
     Err(Status::conflict(&what, account.name(), &why))
 }
 
-/// Claims that name what the token is bound to, if it is.
+/// The claims about the object to which the token is bound, if there is one.
 ///
 /// Upstream: registry/core/serviceaccount/storage/token.go.
-async fn bound(cx: &RequestContext, request: &Object) -> Result<Claims, Status> {
+async fn bound_object_claims(cx: &RequestContext, request: &Object) -> Result<Claims, Status> {
     let mut claims = Claims::default();
     let Some(reference) = request.get(&["spec", "boundObjectRef"]).filter(|it| it.is_object())
     else {
@@ -122,9 +125,9 @@ async fn bound(cx: &RequestContext, request: &Object) -> Result<Claims, Status> 
     };
     cx.scope.catch_up().await?;
     let object = match kind {
-        "Pod" => stored(cx, "pods", cx.scope.namespace(), name)?,
-        "Node" => stored(cx, "nodes", "", name)?,
-        _ => stored(cx, "secrets", cx.scope.namespace(), name)?,
+        "Pod" => find_object(cx, "pods", cx.scope.namespace(), name)?,
+        "Node" => find_object(cx, "nodes", "", name)?,
+        _ => find_object(cx, "secrets", cx.scope.namespace(), name)?,
     };
     let account = &cx.scope.path.name;
     if kind == "Pod" && object.str_at(&["spec", "serviceAccountName"]) != account {
@@ -152,15 +155,15 @@ async fn bound(cx: &RequestContext, request: &Object) -> Result<Claims, Status> 
     Ok(claims)
 }
 
-/// The node of a pod, by name alone if it does not exist.
+/// The node of a pod; a missing node has a name and no uid.
 fn node_of(cx: &RequestContext, pod: &Object) -> Option<Reference> {
     let name = pod.str_at(&["spec", "nodeName"]);
-    let uid = stored(cx, "nodes", "", name).map(|it| it.uid().to_owned()).unwrap_or_default();
+    let uid = find_object(cx, "nodes", "", name).map(|it| it.uid().to_owned()).unwrap_or_default();
     (!name.is_empty()).then(|| Reference { name: name.to_owned(), uid })
 }
 
-/// An object of the core group.
-fn stored(
+/// Finds an object of the core group.
+fn find_object(
     cx: &RequestContext,
     resource: &str,
     namespace: &str,
@@ -173,7 +176,7 @@ fn stored(
     Ok(found.ok_or_else(|| Status::not_found(&what, name))?.object())
 }
 
-/// Fills in what the account and the server know.
+/// Sets the fields that the service account and the server determine.
 fn complete(cx: &RequestContext, request: &mut Object, account: &Object) {
     for (field, value) in [
         ("name", account.name()),
@@ -183,9 +186,9 @@ fn complete(cx: &RequestContext, request: &mut Object, account: &Object) {
     ] {
         request.set_meta(field, value);
     }
-    let asked = texts(request);
+    let requested = audiences(request);
     let spec = request.map_at(&["spec"]);
-    if asked.is_empty() {
+    if requested.is_empty() {
         spec.insert("audiences".to_owned(), json!([ISSUER]));
     }
     spec.entry("boundObjectRef").or_insert(Value::Null);
@@ -197,22 +200,22 @@ fn kind() -> GroupKind {
     GroupKind::new("authentication.k8s.io", "TokenRequest")
 }
 
-fn texts(request: &Object) -> Vec<String> {
+fn audiences(request: &Object) -> Vec<String> {
     let items = request.get(&["spec", "audiences"]).and_then(Value::as_array);
     items.into_iter().flatten().filter_map(Value::as_str).map(ToOwned::to_owned).collect()
 }
 
-/// How many seconds the token is to live.
-fn validated(request: &Object) -> Result<i64, Status> {
-    let asked = request.get(&["spec", "expirationSeconds"]).and_then(Value::as_i64);
-    let seconds = asked.unwrap_or(HOUR);
+/// Validates the lifetime of the token, and returns it in seconds.
+fn validate_expiration(request: &Object) -> Result<i64, Status> {
+    let requested = request.get(&["spec", "expirationSeconds"]).and_then(Value::as_i64);
+    let seconds = requested.unwrap_or(DEFAULT_LIFETIME);
     let spec = Path::root("spec");
     let path = spec.child("expirationSeconds");
     let mut errors = ErrorList::new();
-    if seconds < SHORTEST {
+    if seconds < MIN_LIFETIME {
         errors.invalid(&path, seconds, "may not specify a duration less than 10 minutes");
     }
-    if seconds > LONGEST {
+    if seconds > MAX_LIFETIME {
         errors.invalid(&path, seconds, "may not specify a duration larger than 2^32 seconds");
     }
     if errors.is_empty() {

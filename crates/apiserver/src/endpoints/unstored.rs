@@ -1,12 +1,13 @@
-//! Kinds that are asked rather than stored: whose token, who am I, may they, what may I.
+//! Kinds that are not stored: token, subject, access and rules reviews, bindings, component
+//! statuses.
 
-use super::{binding, components};
+use super::{binding, component_status};
 use crate::auth::authentication::User;
 use crate::auth::authentication::service_account::{ISSUER, TokenError};
 use crate::auth::authorization::{Attributes, Authorizers, Decision, ResourceAttributes};
-use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
+use crate::endpoints::object_response;
 use crate::http::body::Body;
 use crate::registry::field_manager;
 use crate::request::options::WriteOptions;
@@ -16,14 +17,14 @@ use machinery::{ErrorList, GroupKind, Object, Path, Status, Value, json};
 use std::collections::BTreeMap;
 use types::resource::UnstoredKind;
 
-/// Answers the question that the body is.
-pub(crate) async fn ask(
+/// Serves a request for an unstored kind.
+pub(crate) async fn serve(
     cx: &RequestContext,
     body: &[u8],
-    question: UnstoredKind,
+    kind: UnstoredKind,
 ) -> Result<Response<Body>, Status> {
-    if question == UnstoredKind::Components {
-        return components::answer(cx).await;
+    if kind == UnstoredKind::Components {
+        return component_status::serve(cx).await;
     }
     let options = WriteOptions::parse(&cx.scope.query, "CreateOptions")?;
     let mut object = decode::object(cx, body, options.field_validation)?;
@@ -35,22 +36,28 @@ pub(crate) async fn ask(
         object.set_meta("namespace", cx.scope.namespace());
     }
     field_manager::track(&cx.scope, None, &mut object).await;
-    // Upstream: neither policies nor webhooks see the reviews, since a cluster could not work if
-    // somebody stood in their way.
-    let status = match question {
-        UnstoredKind::Token => token(cx, &object).await?,
+    // Upstream: reviews are exempt from admission policies and webhooks, since a faulty one could
+    // disable the cluster.
+    let status = match kind {
+        UnstoredKind::Token => review_token(cx, &object).await?,
         UnstoredKind::SelfSubject => {
-            // Upstream: this answer, and that of the rules, does not repeat the question.
+            // Upstream: the response to this review, and to a rules review, does not contain the
+            // request.
             object.map_mut().insert("metadata".to_owned(), json!({}));
             object.set_meta("creationTimestamp", cx.scope.storage.now());
             json!({"userInfo": cx.scope.user.to_info()})
         }
-        UnstoredKind::Access | UnstoredKind::LocalAccess => {
-            access(&cx.plane.authorizers, &object, &subject(&object), cx.scope.namespace())?
+        UnstoredKind::Access | UnstoredKind::LocalAccess => review_access(
+            &cx.plane.authorizers,
+            &object,
+            &reviewed_user(&object),
+            cx.scope.namespace(),
+        )?,
+        UnstoredKind::SelfAccess => {
+            review_access(&cx.plane.authorizers, &object, &cx.scope.user, "")?
         }
-        UnstoredKind::SelfAccess => access(&cx.plane.authorizers, &object, &cx.scope.user, "")?,
         UnstoredKind::Binding => return binding::bind(cx, object, options.dry_run).await,
-        UnstoredKind::Components => unreachable!("it is answered above, as it has no body"),
+        UnstoredKind::Components => unreachable!("component statuses are served above"),
         UnstoredKind::SelfRules => {
             let namespace = object.str_at(&["spec", "namespace"]).to_owned();
             if namespace.is_empty() {
@@ -62,30 +69,30 @@ pub(crate) async fn ask(
         }
     };
     object.map_mut().insert("status".to_owned(), status);
-    Ok(answer::object(cx, 201, object))
+    Ok(object_response::object(cx, 201, object))
 }
 
-/// Whose token it is.
-async fn token(cx: &RequestContext, review: &Object) -> Result<Value, Status> {
+/// The status of a TokenReview.
+async fn review_token(cx: &RequestContext, review: &Object) -> Result<Value, Status> {
     let token = review.str_at(&["spec", "token"]);
     if token.is_empty() {
         return Err(Status::bad_request("token is required for TokenReview in authentication"));
     }
-    // What the token is bound to may have been deleted just now.
+    // The cache must reflect a deletion of the object to which the token is bound.
     cx.scope.catch_up().await?;
     let (user, audiences) = match cx.plane.authenticate_token(token) {
         Ok(found) => found,
         Err(why) => return Ok(json!({"user": {}, "error": why.to_string()})),
     };
-    let asked = review.get(&["spec", "audiences"]).and_then(Value::as_array);
-    let asked: Vec<&str> = asked.into_iter().flatten().filter_map(Value::as_str).collect();
-    let wanted = if asked.is_empty() { vec![ISSUER] } else { asked };
-    let shared: Vec<&str> = wanted
+    let requested = review.get(&["spec", "audiences"]).and_then(Value::as_array);
+    let requested: Vec<&str> = requested.into_iter().flatten().filter_map(Value::as_str).collect();
+    let wanted = if requested.is_empty() { vec![ISSUER] } else { requested };
+    let common: Vec<&str> = wanted
         .iter()
         .copied()
         .filter(|it| audiences.iter().any(|audience| audience == it))
         .collect();
-    if shared.is_empty() {
+    if common.is_empty() {
         let why = format!(
             "token audiences {} is invalid for the target audiences {}",
             go_list(audiences.iter().map(String::as_str)),
@@ -94,17 +101,17 @@ async fn token(cx: &RequestContext, review: &Object) -> Result<Value, Status> {
         let error = TokenError::Invalid(why).to_string();
         return Ok(json!({"user": {}, "error": error}));
     }
-    Ok(json!({"authenticated": true, "user": user.to_info(), "audiences": shared}))
+    Ok(json!({"authenticated": true, "user": user.to_info(), "audiences": common}))
 }
 
-/// Texts as Go prints a list of them with `%q`.
+/// Formats a list of strings as Go does with `%q`.
 fn go_list<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     let quoted: Vec<String> = texts.map(quote).collect();
     format!("[{}]", quoted.join(" "))
 }
 
-/// About whom a review asks.
-fn subject(review: &Object) -> User {
+/// The user whose access is reviewed.
+fn reviewed_user(review: &Object) -> User {
     let groups = review.get(&["spec", "groups"]).and_then(Value::as_array);
     User {
         name: review.str_at(&["spec", "user"]).to_owned(),
@@ -119,18 +126,19 @@ fn subject(review: &Object) -> User {
     }
 }
 
-/// `nonResourceAttributes` in a complaint, with the names that Go has for the fields.
-fn as_go_shows(path: Option<&Value>) -> Value {
+/// `nonResourceAttributes` in an error, with Go's field names.
+fn go_non_resource_attributes(path: Option<&Value>) -> Value {
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
     path.map_or(Value::Null, |it| json!({"Path": text(it, "path"), "Verb": text(it, "verb")}))
 }
 
-/// Whether `user` may do what the review asks, which may be bound to one namespace.
-fn access(
+/// The status of an access review for `user`. A review in a namespace is restricted to that
+/// namespace.
+fn review_access(
     authorizers: &Authorizers,
     review: &Object,
     user: &User,
-    bound: &str,
+    review_namespace: &str,
 ) -> Result<Value, Status> {
     let mut errors = ErrorList::new();
     let spec = Path::root("spec");
@@ -138,7 +146,7 @@ fn access(
     let path = review.get(&["spec", "nonResourceAttributes"]).filter(|it| it.is_object());
     if resource.is_some() == path.is_some() {
         let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        errors.invalid(&spec, as_go_shows(path), detail);
+        errors.invalid(&spec, go_non_resource_attributes(path), detail);
     }
     if user.name.is_empty() && user.groups.is_empty() {
         let detail = "at least one of user or group must be specified";
@@ -146,23 +154,27 @@ fn access(
     }
     let metadata = review.metadata().into_iter().flatten();
     if metadata.map(|(key, _)| key).any(|key| key != "managedFields" && key != "namespace") {
-        let exception = if bound.is_empty() { "" } else { " except for namespace" };
+        let exception = if review_namespace.is_empty() { "" } else { " except for namespace" };
         let metadata = review.metadata().cloned().unwrap_or_default();
         errors.invalid(&Path::root("metadata"), metadata, &format!("must be empty{exception}"));
     }
-    if !bound.is_empty() {
+    if !review_namespace.is_empty() {
         let found = review.str_at(&["spec", "resourceAttributes", "namespace"]);
         let place = spec.child("resourceAttributes");
-        if resource.is_some() && found != bound {
+        if resource.is_some() && found != review_namespace {
             errors.invalid(&place.child("namespace"), found, "must match metadata.namespace");
         }
         if path.is_some() {
             let detail = "disallowed on this kind of request";
-            errors.invalid(&spec.child("nonResourceAttributes"), as_go_shows(path), detail);
+            errors.invalid(
+                &spec.child("nonResourceAttributes"),
+                go_non_resource_attributes(path),
+                detail,
+            );
         }
     }
     if !errors.is_empty() {
-        // Upstream: the kind is not named.
+        // Upstream: the error has no kind.
         let group = GroupKind::new("authorization.k8s.io", "");
         return Err(Status::invalid(&group, "", &errors));
     }

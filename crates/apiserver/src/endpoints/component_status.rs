@@ -1,14 +1,14 @@
-//! `componentstatuses`: whether the store, and a scheduler and a controller manager on this machine,
-//! are healthy.
+//! `componentstatuses`: the health of the store, and of the scheduler and the controller manager on
+//! this machine.
 //!
-//! Upstream: `registry/core/componentstatus`. The two programs are asked at their usual ports.
+//! Upstream: `registry/core/componentstatus`. The two programs are probed at their default ports.
 
 use super::selection::Selection;
-use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
+use crate::endpoints::object_response;
 use crate::endpoints::table;
 use crate::http::body::Body;
-use crate::http::negotiation::Form;
+use crate::http::negotiation::Representation;
 use crate::http::response;
 use crate::outbound::{Destination, Error, Trust};
 use bytes::Bytes;
@@ -18,31 +18,32 @@ use machinery::{GroupResource, Object, Status, Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// The components that are asked over the network, with their ports.
-const PROBED: [(&str, u16); 2] = [("controller-manager", 10257), ("scheduler", 10259)];
+/// The components that are probed over the network, with their ports.
+const PROBED_COMPONENTS: [(&str, u16); 2] = [("controller-manager", 10257), ("scheduler", 10259)];
 
-/// The store.
-const STORE: &str = "etcd-0";
+/// The name of the store, which is always healthy here.
+const ETCD: &str = "etcd-0";
 
-/// How long a component may take to answer.
+/// The timeout of a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The answer of a component may be this long.
-const MAX_ANSWER: usize = 10 << 10;
+/// The maximum size of the response to a probe, in bytes.
+const MAX_RESPONSE: usize = 10 << 10;
 
-/// Answers with one component, or with all of them.
-pub(super) async fn answer(cx: &RequestContext) -> Result<Response<Body>, Status> {
+/// Responds with one component or with all of them.
+pub(super) async fn serve(cx: &RequestContext) -> Result<Response<Body>, Status> {
     cx.scope.warn("v1 ComponentStatus is deprecated in v1.19+".to_owned());
     if !cx.scope.path.name.is_empty() {
         let mut object = component(cx, &cx.scope.path.name).await?;
         object.set_type("v1", "ComponentStatus");
-        return Ok(answer::object(cx, 200, object));
+        return Ok(object_response::object(cx, 200, object));
     }
     let selection = Selection::parse(cx)?;
-    let (one, other) = tokio::join!(component(cx, PROBED[0].0), component(cx, PROBED[1].0));
-    let mut components = vec![one?, other?, component(cx, STORE).await?];
+    let (one, other) =
+        tokio::join!(component(cx, PROBED_COMPONENTS[0].0), component(cx, PROBED_COMPONENTS[1].0));
+    let mut components = vec![one?, other?, component(cx, ETCD).await?];
     components.retain(|it| selection.matches_unstored(it));
-    if cx.accepted.form == Form::Table {
+    if cx.accepted.representation == Representation::Table {
         let table = table::table(cx, &json!({}), components)?;
         return Ok(response::serialized(200, cx.accepted, &table));
     }
@@ -54,11 +55,11 @@ pub(super) async fn answer(cx: &RequestContext) -> Result<Response<Body>, Status
 }
 
 async fn component(cx: &RequestContext, name: &str) -> Result<Object, Status> {
-    let port = PROBED.iter().find(|(known, _)| *known == name).map(|(_, port)| *port);
+    let port = PROBED_COMPONENTS.iter().find(|(known, _)| *known == name).map(|(_, port)| *port);
     let health = match port {
         Some(port) => probe(cx, port).await,
-        None if name == STORE => Ok("ok".to_owned()),
-        // Upstream: the resource is named in the singular.
+        None if name == ETCD => Ok("ok".to_owned()),
+        // Upstream: the error has the resource in the singular.
         None => return Err(Status::not_found(&GroupResource::new("", "componentstatus"), name)),
     };
     let (status, message) = match health {
@@ -70,7 +71,7 @@ async fn component(cx: &RequestContext, name: &str) -> Result<Object, Status> {
     Ok(Object::from_value(object).unwrap_or_default())
 }
 
-/// What a component on this machine says of its health, or why it is not healthy.
+/// The message of a healthy component on this machine, or the reason why it is unhealthy.
 async fn probe(cx: &RequestContext, port: u16) -> Result<String, String> {
     let url = format!("https://127.0.0.1:{port}/healthz");
     let failed = |why: &dyn std::fmt::Display| format!("Get \"{url}\": {why}");
@@ -83,12 +84,12 @@ async fn probe(cx: &RequestContext, port: u16) -> Result<String, String> {
     let request = Request::get(&url).body(Full::<Bytes>::default());
     let request = request.map_err(|error| failed(&error))?;
     let deadline = Instant::now() + PROBE_TIMEOUT;
-    let call = cx.scope.storage.outbound.call(&to, request, MAX_ANSWER, deadline);
-    let answer = timeout_at(deadline, call).await;
-    let answer = answer.map_err(|_| failed(&"context deadline exceeded"))?;
-    let answer = answer.map_err(|error: Error| failed(&error))?;
-    if answer.status().is_success() {
-        return Ok(String::from_utf8_lossy(answer.body()).into_owned());
+    let call = cx.scope.storage.outbound.call(&to, request, MAX_RESPONSE, deadline);
+    let response = timeout_at(deadline, call).await;
+    let response = response.map_err(|_| failed(&"context deadline exceeded"))?;
+    let response = response.map_err(|error: Error| failed(&error))?;
+    if response.status().is_success() {
+        return Ok(String::from_utf8_lossy(response.body()).into_owned());
     }
-    Err(format!("HTTP probe failed with statuscode: {}", answer.status().as_u16()))
+    Err(format!("HTTP probe failed with statuscode: {}", response.status().as_u16()))
 }

@@ -1,4 +1,5 @@
-//! Writes answers: objects by copying their bytes where that will do, anything else from values.
+//! Writes objects into responses: copies their stored bytes where possible, and encodes them
+//! otherwise.
 
 use crate::cache::catalog::Served;
 use crate::cache::conversion::local;
@@ -7,7 +8,7 @@ use crate::endpoints::context::RequestContext;
 use crate::endpoints::protobuf;
 use crate::endpoints::table;
 use crate::http::body::Body;
-use crate::http::negotiation::{Accepted, Form, Media, one_as_list};
+use crate::http::negotiation::{Media, MediaTypeOptions, Representation, object_as_list};
 use crate::http::response;
 use crate::registry::conversion;
 use bytes::Bytes;
@@ -18,23 +19,23 @@ use store::Revision;
 use types::Ordered;
 use types::resource::Shape;
 
-/// Objects of this size are not copied into an answer but shared with it, so that answers that are
-/// not read take up little memory.
-pub(crate) const LARGE: usize = 16 << 10;
+/// The size from which an object's bytes are shared with the cache instead of copied into the
+/// response, so that an unread response uses little memory.
+pub(crate) const LARGE_OBJECT: usize = 16 << 10;
 
-/// One stored object, in the version and the form that were asked for.
+/// A response with a stored object, in the requested version and representation.
 pub(crate) async fn entry(
     cx: &RequestContext,
     code: u16,
     entry: &Arc<Entry>,
 ) -> Result<Response<Body>, Status> {
-    if cx.accepted.form == Form::PartialList {
-        return Err(one_as_list(cx.scope.resource()));
+    if cx.accepted.representation == Representation::PartialObjectMetadataList {
+        return Err(object_as_list(cx.scope.resource()));
     }
     let entry = &*conversion::entry(&cx.scope, entry).await?;
     cx.check_room(entry.len())?;
-    if cx.accepted == Accepted::JSON {
-        if entry.len() >= LARGE
+    if cx.accepted == MediaTypeOptions::JSON {
+        if entry.len() >= LARGE_OBJECT
             && let Some(head) = head(&cx.scope.served, cx.scope.version, entry)
         {
             let [first, rest] = entry.pieces(head, entry.revision);
@@ -43,7 +44,7 @@ pub(crate) async fn entry(
         }
         let mut out = Vec::with_capacity(entry.len() + 65);
         write_entry(&cx.scope.served, cx.scope.version, entry, entry.revision, &mut out);
-        return Ok(response::bytes(code, Media::Json.content_type(), response::line(out)));
+        return Ok(response::bytes(code, Media::Json.content_type(), response::with_newline(out)));
     }
     if cx.accepted.media == Media::Protobuf {
         let message = protobuf::entry(cx, entry, entry.revision);
@@ -52,36 +53,36 @@ pub(crate) async fn entry(
     Ok(object(cx, code, conversion::in_request_version(&cx.scope, entry.object())))
 }
 
-/// One object in the asked-for version, in the asked-for form.
+/// A response with an object of the requested version, in the requested representation.
 pub(crate) fn object(cx: &RequestContext, code: u16, object: Object) -> Response<Body> {
-    let value = match cx.accepted.form {
-        Form::Whole => {
+    let value = match cx.accepted.representation {
+        Representation::Object => {
             let value = object.into_value();
             let whole = ordered(cx, &value);
-            return response::written(code, cx.accepted, &whole, || {
+            return response::encoded(code, cx.accepted, &whole, || {
                 types::protobuf::encode(&value)
             });
         }
-        Form::PartialList => {
-            return response::failure(&one_as_list(cx.scope.resource()), cx.errors_as);
+        Representation::PartialObjectMetadataList => {
+            return response::failure(&object_as_list(cx.scope.resource()), cx.error_media_type);
         }
-        Form::Partial => partial(object),
-        Form::Table => {
+        Representation::PartialObjectMetadata => partial_object_metadata(object),
+        Representation::Table => {
             let metadata = match object.resource_version() {
                 "" => json!({}),
                 revision => json!({"resourceVersion": revision}),
             };
             return match table::table(cx, &metadata, vec![object]) {
                 Ok(table) => response::serialized(code, cx.accepted, &table),
-                Err(status) => response::failure(&status, cx.errors_as),
+                Err(status) => response::failure(&status, cx.error_media_type),
             };
         }
     };
     response::document(code, cx.accepted, &value)
 }
 
-/// Appends an object in the version `version`, with `revision` as its resourceVersion. Others were
-/// asked for that version before, if that is how the kind is converted.
+/// Appends an object in the version `version`, with `revision` as its resourceVersion. If the kind
+/// has a conversion webhook, `entry` is already in that version.
 pub(crate) fn write_entry(
     served: &Served,
     version: usize,
@@ -98,7 +99,7 @@ pub(crate) fn write_entry(
     served.version(version).shape.write(&local(served, version, object), out);
 }
 
-/// How an object that is copied into the version `version` begins; None if it has to be converted.
+/// The head of an object that is copied in the version `version`; None if it has to be converted.
 pub(crate) fn head<'a>(served: &'a Served, version: usize, entry: &Entry) -> Option<Head<'a>> {
     let api_version = served.api_version(version);
     if entry.api_version() == api_version.as_bytes() {
@@ -108,7 +109,8 @@ pub(crate) fn head<'a>(served: &'a Served, version: usize, entry: &Entry) -> Opt
     }
 }
 
-/// An object of the asked-for version, or of the kind of a subresource, in the order of its fields.
+/// An object of the requested version, or of the kind of a subresource, with its fields in output
+/// order.
 pub(crate) fn ordered<'a>(cx: &RequestContext, value: &'a Value) -> Ordered<'a> {
     let is_own = value["kind"] == cx.scope.resource().kind.as_str();
     match &cx.scope.version().shape {
@@ -117,13 +119,13 @@ pub(crate) fn ordered<'a>(cx: &RequestContext, value: &'a Value) -> Ordered<'a> 
     }
 }
 
-/// An object's metadata alone.
-pub(crate) fn partial(mut object: Object) -> Value {
+/// The PartialObjectMetadata of an object.
+pub(crate) fn partial_object_metadata(mut object: Object) -> Value {
     let metadata = object.map_mut().remove("metadata").unwrap_or_else(|| json!({}));
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
 }
 
-/// The success of a deletion, or of a subresource that has nothing else to say.
+/// A success Status, for a deletion or a subresource without a response object.
 pub(crate) fn success(cx: &RequestContext, code: u16, details: Option<Value>) -> Response<Body> {
     let mut status =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
