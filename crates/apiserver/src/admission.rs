@@ -41,9 +41,9 @@ pub(crate) use policy::keep_true as keep_policies_checked;
 pub(crate) use resource_quota::status::keep_true as keep_quotas_true;
 
 use crate::auth::authorization::Authorizers;
-use crate::cache::derived::Derived;
 use crate::cache::hooks::{Reservation, Validate as ValidateHook};
 use crate::cache::parsed_objects::ParsedObjects;
+use crate::cache::snapshot_value::SnapshotValue;
 use crate::registry::scope::RequestScope;
 use kinds::core::limit_range::enforcement::Limits;
 use machinery::{Object, Status};
@@ -58,12 +58,12 @@ use webhook::{Rounds, WebhookMetrics, Webhooks};
 pub(crate) struct Admission {
     plugins: Plugins,
     limit_ranges: ParsedObjects<Limits>,
-    priority_classes: Derived<priority::Classes>,
+    priority_classes: SnapshotValue<priority::Classes>,
     /// The name of the class.
-    storage_default: Derived<Option<String>>,
+    storage_default: SnapshotValue<Option<String>>,
     /// The same.
-    ingress_default: Derived<Option<String>>,
-    initializers: Derived<Vec<initializers::Initializer>>,
+    ingress_default: SnapshotValue<Option<String>>,
+    initializers: SnapshotValue<Vec<initializers::Initializer>>,
     quotas: ParsedObjects<ParsedQuota>,
     ledger: Arc<Ledger>,
     policies: Policies,
@@ -78,18 +78,22 @@ impl Admission {
         Self {
             plugins,
             limit_ranges: ParsedObjects::new("", "limitranges", Limits::of),
-            priority_classes: Derived::new("scheduling.k8s.io", "priorityclasses", priority::read),
-            storage_default: Derived::new(
+            priority_classes: SnapshotValue::new(
+                "scheduling.k8s.io",
+                "priorityclasses",
+                priority::read,
+            ),
+            storage_default: SnapshotValue::new(
                 "storage.k8s.io",
                 "storageclasses",
                 default_storage_class::read,
             ),
-            ingress_default: Derived::new(
+            ingress_default: SnapshotValue::new(
                 "networking.k8s.io",
                 "ingressclasses",
                 default_ingress_class::read,
             ),
-            initializers: Derived::new(
+            initializers: SnapshotValue::new(
                 "admissionregistration.k8s.io",
                 "initializerconfigurations",
                 initializers::read,

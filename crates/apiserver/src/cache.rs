@@ -9,5 +9,5 @@ pub(crate) mod hooks;
 pub(crate) mod watch_cache;
 pub(crate) mod conversion;
 mod service_resolver;
-pub(crate) mod derived;
+pub(crate) mod snapshot_value;
 pub(crate) mod parsed_objects;

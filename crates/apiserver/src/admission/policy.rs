@@ -29,26 +29,30 @@ pub(crate) use mutating::Rounds;
 pub(crate) use status::keep_true;
 
 use super::Attributes;
-use crate::cache::derived::Derived;
+use crate::cache::snapshot_value::SnapshotValue;
 use definition::Bindings;
 use machinery::{Object, Reason, Status};
 use validating::Verdicts;
 
 /// The policies of a plane and their bindings, compiled.
 pub(crate) struct Policies {
-    validating: Derived<validating::Policies>,
-    validating_bindings: Derived<Bindings>,
-    mutating: Derived<mutating::Policies>,
-    mutating_bindings: Derived<Bindings>,
+    validating: SnapshotValue<validating::Policies>,
+    validating_bindings: SnapshotValue<Bindings>,
+    mutating: SnapshotValue<mutating::Policies>,
+    mutating_bindings: SnapshotValue<Bindings>,
 }
 
 impl Default for Policies {
     fn default() -> Self {
-        let bindings = |plural| Derived::new(GROUP, plural, definition::bindings);
+        let bindings = |plural| SnapshotValue::new(GROUP, plural, definition::bindings);
         Self {
-            validating: Derived::new(GROUP, "validatingadmissionpolicies", validating::compile),
+            validating: SnapshotValue::new(
+                GROUP,
+                "validatingadmissionpolicies",
+                validating::compile,
+            ),
             validating_bindings: bindings("validatingadmissionpolicybindings"),
-            mutating: Derived::new(GROUP, "mutatingadmissionpolicies", mutating::compile),
+            mutating: SnapshotValue::new(GROUP, "mutatingadmissionpolicies", mutating::compile),
             mutating_bindings: bindings("mutatingadmissionpolicybindings"),
         }
     }
@@ -74,7 +78,7 @@ pub(super) async fn validate(
     object: Option<&Object>,
 ) -> Result<(), Status> {
     let (policies, storage) = (&attributes.admission.policies, &attributes.scope.storage);
-    if policies.validating_bindings.is_idle(storage) {
+    if policies.validating_bindings.has_no_objects(storage) {
         return Ok(());
     }
     // In a box: requests that no policy sees need not have room for it.
@@ -105,7 +109,7 @@ pub(super) async fn mutate(
     rounds: &mut Rounds,
 ) -> Result<bool, Status> {
     let (policies, storage) = (&attributes.admission.policies, &attributes.scope.storage);
-    if policies.mutating_bindings.is_idle(storage) {
+    if policies.mutating_bindings.has_no_objects(storage) {
         return Ok(false);
     }
     let bindings = policies.mutating_bindings.current(storage);

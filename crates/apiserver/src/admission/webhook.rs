@@ -19,7 +19,7 @@ pub(crate) use metrics::WebhookMetrics;
 pub(super) use rounds::Rounds;
 
 use super::Attributes;
-use crate::cache::derived::Derived;
+use crate::cache::snapshot_value::SnapshotValue;
 use crate::cache::watch_cache::Snapshot;
 use call::Fault;
 use futures_util::future::join_all;
@@ -33,15 +33,15 @@ const GROUP: &str = "admissionregistration.k8s.io";
 
 /// The webhooks of a plane, by what they do.
 pub(crate) struct Webhooks {
-    mutating: Derived<Vec<Hook>>,
-    validating: Derived<Vec<Hook>>,
+    mutating: SnapshotValue<Vec<Hook>>,
+    validating: SnapshotValue<Vec<Hook>>,
 }
 
 impl Default for Webhooks {
     fn default() -> Self {
         Self {
-            mutating: Derived::new(GROUP, "mutatingwebhookconfigurations", hooks),
-            validating: Derived::new(GROUP, "validatingwebhookconfigurations", hooks),
+            mutating: SnapshotValue::new(GROUP, "mutatingwebhookconfigurations", hooks),
+            validating: SnapshotValue::new(GROUP, "validatingwebhookconfigurations", hooks),
         }
     }
 }

@@ -25,8 +25,8 @@ pub(crate) struct Served {
     pub cache: Arc<ResourceCache>,
     /// The `apiVersion` of each version.
     api_versions: Vec<String>,
-    /// Where the definition of a custom resource is, in the cache of definitions.
-    definition: Option<(Arc<ResourceCache>, String)>,
+    /// Where the definition of a custom resource is, in the cache of crds.
+    crd: Option<(Arc<ResourceCache>, String)>,
     /// Whether the objects of a custom resource are being deleted with its definition.
     pub terminating: bool,
     /// The objects of a custom resource that are being created now.
@@ -38,7 +38,7 @@ pub(crate) struct Served {
     /// What the server does for its writes beyond what its kind says.
     pub hooks: Hooks,
     /// Which state of its definition this is: what was made for one is not for another.
-    pub edition: Revision,
+    pub crd_revision: Revision,
     /// It is out of the catalog, and who still watches it should look again.
     retired: AtomicBool,
 }
@@ -49,13 +49,13 @@ impl Served {
         let api_versions = resource.versions.iter().map(|it| resource.api_version(it)).collect();
         let retired = AtomicBool::new(false);
         Self {
-            conversion: Conversion::of(&resource),
+            conversion: Conversion::built_in(&resource),
             hooks: Hooks::default(),
-            edition: 0,
+            crd_revision: 0,
             resource: Arc::new(resource),
             cache,
             api_versions,
-            definition: None,
+            crd: None,
             terminating: false,
             creations: None,
             apply_schemas: Vec::new(),
@@ -80,37 +80,41 @@ impl Served {
         &self.apply_schemas
     }
 
-    /// With the conversion that its definition asks for, as it was at the revision `edition`.
-    pub(crate) fn converted_by(mut self, conversion: Conversion, edition: Revision) -> Self {
+    /// With the conversion that its definition asks for, as it was at the revision `crd_revision`.
+    pub(crate) fn with_conversion(
+        mut self,
+        conversion: Conversion,
+        crd_revision: Revision,
+    ) -> Self {
         self.conversion = conversion;
-        self.edition = edition;
+        self.crd_revision = crd_revision;
         self
     }
 
     /// With whether its objects are being deleted with its definition.
-    pub(crate) fn terminating(mut self, terminating: bool) -> Self {
+    pub(crate) fn with_terminating(mut self, terminating: bool) -> Self {
         self.terminating = terminating;
         self
     }
 
-    /// With the place of its definition, `key` in `definitions`, and the count of its objects that
+    /// With the place of its definition, `key` in `crds`, and the count of its objects that
     /// are being created.
-    pub(crate) fn defined_by(
+    pub(crate) fn with_crd(
         mut self,
-        definitions: &Arc<ResourceCache>,
+        crds: &Arc<ResourceCache>,
         key: String,
         creations: Arc<Creations>,
     ) -> Self {
-        self.definition = Some((Arc::clone(definitions), key));
+        self.crd = Some((Arc::clone(crds), key));
         self.creations = Some(creations);
         self
     }
 
     /// The revision of its definition as it is stored now, which the catalog may not know yet: 0
     /// for a built-in kind, None if the definition was removed.
-    pub(crate) fn defined_at(&self) -> Option<Revision> {
-        let Some((definitions, key)) = &self.definition else { return Some(0) };
-        definitions.get(key).map(|it| it.revision)
+    pub(crate) fn stored_crd_revision(&self) -> Option<Revision> {
+        let Some((crds, key)) = &self.crd else { return Some(0) };
+        crds.get(key).map(|it| it.revision)
     }
 
     /// Begins the creation of an object; None if its definition is being deleted.
@@ -155,7 +159,7 @@ impl Served {
 
 /// The built-in groups in the order in which discovery lists them, with the priority that this
 /// comes from. A client that looks for a kind by its name alone finds the one in the first of them.
-const PRIORITY: &[(&str, i64)] = &[
+const GROUP_PRIORITIES: &[(&str, i64)] = &[
     ("", 18000),
     ("apiregistration.k8s.io", 17900),
     ("apps", 17800),
@@ -179,8 +183,8 @@ const PRIORITY: &[(&str, i64)] = &[
     ("flowcontrol.apiserver.k8s.io", 16100),
 ];
 
-/// The priority of a group that definitions make.
-pub(crate) const CUSTOM_PRIORITY: i64 = 1000;
+/// The priority of a group that crds make.
+pub(crate) const CRD_GROUP_PRIORITY: i64 = 1000;
 
 /// A group and its versions, the preferred one first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,9 +193,9 @@ pub(crate) struct Group {
     pub name: String,
     /// Served ones only.
     pub versions: Vec<String>,
-    /// The versions that definitions add to a built-in group. Upstream: discovery lists them, and
+    /// The versions that crds add to a built-in group. Upstream: discovery lists them, and
     /// before the built-in ones, but the group has a server that knows nothing of them.
-    pub unserved: Vec<String>,
+    pub discovery_only: Vec<String>,
     /// Whether it consists of custom resources.
     pub custom: bool,
 }
@@ -199,18 +203,19 @@ pub(crate) struct Group {
 impl Group {
     /// One without versions.
     pub(crate) fn new(name: &str, custom: bool) -> Self {
-        Self { name: name.to_owned(), versions: Vec::new(), unserved: Vec::new(), custom }
+        Self { name: name.to_owned(), versions: Vec::new(), discovery_only: Vec::new(), custom }
     }
 
     /// All versions that discovery lists, the preferred one first.
     pub(crate) fn listed(&self) -> impl Iterator<Item = &String> {
-        self.unserved.iter().chain(&self.versions)
+        self.discovery_only.iter().chain(&self.versions)
     }
 
     /// Higher comes first.
     pub(crate) fn priority(&self) -> i64 {
-        let builtin = PRIORITY.iter().find(|(name, _)| *name == self.name).map(|(_, it)| *it);
-        builtin.filter(|_| !self.custom).unwrap_or(CUSTOM_PRIORITY)
+        let builtin =
+            GROUP_PRIORITIES.iter().find(|(name, _)| *name == self.name).map(|(_, it)| *it);
+        builtin.filter(|_| !self.custom).unwrap_or(CRD_GROUP_PRIORITY)
     }
 }
 
@@ -226,7 +231,7 @@ pub(crate) struct Catalog {
     index: HashMap<String, HashMap<String, ByPlural>>,
     groups: Vec<Group>,
     /// The custom resources in built-in groups, which are not served.
-    unserved: Vec<Arc<Served>>,
+    discovery_only: Vec<Arc<Served>>,
     /// Discovery and OpenAPI documents.
     pub documents: Documents,
 }
@@ -241,7 +246,7 @@ impl Catalog {
                     continue;
                 }
                 let group = it.resource.group_of(details);
-                catalog.note(group, &details.name, it.resource.conventions.dynamic);
+                catalog.add_version(group, &details.name, it.resource.conventions.dynamic);
                 catalog
                     .index
                     .entry(group.to_owned())
@@ -256,8 +261,8 @@ impl Catalog {
         }
         catalog.groups.sort_by(|a, b| {
             let rank = |group: &Group| {
-                let priority = PRIORITY.iter().position(|(name, _)| *name == group.name);
-                (group.custom, priority.unwrap_or(PRIORITY.len()))
+                let priority = GROUP_PRIORITIES.iter().position(|(name, _)| *name == group.name);
+                (group.custom, priority.unwrap_or(GROUP_PRIORITIES.len()))
             };
             rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name))
         });
@@ -267,23 +272,23 @@ impl Catalog {
 
     /// With custom resources in built-in groups: discovery lists their versions, unless these are
     /// built-in too.
-    pub(crate) fn with_unserved(mut self, unserved: Vec<Arc<Served>>) -> Self {
-        for resource in unserved.iter().map(|it| &it.resource) {
+    pub(crate) fn with_discovery_only(mut self, discovery_only: Vec<Arc<Served>>) -> Self {
+        for resource in discovery_only.iter().map(|it| &it.resource) {
             let Some(group) = self.groups.iter_mut().find(|it| it.name == resource.group) else {
                 continue;
             };
             for version in resource.versions.iter().filter(|it| it.served) {
                 if !group.listed().any(|it| *it == version.name) {
-                    group.unserved.push(version.name.clone());
+                    group.discovery_only.push(version.name.clone());
                 }
             }
-            group.unserved.sort_by(|a, b| version_priority(a, b));
+            group.discovery_only.sort_by(|a, b| version_priority(a, b));
         }
-        self.unserved = unserved;
+        self.discovery_only = discovery_only;
         self
     }
 
-    fn note(&mut self, name: &str, version: &str, custom: bool) {
+    fn add_version(&mut self, name: &str, version: &str, custom: bool) {
         let at = self.groups.iter().position(|it| it.name == name).unwrap_or_else(|| {
             self.groups.push(Group::new(name, custom));
             self.groups.len() - 1
@@ -344,13 +349,13 @@ impl Catalog {
         found
     }
 
-    /// The custom resources in a version that definitions add to a built-in group, by name.
-    pub(crate) fn unserved(&self, group: &str, version: &str) -> Vec<(&Arc<Served>, usize)> {
+    /// The custom resources in a version that crds add to a built-in group, by name.
+    pub(crate) fn discovery_only(&self, group: &str, version: &str) -> Vec<(&Arc<Served>, usize)> {
         let in_version = |it: &'_ Arc<Served>| {
             let mut versions = it.resource.versions.iter();
             versions.position(|it| it.served && it.name == version)
         };
-        let of_group = self.unserved.iter().filter(|it| it.resource.group == group);
+        let of_group = self.discovery_only.iter().filter(|it| it.resource.group == group);
         let mut found: Vec<_> = of_group.filter_map(|it| Some((it, in_version(it)?))).collect();
         found.sort_by(|(a, _), (b, _)| a.resource.plural.cmp(&b.resource.plural));
         found
@@ -369,8 +374,11 @@ mod tests {
         });
         let catalog = Catalog::new(served.collect());
         let groups: Vec<&str> = catalog.groups().iter().map(|it| it.name.as_str()).collect();
-        let ranked: Vec<&str> =
-            PRIORITY.iter().map(|(name, _)| *name).filter(|it| groups.contains(it)).collect();
+        let ranked: Vec<&str> = GROUP_PRIORITIES
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(|it| groups.contains(it))
+            .collect();
         assert_eq!(groups, ranked);
         assert_eq!(groups[..3], ["", "apiregistration.k8s.io", "apps"]);
     }

@@ -14,7 +14,7 @@
 //! Kinds whose versions differ in name alone, and those with a function, are served by copying
 //! bytes: for them [`entries`] gives back what it was given.
 
-mod kept;
+mod conversion_cache;
 mod metrics;
 mod review;
 mod webhook;
@@ -24,79 +24,79 @@ pub(crate) use metrics::ConversionMetrics;
 use crate::cache::catalog::Served;
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::Entry;
-use kept::Kept;
+use conversion_cache::ConversionCache;
 use machinery::{Object, Status, Value};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use types::Resource;
 use types::resource::{Shape, Version};
-use webhook::Webhook;
+use webhook::ConversionWebhook;
 
 /// How the objects of one resource get from version to version.
 pub(crate) struct Conversion {
     strategy: Strategy,
     /// What was converted, for who asks next.
-    kept: Kept,
-    /// Whose turn it is to convert for all watchers, and how the last turn failed, and when.
-    turn: Mutex<Option<(Instant, Status)>>,
+    cache: ConversionCache,
+    /// Whose last_failure it is to convert for all watchers, and how the last last_failure failed, and when.
+    last_failure: Mutex<Option<(Instant, Status)>>,
 }
 
 enum Strategy {
     /// Versions differ in nothing but their names.
-    Names,
+    ApiVersion,
     /// And in what their schemas drop.
-    Pruning,
+    ApiVersionAndPrune,
     /// As the kind says: (object, from, to).
     Function(fn(&mut Object, &str, &str)),
     /// As somebody else says.
-    Webhook(Webhook),
+    Webhook(ConversionWebhook),
 }
 
 impl Conversion {
     /// Of a built-in kind.
-    pub(crate) fn of(resource: &Resource) -> Self {
-        Self::by(resource.behavior.convert.map_or(Strategy::Names, Strategy::Function))
+    pub(crate) fn built_in(resource: &Resource) -> Self {
+        Self::new(resource.behavior.convert.map_or(Strategy::ApiVersion, Strategy::Function))
     }
 
     /// Of a custom one.
-    pub(crate) fn defined(definition: &Object) -> Self {
-        let conversion = definition.get(&["spec", "conversion"]).unwrap_or(&Value::Null);
+    pub(crate) fn of_crd(crd: &Object) -> Self {
+        let conversion = crd.get(&["spec", "conversion"]).unwrap_or(&Value::Null);
         if conversion["strategy"] == "Webhook" {
-            return Self::by(Strategy::Webhook(Webhook::of(&conversion["webhook"])));
+            return Self::new(Strategy::Webhook(ConversionWebhook::new(&conversion["webhook"])));
         }
-        let versions = definition.get(&["spec", "versions"]).and_then(Value::as_array);
+        let versions = crd.get(&["spec", "versions"]).and_then(Value::as_array);
         let versions = versions.map(Vec::as_slice).unwrap_or_default();
         let same =
             |a: &Value, b: &Value| ["schema", "selectableFields"].iter().all(|it| a[it] == b[it]);
         let alike = versions.windows(2).all(|pair| same(&pair[0], &pair[1]));
-        Self::by(if alike { Strategy::Names } else { Strategy::Pruning })
+        Self::new(if alike { Strategy::ApiVersion } else { Strategy::ApiVersionAndPrune })
     }
 
-    fn by(strategy: Strategy) -> Self {
-        Self { strategy, kept: Kept::default(), turn: Mutex::default() }
+    fn new(strategy: Strategy) -> Self {
+        Self { strategy, cache: ConversionCache::default(), last_failure: Mutex::default() }
     }
 
     /// Forgets what a stored object was converted to in `version`, so that it is converted again: the
     /// webhook may have been replaced by a newer one.
-    pub(crate) fn forget(&self, version: usize, entry: &Entry) {
-        self.kept.remove(version, entry);
+    pub(crate) fn evict(&self, version: usize, entry: &Entry) {
+        self.cache.remove(version, entry);
     }
 
     /// Whether somebody else decides what an object is in another version.
-    pub(crate) fn asks(&self) -> bool {
+    pub(crate) fn uses_webhook(&self) -> bool {
         matches!(self.strategy, Strategy::Webhook(_))
     }
 
     /// Whether stored bytes are served as they are, but for their beginning or what a function does
     /// with them.
-    pub(crate) fn copies(&self) -> bool {
-        matches!(self.strategy, Strategy::Names | Strategy::Function(_))
+    pub(crate) fn serves_stored_bytes(&self) -> bool {
+        matches!(self.strategy, Strategy::ApiVersion | Strategy::Function(_))
     }
 }
 
 /// An object, from whichever version it is in, in `version`, as far as nobody else must be asked.
-pub(crate) fn local(served: &Served, version: usize, mut object: Object) -> Object {
+pub(crate) fn convert_locally(served: &Served, version: usize, mut object: Object) -> Object {
     let resource = &served.resource;
     let wanted = resource.api_version(&resource.versions[version]);
     if object.api_version() != wanted {
@@ -147,9 +147,9 @@ pub(crate) async fn objects(
         let (started, to) = (Instant::now(), &served.version(version).name);
         // In a box: all other requests need not have room for it.
         let answered = Box::pin(webhook.convert(storage, &wanted, asked)).await;
-        let definition = resource.group_resource().to_string();
+        let crd = resource.group_resource().to_string();
         let (succeeded, took) = (answered.is_ok(), started.elapsed());
-        storage.conversion.converted(&definition, &from, to, succeeded, took);
+        storage.conversion.record_conversion(&crd, &from, to, succeeded, took);
         let answered = answered.map_err(Status::unclassified)?;
         for (place, mut object) in places.into_iter().zip(answered) {
             prune(served.version(version), &mut object);
@@ -157,10 +157,10 @@ pub(crate) async fn objects(
         }
         return Ok(objects);
     }
-    let prunes = matches!(served.conversion.strategy, Strategy::Pruning);
+    let prunes = matches!(served.conversion.strategy, Strategy::ApiVersionAndPrune);
     let convert = |object: Object| {
         let differs = object.api_version() != wanted;
-        let mut object = local(served, version, object);
+        let mut object = convert_locally(served, version, object);
         if prunes && differs {
             prune(served.version(version), &mut object);
         }
@@ -197,7 +197,8 @@ fn is_empty(object: &Object) -> bool {
 }
 
 pub(crate) fn needs_conversion(served: &Served, version: usize, entry: &Entry) -> bool {
-    !served.conversion.copies() && entry.api_version() != served.api_version(version).as_bytes()
+    !served.conversion.serves_stored_bytes()
+        && entry.api_version() != served.api_version(version).as_bytes()
 }
 
 /// Stored objects in `version`; those that nobody has asked for before are converted together.
@@ -207,10 +208,10 @@ pub(crate) async fn entries(
     version: usize,
     mut entries: Vec<Arc<Entry>>,
 ) -> Result<Vec<Arc<Entry>>, Status> {
-    if served.conversion.copies() {
+    if served.conversion.serves_stored_bytes() {
         return Ok(entries);
     }
-    let missing = take_kept(served, version, &mut entries);
+    let missing = replace_converted(served, version, &mut entries);
     if missing.is_empty() {
         return Ok(entries);
     }
@@ -219,20 +220,20 @@ pub(crate) async fn entries(
     for (index, object) in missing.into_iter().zip(converted) {
         let entry = Arc::new(entries[index].with_object(&object));
         let stored = std::mem::replace(&mut entries[index], Arc::clone(&entry));
-        served.conversion.kept.put(version, stored, entry);
+        served.conversion.cache.put(version, stored, entry);
     }
     Ok(entries)
 }
 
 /// Puts what was converted before in the place of what is stored; returns where there was nothing.
-fn take_kept(served: &Served, version: usize, entries: &mut [Arc<Entry>]) -> Vec<usize> {
-    let kept = &served.conversion.kept;
+fn replace_converted(served: &Served, version: usize, entries: &mut [Arc<Entry>]) -> Vec<usize> {
+    let cache = &served.conversion.cache;
     let mut missing = Vec::new();
     for (index, entry) in entries.iter_mut().enumerate() {
         if !needs_conversion(served, version, entry) {
             continue;
         }
-        match kept.get(version, entry) {
+        match cache.get(version, entry) {
             Some(converted) => *entry = converted,
             None => missing.push(index),
         }
@@ -241,26 +242,26 @@ fn take_kept(served: &Served, version: usize, entries: &mut [Arc<Entry>]) -> Vec
 }
 
 /// Converts entries one caller at a time: the first converts for all that wait, and if it fails, its
-/// failure is theirs. Each would otherwise call the same webhook in turn.
-pub(crate) async fn entries_in_turn(
+/// failure is theirs. Each would otherwise call the same webhook in last_failure.
+pub(crate) async fn entries_coalesced(
     storage: &Storage,
     served: &Served,
     version: usize,
     mut seen: Vec<Arc<Entry>>,
 ) -> Result<Vec<Arc<Entry>>, Status> {
-    if take_kept(served, version, &mut seen).is_empty() {
+    if replace_converted(served, version, &mut seen).is_empty() {
         return Ok(seen);
     }
     let began = Instant::now();
-    let mut turn = served.conversion.turn.lock().await;
-    if let Some((ended, status)) = &*turn
+    let mut last_failure = served.conversion.last_failure.lock().await;
+    if let Some((ended, status)) = &*last_failure
         && *ended >= began
     {
         return Err(status.clone());
     }
     let converted = entries(storage, served, version, seen).await;
     if let Err(status) = &converted {
-        *turn = Some((Instant::now(), status.clone()));
+        *last_failure = Some((Instant::now(), status.clone()));
     }
     converted
 }

@@ -30,7 +30,7 @@ pub(crate) struct ParsedObjects<T> {
     parse: fn(&Object) -> T,
     source: OnceLock<Source>,
     /// Held for lookups only, never while an object is parsed.
-    kept: Mutex<Kept<T>>,
+    cached: Mutex<ParsedCache<T>>,
 }
 
 /// The objects, which are in the same place for as long as the plane lives.
@@ -40,7 +40,7 @@ struct Source {
     prefix: String,
 }
 
-struct Kept<T> {
+struct ParsedCache<T> {
     by_key: HashMap<Arc<str>, Parsed<T>>,
     /// The size of the large objects in `by_key`.
     large_bytes: usize,
@@ -60,8 +60,8 @@ struct Parsed<T> {
 impl<T> ParsedObjects<T> {
     /// What `parse` makes of the objects of a built-in resource.
     pub(crate) fn new(group: &'static str, plural: &'static str, parse: fn(&Object) -> T) -> Self {
-        let kept = Kept { by_key: HashMap::new(), large_bytes: 0, added: 0 };
-        Self { group, plural, parse, source: OnceLock::new(), kept: Mutex::new(kept) }
+        let cached = ParsedCache { by_key: HashMap::new(), large_bytes: 0, added: 0 };
+        Self { group, plural, parse, source: OnceLock::new(), cached: Mutex::new(cached) }
     }
 
     /// The objects of a namespace, in the order of their names.
@@ -128,8 +128,8 @@ impl<T> ParsedObjects<T> {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept<T>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ParsedCache<T>> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -139,7 +139,7 @@ impl<T> Parsed<T> {
     }
 }
 
-impl<T> Kept<T> {
+impl<T> ParsedCache<T> {
     /// Where the parsed form of an entry is, or belongs.
     fn slot(&mut self, snapshot: &Snapshot, entry: &Entry) -> Arc<OnceLock<Arc<T>>> {
         match self.by_key.get(&entry.key) {

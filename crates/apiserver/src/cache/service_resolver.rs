@@ -16,7 +16,7 @@ impl ServiceResolver for Storage {
         let Some(service) =
             services.cache.get(&services.key(&reference.namespace, &reference.name))
         else {
-            return Err(ServiceError::MissingService(reference.name.clone()));
+            return Err(ServiceError::ServiceNotFound(reference.name.clone()));
         };
         let service = service.object_as_stored();
         if service.str_at(&["spec", "type"]) == "ExternalName" {
@@ -26,7 +26,7 @@ impl ServiceResolver for Storage {
         let ports = items(service.get(&["spec", "ports"]));
         let mut ports = ports.filter(|it| it["port"].as_u64() == Some(reference.port.into()));
         let Some(port) = ports.next().map(|it| it["name"].as_str().unwrap_or_default()) else {
-            return Err(ServiceError::ClosedPort {
+            return Err(ServiceError::PortNotFound {
                 service: reference.name.clone(),
                 port: reference.port,
             });
@@ -46,7 +46,7 @@ impl ServiceResolver for Storage {
                 .extend(entry.iter().flat_map(|it| of_endpoints(&it.object_as_stored(), port)));
         }
         if addresses.is_empty() {
-            return Err(ServiceError::Deserted(reference.name.clone()));
+            return Err(ServiceError::NoEndpoints(reference.name.clone()));
         }
         Ok(addresses)
     }

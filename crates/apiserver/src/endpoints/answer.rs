@@ -1,7 +1,7 @@
 //! Writes answers: objects by copying their bytes where that will do, anything else from values.
 
 use crate::cache::catalog::Served;
-use crate::cache::conversion::local;
+use crate::cache::conversion::convert_locally;
 use crate::cache::watch_cache::{Entry, Head};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::protobuf;
@@ -95,7 +95,7 @@ pub(crate) fn write_entry(
     }
     let mut object = entry.object();
     object.set_meta("resourceVersion", revision.to_string());
-    served.version(version).shape.write(&local(served, version, object), out);
+    served.version(version).shape.write(&convert_locally(served, version, object), out);
 }
 
 /// How an object that is copied into the version `version` begins; None if it has to be converted.

@@ -192,7 +192,7 @@ async fn select(
     }
     let start = view.start.as_deref();
     // What an object's labels are in another version is known only when it is converted.
-    if selection.looks_inside() && !cx.scope.served.conversion.copies() {
+    if selection.looks_inside() && !cx.scope.served.conversion.serves_stored_bytes() {
         let under = view.snapshot.under(&selection.prefix, start);
         let converted = conversion::entries(&cx.scope, under.cloned().collect()).await?;
         return Ok(page(cx, selection, view, converted.iter(), limit).await);

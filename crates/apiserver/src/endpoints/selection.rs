@@ -133,7 +133,7 @@ impl Selection {
         cx: &RequestContext,
         snapshot: &Snapshot,
     ) -> Result<Vec<Arc<Entry>>, Status> {
-        if cx.scope.served.conversion.copies() || !self.looks_inside() {
+        if cx.scope.served.conversion.serves_stored_bytes() || !self.looks_inside() {
             let under = snapshot.labeled(&self.prefix, None, self.label_mask);
             return conversion::entries(&cx.scope, self.filter(cx, under).await).await;
         }

@@ -220,7 +220,10 @@ impl Watcher {
                     }
                     return Step::Wait;
                 }
-                Ok(changes) if !self.served.conversion.copies() || self.selection.is_costly() => {
+                Ok(changes)
+                    if !self.served.conversion.serves_stored_bytes()
+                        || self.selection.is_costly() =>
+                {
                     self.converting = Some(self.convert(changes));
                     return Step::Convert;
                 }

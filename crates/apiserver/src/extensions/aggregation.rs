@@ -20,7 +20,7 @@ pub(crate) use openapi::{OpenApiPart, Pieces};
 pub(crate) use remote::Remote;
 
 use crate::cache::catalog::Catalog;
-use crate::cache::derived::Derived;
+use crate::cache::snapshot_value::SnapshotValue;
 use crate::cache::storage::Storage;
 use crate::in_process::loopback::LoopbackClient;
 use crate::outbound::Identity;
@@ -45,7 +45,7 @@ pub(crate) const FRONT_PROXY: &str = "front-proxy-client";
 /// What is known of the servers that others run.
 pub(crate) struct Aggregation {
     storage: Arc<Storage>,
-    remotes: Derived<Vec<Arc<Remote>>>,
+    remotes: SnapshotValue<Vec<Arc<Remote>>>,
     /// What each of them last said that it serves, by group and version.
     told: ArcSwap<BTreeMap<(String, String), Arc<Told>>>,
     /// The latest aggregated discovery document, as it was last asked for. Locked while it is made,
@@ -87,7 +87,7 @@ impl Aggregation {
         };
         Self {
             storage,
-            remotes: Derived::new(GROUP, "apiservices", make),
+            remotes: SnapshotValue::new(GROUP, "apiservices", make),
             told: ArcSwap::default(),
             discovery: Mutex::default(),
             identity,

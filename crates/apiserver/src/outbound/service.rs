@@ -8,10 +8,10 @@ use machinery::Value;
 pub(crate) enum ServiceError {
     /// There is no such service.
     #[error("service {0:?} not found")]
-    MissingService(String),
+    ServiceNotFound(String),
     /// It does not listen there.
     #[error("no service port {port} found for service {service:?}")]
-    ClosedPort {
+    PortNotFound {
         /// Its name.
         service: String,
         /// The port that was asked for.
@@ -19,7 +19,7 @@ pub(crate) enum ServiceError {
     },
     /// Nobody stands behind it.
     #[error("no endpoints available for service {0:?}")]
-    Deserted(String),
+    NoEndpoints(String),
 }
 
 /// Finds the addresses of services.

@@ -8,7 +8,7 @@
 
 use super::scope::RequestScope;
 use crate::cache::conversion;
-use crate::cache::conversion::{local, needs_conversion};
+use crate::cache::conversion::{convert_locally, needs_conversion};
 use crate::cache::watch_cache::{Change, Entry};
 use machinery::{Object, Status};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) fn working_version(scope: &RequestScope) -> usize {
 
 /// An object that a verb works on, in the version of the request.
 pub(crate) fn requested(scope: &RequestScope, object: Object) -> Object {
-    local(&scope.served, scope.version, object)
+    convert_locally(&scope.served, scope.version, object)
 }
 
 /// A stored object as verbs work on it, with its resourceVersion.
@@ -45,7 +45,7 @@ pub(crate) async fn working(scope: &RequestScope, entry: &Arc<Entry>) -> Result<
     if scope.resource().conventions.works_in_request_version {
         return Ok(self::entry(scope, entry).await?.object());
     }
-    Ok(local(&scope.served, scope.resource().storage, entry.object()))
+    Ok(convert_locally(&scope.served, scope.resource().storage, entry.object()))
 }
 
 /// What is stored of an object that a verb has worked on.
@@ -72,7 +72,7 @@ pub(crate) async fn entry(scope: &RequestScope, entry: &Arc<Entry>) -> Result<Ar
 /// converted again: the webhook may have been replaced by a newer one.
 pub(crate) fn forget(scope: &RequestScope, entry: &Entry) {
     if needs_conversion(&scope.served, scope.version, entry) {
-        scope.served.conversion.forget(scope.version, entry);
+        scope.served.conversion.evict(scope.version, entry);
     }
 }
 
@@ -101,7 +101,7 @@ pub(crate) async fn changes(
     let new_of = |change: &Change| change.new.clone().filter(seen);
     let stored = changes.iter().flat_map(|it| old_of(it).into_iter().chain(new_of(it))).collect();
     let mut converted =
-        conversion::entries_in_turn(&scope.storage, &scope.served, scope.version, stored)
+        conversion::entries_coalesced(&scope.storage, &scope.served, scope.version, stored)
             .await?
             .into_iter();
     let sight = |change: &Arc<Change>| -> Sight {

@@ -33,7 +33,7 @@ impl<'a> Versions<TypeRef<'a>> for Converted<'a> {
     }
 
     fn convert(&self, object: &Object, api_version: &str) -> Result<Object, String> {
-        if !self.scope.served.conversion.asks() {
+        if !self.scope.served.conversion.uses_webhook() {
             return self.versions.convert(object, api_version);
         }
         let is_it = |(from, to, _): &&Known| to == api_version && from == object;
@@ -114,7 +114,7 @@ fn has_whole_floats(object: &Object) -> bool {
 
 async fn track_values(scope: &RequestScope, live: Option<&Object>, new: &mut Object) {
     if scope.version == conversion::working_version(scope) {
-        if !scope.served.conversion.asks() {
+        if !scope.served.conversion.uses_webhook() {
             once(scope, &[], |request| apply::update(request, live, new));
             return;
         }

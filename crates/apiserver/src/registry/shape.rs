@@ -4,7 +4,7 @@
 use super::conversion::working_version;
 use super::scope::RequestScope;
 use crate::cache::catalog::Served;
-use crate::cache::conversion::local;
+use crate::cache::conversion::convert_locally;
 use machinery::codec::{self, Literals};
 use machinery::{Map, Object, Value};
 use types::Type;
@@ -175,7 +175,7 @@ fn object_meta(value: &mut Value, unknown: &mut dyn FnMut(String)) -> Result<(),
 /// Brings an object from the version of the path to the one in which all verbs work on it, and sets
 /// the defaults that a built-in kind has.
 pub(crate) fn working(scope: &RequestScope, object: Object) -> Object {
-    let mut object = local(&scope.served, working_version(scope), object);
+    let mut object = convert_locally(&scope.served, working_version(scope), object);
     (scope.resource().behavior.defaults)(&mut object);
     object
 }

@@ -89,7 +89,7 @@ impl ConversionMetrics {
     }
 
     /// A webhook was asked.
-    pub(super) fn asked(&self, failure: Option<Failure>, took: Duration) {
+    pub(super) fn record_request(&self, failure: Option<Failure>, took: Duration) {
         let result = if failure.is_none() { "success" } else { "failure" };
         let label = RequestLabel { result, failure_type: FailureType(failure) };
         self.requests.get_or_create(&label).inc();
@@ -97,16 +97,16 @@ impl ConversionMetrics {
     }
 
     /// Objects of a definition were to be converted.
-    pub(super) fn converted(
+    pub(super) fn record_conversion(
         &self,
-        definition: &str,
+        crd: &str,
         from: &str,
         to: &str,
         succeeded: bool,
         took: Duration,
     ) {
         let label = ConversionLabel {
-            crd_name: definition.to_owned(),
+            crd_name: crd.to_owned(),
             from_version: from.to_owned(),
             to_version: to.to_owned(),
             succeeded: if succeeded { "true" } else { "false" },

@@ -1,7 +1,7 @@
-//! [`Webhook`]: somebody else who converts, asked over HTTPS.
+//! [`ConversionWebhook`]: somebody else who converts, asked over HTTPS.
 
 use super::metrics::Failure;
-use super::review::{self, Review};
+use super::review::{self, ReviewVersion};
 use crate::cache::storage::Storage;
 use crate::http::request_body::MAX_BODY;
 use crate::outbound::ClientConfig;
@@ -24,19 +24,19 @@ const MAX_BYTES: usize = 8 << 20;
 const MAX_ANSWER: usize = 64 << 20;
 
 /// See the [module documentation](self).
-pub(super) struct Webhook {
+pub(super) struct ConversionWebhook {
     /// The kind of review that it understands; None if we speak none of them.
-    review: Option<Review>,
+    review: Option<ReviewVersion>,
     client: ClientConfig,
 }
 
-impl Webhook {
+impl ConversionWebhook {
     /// From `spec.conversion.webhook` of a definition.
-    pub(super) fn of(webhook: &Value) -> Self {
+    pub(super) fn new(webhook: &Value) -> Self {
         let reviews = webhook["conversionReviewVersions"].as_array();
         let mut names = reviews.into_iter().flatten().filter_map(Value::as_str);
         let client = ClientConfig::from_value(&webhook["clientConfig"]);
-        Self { review: names.find_map(Review::named), client }
+        Self { review: names.find_map(ReviewVersion::from_name), client }
     }
 
     /// The objects in the version `wanted`, in the same order. None of them is in it already. The
@@ -78,20 +78,20 @@ impl Webhook {
         // An object that could not have been sent to us cannot be an answer either.
         let limit = MAX_BODY.saturating_mul(objects.len()).min(MAX_ANSWER);
         let started = Instant::now();
-        let answer = self.ask(storage, request, limit).await;
-        let asked = |failure| storage.conversion.asked(failure, started.elapsed());
+        let answer = self.call(storage, request, limit).await;
+        let record = |failure| storage.conversion.record_request(failure, started.elapsed());
         let failed = |failure: Failure, why: String| {
-            asked(Some(failure));
+            record(Some(failure));
             let message = format!("conversion webhook for {what} failed: {why}");
             tracing::warn!(wanted, message, "a conversion failed");
             message
         };
         let body = answer.map_err(|why| failed(Failure::Call, why))?;
         let answered =
-            review.answered(&uid, &body).map_err(|why| failed(Failure::Malformed, why))?;
+            review.decode_response(&uid, &body).map_err(|why| failed(Failure::Malformed, why))?;
         let is_whole = answered.len() == objects.len();
-        let converted = review::checked(&what, wanted, objects, answered);
-        asked(match &converted {
+        let converted = review::validate_objects(&what, wanted, objects, answered);
+        record(match &converted {
             Ok(_) => None,
             Err(_) if is_whole => Some(Failure::Object),
             Err(_) => Some(Failure::Partial),
@@ -100,7 +100,7 @@ impl Webhook {
     }
 
     /// The body of the answer, or why there is none, in Go's words.
-    async fn ask(&self, storage: &Storage, body: Vec<u8>, limit: usize) -> Result<Bytes, String> {
+    async fn call(&self, storage: &Storage, body: Vec<u8>, limit: usize) -> Result<Bytes, String> {
         let url = format!("{}?timeout={}s", self.client.url(), TIMEOUT.as_secs());
         let failed = |why: &dyn std::fmt::Display| format!("Post \"{url}\": {why}");
         let uri: Uri = url.parse().map_err(|why: http::uri::InvalidUri| failed(&why))?;
@@ -119,13 +119,13 @@ impl Webhook {
         let answer = answer.map_err(|why| failed(&why))?;
         match answer.status().as_u16() {
             200..=206 => Ok(answer.into_body()),
-            code => Err(refusal(code, answer.body())),
+            code => Err(error_text(code, answer.body())),
         }
     }
 }
 
-/// What client-go makes of a refusal: what a Status says, or a text of its own.
-fn refusal(code: u16, body: &[u8]) -> String {
+/// What client-go makes of a error_text: what a Status says, or a text of its own.
+fn error_text(code: u16, body: &[u8]) -> String {
     let status = codec::json::decode(body).ok().and_then(|it| Object::from_value(it.value));
     if let Some(status) = status.filter(|it| it.kind() == "Status") {
         return status.str_at(&["message"]).to_owned();
@@ -159,10 +159,10 @@ mod tests {
     #[test]
     fn a_refusal_is_told_by_its_status_or_by_its_code() {
         let status = br#"{"kind":"Status","apiVersion":"v1","message":"not today"}"#;
-        assert_eq!(refusal(500, status), "not today");
-        assert_eq!(refusal(404, b""), "the server could not find the requested resource");
+        assert_eq!(error_text(500, status), "not today");
+        assert_eq!(error_text(404, b""), "the server could not find the requested resource");
         assert_eq!(
-            refusal(500, b"broken\n"),
+            error_text(500, b"broken\n"),
             "an error on the server (\"broken\") has prevented the request from succeeding"
         );
     }

@@ -61,11 +61,11 @@ impl Fixture {
     }
 
     /// Whether an object is parsed again when it is needed again.
-    fn is_kept(&self, path: &str) -> bool {
+    fn is_cached(&self, path: &str) -> bool {
         Arc::ptr_eq(&self.get(path), &self.get(path))
     }
 
-    fn kept(&self) -> usize {
+    fn cached(&self) -> usize {
         self.parsed.lock().by_key.len()
     }
 
@@ -84,7 +84,7 @@ fn an_object_is_parsed_once_for_each_revision() {
     assert!(Arc::ptr_eq(&first, &fixture.get("default/a")));
     fixture.store("default/a", 0);
     assert!(!Arc::ptr_eq(&first, &fixture.get("default/a")));
-    assert!(fixture.is_kept("default/a"));
+    assert!(fixture.is_cached("default/a"));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn objects_of_other_namespaces_are_not_read() {
     let prefix = format!("{PREFIX}/default/");
     let parsed = fixture.parsed.under(&fixture.cache.snapshot(), &prefix, |_| true);
     assert_eq!(parsed.iter().map(|it| it.as_str()).collect::<Vec<_>>(), ["a", "b"]);
-    assert_eq!(fixture.kept(), 2);
+    assert_eq!(fixture.cached(), 2);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn what_is_gone_is_not_kept_for_long() {
         fixture.get(&path);
         fixture.delete(&path);
     }
-    assert!(fixture.kept() <= 2 * 11 + 1, "{}", fixture.kept());
+    assert!(fixture.cached() <= 2 * 11 + 1, "{}", fixture.cached());
 }
 
 #[test]
@@ -166,20 +166,20 @@ fn large_objects_are_kept_while_there_is_room() {
     let mut fixture = Fixture::new();
     for index in 0..=FITTING {
         fixture.store(&format!("default/{index}"), SIZE);
-        let is_kept = fixture.is_kept(&format!("default/{index}"));
-        assert_eq!(is_kept, index < FITTING, "{index} of {FITTING}");
+        let is_cached = fixture.is_cached(&format!("default/{index}"));
+        assert_eq!(is_cached, index < FITTING, "{index} of {FITTING}");
     }
     assert!(fixture.large_bytes() <= LARGE_BYTES_MAX);
     // Small objects need no room.
     fixture.store("default/small", 0);
-    assert!(fixture.is_kept("default/small"));
+    assert!(fixture.is_cached("default/small"));
     // What has changed or is gone makes room.
     fixture.delete("default/0");
     fixture.store("default/1", 0);
-    assert!(fixture.is_kept(&format!("default/{FITTING}")));
+    assert!(fixture.is_cached(&format!("default/{FITTING}")));
     fixture.store("default/last", SIZE);
-    assert!(fixture.is_kept("default/last"));
-    assert!(fixture.is_kept("default/1"));
-    let kept = fixture.large_bytes();
-    assert!(((FITTING - 1) * SIZE..=LARGE_BYTES_MAX).contains(&kept), "{kept}");
+    assert!(fixture.is_cached("default/last"));
+    assert!(fixture.is_cached("default/1"));
+    let cached = fixture.large_bytes();
+    assert!(((FITTING - 1) * SIZE..=LARGE_BYTES_MAX).contains(&cached), "{cached}");
 }

@@ -45,7 +45,7 @@ impl Watcher {
         }
         let asked = changes.clone();
         let asking = async move {
-            let sights = if cx.scope.served.conversion.copies() {
+            let sights = if cx.scope.served.conversion.serves_stored_bytes() {
                 asked.iter().map(|it| (it.old.clone(), it.new.clone())).collect()
             } else {
                 let inside = selection.looks_inside();

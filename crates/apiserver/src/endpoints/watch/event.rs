@@ -118,7 +118,7 @@ fn shared(cx: &RequestContext) -> Shared {
             _ => 8,
         },
     };
-    (cx.scope.served.edition, cx.scope.version, form)
+    (cx.scope.served.crd_revision, cx.scope.version, form)
 }
 
 /// Appends an event with a stored object in the form that was asked for.

@@ -45,16 +45,16 @@ impl Follower {
         let (name, namespace) = (&remote.service.name, &remote.service.namespace);
         let bad = |reason, message| Verdict { available: false, reason, message };
         match self.aggregation.destination(remote) {
-            Err(ServiceError::MissingService(_)) => {
+            Err(ServiceError::ServiceNotFound(_)) => {
                 let message = format!("service/{name} in {namespace:?} is not present");
                 return bad("ServiceNotFound", message);
             }
-            Err(ServiceError::ClosedPort { port, .. }) => {
+            Err(ServiceError::PortNotFound { port, .. }) => {
                 let message =
                     format!("service/{name} in {namespace:?} is not listening on port {port}");
                 return bad("ServicePortError", message);
             }
-            Err(ServiceError::Deserted(_)) => {
+            Err(ServiceError::NoEndpoints(_)) => {
                 let message =
                     format!("endpoints for service/{name} in {namespace:?} have no addresses");
                 return bad("MissingEndpoints", message);

@@ -41,8 +41,8 @@ pub(super) async fn announce(
     for group in catalog.groups().iter().filter(|it| it.name != super::GROUP) {
         let served = group.versions.iter().map(|version| (version, group.custom));
         // What definitions add to a built-in group is announced as if the group were theirs.
-        let unserved = group.unserved.iter().map(|version| (version, true));
-        for (version, custom) in served.chain(unserved) {
+        let discovery_only = group.discovery_only.iter().map(|version| (version, true));
+        for (version, custom) in served.chain(discovery_only) {
             let name = format!("{version}.{}", group.name);
             wanted.insert(name, Wanted { group, version, custom });
         }

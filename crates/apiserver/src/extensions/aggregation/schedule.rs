@@ -195,7 +195,7 @@ mod tests {
 
     fn destination(address: &str) -> Result<Destination, ServiceError> {
         if address.is_empty() {
-            return Err(ServiceError::Deserted("a".to_owned()));
+            return Err(ServiceError::NoEndpoints("a".to_owned()));
         }
         let addresses = vec![address.to_owned()];
         Ok(Destination {

@@ -37,16 +37,16 @@ pub(crate) async fn find(
     let served_up_to = *storage.crds_served.borrow();
     let mut catalog = storage.catalog.load_full();
     let mut found = look_up(&catalog, target);
-    let defined_at = match &found {
-        Some((served, _)) => served.defined_at(),
+    let stored_crd_revision = match &found {
+        Some((served, _)) => served.stored_crd_revision(),
         None => stored_at(&catalog, target),
     };
-    if let Some(revision) = defined_at.filter(|it| *it > served_up_to) {
+    if let Some(revision) = stored_crd_revision.filter(|it| *it > served_up_to) {
         wait_for(storage, revision).await;
         catalog = storage.catalog.load_full();
         found = look_up(&catalog, target);
     }
-    found.take_if(|(served, _)| served.defined_at().is_none());
+    found.take_if(|(served, _)| served.stored_crd_revision().is_none());
     (catalog, found)
 }
 

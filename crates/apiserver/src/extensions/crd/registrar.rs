@@ -227,9 +227,9 @@ impl Registrar {
         let is_builtin =
             |it: &Arc<Served>| current.group(&it.resource.group).is_some_and(|group| !group.custom);
         let made = self.made.values().map(|it| Arc::clone(&it.served));
-        let (unserved, custom): (Vec<_>, Vec<_>) = made.partition(is_builtin);
+        let (discovery_only, custom): (Vec<_>, Vec<_>) = made.partition(is_builtin);
         served.extend(custom);
-        let catalog = Catalog::new(served).with_unserved(unserved);
+        let catalog = Catalog::new(served).with_discovery_only(discovery_only);
         self.storage.catalog.store(Arc::new(catalog));
         self.storage.catalog_changed.send_replace(());
     }
@@ -278,12 +278,12 @@ impl Registrar {
         }
         let schemas = apply_schemas(&resource, definition);
         let key = self.definitions.key("", definition.name());
-        let edition = definition.resource_version().parse().unwrap_or(0);
+        let crd_revision = definition.resource_version().parse().unwrap_or(0);
         let served = Served::new(resource, cache)
             .with_apply_schemas(schemas)
-            .converted_by(Conversion::defined(definition), edition)
-            .terminating(apiextensions::is_terminating(definition))
-            .defined_by(&self.definitions.cache, key, Arc::clone(&creations));
+            .with_conversion(Conversion::of_crd(definition), crd_revision)
+            .with_terminating(apiextensions::is_terminating(definition))
+            .with_crd(&self.definitions.cache, key, Arc::clone(&creations));
         let served = Arc::new(served);
         if definition.generation() > 1 {
             let rewrite = Rewrite::new(&served.resource, replaced.map(|it| &*it.resource));

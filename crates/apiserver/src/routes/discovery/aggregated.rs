@@ -120,9 +120,10 @@ fn describe(catalog: &Catalog, group: &Group) -> Value {
             found.into_iter().map(|(served, index)| row(group, version, served, index)).collect();
         json!({"version": version, "resources": resources, "freshness": "Current"})
     };
-    let unserved = group.unserved.iter().map(|it| one(it, catalog.unserved(&group.name, it)));
+    let discovery_only =
+        group.discovery_only.iter().map(|it| one(it, catalog.discovery_only(&group.name, it)));
     let served = group.versions.iter().map(|it| one(it, catalog.resources(&group.name, it)));
-    let versions: Vec<Value> = unserved.chain(served).collect();
+    let versions: Vec<Value> = discovery_only.chain(served).collect();
     let mut metadata = json!({});
     if !group.name.is_empty() {
         metadata["name"] = group.name.clone().into();
