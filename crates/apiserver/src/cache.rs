@@ -1,5 +1,5 @@
-//! What the server knows without asking its store: which resources it serves ([`catalog`]), their
-//! objects and recent history ([`watch_cache`]), and what is computed of them and kept.
+//! The server's state in memory: the served resources ([`catalog`]), their objects and recent
+//! history ([`watch_cache`]), and the values computed from these objects.
 
 pub(crate) mod storage;
 pub(crate) mod catalog;

@@ -1,7 +1,7 @@
-//! [`Catalog`]: every resource that is served now, built-in and custom, found by path.
+//! [`Catalog`]: the index of all served resources, built-in and custom, by path.
 //!
-//! It is never changed: when a definition comes, changes or goes, a new catalog takes its place.
-//! A request uses the one that it found when it came.
+//! A catalog is immutable: when a CRD is created, changed or deleted, a new catalog replaces it.
+//! A request uses the same catalog from its beginning to its end.
 
 use crate::cache::conversion::Conversion;
 use crate::cache::creations::{Creation, Creations};
@@ -17,34 +17,35 @@ use types::Resource;
 use types::apply::CustomSchema;
 use types::resource::Version;
 
-/// A resource together with where its objects are.
+/// A served resource and the cache of its objects.
 pub(crate) struct Served {
-    /// What is known of its kind.
+    /// The description of its kind.
     pub resource: Arc<Resource>,
     /// Its objects and their recent history.
     pub cache: Arc<ResourceCache>,
     /// The `apiVersion` of each version.
     api_versions: Vec<String>,
-    /// Where the definition of a custom resource is, in the cache of crds.
+    /// The cache of CRDs and the key of this custom resource's CRD in it.
     crd: Option<(Arc<ResourceCache>, String)>,
-    /// Whether the objects of a custom resource are being deleted with its definition.
+    /// Whether the objects of a custom resource are being deleted because its CRD is.
     pub terminating: bool,
-    /// The objects of a custom resource that are being created now.
+    /// Counts the creations of objects of a custom resource that are in progress.
     creations: Option<Arc<Creations>>,
-    /// How each version of a custom resource merges when it is applied.
+    /// The merge schema for server-side apply of each version of a custom resource.
     apply_schemas: Vec<Arc<CustomSchema>>,
-    /// How objects get from version to version.
+    /// Converts objects between versions.
     pub conversion: Conversion,
-    /// What the server does for its writes beyond what its kind says.
+    /// The server's own steps in writes of this resource, beyond those of its kind.
     pub hooks: Hooks,
-    /// Which state of its definition this is: what was made for one is not for another.
+    /// The revision of the CRD that this was built from. Encodings made for one revision are not
+    /// reused for another.
     pub crd_revision: Revision,
-    /// It is out of the catalog, and who still watches it should look again.
+    /// Set when this was removed from the catalog; its watches then end.
     retired: AtomicBool,
 }
 
 impl Served {
-    /// Brings the two together.
+    /// Creates a resource without hooks and without a CRD.
     pub(crate) fn new(resource: Resource, cache: Arc<ResourceCache>) -> Self {
         let api_versions = resource.versions.iter().map(|it| resource.api_version(it)).collect();
         let retired = AtomicBool::new(false);
@@ -63,24 +64,25 @@ impl Served {
         }
     }
 
-    /// With hooks.
+    /// Sets the hooks.
     pub(crate) fn with_hooks(mut self, hooks: Hooks) -> Self {
         self.hooks = hooks;
         self
     }
 
-    /// With how each version merges when it is applied, in the order of the versions.
+    /// Sets the merge schemas for server-side apply, in the order of the versions.
     pub(crate) fn with_apply_schemas(mut self, schemas: Vec<Arc<CustomSchema>>) -> Self {
         self.apply_schemas = schemas;
         self
     }
 
-    /// How each version merges when it is applied; empty for built-in kinds, whose types say it.
+    /// The merge schemas for server-side apply, one for each version. Empty for built-in kinds, whose
+    /// types contain the merge rules.
     pub(crate) fn apply_schemas(&self) -> &[Arc<CustomSchema>] {
         &self.apply_schemas
     }
 
-    /// With the conversion that its definition asks for, as it was at the revision `crd_revision`.
+    /// Sets the conversion that its CRD declares at the revision `crd_revision`.
     pub(crate) fn with_conversion(
         mut self,
         conversion: Conversion,
@@ -91,14 +93,13 @@ impl Served {
         self
     }
 
-    /// With whether its objects are being deleted with its definition.
+    /// Sets whether its objects are being deleted because its CRD is.
     pub(crate) fn with_terminating(mut self, terminating: bool) -> Self {
         self.terminating = terminating;
         self
     }
 
-    /// With the place of its definition, `key` in `crds`, and the count of its objects that
-    /// are being created.
+    /// Sets its CRD, which is at `key` in `crds`, and the counter of creations in progress.
     pub(crate) fn with_crd(
         mut self,
         crds: &Arc<ResourceCache>,
@@ -110,14 +111,14 @@ impl Served {
         self
     }
 
-    /// The revision of its definition as it is stored now, which the catalog may not know yet: 0
-    /// for a built-in kind, None if the definition was removed.
+    /// The current revision of its CRD, which may be newer than the catalog: 0 for a built-in kind,
+    /// None if the CRD was deleted.
     pub(crate) fn stored_crd_revision(&self) -> Option<Revision> {
         let Some((crds, key)) = &self.crd else { return Some(0) };
         crds.get(key).map(|it| it.revision)
     }
 
-    /// Begins the creation of an object; None if its definition is being deleted.
+    /// Begins the creation of an object; None if its CRD is being deleted.
     pub(crate) fn begin_creation(&self) -> Option<Creation> {
         match &self.creations {
             None => Some(Creation::default()),
@@ -125,13 +126,13 @@ impl Served {
         }
     }
 
-    /// Ends the watches that were begun with it, once they have told what there is to tell.
+    /// Ends the watches that were started on it, after they have sent the remaining events.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Release);
         self.cache.wake();
     }
 
-    /// Whether it is out of the catalog.
+    /// Whether it was removed from the catalog.
     pub(crate) fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Acquire)
     }
@@ -146,7 +147,7 @@ impl Served {
         &self.api_versions[version]
     }
 
-    /// Where an object is stored.
+    /// The store key of an object.
     pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
         let prefix = &self.resource.prefix;
         if namespace.is_empty() {
@@ -157,8 +158,8 @@ impl Served {
     }
 }
 
-/// The built-in groups in the order in which discovery lists them, with the priority that this
-/// comes from. A client that looks for a kind by its name alone finds the one in the first of them.
+/// The built-in groups and their priorities, in the order in which discovery lists them. A client
+/// that resolves a kind by its name alone takes the first group that has it.
 const GROUP_PRIORITIES: &[(&str, i64)] = &[
     ("", 18000),
     ("apiregistration.k8s.io", 17900),
@@ -183,7 +184,7 @@ const GROUP_PRIORITIES: &[(&str, i64)] = &[
     ("flowcontrol.apiserver.k8s.io", 16100),
 ];
 
-/// The priority of a group that crds make.
+/// The priority of a group of custom resources.
 pub(crate) const CRD_GROUP_PRIORITY: i64 = 1000;
 
 /// A group and its versions, the preferred one first.
@@ -191,17 +192,17 @@ pub(crate) const CRD_GROUP_PRIORITY: i64 = 1000;
 pub(crate) struct Group {
     /// Empty for the core group.
     pub name: String,
-    /// Served ones only.
+    /// The served versions.
     pub versions: Vec<String>,
-    /// The versions that crds add to a built-in group. Upstream: discovery lists them, and
-    /// before the built-in ones, but the group has a server that knows nothing of them.
+    /// The versions that CRDs add to a built-in group. Upstream: discovery lists them before the
+    /// built-in versions, but requests go to the built-in API server, which does not serve them.
     pub discovery_only: Vec<String>,
-    /// Whether it consists of custom resources.
+    /// Whether its resources are custom resources.
     pub custom: bool,
 }
 
 impl Group {
-    /// One without versions.
+    /// Creates a group without versions.
     pub(crate) fn new(name: &str, custom: bool) -> Self {
         Self { name: name.to_owned(), versions: Vec::new(), discovery_only: Vec::new(), custom }
     }
@@ -211,7 +212,7 @@ impl Group {
         self.discovery_only.iter().chain(&self.versions)
     }
 
-    /// Higher comes first.
+    /// The priority in discovery; groups with a higher priority are listed first.
     pub(crate) fn priority(&self) -> i64 {
         let builtin =
             GROUP_PRIORITIES.iter().find(|(name, _)| *name == self.name).map(|(_, it)| *it);
@@ -219,25 +220,25 @@ impl Group {
     }
 }
 
-/// The place of each resource of a group's version in the list, and the index of the version.
+/// By plural: the position of the resource in the catalog, and the index of the version.
 type ByPlural = HashMap<String, (usize, usize)>;
 
 /// See the [module documentation](self).
 #[derive(Default)]
 pub(crate) struct Catalog {
-    /// In the order in which they are listed.
+    /// All served resources; the index refers to their positions.
     served: Vec<Arc<Served>>,
     /// By group, version and plural.
     index: HashMap<String, HashMap<String, ByPlural>>,
     groups: Vec<Group>,
-    /// The custom resources in built-in groups, which are not served.
+    /// The custom resources in built-in groups, which discovery lists and which are not served.
     discovery_only: Vec<Arc<Served>>,
     /// Discovery and OpenAPI documents.
     pub documents: Documents,
 }
 
 impl Catalog {
-    /// Built-in groups come first in the order of their priority, custom ones after them by name.
+    /// Builds the index. Built-in groups are listed first, by priority, then custom groups by name.
     pub(crate) fn new(served: Vec<Arc<Served>>) -> Self {
         let mut catalog = Self::default();
         for (position, it) in served.iter().enumerate() {
@@ -270,8 +271,8 @@ impl Catalog {
         catalog
     }
 
-    /// With custom resources in built-in groups: discovery lists their versions, unless these are
-    /// built-in too.
+    /// Adds custom resources in built-in groups: discovery lists those of their versions that are not
+    /// built-in versions.
     pub(crate) fn with_discovery_only(mut self, discovery_only: Vec<Arc<Served>>) -> Self {
         for resource in discovery_only.iter().map(|it| &it.resource) {
             let Some(group) = self.groups.iter_mut().find(|it| it.name == resource.group) else {
@@ -310,7 +311,7 @@ impl Catalog {
         Some((&self.served[position], version))
     }
 
-    /// The resource with this name in whatever version.
+    /// The resource with this group and plural name, in any version.
     pub(crate) fn resource(&self, group: &str, plural: &str) -> Option<&Arc<Served>> {
         self.served.iter().find(|it| it.resource.group == group && it.resource.plural == plural)
     }
@@ -330,7 +331,7 @@ impl Catalog {
         self.groups.iter().find(|it| it.name == name)
     }
 
-    /// Whether there is such a group in such a version.
+    /// Whether this version of the group is served.
     pub(crate) fn has_version(&self, group: &str, version: &str) -> bool {
         self.group(group).is_some_and(|it| it.versions.iter().any(|it| it == version))
     }
@@ -349,7 +350,7 @@ impl Catalog {
         found
     }
 
-    /// The custom resources in a version that crds add to a built-in group, by name.
+    /// The custom resources in a version that CRDs add to a built-in group, by name.
     pub(crate) fn discovery_only(&self, group: &str, version: &str) -> Vec<(&Arc<Served>, usize)> {
         let in_version = |it: &'_ Arc<Served>| {
             let mut versions = it.resource.versions.iter();

@@ -1,8 +1,8 @@
-//! [`SnapshotValue`]: what is value of all objects of one resource and computed until one of them changes:
-//! webhooks with their selectors parsed, policies with their expressions compiled.
+//! [`SnapshotValue`]: a value computed from all objects of one resource and cached until one of them
+//! changes, such as webhooks with parsed selectors or policies with compiled expressions.
 //!
-//! It is value anew by the first request that finds the objects changed, so what was written before
-//! a request holds for it; while nothing changes, it costs a comparison of two pointers.
+//! The first request after a change computes the value again, so a request sees all objects that were
+//! written before it. While the objects do not change, a read costs a comparison of two pointers.
 
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::{ResourceCache, Snapshot};
@@ -14,7 +14,7 @@ pub(crate) struct SnapshotValue<T> {
     group: &'static str,
     plural: &'static str,
     compute: fn(&Snapshot) -> T,
-    /// Where the objects are: the same place for as long as the plane lives.
+    /// The cache of the objects, which is the same during the life of the plane.
     cache: OnceLock<Arc<ResourceCache>>,
     computed: ArcSwapOption<ComputedValue<T>>,
 }
@@ -25,7 +25,7 @@ struct ComputedValue<T> {
 }
 
 impl<T> SnapshotValue<T> {
-    /// What `compute` makes of the objects of a built-in resource.
+    /// A value that `compute` computes from the objects of a built-in resource.
     pub(crate) fn new(
         group: &'static str,
         plural: &'static str,
@@ -34,7 +34,7 @@ impl<T> SnapshotValue<T> {
         Self { group, plural, compute, cache: OnceLock::new(), computed: ArcSwapOption::empty() }
     }
 
-    /// As of the newest change that this storage knows of.
+    /// The value for the current objects.
     pub(crate) fn current(&self, storage: &Storage) -> Arc<T> {
         let cache = self.cache(storage);
         if let Some(computed) = &*self.computed.load()
@@ -43,14 +43,14 @@ impl<T> SnapshotValue<T> {
             return Arc::clone(&computed.value);
         }
         let now = cache.snapshot();
-        // What somebody still has to work on does not hold yet.
+        // Objects with pending initializers are not in effect yet.
         let value = Arc::new((self.compute)(&now.initialized()));
         self.computed
             .store(Some(Arc::new(ComputedValue { snapshot: now, value: Arc::clone(&value) })));
         value
     }
 
-    /// Whether there are no objects to compute anything of.
+    /// Whether the resource has no objects.
     pub(crate) fn has_no_objects(&self, storage: &Storage) -> bool {
         self.cache(storage).is_empty()
     }

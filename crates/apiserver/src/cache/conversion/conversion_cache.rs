@@ -1,33 +1,34 @@
-//! [`ConversionCache`]: converted objects, so that a webhook is asked once for all who read or watch.
+//! [`ConversionCache`]: converted objects, so that a webhook converts an object once for all reads and
+//! watches.
 
 use crate::cache::watch_cache::Entry;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use store::Revision;
 
-/// Bytes in each of the two generations.
+/// The maximum size of each of the two generations, in bytes.
 const GENERATION_BYTES: usize = 64 << 20;
 
-/// See the [module documentation](self). It ends with the definition that says how to convert.
+/// See the [module documentation](self). A changed CRD has a new cache.
 ///
-/// There are two generations: what is asked for moves to the young one, and when that is full, it takes
-/// the place of the old one. So what nobody has asked for lately is forgotten.
+/// An entry that is read moves to the young generation. When the young generation is full, it replaces
+/// the old one, so entries that were not read recently are removed.
 #[derive(Default)]
 pub(super) struct ConversionCache(Mutex<Generations>);
 
-/// A version, a key, and the revision at which an object was written.
+/// The index of a version, the key of an object, and the revision of its last write.
 type Key = (usize, Arc<str>, Revision);
 
 #[derive(Default)]
 struct Generations {
     young: HashMap<Key, ConvertedEntry>,
     old: HashMap<Key, ConvertedEntry>,
-    /// In `young`.
+    /// The size of the entries in `young`.
     bytes: usize,
 }
 
-/// An object as it is stored, and as it was converted. A changed definition shows other defaults in
-/// what was stored before, so the place and the revision do not tell all of the content.
+/// A stored object and its conversion. A changed CRD adds defaults to stored objects without a new
+/// revision, so key and revision alone do not identify the content.
 struct ConvertedEntry {
     stored: Arc<Entry>,
     converted: Arc<Entry>,
@@ -40,7 +41,7 @@ impl ConvertedEntry {
 }
 
 impl ConversionCache {
-    /// A stored object in `version`, if somebody has converted it.
+    /// The cached conversion of a stored object to `version`.
     pub(super) fn get(&self, version: usize, stored: &Entry) -> Option<Arc<Entry>> {
         let key = (version, Arc::clone(&stored.key), stored.revision);
         let mut generations = self.lock();
@@ -52,13 +53,13 @@ impl ConversionCache {
         found.stored.is_like(stored).then(|| Arc::clone(&found.converted))
     }
 
-    /// Keeps an object that was converted to `version`.
+    /// Adds the conversion of a stored object to `version`.
     pub(super) fn put(&self, version: usize, stored: Arc<Entry>, converted: Arc<Entry>) {
         let key = (version, Arc::clone(&stored.key), stored.revision);
         self.lock().insert(key, ConvertedEntry { stored, converted });
     }
 
-    /// Forgets a stored object in `version`.
+    /// Removes the conversion of a stored object to `version`.
     pub(super) fn remove(&self, version: usize, stored: &Entry) {
         let key = (version, Arc::clone(&stored.key), stored.revision);
         let mut generations = self.lock();
@@ -69,7 +70,7 @@ impl ConversionCache {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Generations> {
-        self.0.lock().expect("nothing panics while it looks for what was converted")
+        self.0.lock().expect("no lookup or insertion panics")
     }
 }
 
@@ -108,20 +109,20 @@ mod tests {
         assert!(cache.get(1, &entry("a", 7, 0)).is_some());
         assert!(cache.get(0, &entry("a", 7, 0)).is_none());
         assert!(cache.get(1, &entry("a", 8, 0)).is_none());
-        assert!(cache.get(1, &entry("a", 7, 1)).is_none(), "it has another content");
+        assert!(cache.get(1, &entry("a", 7, 1)).is_none(), "the content differs");
     }
 
     #[test]
-    fn what_nobody_asks_for_is_forgotten() {
+    fn entries_that_are_not_read_are_removed() {
         let cache = ConversionCache::default();
-        let (wanted, forgotten) = (entry("wanted", 1, 0), entry("forgotten", 1, 0));
-        cache.put(0, Arc::clone(&wanted), Arc::clone(&wanted));
-        cache.put(0, Arc::clone(&forgotten), Arc::clone(&forgotten));
+        let (read, unread) = (entry("read", 1, 0), entry("unread", 1, 0));
+        cache.put(0, Arc::clone(&read), Arc::clone(&read));
+        cache.put(0, Arc::clone(&unread), Arc::clone(&unread));
         for revision in 0..4 {
             let large = entry("large", revision, GENERATION_BYTES / 4);
             cache.put(0, Arc::clone(&large), large);
-            assert!(cache.get(0, &wanted).is_some(), "{revision}");
+            assert!(cache.get(0, &read).is_some(), "{revision}");
         }
-        assert!(cache.get(0, &forgotten).is_none());
+        assert!(cache.get(0, &unread).is_none());
     }
 }

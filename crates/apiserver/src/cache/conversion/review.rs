@@ -1,11 +1,11 @@
-//! `ConversionReview`: how a webhook is asked, and what is accepted as its answer.
+//! `ConversionReview`: the request to a conversion webhook, and the validation of its response.
 //!
 //! Upstream: `apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go`.
 
 use machinery::nested::type_name;
 use machinery::{ErrorList, GroupVersionKind, Map, Object, Path, Value, codec, meta};
 
-/// The kinds of reviews.
+/// The versions of `ConversionReview`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReviewVersion {
     V1,
@@ -13,7 +13,7 @@ pub(super) enum ReviewVersion {
 }
 
 impl ReviewVersion {
-    /// The one with this name.
+    /// The version with this name, if it is supported.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         match name {
             "v1" => Some(Self::V1),
@@ -29,7 +29,7 @@ impl ReviewVersion {
         }
     }
 
-    /// The body of a request: `objects`, each in JSON, are wanted in the version `wanted`.
+    /// The body of a request to convert `objects`, each in JSON, to the `apiVersion` `wanted`.
     pub(super) fn request(self, uid: &str, wanted: &str, objects: &[Vec<u8>]) -> Vec<u8> {
         let (api_version, wanted) = (self.api_version(), Value::from(wanted));
         let mut body = format!(
@@ -37,14 +37,14 @@ impl ReviewVersion {
         )
         .into_bytes();
         body.extend_from_slice(&objects.join(&b','));
-        // Go writes the answer that is not there yet.
+        // Go encodes the empty response too.
         body.extend_from_slice(
             br#"]},"response":{"uid":"","convertedObjects":null,"result":{"metadata":{}}}}"#,
         );
         body
     }
 
-    /// The objects in an answer to the request with this uid, or why there are none.
+    /// The objects in the response to the request with this uid. The error is upstream's message.
     pub(super) fn decode_response(self, uid: &str, body: &[u8]) -> Result<Vec<Value>, String> {
         let decoded = codec::json::decode(body)
             .map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
@@ -53,7 +53,7 @@ impl ReviewVersion {
             let text = String::from_utf8_lossy(body);
             return Err(format!("Object 'Kind' is missing in '{text}'"));
         }
-        // Reviews of v1beta1 were never validate_objects for that.
+        // Upstream does not check these fields of v1beta1 reviews.
         let is_checked = self == Self::V1;
         let expected = GroupVersionKind::new("apiextensions.k8s.io", "v1", "ConversionReview");
         let found = review.gvk();
@@ -82,8 +82,8 @@ impl ReviewVersion {
     }
 }
 
-/// The answered objects, if they are what `originals` are in the version `wanted`. Their metadata
-/// is that of the originals, but for labels and annotations.
+/// Validates that the converted objects are the `originals` in the `apiVersion` `wanted`. Except for
+/// labels and annotations, their metadata is restored from the originals.
 pub(super) fn validate_objects(
     what: &GroupVersionKind,
     wanted: &str,
@@ -107,7 +107,7 @@ pub(super) fn validate_objects(
     Ok(converted)
 }
 
-/// What is wrong with an answered object.
+/// The error in a converted object.
 enum InvalidObject {
     Type(String),
     Object(String),
@@ -115,7 +115,7 @@ enum InvalidObject {
 }
 
 impl InvalidObject {
-    /// Upstream has other words for one object than for one of several.
+    /// Upstream words the message for a single object differently.
     fn message(self, index: usize, count: usize) -> String {
         match (self, count) {
             (Self::Type(why), 1) => format!("invalid object at index 0: {why}"),
@@ -195,7 +195,7 @@ fn restore_metadata(mut original: Object, object: &mut Object) -> Result<(), Str
     Ok(())
 }
 
-/// Judges labels or annotations that a webhook has changed.
+/// Validates labels or annotations that a webhook has changed.
 fn validate_map(
     field: &str,
     before: Option<&Map<String, Value>>,

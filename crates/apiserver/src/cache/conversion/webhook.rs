@@ -1,4 +1,4 @@
-//! [`ConversionWebhook`]: somebody else who converts, asked over HTTPS.
+//! [`ConversionWebhook`]: calls the conversion webhook of a CRD over HTTPS.
 
 use super::metrics::Failure;
 use super::review::{self, ReviewVersion};
@@ -13,25 +13,28 @@ use machinery::{Object, Value, codec};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// How long an answer may take.
+/// The time limit of one request.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// More objects than this, or more bytes, are sent in several requests, one after the other.
+/// The maximum number of objects in one request. More objects are sent in several requests, one after
+/// the other.
 const MAX_OBJECTS: usize = 1000;
+
+/// The maximum size of the objects in one request, unless it has only one object.
 const MAX_BYTES: usize = 8 << 20;
 
-/// Nobody makes more of them than this.
+/// The maximum size of a response.
 const MAX_ANSWER: usize = 64 << 20;
 
 /// See the [module documentation](self).
 pub(super) struct ConversionWebhook {
-    /// The kind of review that it understands; None if we speak none of them.
+    /// The first review version of the CRD's list that this server supports.
     review: Option<ReviewVersion>,
     client: ClientConfig,
 }
 
 impl ConversionWebhook {
-    /// From `spec.conversion.webhook` of a definition.
+    /// Reads `spec.conversion.webhook` of a CRD.
     pub(super) fn new(webhook: &Value) -> Self {
         let reviews = webhook["conversionReviewVersions"].as_array();
         let mut names = reviews.into_iter().flatten().filter_map(Value::as_str);
@@ -39,8 +42,8 @@ impl ConversionWebhook {
         Self { review: names.find_map(ReviewVersion::from_name), client }
     }
 
-    /// The objects in the version `wanted`, in the same order. None of them is in it already. The
-    /// error is in Kubernetes' words.
+    /// Converts the objects, none of which is in the `apiVersion` `wanted`, and keeps their order. The
+    /// error is upstream's message.
     pub(super) async fn convert(
         &self,
         storage: &Storage,
@@ -75,7 +78,7 @@ impl ConversionWebhook {
         let what = objects.first().map(Object::gvk).unwrap_or_default();
         let uid = storage.entropy.uuid();
         let request = review.request(&uid, wanted, sent);
-        // An object that could not have been sent to us cannot be an answer either.
+        // A converted object is not larger than the largest object that this server accepts.
         let limit = MAX_BODY.saturating_mul(objects.len()).min(MAX_ANSWER);
         let started = Instant::now();
         let answer = self.call(storage, request, limit).await;
@@ -99,7 +102,7 @@ impl ConversionWebhook {
         converted
     }
 
-    /// The body of the answer, or why there is none, in Go's words.
+    /// The body of the response. The error is the message of Go's client.
     async fn call(&self, storage: &Storage, body: Vec<u8>, limit: usize) -> Result<Bytes, String> {
         let url = format!("{}?timeout={}s", self.client.url(), TIMEOUT.as_secs());
         let failed = |why: &dyn std::fmt::Display| format!("Post \"{url}\": {why}");
@@ -124,7 +127,8 @@ impl ConversionWebhook {
     }
 }
 
-/// What client-go makes of a error_text: what a Status says, or a text of its own.
+/// The error message of client-go for an unsuccessful response: that of the Status in the body, or one
+/// for the code.
 fn error_text(code: u16, body: &[u8]) -> String {
     let status = codec::json::decode(body).ok().and_then(|it| Object::from_value(it.value));
     if let Some(status) = status.filter(|it| it.kind() == "Status") {
@@ -157,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_told_by_its_status_or_by_its_code() {
+    fn an_error_has_the_message_of_its_status_or_of_its_code() {
         let status = br#"{"kind":"Status","apiVersion":"v1","message":"not today"}"#;
         assert_eq!(error_text(500, status), "not today");
         assert_eq!(error_text(404, b""), "the server could not find the requested resource");

@@ -1,4 +1,4 @@
-//! Tests of what is parsed, how often, and how much of it is kept.
+//! Tests of how often objects are parsed and which results are cached.
 
 use super::*;
 use std::sync::Barrier;
@@ -60,7 +60,7 @@ impl Fixture {
         self.parsed.get(snapshot, snapshot.entries.get(key.as_str()).unwrap())
     }
 
-    /// Whether an object is parsed again when it is needed again.
+    /// Whether a second read returns the cached parsed form.
     fn is_cached(&self, path: &str) -> bool {
         Arc::ptr_eq(&self.get(path), &self.get(path))
     }
@@ -88,7 +88,7 @@ fn an_object_is_parsed_once_for_each_revision() {
 }
 
 #[test]
-fn requests_that_need_an_object_at_once_share_what_is_parsed() {
+fn concurrent_requests_share_the_parsed_form() {
     let mut fixture = Fixture::new();
     fixture.store("default/a", 0);
     let (fixture, barrier) = (&fixture, &Barrier::new(8));
@@ -116,7 +116,7 @@ fn objects_of_other_namespaces_are_not_read() {
 }
 
 #[test]
-fn an_older_snapshot_does_not_replace_what_is_newer() {
+fn an_older_snapshot_does_not_replace_a_newer_parsed_form() {
     let mut fixture = Fixture::new();
     fixture.store("default/a", 0);
     let older = fixture.cache.snapshot();
@@ -130,7 +130,7 @@ fn an_older_snapshot_does_not_replace_what_is_newer() {
 }
 
 #[test]
-fn what_is_carried_over_is_not_parsed_again() {
+fn a_parsed_form_that_is_carried_over_is_not_parsed_again() {
     let mut fixture = Fixture::new();
     fixture.store("default/a", 0);
     let (first, older) = (fixture.get("default/a"), fixture.cache.snapshot());
@@ -144,7 +144,7 @@ fn what_is_carried_over_is_not_parsed_again() {
 }
 
 #[test]
-fn what_is_gone_is_not_kept_for_long() {
+fn the_parsed_forms_of_deleted_objects_are_removed() {
     let mut fixture = Fixture::new();
     for index in 0..10 {
         fixture.store(&format!("default/stays-{index}"), 0);
@@ -160,7 +160,7 @@ fn what_is_gone_is_not_kept_for_long() {
 }
 
 #[test]
-fn large_objects_are_kept_while_there_is_room() {
+fn large_objects_are_cached_up_to_a_total_size() {
     const SIZE: usize = 1 << 20;
     const FITTING: usize = LARGE_BYTES_MAX / (SIZE + 100);
     let mut fixture = Fixture::new();
@@ -170,10 +170,10 @@ fn large_objects_are_kept_while_there_is_room() {
         assert_eq!(is_cached, index < FITTING, "{index} of {FITTING}");
     }
     assert!(fixture.large_bytes() <= LARGE_BYTES_MAX);
-    // Small objects need no room.
+    // The limit does not apply to small objects.
     fixture.store("default/small", 0);
     assert!(fixture.is_cached("default/small"));
-    // What has changed or is gone makes room.
+    // Changed and deleted objects make room.
     fixture.delete("default/0");
     fixture.store("default/1", 0);
     assert!(fixture.is_cached(&format!("default/{FITTING}")));

@@ -1,4 +1,5 @@
-//! What is accepted as the answer of a conversion webhook, and in which words the rest is refused.
+//! Tests of the responses that are accepted from a conversion webhook, and of the error messages for
+//! all others.
 
 use super::*;
 use machinery::json;
@@ -12,7 +13,7 @@ fn original() -> Object {
     Object::from_value(value).unwrap()
 }
 
-/// What becomes of an answer that is `change`d from a good one, alone or as the second of two.
+/// Validates `count` valid objects of which the last is changed by `change`.
 fn check(count: usize, change: impl Fn(&mut Value)) -> Result<Vec<Object>, String> {
     let good = json!({"apiVersion": WANTED, "kind": "Thing",
         "metadata": {"name": "a", "namespace": "ns", "uid": "u", "labels": {"x": "y"}}});
@@ -73,7 +74,7 @@ fn another_object_is_refused() {
 }
 
 #[test]
-fn odd_metadata_is_refused() {
+fn invalid_metadata_is_refused() {
     assert_eq!(
         refusal(1, |it| it["metadata"]["labels"] = json!({"a": 1})),
         "invalid metadata: metadata.labels[a] must be a string, but is int64 in converted object"
@@ -99,7 +100,7 @@ fn a_wrong_number_of_objects_is_refused() {
 }
 
 #[test]
-fn only_a_success_with_our_uid_is_an_answer() {
+fn a_response_is_a_success_with_the_uid_of_the_request() {
     let success = json!({"uid": "the-uid", "result": {"status": "Success"},
         "convertedObjects": [1]});
     assert_eq!(answered(ReviewVersion::V1, &success), Ok(vec![json!(1)]));
@@ -118,7 +119,7 @@ fn only_a_success_with_our_uid_is_an_answer() {
 }
 
 #[test]
-fn rubbish_is_refused() {
+fn a_body_that_is_not_a_review_is_refused() {
     let refused = ReviewVersion::V1.decode_response("u", b"rubbish").unwrap_err();
     assert!(refused.starts_with("couldn't get version/kind; json parse error: "), "{refused}");
     assert_eq!(
@@ -132,7 +133,7 @@ fn rubbish_is_refused() {
 }
 
 #[test]
-fn a_request_says_what_is_wanted_of_which_objects() {
+fn a_request_has_the_desired_version_and_the_objects() {
     let body =
         ReviewVersion::V1Beta1.request("u", WANTED, &[b"{\"a\":1}".to_vec(), b"{}".to_vec()]);
     let body: Value = serde_json::from_slice(&body).unwrap();
