@@ -14,24 +14,24 @@
 
 mod cleanup;
 mod lookup;
-mod made;
-mod registrar;
+mod served_crd;
+mod crd_controller;
 mod rewrite;
-mod steps;
+mod crd_tasks;
 
 pub(crate) use lookup::{catch_up, find};
 
 use crate::cache::storage::Storage;
 use crate::in_process::loopback::LoopbackClient;
-use registrar::Registrar;
+use crd_controller::CrdController;
 use std::sync::Arc;
 
 /// Where definitions are.
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRDS_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// Brings the definitions that are stored into the catalog, and follows them from then on.
 pub(crate) fn start(storage: &Arc<Storage>, client: LoopbackClient) {
-    let mut registrar = Registrar::new(Arc::clone(storage), client);
-    registrar.refresh();
-    storage.tasks.spawn("definitions", async move { registrar.run().await });
+    let mut controller = CrdController::new(Arc::clone(storage), client);
+    controller.refresh();
+    storage.tasks.spawn("crd-controller", async move { controller.run().await });
 }

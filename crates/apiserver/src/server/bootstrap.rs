@@ -43,9 +43,9 @@ pub(crate) async fn bootstrap(plane: &Arc<Plane>) -> Result<(), Error> {
         });
     let service = restore_service(plane, client);
     let trust = sync_trust(plane, client);
-    let announced = aggregation::announce(&plane.storage, client);
+    let registered = aggregation::register_local_versions(&plane.storage, client);
     let (made, ()) =
-        tokio::join!(async { tokio::try_join!(service, try_join_all(classes), trust) }, announced);
+        tokio::join!(async { tokio::try_join!(service, try_join_all(classes), trust) }, registered);
     made.map(|_| ())
 }
 

@@ -33,7 +33,7 @@ pub(crate) enum OpenApiV2 {
     /// See the type.
     Part(Arc<OpenApiPart>),
     /// It is not a part of our document.
-    LeftOut(LeftOut),
+    Omitted(OmitReason),
 }
 
 impl OpenApiV2 {
@@ -41,14 +41,14 @@ impl OpenApiV2 {
     pub(super) fn part(&self) -> Option<&Arc<OpenApiPart>> {
         match self {
             Self::Part(part) => Some(part),
-            Self::Absent | Self::LeftOut(_) => None,
+            Self::Absent | Self::Omitted(_) => None,
         }
     }
 }
 
 /// The reason why a document is not a part of ours. An operator acts on it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum LeftOut {
+pub(crate) enum OmitReason {
     #[error("the document has more than {MAX_DOCUMENT} bytes")]
     TooLarge,
     #[error("a path or definition in the document has more than {MAX_PIECE} bytes")]
@@ -70,7 +70,7 @@ pub(crate) struct OpenApiPart {
 
 /// The parts of a document by name, as the text that they have in it.
 #[derive(Debug, Default, Deserialize, serde::Serialize)]
-pub(crate) struct Pieces<'a> {
+pub(crate) struct PathsAndDefinitions<'a> {
     /// By path.
     #[serde(borrow, default)]
     pub paths: BTreeMap<String, &'a RawValue>,
@@ -82,33 +82,37 @@ pub(crate) struct Pieces<'a> {
 impl OpenApiPart {
     /// Takes the paths below `path`, and the definitions that they need.
     // Upstream: aggregator.go FilterSpecByPathsWithoutSideEffects
-    pub(crate) fn from_document(document: &[u8], path: &str) -> Result<Self, LeftOut> {
-        let malformed = |error: serde_json::Error| LeftOut::Malformed(error.to_string());
-        let mut pieces: Pieces<'_> = serde_json::from_slice(document).map_err(malformed)?;
+    pub(crate) fn from_document(document: &[u8], path: &str) -> Result<Self, OmitReason> {
+        let malformed = |error: serde_json::Error| OmitReason::Malformed(error.to_string());
+        let mut paths_and_definitions: PathsAndDefinitions<'_> =
+            serde_json::from_slice(document).map_err(malformed)?;
         let is_below = |it: &str| {
             it.strip_prefix(path).is_some_and(|it| matches!(it.as_bytes(), [] | [b'/', ..]))
         };
-        pieces.paths.retain(|it, _| is_below(it));
-        let mut unread: Vec<&RawValue> = pieces.paths.values().copied().collect();
+        paths_and_definitions.paths.retain(|it, _| is_below(it));
+        let mut unread: Vec<&RawValue> = paths_and_definitions.paths.values().copied().collect();
         let mut definitions = BTreeMap::new();
         while let Some(piece) = unread.pop() {
             if piece.get().len() > MAX_PIECE {
-                return Err(LeftOut::PieceTooLarge);
+                return Err(OmitReason::PieceTooLarge);
             }
             for name in references(piece).map_err(malformed)? {
-                if let Some((name, definition)) = pieces.definitions.remove_entry(&name) {
+                if let Some((name, definition)) =
+                    paths_and_definitions.definitions.remove_entry(&name)
+                {
                     unread.push(definition);
                     definitions.insert(name, definition);
                 }
             }
         }
-        let pieces = Pieces { paths: pieces.paths, definitions };
-        let text = serde_json::to_string(&pieces).map_err(malformed)?;
+        let paths_and_definitions =
+            PathsAndDefinitions { paths: paths_and_definitions.paths, definitions };
+        let text = serde_json::to_string(&paths_and_definitions).map_err(malformed)?;
         Ok(Self { text, digest: sha256(document) })
     }
 
     /// Whether it was made of this document.
-    pub(super) fn is_made_of(&self, document: &[u8]) -> bool {
+    pub(super) fn is_from(&self, document: &[u8]) -> bool {
         self.digest == sha256(document)
     }
 
@@ -123,7 +127,7 @@ impl OpenApiPart {
     }
 
     /// Its paths and definitions.
-    pub(crate) fn pieces(&self) -> Pieces<'_> {
+    pub(crate) fn paths_and_definitions(&self) -> PathsAndDefinitions<'_> {
         serde_json::from_str(&self.text).expect("it was written here")
     }
 }
@@ -253,13 +257,13 @@ mod tests {
         let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
         let document = format!(r#"{{"paths": {{"/apis/g/v1": {deep}}}}}"#);
         let refused = OpenApiPart::from_document(document.as_bytes(), "/apis/g/v1");
-        assert!(matches!(refused, Err(LeftOut::Malformed(_))), "{refused:?}");
+        assert!(matches!(refused, Err(OmitReason::Malformed(_))), "{refused:?}");
     }
 
     #[test]
     fn a_document_with_one_huge_path_is_refused() {
         let document = json!({"paths": {"/apis/g/v1": "a".repeat(MAX_PIECE)}}).to_string();
         let refused = OpenApiPart::from_document(document.as_bytes(), "/apis/g/v1");
-        assert_eq!(refused, Err(LeftOut::PieceTooLarge));
+        assert_eq!(refused, Err(OmitReason::PieceTooLarge));
     }
 }

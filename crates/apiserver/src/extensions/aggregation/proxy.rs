@@ -1,6 +1,6 @@
-//! Hands a request on to an aggregated server, in the name of the user who sent it.
+//! Hands a request on to an aggregated server, in the name of the user who incoming it.
 
-use super::{Aggregation, Remote};
+use super::{Aggregation, RemoteApiService};
 use crate::auth::authentication::{User, protocols_without_token};
 use crate::http::body::{Body, Truncated};
 use crate::http::deadline::Deadline;
@@ -20,14 +20,14 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Headers of a request that are not passed on besides those of [`OF_ONE_CONNECTION`]. Subprotocols
+/// Headers of a request that are not passed on besides those of [`HOP_BY_HOP`]. Subprotocols
 /// are passed on without a token among them.
-const NOT_PASSED_ON: [HeaderName; 4] =
+const NOT_FORWARDED: [HeaderName; 4] =
     [AUTHORIZATION, CONTENT_LENGTH, HOST, SEC_WEBSOCKET_PROTOCOL];
 
 /// Headers that concern one connection, besides those that `Connection` names.
 // Upstream: hopHeaders of Go's httputil.ReverseProxy.
-const OF_ONE_CONNECTION: [HeaderName; 9] = [
+const HOP_BY_HOP: [HeaderName; 9] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
     PROXY_AUTHENTICATE,
@@ -43,13 +43,14 @@ const OF_ONE_CONNECTION: [HeaderName; 9] = [
 const REDIRECTED: &str = "the backend attempted to redirect this request, which is not permitted";
 
 /// What the key of something extra about a user may have as it is.
-const KEY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+const UNESCAPED_IN_KEY: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 impl Aggregation {
     /// Answers with what the aggregated server answers, as it comes.
     pub(crate) async fn forward(
         &self,
-        remote: &Remote,
+        remote: &RemoteApiService,
         user: &User,
         head: &Head,
         body: Bytes,
@@ -73,13 +74,16 @@ impl Aggregation {
         match self.storage.outbound.open(&to, request, Deadline::of(head)).await {
             // Upstream: a client that follows would send its credentials to wherever this leads.
             Ok(response) if is_redirect(&response) => response::text(502, REDIRECTED),
-            Ok(response) => returned(response),
+            Ok(response) => forward_response(response),
             Err(error) => response::text(503, &format!("error trying to reach service: {error}\n")),
         }
     }
 
     /// Where a version's server is, and who we are to it.
-    pub(super) fn destination(&self, remote: &Remote) -> Result<Destination, ServiceError> {
+    pub(super) fn destination(
+        &self,
+        remote: &RemoteApiService,
+    ) -> Result<Destination, ServiceError> {
         let mut to = remote.service.destination(&*self.storage, remote.trust.clone())?;
         to.identity = Some(self.identity.clone());
         Ok(to)
@@ -93,22 +97,22 @@ fn is_redirect(response: &Response<Incoming>) -> bool {
 
 /// The request's headers, with the user in the place of what proved them. None if something about
 /// the user cannot be a header: the other side must not decide without it.
-pub(super) fn headers(sent: &HeaderMap, user: &User) -> Option<HeaderMap> {
-    let mut headers = HeaderMap::with_capacity(sent.len() + 4);
-    for (name, value) in sent {
+pub(super) fn headers(incoming: &HeaderMap, user: &User) -> Option<HeaderMap> {
+    let mut headers = HeaderMap::with_capacity(incoming.len() + 4);
+    for (name, value) in incoming {
         let text = name.as_str();
-        let claims_somebody = text.starts_with("x-remote-") || text.starts_with("impersonate-");
-        if !claims_somebody && !NOT_PASSED_ON.contains(name) {
+        let claims_identity = text.starts_with("x-remote-") || text.starts_with("impersonate-");
+        if !claims_identity && !NOT_FORWARDED.contains(name) {
             headers.append(name.clone(), value.clone());
         }
     }
-    remove_those_of_one_connection(&mut headers);
-    if let Some(protocols) = protocols_without_token(sent) {
+    remove_hop_by_hop(&mut headers);
+    if let Some(protocols) = protocols_without_token(incoming) {
         headers.insert(SEC_WEBSOCKET_PROTOCOL, protocols);
     }
     let mut add = |name: String, value: &str| {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
-        // As bytes: text that is not ASCII is sent in UTF-8.
+        // As bytes: text that is not ASCII is incoming in UTF-8.
         headers.append(name, HeaderValue::from_bytes(value.as_bytes()).ok()?);
         Some(())
     };
@@ -120,7 +124,7 @@ pub(super) fn headers(sent: &HeaderMap, user: &User) -> Option<HeaderMap> {
         add("x-remote-group".to_owned(), group)?;
     }
     for (key, values) in &user.extra {
-        let key = utf8_percent_encode(&key.to_lowercase(), KEY).to_string();
+        let key = utf8_percent_encode(&key.to_lowercase(), UNESCAPED_IN_KEY).to_string();
         for value in values {
             add(format!("x-remote-extra-{key}"), value)?;
         }
@@ -128,21 +132,21 @@ pub(super) fn headers(sent: &HeaderMap, user: &User) -> Option<HeaderMap> {
     Some(headers)
 }
 
-fn remove_those_of_one_connection(headers: &mut HeaderMap) {
+fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let values: Vec<HeaderValue> = headers.get_all(CONNECTION).iter().cloned().collect();
     let named = values.iter().flat_map(|it| it.as_bytes().split(|it| *it == b','));
     for name in named.filter_map(|it| HeaderName::from_bytes(it.trim_ascii()).ok()) {
         headers.remove(name);
     }
-    for name in &OF_ONE_CONNECTION {
+    for name in &HOP_BY_HOP {
         headers.remove(name);
     }
 }
 
 /// The answer, whose body goes on while it comes.
-fn returned(response: Response<Incoming>) -> Response<Body> {
+fn forward_response(response: Response<Incoming>) -> Response<Body> {
     let (mut head, body) = response.into_parts();
-    remove_those_of_one_connection(&mut head.headers);
+    remove_hop_by_hop(&mut head.headers);
     let body = stream::unfold(Some(body), |body| async move {
         let mut body = body?;
         loop {
@@ -168,15 +172,15 @@ mod tests {
 
     #[test]
     fn nobody_else_can_say_who_the_user_is() {
-        let mut sent = HeaderMap::new();
-        sent.insert("authorization", HeaderValue::from_static("Bearer secret"));
-        sent.insert("x-remote-user", HeaderValue::from_static("root"));
-        sent.insert("x-remote-extra-scopes", HeaderValue::from_static("all"));
-        sent.insert("impersonate-user", HeaderValue::from_static("root"));
-        sent.insert("accept", HeaderValue::from_static("application/json"));
+        let mut incoming = HeaderMap::new();
+        incoming.insert("authorization", HeaderValue::from_static("Bearer secret"));
+        incoming.insert("x-remote-user", HeaderValue::from_static("root"));
+        incoming.insert("x-remote-extra-scopes", HeaderValue::from_static("all"));
+        incoming.insert("impersonate-user", HeaderValue::from_static("root"));
+        incoming.insert("accept", HeaderValue::from_static("application/json"));
         let mut user = User::authenticated("alice", "7", vec!["dev".to_owned()]);
         user.extra.insert("Example.org/scope".to_owned(), vec!["view".to_owned()]);
-        let headers = headers(&sent, &user).unwrap();
+        let headers = headers(&incoming, &user).unwrap();
         assert_eq!(headers["x-remote-user"], "alice");
         assert_eq!(headers["x-remote-uid"], "7");
         let groups: Vec<_> = headers.get_all("x-remote-group").iter().collect();
@@ -188,14 +192,14 @@ mod tests {
         assert!(!headers.contains_key("x-remote-extra-scopes"));
     }
 
-    /// What is passed on of a header that was sent in these lines.
+    /// What is passed on of a header that was incoming in these lines.
     fn passed(name: &'static str, lines: &[&'static str]) -> Vec<String> {
-        let mut sent = HeaderMap::new();
-        sent.insert("connection", HeaderValue::from_static("upgrade, X-Hop"));
+        let mut incoming = HeaderMap::new();
+        incoming.insert("connection", HeaderValue::from_static("upgrade, X-Hop"));
         for line in lines {
-            sent.append(name, HeaderValue::from_static(line));
+            incoming.append(name, HeaderValue::from_static(line));
         }
-        let passed = headers(&sent, &User::authenticated("alice", "", Vec::new())).unwrap();
+        let passed = headers(&incoming, &User::authenticated("alice", "", Vec::new())).unwrap();
         passed.get_all(name).iter().map(|it| it.to_str().unwrap().to_owned()).collect()
     }
 

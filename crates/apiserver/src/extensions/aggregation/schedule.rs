@@ -1,14 +1,14 @@
-//! [`Schedule`]: when each aggregated server is asked again.
+//! [`CheckSchedule`]: when each aggregated server is last_request again.
 //!
 //! ```text
-//! it was asked, or cannot be asked       after 30 s
+//! it was last_request, or cannot be last_request       after 30 s
 //! it did not answer as it should         after 5 ms, then twice as long each time, up to 30 s
-//! its registration or addresses change   at once, but no sooner than 1 s after it was last asked
+//! its registration or addresses change   at once, but no sooner than 1 s after it was last last_request
 //! ```
 //!
 //! The status of an `APIService` is no part of its registration: it is written after each check.
 
-use super::Remote;
+use super::RemoteApiService;
 use crate::outbound::Destination;
 use crate::outbound::service::ServiceError;
 use keel::{Backoff, Clock, Entropy, Moment};
@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a server that does not change is asked.
-pub(super) const EVERY: Duration = Duration::from_secs(30);
+/// How often a server that does not change is last_request.
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The time between two requests to a server whose registration or addresses change.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 
 /// See the [module documentation](self).
-pub(super) struct Schedule {
+pub(super) struct CheckSchedule {
     clock: Clock,
     backoff: Backoff,
     /// By the name of the `APIService`.
@@ -36,73 +36,73 @@ pub(super) struct Schedule {
 
 /// How a check of a server ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum CheckOutcome {
     /// Its status is known and written. It may be that there is no address to ask.
     Settled,
     /// It did not answer as it should, or its status could not be written.
     Failed,
 }
 
-/// A server and when it was last asked.
+/// A server and when it was last last_request.
 struct Entry {
-    remote: Arc<Remote>,
+    remote: Arc<RemoteApiService>,
     destination: Result<Destination, ServiceError>,
-    checked: Moment,
-    /// From `checked` to the next time.
+    started: Moment,
+    /// From `started` to the next time.
     delay: Duration,
-    /// When it was last checked at an address.
-    asked: Option<Moment>,
+    /// When it was last started at an address.
+    last_request: Option<Moment>,
     /// In a row.
     failures: u32,
-    is_under_way: bool,
+    is_in_progress: bool,
 }
 
-impl Schedule {
+impl CheckSchedule {
     pub(super) fn new(clock: Clock, entropy: Entropy) -> Self {
-        let backoff = Backoff::new(FIRST_RETRY, EVERY, entropy);
+        let backoff = Backoff::new(FIRST_RETRY, CHECK_INTERVAL, entropy);
         Self { clock, backoff, entries: BTreeMap::new() }
     }
 
     /// Forgets the servers that are not registered any more.
-    pub(super) fn retain(&mut self, remotes: &[Arc<Remote>]) {
+    pub(super) fn retain(&mut self, remotes: &[Arc<RemoteApiService>]) {
         self.entries.retain(|name, _| remotes.iter().any(|it| it.name == *name));
     }
 
     /// Begins a check if one is due.
     pub(super) fn begin(
         &mut self,
-        remote: &Arc<Remote>,
+        remote: &Arc<RemoteApiService>,
         destination: Result<Destination, ServiceError>,
     ) -> Due {
-        let (mut failures, mut asked) = (0, None);
+        let (mut failures, mut last_request) = (0, None);
         if let Some(entry) = self.entries.get(&remote.name) {
-            if entry.is_under_way {
-                return Due::UnderWay;
+            if entry.is_in_progress {
+                return Due::InProgress;
             }
             let is_same =
                 entry.remote.is_same_registration(remote) && entry.destination == destination;
-            let wait = entry.delay.saturating_sub(self.clock.passed_since(&entry.checked));
+            let wait = entry.delay.saturating_sub(self.clock.passed_since(&entry.started));
             let wait = match &destination {
                 _ if is_same => wait,
                 Ok(_) => wait.min(self.interval_left(entry)),
-                // Nobody is asked.
+                // Nobody is last_request.
                 Err(_) => Duration::ZERO,
             };
             if !wait.is_zero() {
                 return Due::In(wait);
             }
             failures = if is_same { entry.failures } else { 0 };
-            asked.clone_from(&entry.asked);
+            last_request.clone_from(&entry.last_request);
         }
         let now = self.clock.moment();
         let entry = Entry {
             remote: Arc::clone(remote),
-            asked: if destination.is_ok() { Some(now.clone()) } else { asked },
+            last_request: if destination.is_ok() { Some(now.clone()) } else { last_request },
             destination,
-            checked: now,
-            delay: EVERY,
+            started: now,
+            delay: CHECK_INTERVAL,
             failures,
-            is_under_way: true,
+            is_in_progress: true,
         };
         self.entries.insert(remote.name.clone(), entry);
         Due::Now
@@ -111,24 +111,24 @@ impl Schedule {
     /// The rest of the time between two requests to a server.
     fn interval_left(&self, entry: &Entry) -> Duration {
         entry
-            .asked
+            .last_request
             .as_ref()
             .map_or(Duration::ZERO, |it| MIN_INTERVAL.saturating_sub(self.clock.passed_since(it)))
     }
 
     /// Ends the check of a server.
-    pub(super) fn finish(&mut self, remote: &Arc<Remote>, outcome: Outcome) {
+    pub(super) fn finish(&mut self, remote: &Arc<RemoteApiService>, outcome: CheckOutcome) {
         let Some(entry) = self.entries.get_mut(&remote.name) else { return };
         // It was registered anew meanwhile.
         if !Arc::ptr_eq(&entry.remote, remote) {
             return;
         }
-        entry.is_under_way = false;
+        entry.is_in_progress = false;
         (entry.failures, entry.delay) = match outcome {
-            Outcome::Settled => (0, EVERY),
-            Outcome::Failed => {
+            CheckOutcome::Settled => (0, CHECK_INTERVAL),
+            CheckOutcome::Failed => {
                 let failures = entry.failures.saturating_add(1);
-                let waited = self.clock.passed_since(&entry.checked);
+                let waited = self.clock.passed_since(&entry.started);
                 (failures, waited + self.backoff.delay_after(failures))
             }
         };
@@ -141,7 +141,7 @@ pub(super) enum Due {
     Now,
     In(Duration),
     /// Another one has not ended.
-    UnderWay,
+    InProgress,
 }
 
 #[cfg(test)]
@@ -155,14 +155,14 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     struct Server {
-        schedule: Schedule,
+        schedule: CheckSchedule,
         clock: Clock,
     }
 
     impl Server {
         fn new() -> Self {
             let clock = Clock::manual(Timestamp::from_seconds(0));
-            Self { schedule: Schedule::new(clock.clone(), Entropy::seeded(1)), clock }
+            Self { schedule: CheckSchedule::new(clock.clone(), Entropy::seeded(1)), clock }
         }
 
         /// Begins a check of the server of `service` at an address; none if it is empty.
@@ -171,7 +171,7 @@ mod tests {
         }
 
         /// Makes a check that is due.
-        fn check(&mut self, address: &str, outcome: Outcome) {
+        fn check(&mut self, address: &str, outcome: CheckOutcome) {
             let remote = remote("a", false);
             assert_eq!(self.schedule.begin(&remote, destination(address)), Due::Now);
             self.schedule.finish(&remote, outcome);
@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    fn remote(service: &str, available: bool) -> Arc<Remote> {
+    fn remote(service: &str, available: bool) -> Arc<RemoteApiService> {
         let status = if available { "True" } else { "False" };
         let object = json!({
             "metadata": {"name": "v1.m.example", "uid": "u"},
@@ -190,7 +190,7 @@ mod tests {
                 "service": {"namespace": "a", "name": service}, "insecureSkipTLSVerify": true},
             "status": {"conditions": [{"type": "Available", "status": status}]},
         });
-        Arc::new(Remote::from_object(&Object::from_value(object).unwrap()).unwrap())
+        Arc::new(RemoteApiService::from_object(&Object::from_value(object).unwrap()).unwrap())
     }
 
     fn destination(address: &str) -> Result<Destination, ServiceError> {
@@ -209,18 +209,18 @@ mod tests {
     #[test]
     fn a_server_that_answers_is_asked_every_half_minute() {
         let mut server = Server::new();
-        server.check("x:1", Outcome::Settled);
-        assert_eq!(server.begin("a", "x:1"), Due::In(EVERY));
-        server.advance(EVERY);
-        server.check("x:1", Outcome::Settled);
+        server.check("x:1", CheckOutcome::Settled);
+        assert_eq!(server.begin("a", "x:1"), Due::In(CHECK_INTERVAL));
+        server.advance(CHECK_INTERVAL);
+        server.check("x:1", CheckOutcome::Settled);
     }
 
     #[test]
     fn a_changed_status_is_no_reason_to_ask() {
         let mut server = Server::new();
-        server.check("x:1", Outcome::Settled);
+        server.check("x:1", CheckOutcome::Settled);
         let changed = server.schedule.begin(&remote("a", true), destination("x:1"));
-        assert_eq!(changed, Due::In(EVERY));
+        assert_eq!(changed, Due::In(CHECK_INTERVAL));
     }
 
     #[test]
@@ -228,15 +228,17 @@ mod tests {
         let mut server = Server::new();
         let mut longest = FIRST_RETRY;
         for _ in 0..20 {
-            server.check("x:1", Outcome::Failed);
-            let Due::In(delay) = server.begin("a", "x:1") else { panic!("it is asked at once") };
+            server.check("x:1", CheckOutcome::Failed);
+            let Due::In(delay) = server.begin("a", "x:1") else {
+                panic!("it is last_request at once")
+            };
             assert!(delay <= longest && delay * 2 >= longest, "{delay:?} of {longest:?}");
             server.advance(delay);
-            longest = (longest * 2).min(EVERY);
+            longest = (longest * 2).min(CHECK_INTERVAL);
         }
-        server.check("x:1", Outcome::Settled);
-        server.advance(EVERY);
-        server.check("x:1", Outcome::Failed);
+        server.check("x:1", CheckOutcome::Settled);
+        server.advance(CHECK_INTERVAL);
+        server.check("x:1", CheckOutcome::Failed);
         server.advance(FIRST_RETRY);
         assert_eq!(server.begin("a", "x:1"), Due::Now);
     }
@@ -244,35 +246,35 @@ mod tests {
     #[test]
     fn a_changed_address_is_asked_at_once_but_not_too_often() {
         let mut server = Server::new();
-        server.check("x:1", Outcome::Settled);
+        server.check("x:1", CheckOutcome::Settled);
         assert_eq!(server.begin("a", "y:1"), Due::In(SECOND));
         // The change was undone.
-        assert_eq!(server.begin("a", "x:1"), Due::In(EVERY));
+        assert_eq!(server.begin("a", "x:1"), Due::In(CHECK_INTERVAL));
         server.advance(SECOND + MS);
-        server.check("y:1", Outcome::Settled);
+        server.check("y:1", CheckOutcome::Settled);
         assert_eq!(server.begin("b", "y:1"), Due::In(SECOND));
     }
 
     #[test]
     fn lost_addresses_are_noticed_at_once() {
         let mut server = Server::new();
-        server.check("x:1", Outcome::Settled);
-        server.check("", Outcome::Settled);
-        assert_eq!(server.begin("a", ""), Due::In(EVERY));
+        server.check("x:1", CheckOutcome::Settled);
+        server.check("", CheckOutcome::Settled);
+        assert_eq!(server.begin("a", ""), Due::In(CHECK_INTERVAL));
         assert_eq!(server.begin("a", "x:1"), Due::In(SECOND));
     }
 
     #[test]
     fn the_first_address_is_asked_at_once() {
         let mut server = Server::new();
-        server.check("", Outcome::Settled);
-        server.check("x:1", Outcome::Settled);
+        server.check("", CheckOutcome::Settled);
+        server.check("x:1", CheckOutcome::Settled);
     }
 
     #[test]
     fn one_check_of_a_server_is_under_way() {
         let mut server = Server::new();
         assert_eq!(server.begin("a", "x:1"), Due::Now);
-        assert_eq!(server.begin("b", "y:1"), Due::UnderWay);
+        assert_eq!(server.begin("b", "y:1"), Due::InProgress);
     }
 }

@@ -1,7 +1,7 @@
-//! The end of a definition: its objects are deleted, and when the last is gone, so is what held the
-//! definition back.
+//! The end of a crd: its objects are deleted, and when the last is gone, so is what held the
+//! crd back.
 
-use super::DEFINITIONS;
+use super::CRDS_PATH;
 use crate::cache::catalog::Served;
 use crate::cache::creations::Creations;
 use crate::cache::storage::Storage;
@@ -18,14 +18,14 @@ pub(super) async fn clean_up(
     client: &LoopbackClient,
     served: &Arc<Served>,
     creations: &Creations,
-    definition: &Object,
+    crd: &Object,
 ) -> bool {
-    if !definition.finalizers().any(|it| it == CLEANUP_FINALIZER) {
+    if !crd.finalizers().any(|it| it == CLEANUP_FINALIZER) {
         return true;
     }
-    let mut definition = definition.clone();
-    if Termination::Pending.is_in(&definition)
-        && !report(storage, client, &mut definition, Termination::InProgress).await
+    let mut crd = crd.clone();
+    if Termination::Pending.is_in(&crd)
+        && !write_termination(storage, client, &mut crd, Termination::InProgress).await
     {
         return false;
     }
@@ -41,10 +41,10 @@ pub(super) async fn clean_up(
         || !served.cache.snapshot().entries.is_empty()
     {
         let state = failure.as_deref().map_or(Termination::InProgress, Termination::Failed);
-        report(storage, client, &mut definition, state).await;
+        write_termination(storage, client, &mut crd, state).await;
         return false;
     }
-    release(storage, client, definition, Termination::Completed).await
+    remove_finalizer(storage, client, crd, Termination::Completed).await
 }
 
 /// Deletes the objects that exist; why one of them cannot be deleted.
@@ -68,23 +68,23 @@ async fn delete_objects(client: &LoopbackClient, served: &Arc<Served>) -> Option
     failure
 }
 
-/// Ends a definition that is not served, unless it has objects: these would come back with the next
-/// definition of its name. It then stays until somebody corrects it, and its objects are deleted.
+/// Ends a crd that is not served, unless it has objects: these would come back with the next
+/// crd of its name. It then stays until somebody corrects it, and its objects are deleted.
 /// Returns whether nothing is left to be done for now.
 ///
-/// A definition that was never established, or is that of a built-in kind, has no objects.
-pub(super) async fn release_unserved(
+/// A crd that was never established, or is that of a built-in kind, has no objects.
+pub(super) async fn finalize_unserved(
     storage: &Storage,
     client: &LoopbackClient,
     builtin_prefixes: &HashSet<String>,
-    definition: &Object,
+    crd: &Object,
 ) -> bool {
-    let field = |path: &[&str]| definition.get(path).and_then(Value::as_str).unwrap_or_default();
+    let field = |path: &[&str]| crd.get(path).and_then(Value::as_str).unwrap_or_default();
     let (group, plural) = (field(&["spec", "group"]), field(&["spec", "names", "plural"]));
     let prefix = format!("{ROOT}{group}/{plural}");
     let state = if builtin_prefixes.contains(&prefix) {
         Termination::OverlapsBuiltIn
-    } else if is_established(definition) {
+    } else if is_established(crd) {
         Termination::Completed
     } else {
         Termination::NeverEstablished
@@ -94,52 +94,52 @@ pub(super) async fn release_unserved(
             return false;
         }
         if storage.cache.has_objects(&prefix) {
-            let name = definition.name();
+            let name = crd.name();
             tracing::error!(
                 name,
-                "the objects of a definition that cannot be served stay, and so does it"
+                "the objects of a crd that cannot be served stay, and so does it"
             );
             return true;
         }
     }
-    release(storage, client, definition.clone(), state).await
+    remove_finalizer(storage, client, crd.clone(), state).await
 }
 
 /// Takes our finalizer away and says why; whether that is done.
-async fn release(
+async fn remove_finalizer(
     storage: &Storage,
     client: &LoopbackClient,
-    mut definition: Object,
+    mut crd: Object,
     state: Termination<'_>,
 ) -> bool {
-    let finalizers = definition.finalizers().filter(|it| *it != CLEANUP_FINALIZER);
+    let finalizers = crd.finalizers().filter(|it| *it != CLEANUP_FINALIZER);
     let finalizers: Vec<Value> = finalizers.map(Value::from).collect();
-    definition.set_meta("finalizers", Value::Array(finalizers));
-    state.set_in(&mut definition, &storage.now());
-    let code = update_status(client, &mut definition).await;
+    crd.set_meta("finalizers", Value::Array(finalizers));
+    state.set_in(&mut crd, &storage.now());
+    let code = update_status(client, &mut crd).await;
     code < 400 || code == 404
 }
 
-/// Has the status of a definition tell how far its end is; whether it does.
-async fn report(
+/// Has the status of a crd tell how far its end is; whether it does.
+async fn write_termination(
     storage: &Storage,
     client: &LoopbackClient,
-    definition: &mut Object,
+    crd: &mut Object,
     state: Termination<'_>,
 ) -> bool {
-    if state.is_in(definition) {
+    if state.is_in(crd) {
         return true;
     }
-    state.set_in(definition, &storage.now());
-    update_status(client, definition).await < 400
+    state.set_in(crd, &storage.now());
+    update_status(client, crd).await < 400
 }
 
-/// Writes a definition with its status, and takes over what was stored.
-async fn update_status(client: &LoopbackClient, definition: &mut Object) -> u16 {
-    let path = format!("{DEFINITIONS}/{}/status", definition.name());
-    let answer = client.update(&path, &definition.clone().into_value()).await;
+/// Writes a crd with its status, and takes over what was stored.
+async fn update_status(client: &LoopbackClient, crd: &mut Object) -> u16 {
+    let path = format!("{CRDS_PATH}/{}/status", crd.name());
+    let answer = client.update(&path, &crd.clone().into_value()).await;
     if answer.code < 400 {
-        *definition = answer.object;
+        *crd = answer.object;
     }
     answer.code
 }

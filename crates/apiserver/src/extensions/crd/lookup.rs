@@ -1,6 +1,6 @@
-//! Finds resources in a catalog that is not behind the stored definitions.
+//! Finds resources in a catalog that is not behind the stored crds.
 //!
-//! A definition is stored first and served a moment later. A client that has read that it is
+//! A crd is stored first and served a moment later. A client that has read that it is
 //! established, changed or being deleted must find it so; its request waits for that moment.
 
 use crate::cache::catalog::{Catalog, Served};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use store::Revision;
 
 /// How long a request waits for the catalog. It usually takes less than a millisecond, for a changed
-/// schema of a megabyte a second. If the definitions cannot be followed, requests are answered with
+/// schema of a megabyte a second. If the crds cannot be followed, requests are answered with
 /// what was served before.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
@@ -39,7 +39,7 @@ pub(crate) async fn find(
     let mut found = look_up(&catalog, target);
     let stored_crd_revision = match &found {
         Some((served, _)) => served.stored_crd_revision(),
-        None => stored_at(&catalog, target),
+        None => stored_crd_revision(&catalog, target),
     };
     if let Some(revision) = stored_crd_revision.filter(|it| *it > served_up_to) {
         wait_for(storage, revision).await;
@@ -50,10 +50,10 @@ pub(crate) async fn find(
     (catalog, found)
 }
 
-/// Waits until the catalog has every definition that is stored now.
+/// Waits until the catalog has every crd that is stored now.
 pub(crate) async fn catch_up(storage: &Storage) {
     let catalog = storage.catalog.load();
-    let stored = definitions(&catalog).map_or(0, |it| it.cache.snapshot().revision);
+    let stored = crds(&catalog).map_or(0, |it| it.cache.snapshot().revision);
     drop(catalog);
     if stored > *storage.crds_served.borrow() {
         wait_for(storage, stored).await;
@@ -64,7 +64,7 @@ async fn wait_for(storage: &Storage, revision: Revision) {
     let mut served = storage.crds_served.subscribe();
     let caught_up = served.wait_for(|it| *it >= revision);
     if tokio::time::timeout(MAX_WAIT, caught_up).await.is_err() {
-        tracing::warn!(revision, "the catalog is behind the stored definitions");
+        tracing::warn!(revision, "the catalog is behind the stored crds");
     }
 }
 
@@ -77,14 +77,14 @@ fn is_builtin(catalog: &Catalog, group: &str) -> bool {
     catalog.group(group).is_some_and(|it| !it.custom)
 }
 
-/// The revision of the definition that a path would need.
-fn stored_at(catalog: &Catalog, target: &ResourcePath) -> Option<Revision> {
-    let definitions = definitions(catalog)?;
-    let cache: &ResourceCache = &definitions.cache;
-    let key = definitions.key("", &format!("{}.{}", target.resource, target.group));
+/// The revision of the crd that a path would need.
+fn stored_crd_revision(catalog: &Catalog, target: &ResourcePath) -> Option<Revision> {
+    let crds = crds(catalog)?;
+    let cache: &ResourceCache = &crds.cache;
+    let key = crds.key("", &format!("{}.{}", target.resource, target.group));
     cache.get(&key).map(|it| it.revision)
 }
 
-fn definitions(catalog: &Catalog) -> Option<&Arc<Served>> {
+fn crds(catalog: &Catalog) -> Option<&Arc<Served>> {
     catalog.resource(apiextensions::GROUP, "customresourcedefinitions")
 }

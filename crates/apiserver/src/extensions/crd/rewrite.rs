@@ -1,4 +1,4 @@
-//! [`Rewrite`]: brings stored objects in line with the changed schema of their definition.
+//! [`Rewrite`]: brings stored objects in line with the changed schema of their crd.
 
 use crate::cache::watch_cache::Entry;
 use types::Resource;
@@ -14,7 +14,8 @@ pub(super) struct Rewrite<'a> {
 impl<'a> Rewrite<'a> {
     /// For the objects of `resource`, which takes the place of `replaced`.
     pub(super) fn new(resource: &'a Resource, replaced: Option<&Resource>) -> Self {
-        let has_same_selectable = replaced.is_some_and(|it| selects_like(it, resource));
+        let has_same_selectable =
+            replaced.is_some_and(|it| has_same_selectable_fields(it, resource));
         Self { resource, has_same_selectable }
     }
 
@@ -40,7 +41,7 @@ impl<'a> Rewrite<'a> {
 }
 
 /// Whether selectors may name the same fields in each version.
-fn selects_like(one: &Resource, other: &Resource) -> bool {
+fn has_same_selectable_fields(one: &Resource, other: &Resource) -> bool {
     let fields = |resource: &'_ Resource| -> Vec<(String, Vec<Vec<String>>)> {
         let paths = |it: &[Selectable]| it.iter().map(|it| it.path.clone()).collect();
         resource.versions.iter().map(|it| (it.name.clone(), paths(&it.selectable))).collect()
@@ -84,9 +85,9 @@ mod tests {
         let version = json!({"name": "v1", "served": true, "storage": true,
             "selectableFields": [{"jsonPath": selectable}], "schema": {"openAPIV3Schema": schema}});
         let names = json!({"plural": "ts", "kind": "T"});
-        let definition = json!({"metadata": {"name": "ts.a.b"}, "spec": {"group": "a.b",
+        let crd = json!({"metadata": {"name": "ts.a.b"}, "spec": {"group": "a.b",
             "scope": "Cluster", "names": names, "versions": [version]}});
-        apiextensions::resource(&object(definition)).unwrap()
+        apiextensions::resource(&object(crd)).unwrap()
     }
 
     #[test]

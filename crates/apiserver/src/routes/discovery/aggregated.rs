@@ -87,10 +87,10 @@ fn with_remotes(plane: &Plane, mut group: Value) -> Value {
     for version in group["versions"].as_array_mut().into_iter().flatten() {
         let found = version["version"].as_str().unwrap_or_default();
         let Some(remote) = plane.aggregation.find(&name, found) else { continue };
-        let told = plane.aggregation.told(&remote);
-        let fresh = remote.available && told.is_some();
+        let documents = plane.aggregation.documents(&remote);
+        let fresh = remote.available && documents.is_some();
         version["freshness"] = if fresh { "Current" } else { "Stale" }.into();
-        version["resources"] = told.map_or(Value::Null, |it| it.resources.clone());
+        version["resources"] = documents.map_or(Value::Null, |it| it.resources.clone());
     }
     group
 }

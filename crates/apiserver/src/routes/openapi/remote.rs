@@ -4,7 +4,7 @@
 use super::documents::{OpenApiDocuments, hexadecimal};
 use super::{Format, VARY, accepted_of_version_2, nothing, packed, set, unless_known};
 use crate::cache::catalog::Catalog;
-use crate::extensions::aggregation::{OpenApiPart, Pieces};
+use crate::extensions::aggregation::{OpenApiPart, PathsAndDefinitions};
 use crate::http::body::Body;
 use crate::plane::Plane;
 use http::header::HeaderValue;
@@ -21,8 +21,8 @@ pub(super) fn index(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) -> Re
     let (document, _) = OpenApiDocuments(catalog).index();
     let mut document: Value = serde_json::from_str(&document).expect("it was written here");
     for remote in plane.aggregation.remotes().iter() {
-        let told = plane.aggregation.told(remote);
-        if let Some(address) = told.and_then(|it| it.openapi_v3.clone()) {
+        let documents = plane.aggregation.documents(remote);
+        if let Some(address) = documents.and_then(|it| it.openapi_v3.clone()) {
             let place = super::documents::place(&remote.group, &remote.version);
             document["paths"][place] = json!({"serverRelativeURL": address});
         }
@@ -71,10 +71,13 @@ fn hash(ours: &str, parts: &[Arc<OpenApiPart>]) -> String {
 }
 
 /// What the parts have and our document has not. Of two parts with the same piece, the first counts.
-fn additions<'a>(ours: &Pieces<'_>, parts: &'a [Arc<OpenApiPart>]) -> Pieces<'a> {
-    let mut added = Pieces::default();
+fn additions<'a>(
+    ours: &PathsAndDefinitions<'_>,
+    parts: &'a [Arc<OpenApiPart>],
+) -> PathsAndDefinitions<'a> {
+    let mut added = PathsAndDefinitions::default();
     for part in parts {
-        let pieces = part.pieces();
+        let pieces = part.paths_and_definitions();
         for (name, piece) in pieces.paths {
             if !ours.paths.contains_key(&name) {
                 added.paths.entry(name).or_insert(piece);
@@ -92,7 +95,7 @@ fn additions<'a>(ours: &Pieces<'_>, parts: &'a [Arc<OpenApiPart>]) -> Pieces<'a>
 /// Our document in JSON with what the parts add.
 fn merged_json(ours: &[u8], parts: &[Arc<OpenApiPart>]) -> Vec<u8> {
     const OURS: &str = "it was written here";
-    let mut pieces: Pieces<'_> = serde_json::from_slice(ours).expect(OURS);
+    let mut pieces: PathsAndDefinitions<'_> = serde_json::from_slice(ours).expect(OURS);
     let added = additions(&pieces, parts);
     pieces.paths.extend(added.paths);
     pieces.definitions.extend(added.definitions);
@@ -107,7 +110,7 @@ fn merged_json(ours: &[u8], parts: &[Arc<OpenApiPart>]) -> Vec<u8> {
 /// Our document in protobuf with what the parts add. Protobuf merges a message that follows another:
 /// their lists of paths and definitions become one. One piece at a time is decoded.
 fn merged_protobuf(protobuf: &[u8], ours: &[u8], parts: &[Arc<OpenApiPart>]) -> Vec<u8> {
-    let ours: Pieces<'_> = serde_json::from_slice(ours).expect("it was written here");
+    let ours: PathsAndDefinitions<'_> = serde_json::from_slice(ours).expect("it was written here");
     let added = additions(&ours, parts);
     let mut document = protobuf.to_vec();
     for (field, pieces) in [("paths", added.paths), ("definitions", added.definitions)] {

@@ -1,4 +1,4 @@
-//! [`Remote`]: a version of a group that another server answers for.
+//! [`RemoteApiService`]: a version of a group that another server answers for.
 
 use crate::outbound::Trust;
 use crate::outbound::service::ServiceReference;
@@ -6,7 +6,7 @@ use machinery::{Object, Value};
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Remote {
+pub(crate) struct RemoteApiService {
     /// Of the `APIService`.
     pub name: String,
     /// Of the `APIService`.
@@ -27,7 +27,7 @@ pub(crate) struct Remote {
     pub available: bool,
 }
 
-impl Remote {
+impl RemoteApiService {
     /// What an `APIService` says; None if it speaks of what this server serves itself. The group of
     /// `APIService` always is, so that each of them can be deleted again.
     // Upstream: the aggregator's own routes come before those it proxies.
@@ -51,7 +51,7 @@ impl Remote {
             trust,
             group_priority: spec["groupPriorityMinimum"].as_i64().unwrap_or_default(),
             version_priority: spec["versionPriority"].as_i64().unwrap_or_default(),
-            available: condition(object).is_some_and(|it| it["status"] == "True"),
+            available: available_condition(object).is_some_and(|it| it["status"] == "True"),
         })
     }
 
@@ -72,7 +72,7 @@ impl Remote {
 }
 
 /// The condition that says whether a version is there.
-pub(super) fn condition(object: &Object) -> Option<&Value> {
+pub(super) fn available_condition(object: &Object) -> Option<&Value> {
     let conditions = object.get(&["status", "conditions"])?.as_array()?;
     conditions.iter().find(|it| it["type"] == "Available")
 }

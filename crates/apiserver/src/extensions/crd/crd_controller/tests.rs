@@ -1,6 +1,6 @@
-//! Tests of the registrar in a running server.
+//! Tests of the crd_controller in a running server.
 
-use super::Registrar;
+use super::CrdController;
 use crate::config::Config;
 use crate::plane::Plane;
 use crate::server::Server;
@@ -11,20 +11,19 @@ use store::Expect;
 
 const KEY: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com";
 
-/// Stores a definition without a storage version, and waits until the catalog has seen it.
+/// Stores a crd without a storage version, and waits until the catalog has seen it.
 async fn store_unservable(plane: &Plane, labels: &Value) {
     let names = json!({"plural": "things", "singular": "thing", "kind": "Thing",
         "listKind": "ThingList"});
     let condition = |kind: &str| json!({"type": kind, "status": "True"});
-    let definition = json!({
+    let crd = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "things.example.com", "uid": "u", "generation": 1, "labels": labels},
         "spec": {"group": "example.com", "names": names, "scope": "Namespaced", "versions": []},
         "status": {"acceptedNames": names,
             "conditions": [condition("NamesAccepted"), condition("Established")]},
     });
-    let stored =
-        plane.storage.store.put(KEY, definition.to_string().into(), Expect::Any, None).await;
+    let stored = plane.storage.store.put(KEY, crd.to_string().into(), Expect::Any, None).await;
     let revision = stored.unwrap().modified;
     plane.storage.crds_served.subscribe().wait_for(|it| *it >= revision).await.unwrap();
 }
@@ -45,7 +44,7 @@ async fn a_definition_that_cannot_be_served_leaves_the_catalog_alone() {
     server.stop().await.unwrap();
 }
 
-/// An established definition with this generation.
+/// An established crd with this generation.
 fn established(generation: i64) -> Object {
     let names = json!({"plural": "things", "singular": "thing", "kind": "Thing",
         "listKind": "ThingList"});
@@ -63,11 +62,11 @@ fn established(generation: i64) -> Object {
 async fn what_was_prepared_is_served_only_if_the_definition_is_still_the_same() {
     let server = Server::start(Config::default()).await.unwrap();
     let plane = Arc::clone(server.plane());
-    let mut registrar = Registrar::new(Arc::clone(&plane.storage), plane.loopback.clone());
-    registrar.prepare(&established(1));
-    assert!(registrar.take_prepared(&established(2)).is_none());
-    registrar.prepare(&established(1));
-    assert!(registrar.take_prepared(&established(1)).is_some());
+    let mut controller = CrdController::new(Arc::clone(&plane.storage), plane.loopback.clone());
+    controller.prepare(&established(1));
+    assert!(controller.take_prepared(&established(2)).is_none());
+    controller.prepare(&established(1));
+    assert!(controller.take_prepared(&established(1)).is_some());
     server.stop().await.unwrap();
 }
 
@@ -75,11 +74,11 @@ async fn what_was_prepared_is_served_only_if_the_definition_is_still_the_same() 
 async fn what_was_prepared_for_a_definition_that_is_gone_leaves_no_cache() {
     let server = Server::start(Config::default()).await.unwrap();
     let plane = Arc::clone(server.plane());
-    let mut registrar = Registrar::new(Arc::clone(&plane.storage), plane.loopback.clone());
-    registrar.prepare(&established(1));
+    let mut controller = CrdController::new(Arc::clone(&plane.storage), plane.loopback.clone());
+    controller.prepare(&established(1));
     let cache = plane.storage.cache.of_prefix("/registry/example.com/things");
-    registrar.forget_prepared();
-    assert!(registrar.prepared.is_empty());
+    controller.remove_unused_prepared();
+    assert!(controller.prepared.is_empty());
     assert!(!Arc::ptr_eq(&cache, &plane.storage.cache.of_prefix("/registry/example.com/things")));
     server.stop().await.unwrap();
 }
