@@ -1,10 +1,11 @@
-//! Aggregation: versions of groups that another server answers for, as `APIService` objects say.
+//! Aggregation: group versions that another API server serves, as declared by `APIService` objects.
 //!
 //! ```text
-//! APIService ─▶ remote.rs: which group and version, whose service
-//! request    ─▶ proxy.rs: handed on, with the user's name, and answered with what comes back
-//! meanwhile  ─▶ aggregation_controller.rs: is it there? what does it serve? is each local version announced?
-//!               schedule.rs: when each server is asked again
+//! APIService ─▶ remote_api_service.rs: the group, the version and the service
+//! request    ─▶ proxy.rs: forwarded in the user's name; the response is streamed back
+//! background ─▶ aggregation_controller.rs: checks availability, reads discovery and OpenAPI,
+//!               registers the local versions (autoregister.rs)
+//!               schedule.rs: the time of the next check of each server
 //! ```
 
 mod availability;
@@ -36,22 +37,22 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// The group of `APIService`.
 const GROUP: &str = "apiregistration.k8s.io";
 
-/// Where they are.
+/// The path of the `APIService` objects.
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
-/// The name under which we hand requests on, which aggregated servers know to believe.
+/// The common name of the client certificate for forwarded requests, which aggregated servers trust
+/// to name the user.
 pub(crate) const FRONT_PROXY: &str = "front-proxy-client";
 
-/// What is known of the servers that others run.
+/// The aggregated API servers and their cached documents.
 pub(crate) struct Aggregation {
     storage: Arc<Storage>,
     remotes: SnapshotValue<Vec<Arc<RemoteApiService>>>,
-    /// What each of them last said that it serves, by group and version.
+    /// The latest documents of each server, by group and version.
     documents: ArcSwap<BTreeMap<(String, String), Arc<RemoteDocuments>>>,
-    /// The latest aggregated discovery document, as it was last asked for. Locked while it is made,
-    /// so that it is made once.
+    /// The latest aggregated discovery document. Locked while it is built, so that it is built once.
     discovery: Mutex<Option<CachedDiscovery>>,
-    /// Our certificate as the one who hands requests on.
+    /// The client certificate for forwarded requests.
     identity: Identity,
 }
 
@@ -59,7 +60,7 @@ type Remotes = Arc<Vec<Arc<RemoteApiService>>>;
 
 type AllDocuments = Arc<BTreeMap<(String, String), Arc<RemoteDocuments>>>;
 
-/// A discovery document with its entity tag, and what it was made of.
+/// A discovery document with its entity tag, and the state that it was built from.
 struct CachedDiscovery {
     catalog: Weak<Catalog>,
     remotes: Remotes,
@@ -67,19 +68,19 @@ struct CachedDiscovery {
     document: (String, Bytes),
 }
 
-/// What an aggregated server says of itself.
+/// The discovery and OpenAPI documents of an aggregated server.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct RemoteDocuments {
     /// Its version's part of the aggregated discovery document.
     pub resources: Value,
-    /// Where its document of `OpenAPI` version 3 is, if it has one.
+    /// The path of its `OpenAPI` v3 document, if it has one.
     pub openapi_v3: Option<String>,
-    /// Its document of `OpenAPI` version 2.
+    /// Its `OpenAPI` v2 document.
     pub openapi_v2: OpenApiV2,
 }
 
 impl Aggregation {
-    /// Nothing is known yet.
+    /// Creates the state without any documents.
     pub(crate) fn new(storage: Arc<Storage>, identity: Identity) -> Self {
         let make = |snapshot: &crate::cache::watch_cache::Snapshot| {
             let objects = snapshot.entries.values().map(|it| it.object_as_stored());
@@ -94,24 +95,24 @@ impl Aggregation {
         }
     }
 
-    /// Every version that is not ours.
+    /// The group versions that other servers serve.
     pub(crate) fn remotes(&self) -> Remotes {
         self.remotes.current(&self.storage)
     }
 
-    /// Who answers for a version of a group, if that is not us.
+    /// The remote `APIService` of a group version, if another server serves it.
     pub(crate) fn find(&self, group: &str, version: &str) -> Option<Arc<RemoteApiService>> {
         let remotes = self.remotes();
         remotes.iter().find(|it| it.group == group && it.version == version).cloned()
     }
 
-    /// What the server of a version last said of itself.
+    /// The latest documents of the server of a version.
     pub(crate) fn documents(&self, remote: &RemoteApiService) -> Option<Arc<RemoteDocuments>> {
         self.documents.load().get(&key(remote)).cloned()
     }
 
-    /// The aggregated discovery document and its entity tag, made anew if something of which it
-    /// consists has changed.
+    /// The aggregated discovery document and its entity tag. `make` builds it if the catalog, the
+    /// remotes or their documents have changed.
     pub(crate) fn discovery(
         &self,
         catalog: &Arc<Catalog>,
@@ -133,7 +134,7 @@ impl Aggregation {
         document
     }
 
-    /// What the `OpenAPI` documents of version 2 of all servers add to ours, in the order of the
+    /// The parts of the `OpenAPI` v2 document that come from aggregated servers, in the order of the
     /// remotes.
     pub(crate) fn openapi_parts(&self) -> Vec<Arc<OpenApiPart>> {
         let documents = self.documents.load();
@@ -142,8 +143,8 @@ impl Aggregation {
         parts.cloned().collect()
     }
 
-    /// Replaces what the server of a version said of itself. A document for which there is no room
-    /// beside those of the other servers is left out. Called by one task only.
+    /// Replaces the documents of the server of a version. An `OpenAPI` document that would exceed the
+    /// total size of all servers' documents is omitted. Called by one task only.
     fn store_documents(&self, remote: &RemoteApiService, mut new: RemoteDocuments) {
         let mut documents = BTreeMap::clone(&self.documents.load());
         let before = documents.remove(&key(remote));
@@ -156,7 +157,7 @@ impl Aggregation {
             && before.as_ref().is_none_or(|it| it.openapi_v2 != new.openapi_v2)
         {
             let name = &remote.name;
-            tracing::warn!(name, %why, "the OpenAPI document of an aggregated server is left out");
+            tracing::warn!(name, %why, "the OpenAPI document of an aggregated server is omitted");
         }
         if before.is_some_and(|it| *it == new) {
             return;
@@ -165,7 +166,7 @@ impl Aggregation {
         self.documents.store(Arc::new(documents));
     }
 
-    /// Forgets all servers but these.
+    /// Removes the documents of all servers but these.
     fn retain_documents(&self, remotes: &[Arc<RemoteApiService>]) {
         let keys: BTreeSet<_> = remotes.iter().map(|it| key(it)).collect();
         let documents = self.documents.load();
@@ -181,11 +182,11 @@ fn key(remote: &RemoteApiService) -> (String, String) {
     (remote.group.clone(), remote.version.clone())
 }
 
-/// Announces what this server serves itself, when it starts.
+/// Registers the versions that this server serves itself. Called when it starts.
 pub(crate) async fn register_local_versions(storage: &Storage, client: &LoopbackClient) {
     register_local_versions_at(storage, client, Trigger::Start).await;
-    // Requests must not be led to where a corrected object led. A store that cannot tell its
-    // revision takes no writes either.
+    // Requests must not be routed by the content of an object before its correction. The error is
+    // ignored: a store that cannot report its revision accepts no writes either.
     let _ = storage.cache.catch_up().await;
 }
 
@@ -196,7 +197,7 @@ async fn register_local_versions_at(storage: &Storage, client: &LoopbackClient, 
         .await;
 }
 
-/// Follows the objects that say who serves what.
+/// Starts the controller of the `APIService` objects.
 pub(crate) fn start(aggregation: &Arc<Aggregation>, client: LoopbackClient) {
     let controller = AggregationController::new(Arc::clone(aggregation), client);
     aggregation.storage.tasks.spawn("aggregation", controller.run());

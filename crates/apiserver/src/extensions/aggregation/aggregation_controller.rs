@@ -1,5 +1,5 @@
-//! [`AggregationController`]: asks aggregated servers whether they are there and what they serve, writes down
-//! what it found in the status of their `APIService`, and announces what this server serves.
+//! [`AggregationController`]: checks the availability of aggregated servers, reads their discovery
+//! and OpenAPI documents, writes the status of their `APIService`, and registers local versions.
 
 use super::autoregister::Trigger;
 use super::documents::DOWNLOADS;
@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// Where the addresses of services come from.
+/// The resources that determine the addresses of services.
 const ADDRESS_RESOURCES: [(&str, &str); 3] =
     [("", "services"), ("", "endpoints"), ("discovery.k8s.io", "endpointslices")];
 
@@ -35,7 +35,7 @@ pub(super) struct AggregationController {
     pub(super) downloads: Semaphore,
 }
 
-/// The reason why a request of the aggregation_controller has no answer.
+/// The error of a request of the controller to an aggregated server.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RequestError {
     #[error(transparent)]
@@ -46,7 +46,7 @@ pub(super) enum RequestError {
     Outbound(#[from] outbound::Error),
 }
 
-/// The state that was last registered.
+/// The catalog and the `APIService` objects of the last registration.
 type RegisteredState = (Arc<Catalog>, Arc<Snapshot>);
 
 impl AggregationController {
@@ -54,7 +54,7 @@ impl AggregationController {
         Self { aggregation, client, downloads: Semaphore::new(DOWNLOADS) }
     }
 
-    /// Goes on until the plane stops.
+    /// Runs until the plane stops.
     pub(super) async fn run(self) {
         let storage = &self.aggregation.storage;
         let stop = storage.tasks.shutdown();
@@ -63,7 +63,7 @@ impl AggregationController {
         let mut registrations = self.subscribe(&[(GROUP, "apiservices")]);
         let mut backends = self.subscribe(&ADDRESS_RESOURCES);
         let mut schedule = CheckSchedule::new(storage.clock.clone(), storage.entropy.clone());
-        // Each server is asked by itself: one that hangs does not hold up the others.
+        // The checks run concurrently: a server that hangs does not delay the others.
         let mut checks = FuturesUnordered::new();
         let mut registered = None;
         loop {
@@ -84,13 +84,13 @@ impl AggregationController {
             tokio::select! {
                 biased;
                 () = &mut stop => return,
-                // Before the changes that the checks have made.
+                // Before the subscriptions, which also report the writes of finished checks.
                 Some((remote, outcome)) = checks.next() => schedule.finish(&remote, outcome),
                 () = any_changed(&registrations) => {}
-                // Addresses matter only if there is somebody to look for.
+                // Addresses matter only if an APIService refers to a service.
                 () = any_changed(&backends), if !remotes.is_empty() => {}
                 _ = catalog_changed.changed() => {}
-                // What could not be registered is tried again.
+                // A failed registration is repeated.
                 () = pause => registered = None,
             }
         }
@@ -102,7 +102,7 @@ impl AggregationController {
         found.map(|it| it.cache.subscribe()).collect()
     }
 
-    /// Announces what this server serves, unless neither that nor an `APIService` has changed.
+    /// Registers the local versions if the catalog or an `APIService` has changed.
     async fn register_local_versions(&self, registered: &mut Option<RegisteredState>) {
         let catalog = self.aggregation.storage.catalog.load_full();
         let services = catalog.resource(GROUP, "apiservices").expect("the kind is built in");
@@ -118,7 +118,7 @@ impl AggregationController {
         *registered = Some((Arc::clone(&catalog), snapshot));
     }
 
-    /// Checks whether a server is available, and reads what it serves.
+    /// Checks whether a server is available, and reads its documents.
     async fn check(&self, remote: Arc<RemoteApiService>) -> (Arc<RemoteApiService>, CheckOutcome) {
         let availability = self.check_availability(&remote).await;
         let is_written = self.write_condition(&remote, &availability).await;
@@ -131,7 +131,7 @@ impl AggregationController {
         (remote, if is_failed { CheckOutcome::Failed } else { CheckOutcome::Settled })
     }
 
-    /// The code and the body, of at most `limit` bytes, of the answer to a request for a path.
+    /// Sends a GET request; returns the status code and the body, of at most `limit` bytes.
     pub(super) async fn get(
         &self,
         remote: &RemoteApiService,
@@ -145,14 +145,14 @@ impl AggregationController {
         let mut request = Request::get(format!("{}{path}", remote.service.origin()))
             .body(Full::new(Bytes::new()))?;
         *request.headers_mut() =
-            headers(&HeaderMap::new(), &user).expect("our own name is plain text");
+            headers(&HeaderMap::new(), &user).expect("the controller's user name is ASCII");
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
         let answer = self.aggregation.storage.outbound.call(&to, request, limit, deadline).await?;
         Ok((answer.status().as_u16(), answer.into_body()))
     }
 }
 
-/// Begins the checks that are due, and tells after how long the next one is.
+/// Begins the checks that are due; also returns the time until the next one.
 fn begin(
     aggregation: &Aggregation,
     schedule: &mut CheckSchedule,

@@ -1,5 +1,5 @@
-//! What this server serves itself, registered as `APIService` objects without a service: that is
-//! where clients look for who serves what.
+//! Registers the group versions that this server serves itself as `APIService` objects without a
+//! service, so that clients find all served versions in one list.
 
 use super::SERVICES;
 use crate::cache::catalog::{Catalog, Group};
@@ -9,27 +9,27 @@ use futures_util::future::join_all;
 use machinery::{Object, Value, json};
 use std::collections::BTreeMap;
 
-/// Marks the objects that are kept by this server; the value says for how long.
+/// The label of the objects that this server manages; the value is the kind of management.
 const AUTOMANAGED_LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
 
-/// The value of [`AUTOMANAGED_LABEL`] for built-in versions: the object is set right when the server starts,
-/// and is the user's from then on.
+/// The value of [`AUTOMANAGED_LABEL`] for built-in versions: the object is corrected when the server
+/// starts, and users may change it afterwards.
 const MANAGED_ON_START: &str = "onstart";
 
-/// The value of [`AUTOMANAGED_LABEL`] for custom versions: the object is always kept as it should be.
+/// The value of [`AUTOMANAGED_LABEL`] for custom versions: the object is corrected after each change.
 const MANAGED_ALWAYS: &str = "true";
 
-/// When versions are registered.
+/// The occasion of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trigger {
-    /// The server starts: every managed object is set right.
+    /// The server starts: every managed object is corrected.
     Start,
-    /// Something has changed: only objects that are always managed are looked at.
+    /// The catalog or an `APIService` has changed: only objects that are always managed are corrected.
     Change,
 }
 
-/// Makes what is missing, sets right what was changed, removes what is no longer served. An object
-/// without the label is left alone.
+/// Creates missing objects, corrects changed ones, and deletes those of versions that are no longer
+/// served. Objects without the label are not changed.
 // Upstream: autoregister_controller.go checkAPIService
 pub(super) async fn register_local_versions(
     client: &LoopbackClient,
@@ -40,7 +40,7 @@ pub(super) async fn register_local_versions(
     let mut wanted: BTreeMap<String, LocalVersion<'_>> = BTreeMap::new();
     for group in catalog.groups().iter().filter(|it| it.name != super::GROUP) {
         let served = group.versions.iter().map(|version| (version, group.custom));
-        // What definitions add to a built-in group is registered as if the group were theirs.
+        // Versions that CRDs add to a built-in group are registered like those of a custom group.
         let discovery_only = group.discovery_only.iter().map(|version| (version, true));
         for (version, custom) in served.chain(discovery_only) {
             let name = format!("{version}.{}", group.name);
@@ -74,11 +74,11 @@ pub(super) async fn register_local_versions(
     join_all(obsolete.iter().map(|it| client.delete(it))).await;
 }
 
-/// A version to register_local_versions.
+/// A version that is to be registered.
 struct LocalVersion<'a> {
     group: &'a Group,
     version: &'a str,
-    /// Whether definitions have added it.
+    /// Whether it is a version of custom resources.
     custom: bool,
 }
 
@@ -91,7 +91,7 @@ impl LocalVersion<'_> {
     }
 }
 
-/// The stored object with the wanted spec, if it has another.
+/// The stored object with the wanted spec; None if it already has it.
 fn corrected(mut stored: Object, wanted: &Value) -> Option<Object> {
     if stored.map().get("spec") == Some(&wanted["spec"]) {
         return None;

@@ -1,4 +1,5 @@
-//! [`Availability`]: whether an aggregated server is available, and its condition, which says so.
+//! [`Availability`]: the result of an availability check of an aggregated server, and the `Available`
+//! condition of its `APIService`.
 
 use super::aggregation_controller::AggregationController;
 use super::remote_api_service::available_condition;
@@ -8,16 +9,16 @@ use machinery::{Object, Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// How long the answer to a check may take.
+/// The time limit of a check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The size up to which the answer to a check is read.
+/// The maximum size of the response to a check.
 const MAX_ANSWER: usize = 1 << 20;
 
-/// The reason of a server that was asked and did not answer as it should.
+/// The condition's reason if the server did not answer with a success.
 const FAILED_DISCOVERY_CHECK: &str = "FailedDiscoveryCheck";
 
-/// Whether a server is there, as its condition says it.
+/// The content of the `Available` condition.
 pub(super) struct Availability {
     pub available: bool,
     reason: &'static str,
@@ -25,14 +26,14 @@ pub(super) struct Availability {
 }
 
 impl Availability {
-    /// Whether the server was asked in vain.
+    /// Whether the request to the server failed.
     pub(super) fn is_failed(&self) -> bool {
         self.reason == FAILED_DISCOVERY_CHECK
     }
 }
 
 impl AggregationController {
-    /// Asks the server, if it has an address.
+    /// Checks the server's service, then sends a request to it.
     pub(super) async fn check_availability(&self, remote: &RemoteApiService) -> Availability {
         let deadline = Instant::now() + CHECK_TIMEOUT;
         match timeout_at(deadline, self.request_availability(remote, deadline)).await {
@@ -85,14 +86,14 @@ impl AggregationController {
         }
     }
 
-    /// Where the check goes, for messages.
+    /// The URL of the check, for messages.
     fn address(&self, remote: &RemoteApiService) -> String {
         let found = self.aggregation.destination(remote).ok();
         let address = found.and_then(|it| it.addresses.first().cloned()).unwrap_or_default();
         format!("https://{address}{}", remote.path())
     }
 
-    /// Writes the condition if it is not the one that is there; false if that did not work.
+    /// Writes the condition if it differs from the stored one; returns false if the write failed.
     pub(super) async fn write_condition(
         &self,
         remote: &RemoteApiService,

@@ -1,4 +1,4 @@
-//! What an aggregated server says of itself: its part of discovery, and its OpenAPI documents.
+//! Reads the discovery and OpenAPI documents of aggregated servers.
 
 use super::aggregation_controller::{AggregationController, RequestError};
 use super::openapi::{MAX_DOCUMENT, OmitReason, OpenApiPart, OpenApiV2};
@@ -15,31 +15,30 @@ use tokio::time::{Instant, timeout_at};
 
 const JSON: &str = "application/json";
 
-/// How long one document may take.
+/// The time limit of one document.
 const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The size up to which the discovery of all groups of a server is read, or the index of its OpenAPI
-/// documents.
+/// The maximum size of the aggregated discovery document of a server, and of its OpenAPI index.
 const MAX_INDEX: usize = 1 << 20;
 
-/// The size up to which the resources of one version are read.
+/// The maximum size of the resource list of one version.
 const MAX_RESOURCES: usize = 256 << 10;
 
-/// The number of OpenAPI documents that are in memory at the same time while they are read.
+/// The maximum number of OpenAPI documents that are read at the same time, each of which is in memory.
 pub(super) const DOWNLOADS: usize = 4;
 
-/// What is left of reading a document.
+/// The result of a request for a document.
 enum DocumentResult {
     Document(Bytes),
     /// The server does not have it.
     Absent,
     /// It is larger than the limit.
     TooLarge,
-    /// It may exist.
+    /// The request failed, so the document may exist.
     Unknown,
 }
 
-/// The aggregated discovery document, as far as it is read.
+/// The fields of the aggregated discovery document that are used.
 #[derive(Deserialize)]
 struct ApiGroupDiscoveryList<'a> {
     #[serde(borrow)]
@@ -66,7 +65,7 @@ struct ApiVersionDiscovery<'a> {
     resources: Option<&'a RawValue>,
 }
 
-/// The index of the OpenAPI documents of version 3.
+/// The index of the OpenAPI v3 documents.
 #[derive(Deserialize)]
 struct OpenApiV3Index {
     paths: BTreeMap<String, OpenApiV3Entry>,
@@ -79,7 +78,7 @@ struct OpenApiV3Entry {
 }
 
 impl AggregationController {
-    /// What the server says of itself. What cannot be read stays as it was `before`.
+    /// Reads the documents of a server. A document whose request fails stays as it was `before`.
     pub(super) async fn read_documents(
         &self,
         remote: &RemoteApiService,
@@ -183,7 +182,7 @@ fn resources_of(groups: &[u8], remote: &RemoteApiService) -> Option<Value> {
     codec::json::decode(resources.as_bytes()).ok().map(|it| it.value)
 }
 
-/// The plain list of a version's resources in the form that the aggregated document has.
+/// Converts an `APIResourceList` to the form of the aggregated discovery document.
 fn aggregated(plain: &Value, remote: &RemoteApiService) -> Value {
     let kind = |it: &Value| {
         let text = |field: &str, own: &str| match it[field].as_str() {

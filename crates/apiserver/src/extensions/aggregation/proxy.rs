@@ -1,4 +1,4 @@
-//! Hands a request on to an aggregated server, in the name of the user who incoming it.
+//! Forwards a request to an aggregated server, in the name of its user.
 
 use super::{Aggregation, RemoteApiService};
 use crate::auth::authentication::{User, protocols_without_token};
@@ -20,12 +20,12 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Headers of a request that are not passed on besides those of [`HOP_BY_HOP`]. Subprotocols
-/// are passed on without a token among them.
+/// Request headers that are not forwarded, besides those of [`HOP_BY_HOP`]. Subprotocols are forwarded
+/// without a bearer token among them.
 const NOT_FORWARDED: [HeaderName; 4] =
     [AUTHORIZATION, CONTENT_LENGTH, HOST, SEC_WEBSOCKET_PROTOCOL];
 
-/// Headers that concern one connection, besides those that `Connection` names.
+/// Hop-by-hop headers, besides those that `Connection` names.
 // Upstream: hopHeaders of Go's httputil.ReverseProxy.
 const HOP_BY_HOP: [HeaderName; 9] = [
     CONNECTION,
@@ -39,15 +39,15 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     UPGRADE,
 ];
 
-/// The answer in the place of a redirect.
+/// The body of the response that replaces a redirect.
 const REDIRECTED: &str = "the backend attempted to redirect this request, which is not permitted";
 
-/// What the key of something extra about a user may have as it is.
+/// The characters that are not escaped in the key of a user's extra field.
 const UNESCAPED_IN_KEY: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 impl Aggregation {
-    /// Answers with what the aggregated server answers, as it comes.
+    /// Forwards a request and streams back the response of the aggregated server.
     pub(crate) async fn forward(
         &self,
         remote: &RemoteApiService,
@@ -72,14 +72,14 @@ impl Aggregation {
         };
         *request.headers_mut() = headers;
         match self.storage.outbound.open(&to, request, Deadline::of(head)).await {
-            // Upstream: a client that follows would send its credentials to wherever this leads.
+            // Upstream: a client that follows a redirect would send its credentials to its target.
             Ok(response) if is_redirect(&response) => response::text(502, REDIRECTED),
             Ok(response) => forward_response(response),
             Err(error) => response::text(503, &format!("error trying to reach service: {error}\n")),
         }
     }
 
-    /// Where a version's server is, and who we are to it.
+    /// The addresses of a version's server, the trust in it, and this server's client certificate.
     pub(super) fn destination(
         &self,
         remote: &RemoteApiService,
@@ -90,13 +90,13 @@ impl Aggregation {
     }
 }
 
-/// Whether the client is asked to go elsewhere.
+/// Whether the response is a redirect with a location.
 fn is_redirect(response: &Response<Incoming>) -> bool {
     response.status().is_redirection() && response.headers().contains_key(LOCATION)
 }
 
-/// The request's headers, with the user in the place of what proved them. None if something about
-/// the user cannot be a header: the other side must not decide without it.
+/// The headers of the forwarded request: the user replaces the credentials. None if a part of the user
+/// cannot be written as a header, since the other server must not authorize without it.
 pub(super) fn headers(incoming: &HeaderMap, user: &User) -> Option<HeaderMap> {
     let mut headers = HeaderMap::with_capacity(incoming.len() + 4);
     for (name, value) in incoming {
@@ -112,7 +112,7 @@ pub(super) fn headers(incoming: &HeaderMap, user: &User) -> Option<HeaderMap> {
     }
     let mut add = |name: String, value: &str| {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
-        // As bytes: text that is not ASCII is incoming in UTF-8.
+        // From bytes, so that text that is not ASCII is sent in UTF-8.
         headers.append(name, HeaderValue::from_bytes(value.as_bytes()).ok()?);
         Some(())
     };
@@ -143,7 +143,7 @@ fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// The answer, whose body goes on while it comes.
+/// The response for the client, whose body is streamed.
 fn forward_response(response: Response<Incoming>) -> Response<Body> {
     let (mut head, body) = response.into_parts();
     remove_hop_by_hop(&mut head.headers);
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_else_can_say_who_the_user_is() {
+    fn identity_headers_of_the_client_are_not_forwarded() {
         let mut incoming = HeaderMap::new();
         incoming.insert("authorization", HeaderValue::from_static("Bearer secret"));
         incoming.insert("x-remote-user", HeaderValue::from_static("root"));
@@ -192,7 +192,7 @@ mod tests {
         assert!(!headers.contains_key("x-remote-extra-scopes"));
     }
 
-    /// What is passed on of a header that was incoming in these lines.
+    /// The forwarded values of a header that the request has in these lines.
     fn passed(name: &'static str, lines: &[&'static str]) -> Vec<String> {
         let mut incoming = HeaderMap::new();
         incoming.insert("connection", HeaderValue::from_static("upgrade, X-Hop"));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_in_a_subprotocol_is_not_passed_on() {
+    fn a_token_in_a_subprotocol_is_not_forwarded() {
         let check = |lines: &[&'static str], expected: &[&str]| {
             assert_eq!(passed("sec-websocket-protocol", lines), expected);
         };
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_one_connection_are_not_passed_on() {
+    fn hop_by_hop_headers_are_not_forwarded() {
         for name in ["proxy-authorization", "proxy-connection", "keep-alive", "x-hop"] {
             assert_eq!(passed(name, &["secret"]), [""; 0], "{name}");
         }
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_is_passed_on_whole_or_not_at_all() {
+    fn a_user_is_forwarded_completely_or_not_at_all() {
         let user = User::authenticated("jörg", "", vec!["entwickler·innen".to_owned()]);
         let passed = headers(&HeaderMap::new(), &user).unwrap();
         assert_eq!(passed["x-remote-user"].as_bytes(), "jörg".as_bytes());

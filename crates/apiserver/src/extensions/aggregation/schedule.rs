@@ -1,12 +1,12 @@
-//! [`CheckSchedule`]: when each aggregated server is last_request again.
+//! [`CheckSchedule`]: the time of the next check of each aggregated server.
 //!
 //! ```text
-//! it was last_request, or cannot be last_request       after 30 s
-//! it did not answer as it should         after 5 ms, then twice as long each time, up to 30 s
-//! its registration or addresses change   at once, but no sooner than 1 s after it was last last_request
+//! the check succeeded, or has no address   after 30 s
+//! the check failed                         after 5 ms, doubled with each failure, up to 30 s
+//! the registration or addresses change     at once, but at least 1 s after the last request
 //! ```
 //!
-//! The status of an `APIService` is no part of its registration: it is written after each check.
+//! The status of an `APIService` is not part of its registration: it is written after each check.
 
 use super::RemoteApiService;
 use crate::outbound::Destination;
@@ -16,13 +16,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a server that does not change is last_request.
+/// The time between two checks of a server that does not change.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The time between two requests to a server whose registration or addresses change.
+/// The minimum time between two requests to a server whose registration or addresses change.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The wait after the first failure.
+/// The delay after the first failure.
 // Upstream: remote_available_controller.go New
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 
@@ -34,25 +34,25 @@ pub(super) struct CheckSchedule {
     entries: BTreeMap<String, Entry>,
 }
 
-/// How a check of a server ended.
+/// The outcome of a check of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CheckOutcome {
-    /// Its status is known and written. It may be that there is no address to ask.
+    /// Its status is known and written. A server without an address is settled too.
     Settled,
-    /// It did not answer as it should, or its status could not be written.
+    /// The request failed, or the status could not be written.
     Failed,
 }
 
-/// A server and when it was last last_request.
+/// A server and the state of its checks.
 struct Entry {
     remote: Arc<RemoteApiService>,
     destination: Result<Destination, ServiceError>,
     started: Moment,
-    /// From `started` to the next time.
+    /// The time from `started` to the next check.
     delay: Duration,
-    /// When it was last started at an address.
+    /// The start of the last check that sent a request.
     last_request: Option<Moment>,
-    /// In a row.
+    /// The number of consecutive failures.
     failures: u32,
     is_in_progress: bool,
 }
@@ -63,7 +63,7 @@ impl CheckSchedule {
         Self { clock, backoff, entries: BTreeMap::new() }
     }
 
-    /// Forgets the servers that are not registered any more.
+    /// Removes the servers that are no longer registered.
     pub(super) fn retain(&mut self, remotes: &[Arc<RemoteApiService>]) {
         self.entries.retain(|name, _| remotes.iter().any(|it| it.name == *name));
     }
@@ -85,7 +85,7 @@ impl CheckSchedule {
             let wait = match &destination {
                 _ if is_same => wait,
                 Ok(_) => wait.min(self.interval_left(entry)),
-                // Nobody is last_request.
+                // No request is sent.
                 Err(_) => Duration::ZERO,
             };
             if !wait.is_zero() {
@@ -108,7 +108,7 @@ impl CheckSchedule {
         Due::Now
     }
 
-    /// The rest of the time between two requests to a server.
+    /// The rest of the minimum time between two requests to a server.
     fn interval_left(&self, entry: &Entry) -> Duration {
         entry
             .last_request
@@ -119,7 +119,7 @@ impl CheckSchedule {
     /// Ends the check of a server.
     pub(super) fn finish(&mut self, remote: &Arc<RemoteApiService>, outcome: CheckOutcome) {
         let Some(entry) = self.entries.get_mut(&remote.name) else { return };
-        // It was registered anew meanwhile.
+        // The server was registered again during the check.
         if !Arc::ptr_eq(&entry.remote, remote) {
             return;
         }
@@ -135,12 +135,12 @@ impl CheckSchedule {
     }
 }
 
-/// When a check of a server begins.
+/// The time at which a check of a server begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
     Now,
     In(Duration),
-    /// Another one has not ended.
+    /// The previous check has not ended.
     InProgress,
 }
 
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_answers_is_asked_every_half_minute() {
+    fn a_server_that_answers_is_checked_every_half_minute() {
         let mut server = Server::new();
         server.check("x:1", CheckOutcome::Settled);
         assert_eq!(server.begin("a", "x:1"), Due::In(CHECK_INTERVAL));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_status_is_no_reason_to_ask() {
+    fn a_changed_status_causes_no_check() {
         let mut server = Server::new();
         server.check("x:1", CheckOutcome::Settled);
         let changed = server.schedule.begin(&remote("a", true), destination("x:1"));
@@ -224,13 +224,13 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_retried_after_longer_and_longer_waits() {
+    fn failures_are_retried_with_exponential_backoff() {
         let mut server = Server::new();
         let mut longest = FIRST_RETRY;
         for _ in 0..20 {
             server.check("x:1", CheckOutcome::Failed);
             let Due::In(delay) = server.begin("a", "x:1") else {
-                panic!("it is last_request at once")
+                panic!("the check is due at once")
             };
             assert!(delay <= longest && delay * 2 >= longest, "{delay:?} of {longest:?}");
             server.advance(delay);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_address_is_asked_at_once_but_not_too_often() {
+    fn a_changed_address_is_checked_at_once_but_at_most_once_a_second() {
         let mut server = Server::new();
         server.check("x:1", CheckOutcome::Settled);
         assert_eq!(server.begin("a", "y:1"), Due::In(SECOND));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_addresses_are_noticed_at_once() {
+    fn a_lost_address_is_checked_at_once() {
         let mut server = Server::new();
         server.check("x:1", CheckOutcome::Settled);
         server.check("", CheckOutcome::Settled);
@@ -265,14 +265,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_address_is_asked_at_once() {
+    fn the_first_address_is_checked_at_once() {
         let mut server = Server::new();
         server.check("", CheckOutcome::Settled);
         server.check("x:1", CheckOutcome::Settled);
     }
 
     #[test]
-    fn one_check_of_a_server_is_under_way() {
+    fn a_server_has_one_check_at_a_time() {
         let mut server = Server::new();
         assert_eq!(server.begin("a", "x:1"), Due::Now);
         assert_eq!(server.begin("b", "y:1"), Due::InProgress);

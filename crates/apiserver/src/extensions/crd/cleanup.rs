@@ -1,5 +1,4 @@
-//! The end of a crd: its objects are deleted, and when the last is gone, so is what held the
-//! crd back.
+//! The deletion of a CRD: its objects are deleted first, then its finalizer is removed.
 
 use super::CRDS_PATH;
 use crate::cache::catalog::Served;
@@ -12,7 +11,8 @@ use machinery::{Object, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Deletes the objects that exist; whether nothing is left to be done.
+/// Deletes the objects of a CRD, and removes its finalizer once they are deleted. Returns whether
+/// nothing is left to be done.
 pub(super) async fn clean_up(
     storage: &Storage,
     client: &LoopbackClient,
@@ -29,13 +29,14 @@ pub(super) async fn clean_up(
     {
         return false;
     }
-    // An object whose creation has begun must be seen below.
+    // Read before the cache catches up, so that the objects of finished creations are deleted below.
     let is_idle = creations.is_idle();
     if storage.cache.catch_up().await.is_err() {
         return false;
     }
     let failure = delete_objects(client, served).await;
-    // What was just deleted must not be counted. Those with finalizers stay for a while.
+    // The cache catches up again, so that the objects just deleted are not counted. Objects with
+    // finalizers still exist.
     if !is_idle
         || storage.cache.catch_up().await.is_err()
         || !served.cache.snapshot().entries.is_empty()
@@ -47,7 +48,7 @@ pub(super) async fn clean_up(
     remove_finalizer(storage, client, crd, Termination::Completed).await
 }
 
-/// Deletes the objects that exist; why one of them cannot be deleted.
+/// Deletes the objects of a CRD; returns the message of the first failure.
 async fn delete_objects(client: &LoopbackClient, served: &Arc<Served>) -> Option<String> {
     let resource = &served.resource;
     let root = format!("/apis/{}/{}", resource.group, resource.hub().name);
@@ -60,7 +61,7 @@ async fn delete_objects(client: &LoopbackClient, served: &Arc<Served>) -> Option
             format!("{root}/{}/{}", resource.plural, entry.name())
         };
         let answer = client.delete_instance(&path, served).await;
-        // One that is gone, or changes, is looked at again.
+        // An object that was deleted or changed meanwhile is handled in the next round.
         if answer.code >= 400 && !matches!(answer.code, 404 | 409) {
             failure.get_or_insert_with(|| answer.message().to_owned());
         }
@@ -68,11 +69,11 @@ async fn delete_objects(client: &LoopbackClient, served: &Arc<Served>) -> Option
     failure
 }
 
-/// Ends a crd that is not served, unless it has objects: these would come back with the next
-/// crd of its name. It then stays until somebody corrects it, and its objects are deleted.
-/// Returns whether nothing is left to be done for now.
+/// Removes the finalizer of a CRD that is not served, unless it has objects, which would reappear with
+/// the next CRD of its name. Such a CRD stays until its spec is corrected, and its objects are deleted
+/// then. Returns whether nothing is left to be done for now.
 ///
-/// A crd that was never established, or is that of a built-in kind, has no objects.
+/// A CRD that was never established, or that overlaps a built-in kind, has no objects.
 pub(super) async fn finalize_unserved(
     storage: &Storage,
     client: &LoopbackClient,
@@ -97,7 +98,7 @@ pub(super) async fn finalize_unserved(
             let name = crd.name();
             tracing::error!(
                 name,
-                "the objects of a crd that cannot be served stay, and so does it"
+                "a CRD that cannot be served is not deleted because it still has objects"
             );
             return true;
         }
@@ -105,7 +106,7 @@ pub(super) async fn finalize_unserved(
     remove_finalizer(storage, client, crd.clone(), state).await
 }
 
-/// Takes our finalizer away and says why; whether that is done.
+/// Removes the cleanup finalizer and writes the termination state; returns whether that succeeded.
 async fn remove_finalizer(
     storage: &Storage,
     client: &LoopbackClient,
@@ -120,7 +121,8 @@ async fn remove_finalizer(
     code < 400 || code == 404
 }
 
-/// Has the status of a crd tell how far its end is; whether it does.
+/// Writes the termination state to the status of a CRD if it has another; returns whether the status
+/// has it.
 async fn write_termination(
     storage: &Storage,
     client: &LoopbackClient,
@@ -134,7 +136,7 @@ async fn write_termination(
     update_status(client, crd).await < 400
 }
 
-/// Writes a crd with its status, and takes over what was stored.
+/// Writes the status of a CRD, replaces `crd` by the stored object, and returns the status code.
 async fn update_status(client: &LoopbackClient, crd: &mut Object) -> u16 {
     let path = format!("{CRDS_PATH}/{}/status", crd.name());
     let answer = client.update(&path, &crd.clone().into_value()).await;

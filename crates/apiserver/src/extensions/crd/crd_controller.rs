@@ -1,4 +1,4 @@
-//! [`CrdController`]: keeps the catalog in task with the crds.
+//! [`CrdController`]: keeps the catalog up to date with the stored CRDs.
 
 use super::crd_tasks::{CrdTasks, TaskOutcome};
 use super::rewrite::Rewrite;
@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long to wait before a crd is looked at again whose objects are not all removed, or
-/// whose status could not be written.
+/// The delay before the next attempt for CRDs whose objects are not all deleted, or whose status could
+/// not be written.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// See the [module documentation](self).
@@ -27,30 +27,29 @@ pub(super) struct CrdController {
     storage: Arc<Storage>,
     client: LoopbackClient,
     crds: Arc<Served>,
-    /// Where built-in kinds are stored: a crd must not touch what is there.
+    /// The key prefixes of built-in kinds, whose objects a CRD must not serve.
     builtin_prefixes: Arc<HashSet<String>>,
     changed: Subscription,
-    /// The crds of the last refresh.
+    /// The CRDs at the last refresh.
     snapshot: Arc<Snapshot>,
-    /// The same, read, by key.
+    /// The parsed CRDs of `snapshot`, by key.
     parsed: BTreeMap<Arc<str>, ParsedCrd>,
-    /// What was served_crds of each crd, so that it is not served_crds again as long as nothing that
-    /// matters has changed.
+    /// The served CRDs, by name. A resource is built again only if the state that it depends on changes.
     served_crds: HashMap<String, ServedCrd>,
-    /// The established crds that cannot be served, by name: they are not tried again as long
-    /// as they stay as they are.
+    /// The established CRDs that cannot be served, by name. They are not tried again until their state
+    /// changes.
     unservable: HashMap<String, CrdState>,
-    /// What is served_crds of crds while their status is being written, by name. It is served once
-    /// the status is stored, without the time that a large schema takes.
+    /// The resources that are built while the status of their CRD is being written, by name. They are
+    /// served as soon as the status is stored, without a wait for the compilation of a large schema.
     prepared: HashMap<String, ServedCrd>,
-    /// What is done for crds in the background.
+    /// The background tasks of CRDs.
     crd_tasks: CrdTasks,
 }
 
 #[derive(Clone)]
 struct ParsedCrd {
     object: Arc<Object>,
-    /// Its status is what it should be, whatever other crds there are.
+    /// Whether its status is final, independently of other CRDs.
     has_final_status: bool,
 }
 
@@ -60,14 +59,14 @@ impl ParsedCrd {
     }
 }
 
-/// What a refresh changes.
+/// The changes of a refresh.
 #[derive(Default)]
 struct CatalogChange {
-    /// Whether there is anything to publish.
+    /// Whether a new catalog must be published.
     changed: bool,
-    /// What is not served any more: its watches end.
+    /// The resources that are no longer served: their watches end.
     retired: Vec<Arc<Served>>,
-    /// What no crd takes the place of.
+    /// The resources that have no replacement: their caches are removed.
     removed: Vec<Arc<Served>>,
 }
 
@@ -76,7 +75,7 @@ impl CrdController {
         let catalog = storage.catalog.load();
         let crds = catalog
             .resource("apiextensions.k8s.io", "customresourcedefinitions")
-            .expect("crds are a built-in kind");
+            .expect("CustomResourceDefinition is a built-in kind");
         let crds = Arc::clone(crds);
         let builtin = catalog.served().iter().filter(|it| !it.resource.conventions.dynamic);
         let builtin_prefixes: HashSet<_> = builtin.map(|it| it.resource.prefix.clone()).collect();
@@ -98,7 +97,7 @@ impl CrdController {
         }
     }
 
-    /// Follows the crds until the plane stops.
+    /// Runs until the plane stops.
     pub(super) async fn run(&mut self) {
         let clock = self.storage.clock.clone();
         let stop = self.storage.tasks.shutdown();
@@ -122,7 +121,7 @@ impl CrdController {
         }
     }
 
-    /// Brings the catalog in task with the stored crds.
+    /// Updates the catalog to the stored CRDs.
     pub(super) fn refresh(&mut self) {
         let snapshot = self.crds.cache.snapshot().initialized();
         let before = std::mem::replace(&mut self.snapshot, Arc::clone(&snapshot));
@@ -153,20 +152,20 @@ impl CrdController {
                 self.storage.cache.remove(&it.resource.prefix);
             }
         }
-        // Only now, so that whoever reads the revision finds all of it in the catalog.
+        // After the catalog is published, so that the catalog contains all changes up to the revision.
         let revision = snapshot.revision;
         self.storage.crds_served.send_if_modified(|served| raise(served, revision));
     }
 
     fn parse(&self, entry: &Entry) -> ParsedCrd {
         let object = Arc::new(entry.object());
-        // A crd that has all the names it wants keeps them, whatever others there are.
+        // A CRD whose names are all accepted keeps them, independently of other CRDs.
         let has_final_status =
             apiextensions::next_status(&object, &[], &self.storage.now()).is_none();
         ParsedCrd { object, has_final_status }
     }
 
-    /// Makes what a new or changed crd needs to be served, unless that is there.
+    /// Builds the resource of a new or changed CRD, unless the current one is still valid.
     fn update_served(&mut self, crd: &Object, change: &mut CatalogChange) {
         let name = crd.name();
         if !apiextensions::is_established(crd) {
@@ -191,11 +190,11 @@ impl CrdController {
         let served = before.as_ref().map(|it| Arc::clone(&it.served));
         let mut former = Vec::new();
         match before {
-            // Watches go on, and end with what takes its place.
+            // The spec is the same: watches continue, and end together with the new resource.
             Some(it) if it.state.has_spec_of(crd) => former.extend(it.into_served()),
             before => change.retired.extend(before.into_iter().flat_map(ServedCrd::into_served)),
         }
-        // A large schema takes a second to compile, and many objects take as long to be rewritten.
+        // The compilation of a large schema takes a second, and so does the rewrite of many objects.
         if let Some(served_crd) = blocking(|| self.build(crd, creations, served.as_deref())) {
             self.served_crds.insert(name.to_owned(), ServedCrd { former, ..served_crd });
             change.changed = true;
@@ -205,7 +204,7 @@ impl CrdController {
         }
     }
 
-    /// Takes a crd out of what is served.
+    /// Removes a CRD from the served ones.
     fn stop_serving(&mut self, name: &str, change: &mut CatalogChange) {
         self.unservable.remove(name);
         if let Some(served_crd) = self.served_crds.remove(name) {
@@ -215,8 +214,8 @@ impl CrdController {
         }
     }
 
-    /// Puts a catalog in place that has the built-in kinds and what was served_crds. What is in a group of
-    /// built-in kinds is listed by discovery and not served.
+    /// Publishes a catalog of the built-in kinds and the served CRDs. Custom resources in a built-in
+    /// group are listed by discovery and not served.
     fn publish(&self) {
         let current = self.storage.catalog.load();
         let mut served: Vec<Arc<Served>> = current
@@ -235,7 +234,7 @@ impl CrdController {
         self.storage.catalog_changed.send_replace(());
     }
 
-    /// Makes what a crd that is about to be established needs to be served.
+    /// Builds the resource of a CRD that is about to be established.
     fn prepare(&mut self, crd: &Object) {
         let name = crd.name();
         if self.served_crds.contains_key(name) || !apiextensions::is_established(crd) {
@@ -246,7 +245,7 @@ impl CrdController {
         }
     }
 
-    /// What was prepared for a crd that is now stored.
+    /// Takes the resource that was prepared for a CRD, if its state is still the same.
     fn take_prepared(&mut self, crd: &Object) -> Option<ServedCrd> {
         if self.served_crds.contains_key(crd.name()) {
             return None;
@@ -254,7 +253,7 @@ impl CrdController {
         self.prepared.remove(crd.name()).filter(|served_crd| served_crd.state.is_state_of(crd))
     }
 
-    /// Makes what a crd needs to be served, in the place of `replaced`.
+    /// Builds the resource of a CRD, which replaces `replaced`. None if the CRD cannot be served.
     fn build(
         &self,
         crd: &Object,
@@ -264,13 +263,13 @@ impl CrdController {
         let resource = match apiextensions::resource_with(crd, &self.storage.patterns) {
             Ok(resource) => resource,
             Err(error) => {
-                tracing::error!(name = crd.name(), %error, "a crd cannot be served");
+                tracing::error!(name = crd.name(), %error, "the CRD cannot be served");
                 return None;
             }
         };
         // Upstream: crd_finalizer.go OverlappingBuiltInResources
         if self.builtin_prefixes.contains(&resource.prefix) {
-            tracing::warn!(name = crd.name(), "the crd is that of a built-in kind");
+            tracing::warn!(name = crd.name(), "the CRD overlaps a built-in kind");
             return None;
         }
         let cache = self.storage.cache.of_prefix(&resource.prefix);
@@ -294,17 +293,17 @@ impl CrdController {
         Some(ServedCrd { state, creations, served, former: Vec::new() })
     }
 
-    /// Serves what can be served, and brings each crd a task further; whether one of them needs
-    /// another look.
+    /// Refreshes the catalog and starts the tasks of all CRDs that need one. Returns whether a CRD must
+    /// be looked at again after [`RETRY_INTERVAL`].
     async fn sync(&mut self) -> bool {
-        // Before the refresh, which sees the statuses that these crd_tasks have stored.
+        // Before the refresh, which then sees the statuses that these tasks have stored.
         let unfinished = self.crd_tasks.take_finished();
         self.refresh();
         self.remove_unused_prepared();
         let pending =
             self.parsed.values().filter(|it| !it.has_final_status || it.is_being_deleted());
         let mut pending: Vec<ParsedCrd> = pending.cloned().collect();
-        // A crd whose webhook hangs again and again must not take the place of others.
+        // CRDs without failures first: a CRD whose webhook always hangs must not block the others.
         pending.sort_by_key(|it| self.crd_tasks.has_failed(&it.object));
         for parsed in &pending {
             let crd = &parsed.object;
@@ -320,7 +319,7 @@ impl CrdController {
         unfinished || self.crd_tasks.have_failed()
     }
 
-    /// Forgets what was prepared for crds whose status is not being written.
+    /// Removes the resources prepared for CRDs whose status is not being written.
     fn remove_unused_prepared(&mut self) {
         let Self { prepared, crds, parsed, crd_tasks, served_crds, storage, .. } = self;
         prepared.retain(|name, unused| {
@@ -333,8 +332,8 @@ impl CrdController {
         });
     }
 
-    /// Begins to write the status that a crd should have, if it does not have it. The names
-    /// that other crds get by writes under way are taken.
+    /// Starts a task that writes the status of a CRD, if it must change. The names that tasks in
+    /// progress give to other CRDs count as taken.
     async fn write_status(&mut self, crd: &Arc<Object>) {
         let others = self.parsed.values().map(|it| &*it.object);
         let others = others.filter(|it| it.name() != crd.name());
@@ -352,7 +351,7 @@ impl CrdController {
         self.crd_tasks.start(&self.storage, crd, Some(updated), task);
     }
 
-    /// Begins to bring the end of a crd a task further.
+    /// Starts a task that deletes the objects of a CRD and removes its finalizer.
     fn clean_up(&mut self, crd: &Arc<Object>) {
         let (storage, client) = (Arc::clone(&self.storage), self.client.clone());
         let builtin = Arc::clone(&self.builtin_prefixes);
@@ -372,7 +371,7 @@ impl CrdController {
     }
 }
 
-/// Writes the status of a crd, and waits until the watch cache has it.
+/// Writes the status of a CRD, and waits until the watch cache contains it.
 async fn update_status(
     storage: &Storage,
     client: &LoopbackClient,
@@ -381,7 +380,7 @@ async fn update_status(
     let path = format!("{CRDS_PATH}/{}/status", updated.name());
     match client.update(&path, &updated.clone().into_value()).await.code {
         404 => TaskOutcome::Done,
-        // The crd is not as it was, and its status is decided again.
+        // The CRD has changed, so its status is computed again.
         409 => TaskOutcome::Retry,
         400.. => TaskOutcome::Failed,
         _ if storage.cache.catch_up().await.is_ok() => TaskOutcome::Done,

@@ -1,10 +1,9 @@
-//! [`CrdTasks`]: what is done for crds in the background. Statuses are written, and what is left
-//! of a crd that is being deleted is removed.
+//! [`CrdTasks`]: background tasks that write the status of CRDs and delete the objects of CRDs that
+//! are being deleted.
 //!
-//! Each task is a task of its own, since an admission or conversion webhook may keep it waiting for
-//! half a minute, and other crds need not wait for that. A crd has one task at a time,
-//! and at most [`MAX_TASKS`] run at once. A task that failed is repeated after a pause, which doubles
-//! with each failure.
+//! Tasks run concurrently, since an admission or conversion webhook may delay one by half a minute,
+//! which must not delay other CRDs. A CRD has one task at a time, and at most [`MAX_TASKS`] run at
+//! once. A task that failed is repeated after a pause, which doubles with each failure.
 
 use crate::cache::storage::Storage;
 use keel::{Clock, Moment};
@@ -14,42 +13,43 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// The most tasks that run at once.
+/// The maximum number of tasks that run at once.
 const MAX_TASKS: usize = 256;
 
-/// The pause after the first failure, and the longest one.
+/// The pause after the first failure, and the maximum.
 const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)];
 
-/// How a task ended.
+/// The outcome of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TaskOutcome {
-    /// Nothing is left to be done until the crd changes.
+    /// Nothing is left to be done until the CRD changes.
     Done,
-    /// Something is left to be done.
+    /// The CRD needs another task.
     Retry,
-    /// It is to be repeated, after a pause.
+    /// The task is repeated after a pause.
     Failed,
 }
 
 /// See the [module documentation](self).
 pub(super) struct CrdTasks {
     clock: Clock,
-    /// By the uid of the crd.
+    /// The tasks in progress, by the uid of the CRD.
     running: HashMap<String, CrdTask>,
+    /// The failures of the last task, by the uid of the CRD.
     failures: HashMap<String, Failures>,
-    /// The resource versions of crds for which nothing is left to be done.
+    /// The resource versions of CRDs for which nothing is left to be done, by uid.
     done: HashMap<String, String>,
     /// Notified when a task is finished.
     finished: Arc<Notify>,
 }
 
 struct CrdTask {
-    /// The resource version of the crd when the task began.
+    /// The resource version of the CRD when the task began.
     resource_version: String,
-    /// The crd as the task leaves it, if that is known.
+    /// The CRD as the task writes it, if that is known.
     updated: Option<Arc<Object>>,
     outcome: Arc<OnceLock<TaskOutcome>>,
-    /// The crd does not exist any more.
+    /// Whether the CRD was deleted meanwhile.
     is_crd_deleted: bool,
 }
 
@@ -69,17 +69,17 @@ impl CrdTasks {
         }
     }
 
-    /// Whether a task of this crd is under way.
+    /// Whether a task of this CRD is in progress.
     pub(super) fn is_running(&self, crd: &Object) -> bool {
         self.running.contains_key(crd.uid())
     }
 
-    /// Whether the last task of this crd failed.
+    /// Whether the last task of this CRD failed.
     pub(super) fn has_failed(&self, crd: &Object) -> bool {
         self.failures.contains_key(crd.uid())
     }
 
-    /// Whether a task of this crd may start now.
+    /// Whether a task of this CRD may start now.
     pub(super) fn may_start(&self, crd: &Object) -> bool {
         let failures = self.failures.get(crd.uid());
         let done = self.done.get(crd.uid());
@@ -89,12 +89,12 @@ impl CrdTasks {
             && failures.is_none_or(|it| self.clock.passed_since(&it.last) >= it.pause)
     }
 
-    /// The crd as a task that is under way leaves it.
+    /// The CRD as its task in progress writes it.
     pub(super) fn updated(&self, crd: &Object) -> Option<&Object> {
         self.running.get(crd.uid())?.updated.as_deref()
     }
 
-    /// Starts a task. `updated` is the crd as the task leaves it, if that is known.
+    /// Starts a task. `updated` is the CRD as the task writes it, if that is known.
     pub(super) fn start(
         &mut self,
         storage: &Storage,
@@ -126,7 +126,7 @@ impl CrdTasks {
         self.finished.notified().await;
     }
 
-    /// Takes note of the tasks that are finished; whether one of them has to be repeated.
+    /// Records the outcomes of finished tasks; returns whether one of them must be repeated.
     pub(super) fn take_finished(&mut self) -> bool {
         let Self { clock, running, failures, done, .. } = self;
         let mut is_unfinished = false;
@@ -156,7 +156,7 @@ impl CrdTasks {
         !self.failures.is_empty()
     }
 
-    /// Forgets a crd that does not exist any more.
+    /// Removes a CRD that was deleted.
     pub(super) fn remove_crd(&mut self, uid: &str) {
         self.failures.remove(uid);
         self.done.remove(uid);
@@ -166,7 +166,7 @@ impl CrdTasks {
     }
 }
 
-/// Ends a task, also if it panics.
+/// Records the outcome of a task, also if it panics.
 struct OutcomeGuard {
     outcome: Arc<OnceLock<TaskOutcome>>,
     finished: Arc<Notify>,

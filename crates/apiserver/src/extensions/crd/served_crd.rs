@@ -1,4 +1,5 @@
-//! [`ServedCrd`]: what a crd needs to be served, and [`CrdState`], what that depends on.
+//! [`ServedCrd`]: a CRD and the resource built from it, and [`CrdState`], the fields of the CRD that
+//! the resource depends on.
 
 use crate::cache::catalog::Served;
 use crate::cache::creations::Creations;
@@ -10,23 +11,23 @@ use types::apply::CustomSchema;
 
 /// See the [module documentation](self).
 pub(super) struct ServedCrd {
-    /// The crd that it was made of.
+    /// The state of the CRD that it was built from.
     pub(super) state: CrdState,
-    /// Shared by all that is made of one crd.
+    /// Counts the creations in progress. Shared by all resources built from one CRD.
     pub(super) creations: Arc<Creations>,
     pub(super) served: Arc<Served>,
-    /// What was served before for the same spec, with which some watches may have begun.
+    /// The resources built earlier from the same spec, on which watches may still run.
     pub(super) former: Vec<Arc<Served>>,
 }
 
 impl ServedCrd {
-    /// All that ends with the crd.
+    /// All resources, whose watches end with the CRD.
     pub(super) fn into_served(self) -> impl Iterator<Item = Arc<Served>> {
         self.former.into_iter().chain([self.served])
     }
 }
 
-/// The parts of a crd that decide how it is served.
+/// The parts of a CRD that its resource depends on.
 pub(super) struct CrdState {
     generation: i64,
     uid: String,
@@ -46,17 +47,17 @@ impl CrdState {
         }
     }
 
-    /// Whether it is the state of this object, whatever has become of it.
+    /// Whether it is a state of this object, before or after changes.
     pub(super) fn has_uid_of(&self, crd: &Object) -> bool {
         self.uid == crd.uid()
     }
 
-    /// Whether it is the state of this object with this spec.
+    /// Whether it is a state of this object with the same spec.
     pub(super) fn has_spec_of(&self, crd: &Object) -> bool {
         self.generation == crd.generation() && self.has_uid_of(crd)
     }
 
-    /// Whether it is the state of this object as it is now.
+    /// Whether it is the current state of this object.
     pub(super) fn is_state_of(&self, crd: &Object) -> bool {
         self.has_spec_of(crd)
             && self.deleted == crd.deletion_timestamp().is_some()
@@ -65,7 +66,7 @@ impl CrdState {
     }
 }
 
-/// How each version of the resource merges when it is applied.
+/// The merge schema for server-side apply of each version.
 pub(super) fn apply_schemas(resource: &Resource, crd: &Object) -> Vec<Arc<CustomSchema>> {
     let keeps_unknown = crd.get(&["spec", "preserveUnknownFields"]) == Some(&true.into());
     let versions = crd.get(&["spec", "versions"]).and_then(Value::as_array);

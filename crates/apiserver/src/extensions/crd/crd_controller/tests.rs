@@ -1,4 +1,4 @@
-//! Tests of the crd_controller in a running server.
+//! Tests of the CRD controller in a running server.
 
 use super::CrdController;
 use crate::config::Config;
@@ -11,7 +11,7 @@ use store::Expect;
 
 const KEY: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com";
 
-/// Stores a crd without a storage version, and waits until the catalog has seen it.
+/// Stores a CRD without a storage version, and waits until the controller has seen it.
 async fn store_unservable(plane: &Plane, labels: &Value) {
     let names = json!({"plural": "things", "singular": "thing", "kind": "Thing",
         "listKind": "ThingList"});
@@ -29,7 +29,7 @@ async fn store_unservable(plane: &Plane, labels: &Value) {
 }
 
 #[tokio::test]
-async fn a_definition_that_cannot_be_served_leaves_the_catalog_alone() {
+async fn a_crd_that_cannot_be_served_leaves_the_catalog_alone() {
     let config = Config {
         clock: Clock::manual(Timestamp::from_seconds(0)),
         entropy: Entropy::seeded(1),
@@ -44,7 +44,7 @@ async fn a_definition_that_cannot_be_served_leaves_the_catalog_alone() {
     server.stop().await.unwrap();
 }
 
-/// An established crd with this generation.
+/// An established CRD with this generation.
 fn established(generation: i64) -> Object {
     let names = json!({"plural": "things", "singular": "thing", "kind": "Thing",
         "listKind": "ThingList"});
@@ -59,7 +59,7 @@ fn established(generation: i64) -> Object {
 }
 
 #[tokio::test]
-async fn what_was_prepared_is_served_only_if_the_definition_is_still_the_same() {
+async fn a_prepared_resource_is_served_only_if_the_crd_is_unchanged() {
     let server = Server::start(Config::default()).await.unwrap();
     let plane = Arc::clone(server.plane());
     let mut controller = CrdController::new(Arc::clone(&plane.storage), plane.loopback.clone());
@@ -71,7 +71,7 @@ async fn what_was_prepared_is_served_only_if_the_definition_is_still_the_same() 
 }
 
 #[tokio::test]
-async fn what_was_prepared_for_a_definition_that_is_gone_leaves_no_cache() {
+async fn an_unused_prepared_resource_leaves_no_cache() {
     let server = Server::start(Config::default()).await.unwrap();
     let plane = Arc::clone(server.plane());
     let mut controller = CrdController::new(Arc::clone(&plane.storage), plane.loopback.clone());

@@ -1,4 +1,4 @@
-//! Tests of crd_tasks in a running server.
+//! Tests of CRD tasks in a running server.
 
 use super::*;
 use crate::config::Config;
@@ -22,7 +22,7 @@ async fn start() -> (Server, CrdTasks) {
     (server, crd_tasks)
 }
 
-/// Runs one task of a crd to its end.
+/// Runs one task of a CRD to its end.
 async fn run(crd_tasks: &mut CrdTasks, storage: &Storage, crd: &Object, outcome: TaskOutcome) {
     crd_tasks.start(storage, crd, None, async move { outcome });
     while crd_tasks.is_running(crd) {
@@ -32,7 +32,7 @@ async fn run(crd_tasks: &mut CrdTasks, storage: &Storage, crd: &Object, outcome:
 }
 
 #[tokio::test]
-async fn a_bounded_number_of_steps_run_at_once() {
+async fn a_bounded_number_of_tasks_run_at_once() {
     let (server, mut crd_tasks) = start().await;
     for uid in 0..MAX_TASKS {
         assert!(crd_tasks.may_start(&crd(uid, "1")));
@@ -43,7 +43,7 @@ async fn a_bounded_number_of_steps_run_at_once() {
 }
 
 #[tokio::test]
-async fn a_step_that_failed_is_repeated_after_a_pause_that_doubles() {
+async fn a_task_that_failed_is_repeated_after_a_pause_that_doubles() {
     let (server, mut crd_tasks) = start().await;
     let plane = server.plane();
     let failing = crd(1, "1");
@@ -63,7 +63,7 @@ async fn a_step_that_failed_is_repeated_after_a_pause_that_doubles() {
 }
 
 #[tokio::test]
-async fn a_step_that_is_done_is_repeated_once_its_definition_changes() {
+async fn a_task_that_is_done_is_repeated_when_its_crd_changes() {
     let (server, mut crd_tasks) = start().await;
     run(&mut crd_tasks, &server.plane().storage, &crd(1, "1"), TaskOutcome::Done).await;
     assert!(!crd_tasks.may_start(&crd(1, "1")));
@@ -72,7 +72,7 @@ async fn a_step_that_is_done_is_repeated_once_its_definition_changes() {
 }
 
 #[tokio::test]
-async fn a_step_of_a_definition_that_is_gone_is_not_repeated() {
+async fn a_task_of_a_deleted_crd_is_not_repeated() {
     let (server, mut crd_tasks) = start().await;
     let gone = crd(1, "1");
     run(&mut crd_tasks, &server.plane().storage, &gone, TaskOutcome::Failed).await;
@@ -85,7 +85,7 @@ async fn a_step_of_a_definition_that_is_gone_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_step_that_panics_has_failed() {
+async fn a_task_that_panics_has_failed() {
     let (server, mut crd_tasks) = start().await;
     let panicking = crd(1, "1");
     crd_tasks.start(&server.plane().storage, &panicking, None, async { panic!("as if by a bug") });
