@@ -10,7 +10,7 @@
 //! destination.
 
 mod client_config;
-pub mod trust_anyone;
+pub mod insecure_verifier;
 mod connector;
 pub(crate) mod service;
 
@@ -18,7 +18,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 pub(crate) use client_config::ClientConfig;
-use connector::{Connector, Turn};
+use connector::{AddressIndex, Connector};
 use http::{Extensions, Request, Response};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -34,17 +34,17 @@ use tokio::time::Instant;
 const MAX_DESTINATIONS: usize = 256;
 
 /// How long an unused connection is kept.
-const IDLE: Duration = Duration::from_mins(1);
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// After how long without a frame an HTTP/2 connection is asked whether it is still there.
-const PING_AFTER: Duration = Duration::from_secs(5);
+const PING_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How long it may take to answer that.
-const PONG_WITHIN: Duration = Duration::from_secs(5);
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A request that waited for less than this says nothing about its destination, even if its deadline
 /// has passed: clients may set one as short as they like.
-const MUTE_AFTER: Duration = Duration::from_millis(500);
+const UNRESPONSIVE_AFTER: Duration = Duration::from_millis(500);
 
 /// Whom to believe who they are.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -52,20 +52,20 @@ pub(crate) enum Trust {
     /// Whoever the operating system trusts.
     System,
     /// Whoever has a certificate from one of these authorities, in PEM.
-    Authorities(Arc<str>),
+    CaBundle(Arc<str>),
     /// Anybody.
-    Anyone,
+    Insecure,
 }
 
 impl Trust {
     /// From a bundle of certificates in PEM in base64; none means whom the system trusts. One that
     /// cannot be read is kept as what it is: a bundle without certificates.
-    pub(crate) fn of_bundle(bundle: &str) -> Self {
+    pub(crate) fn from_ca_bundle(bundle: &str) -> Self {
         if bundle.is_empty() {
             return Self::System;
         }
         let pem = BASE64_STANDARD.decode(bundle).unwrap_or_default();
-        Self::Authorities(String::from_utf8_lossy(&pem).into())
+        Self::CaBundle(String::from_utf8_lossy(&pem).into())
     }
 }
 
@@ -99,13 +99,13 @@ pub(crate) enum Error {
     Connect(String),
     /// The other side broke off, or does not speak HTTP.
     #[error("{0}")]
-    Broken(String),
+    Transport(String),
     /// The answer is larger than the caller takes.
     #[error("the answer has more than {0} bytes")]
     TooLarge(usize),
     /// What is configured cannot be used.
     #[error(transparent)]
-    Unusable(#[from] connector::Unusable),
+    Config(#[from] connector::ConfigError),
 }
 
 type Pool = Client<Connector, Full<Bytes>>;
@@ -113,19 +113,19 @@ type Pool = Client<Connector, Full<Bytes>>;
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
 pub(crate) struct Outbound {
-    pools: Mutex<HashMap<Destination, Kept>>,
+    pools: Mutex<HashMap<Destination, DestinationPool>>,
 }
 
 /// The connections to a destination, and how new ones are made.
 #[derive(Debug)]
-struct Kept {
+struct DestinationPool {
     pool: Pool,
     connector: Connector,
 }
 
 /// A request that waits for the other side. If it is dropped without an answer at its deadline, the
 /// connections to its destination are not used again.
-struct Waiting<'a> {
+struct PendingRequest<'a> {
     outbound: &'a Outbound,
     to: &'a Destination,
     since: Instant,
@@ -148,14 +148,14 @@ impl Outbound {
         let connection = capture_connection(&mut request);
         let response = self.send(to, request, connection.clone(), Some(deadline)).await?;
         let (head, body) = response.into_parts();
-        let mut waiting = self.wait_for(to, connection, Some(deadline));
+        let mut pending = self.begin_request(to, connection, Some(deadline));
         let body = Limited::new(body, limit).collect().await;
-        waiting.answered = true;
+        pending.answered = true;
         let body = body.map_err(|error| {
             if error.is::<LengthLimitError>() {
                 Error::TooLarge(limit)
             } else {
-                Error::Broken(error.to_string())
+                Error::Transport(error.to_string())
             }
         })?;
         Ok(Response::from_parts(head, body.to_bytes()))
@@ -181,12 +181,12 @@ impl Outbound {
         deadline: Option<Instant>,
     ) -> Result<Response<Incoming>, Error> {
         let pool = self.pool(to)?;
-        let mut waiting = self.wait_for(to, connection, deadline);
+        let mut pending = self.begin_request(to, connection, deadline);
         let response = pool.request(request).await;
-        waiting.answered = true;
+        pending.answered = true;
         response.map_err(|error| {
             if !error.is_connect() {
-                self.forget(to, waiting.turn());
+                self.replace_connections(to, pending.address_index());
             }
             let mut cause: &dyn std::error::Error = &error;
             while let Some(deeper) = cause.source() {
@@ -195,7 +195,7 @@ impl Outbound {
             if error.is_connect() {
                 Error::Connect(cause.to_string())
             } else {
-                Error::Broken(cause.to_string())
+                Error::Transport(cause.to_string())
             }
         })
     }
@@ -210,51 +210,51 @@ impl Outbound {
         }
         let connector = Connector::new(to)?;
         let pool = pool(connector.clone());
-        pools.insert(to.clone(), Kept { pool: pool.clone(), connector });
+        pools.insert(to.clone(), DestinationPool { pool: pool.clone(), connector });
         Ok(pool)
     }
 
-    fn wait_for<'a>(
+    fn begin_request<'a>(
         &'a self,
         to: &'a Destination,
         connection: CaptureConnection,
         deadline: Option<Instant>,
-    ) -> Waiting<'a> {
+    ) -> PendingRequest<'a> {
         let since = Instant::now();
-        Waiting { outbound: self, to, since, deadline, connection, answered: false }
+        PendingRequest { outbound: self, to, since, deadline, connection, answered: false }
     }
 
     /// Makes new connections from now on, to the address behind that of a connection. What is under
     /// way goes on.
-    fn forget(&self, to: &Destination, turn: Option<Turn>) {
-        if let Some(kept) = self.lock().get_mut(to) {
-            if let Some(turn) = turn {
-                kept.connector.skip_address(turn);
+    fn replace_connections(&self, to: &Destination, address_index: Option<AddressIndex>) {
+        if let Some(destination_pool) = self.lock().get_mut(to) {
+            if let Some(address_index) = address_index {
+                destination_pool.connector.skip_address(address_index);
             }
-            kept.pool = pool(kept.connector.clone());
+            destination_pool.pool = pool(destination_pool.connector.clone());
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Destination, Kept>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Destination, DestinationPool>> {
         self.pools.lock().expect("nothing panics while it looks for a pool")
     }
 }
 
-impl Waiting<'_> {
+impl PendingRequest<'_> {
     /// The address of the connection. Without one, the next connection begins elsewhere already.
-    fn turn(&self) -> Option<Turn> {
+    fn address_index(&self) -> Option<AddressIndex> {
         let mut extras = Extensions::new();
         self.connection.connection_metadata().as_ref()?.get_extras(&mut extras);
         extras.get().copied()
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         let Some(deadline) = self.deadline else { return };
         let now = Instant::now();
-        if !self.answered && now >= deadline && now - self.since >= MUTE_AFTER {
-            self.outbound.forget(self.to, self.turn());
+        if !self.answered && now >= deadline && now - self.since >= UNRESPONSIVE_AFTER {
+            self.outbound.replace_connections(self.to, self.address_index());
         }
     }
 }
@@ -262,10 +262,10 @@ impl Drop for Waiting<'_> {
 fn pool(connector: Connector) -> Pool {
     Client::builder(TokioExecutor::new())
         .timer(TokioTimer::new())
-        .pool_idle_timeout(IDLE)
+        .pool_idle_timeout(IDLE_TIMEOUT)
         .pool_timer(TokioTimer::new())
-        .http2_keep_alive_interval(PING_AFTER)
-        .http2_keep_alive_timeout(PONG_WITHIN)
+        .http2_keep_alive_interval(PING_INTERVAL)
+        .http2_keep_alive_timeout(PING_TIMEOUT)
         .http2_keep_alive_while_idle(true)
         .build(connector)
 }

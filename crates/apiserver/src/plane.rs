@@ -1,7 +1,7 @@
 //! [`Plane`]: what all requests of one server share.
 
 use crate::admission::Admission;
-use crate::auth::authentication::service_account::{Referenced, TokenError};
+use crate::auth::authentication::service_account::{ReferencedObject, TokenError};
 use crate::auth::authentication::{Authenticator, User};
 use crate::auth::authorization::Authorizers;
 use crate::cache::storage::Storage;
@@ -63,18 +63,18 @@ impl Plane {
     /// Whose token it is, and for whom it is meant.
     pub(crate) fn whose_token(&self, token: &str) -> Result<(User, Vec<String>), TokenError> {
         let now = self.storage.clock.now().seconds();
-        self.authenticator.whose(token, now, &|resource, namespace, name| {
+        self.authenticator.authenticate_token(token, now, &|resource, namespace, name| {
             self.referenced(resource, namespace, name)
         })
     }
 
     /// What a token refers to, as far as this plane knows.
-    fn referenced(&self, resource: &str, namespace: &str, name: &str) -> Option<Referenced> {
+    fn referenced(&self, resource: &str, namespace: &str, name: &str) -> Option<ReferencedObject> {
         let catalog = self.storage.catalog.load();
         let served = catalog.resource("", resource)?;
         let object = served.cache.get(&served.key(namespace, name))?.object_as_stored();
         let deletion = object.deletion_timestamp().and_then(machinery::timestamp::parse);
-        Some(Referenced {
+        Some(ReferencedObject {
             uid: object.uid().to_owned(),
             deletion: deletion.map(|(seconds, _)| seconds),
         })

@@ -100,14 +100,14 @@ impl Authenticator {
             token => token.map(Cow::Borrowed),
         };
         let Some(token) = bearer else { return Ok(User::anonymous()) };
-        match self.whose(&token, now, lookup) {
+        match self.authenticate_token(&token, now, lookup) {
             Ok((user, audiences)) if audiences.iter().any(|it| it == ISSUER) => Ok(user),
             _ => Err(Status::unauthorized()),
         }
     }
 
     /// Whose token it is, and for whom it is meant.
-    pub fn whose(
+    pub fn authenticate_token(
         &self,
         token: &str,
         now: i64,

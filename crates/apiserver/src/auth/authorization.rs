@@ -182,7 +182,7 @@ impl Authorizer for DefaultRules {
         let user = attributes.user;
         if masters::contains(user)
             || (attributes.is_read() && is_public(attributes))
-            || (attributes.verb == Verb::Create.as_str() && is_about_oneself(attributes))
+            || (attributes.verb == Verb::Create.as_str() && is_self_review(attributes))
         {
             return Decision::Allow("".into());
         }
@@ -195,14 +195,14 @@ impl Authorizer for DefaultRules {
             paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
         }
         if user.is_in("system:authenticated") {
-            resources.extend(SELF.iter().map(
+            resources.extend(SELF_REVIEWS.iter().map(
                 |(group, names)| json!({"verbs": ["create"], "apiGroups": [group], "resources": names}),
             ));
-            let mut all: Vec<&str> = DISCOVERY.iter().chain(&HEALTH).copied().collect();
+            let mut all: Vec<&str> = DISCOVERY_PATHS.iter().chain(&PUBLIC_PATHS).copied().collect();
             all.sort_unstable();
             paths.push(json!({"verbs": ["get"], "nonResourceURLs": all}));
         }
-        paths.push(json!({"verbs": ["get"], "nonResourceURLs": HEALTH}));
+        paths.push(json!({"verbs": ["get"], "nonResourceURLs": PUBLIC_PATHS}));
     }
 }
 
@@ -233,25 +233,25 @@ fn is_public(attributes: &Attributes<'_>) -> bool {
 }
 
 /// Authenticated users may ask who they are and what they may do.
-fn is_about_oneself(attributes: &Attributes<'_>) -> bool {
+fn is_self_review(attributes: &Attributes<'_>) -> bool {
     let Some(target) = attributes.resource else { return false };
     attributes.user.is_in("system:authenticated")
-        && SELF.iter().any(|(group, resources)| {
+        && SELF_REVIEWS.iter().any(|(group, resources)| {
             target.group == *group && resources.contains(&target.resource)
         })
 }
 
 /// What everybody may ask about themselves.
-const SELF: [(&str, &[&str]); 2] = [
+const SELF_REVIEWS: [(&str, &[&str]); 2] = [
     ("authentication.k8s.io", &["selfsubjectreviews"]),
     ("authorization.k8s.io", &["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
 ];
 
 /// What everybody may look at.
-const HEALTH: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+const PUBLIC_PATHS: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
 
 /// And those who have said who they are.
-const DISCOVERY: [&str; 6] = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
+const DISCOVERY_PATHS: [&str; 6] = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
 
 fn forbidden_resource(attributes: &Attributes<'_>, found: &ResourceAttributes<'_>) -> Status {
     let mut resource = found.resource.to_owned();

@@ -39,11 +39,11 @@ pub fn impersonate(
     headers: &HeaderMap,
     info: &RequestInfo,
 ) -> Result<User, Status> {
-    let Some(wanted) = wanted(headers)? else { return Ok(user) };
+    let Some(wanted) = requested_user(headers)? else { return Ok(user) };
     let mut refusal = None;
     for mode in Mode::ALL.iter().filter(|it| it.applies(&wanted)) {
         match mode.check(authorizers, &user, &wanted, info) {
-            Ok(()) => return Ok(completed(wanted)),
+            Ok(()) => return Ok(with_implied_groups(wanted)),
             Err(status) => refusal = refusal.or(Some(status)),
         }
     }
@@ -165,7 +165,7 @@ impl Mode {
 ///
 /// Upstream: endpoints/filters/impersonation `processImpersonationHeaders`. A name or uid that is
 /// empty counts as absent, and of several the first counts.
-fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
+fn requested_user(headers: &HeaderMap) -> Result<Option<User>, Status> {
     let all = |name: &str| -> Result<Vec<String>, Status> {
         let values = headers.get_all(name).iter();
         values.map(|it| Ok(headers::strict(name, it)?.to_owned())).collect()
@@ -183,13 +183,13 @@ fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
     if user.uid.is_empty() && user.groups.is_empty() && user.extra.is_empty() {
         return Ok(None);
     }
-    Err(nameless(&user.uid, &user.groups, &user.extra))
+    Err(missing_name(&user.uid, &user.groups, &user.extra))
 }
 
 /// The groups that follow from a name are added.
 ///
 /// Upstream: endpoints/filters/impersonation/mode.go `impersonationModeState.check`.
-fn completed(mut user: User) -> User {
+fn with_implied_groups(mut user: User) -> User {
     if user.groups.is_empty() {
         if let Some((namespace, _)) = service_account::parse_user(&user.name) {
             user.groups = service_account::groups(namespace);
@@ -230,7 +230,7 @@ fn extra_key(key: &str) -> Result<String, Status> {
 }
 
 /// Upstream shows what it has read, as Go writes it.
-fn nameless(uid: &str, groups: &[String], extra: &BTreeMap<String, Vec<String>>) -> Status {
+fn missing_name(uid: &str, groups: &[String], extra: &BTreeMap<String, Vec<String>>) -> Status {
     let list = |values: &[String]| {
         let values: Vec<String> = values.iter().map(|it| quote(it)).collect();
         format!("[]string{{{}}}", values.join(", "))

@@ -8,12 +8,12 @@ use machinery::Value;
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClientConfig {
-    place: Place,
+    location: Location,
     trust: Trust,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum Location {
     Url(String),
     Service(ServiceReference),
 }
@@ -21,21 +21,24 @@ enum Place {
 impl ClientConfig {
     /// From its manifest.
     pub(crate) fn from_value(config: &Value) -> Self {
-        let place = match config["url"].as_str() {
-            Some(url) => Place::Url(url.to_owned()),
-            None => Place::Service(ServiceReference::from_value(&config["service"])),
+        let location = match config["url"].as_str() {
+            Some(url) => Location::Url(url.to_owned()),
+            None => Location::Service(ServiceReference::from_value(&config["service"])),
         };
-        Self { place, trust: Trust::of_bundle(config["caBundle"].as_str().unwrap_or_default()) }
+        Self {
+            location,
+            trust: Trust::from_ca_bundle(config["caBundle"].as_str().unwrap_or_default()),
+        }
     }
 
     /// The address, with a path.
     pub(crate) fn url(&self) -> String {
-        match &self.place {
-            Place::Url(url) => {
+        match &self.location {
+            Location::Url(url) => {
                 let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
                 if rest.contains('/') { url.clone() } else { format!("{url}/") }
             }
-            Place::Service(service) => {
+            Location::Service(service) => {
                 let path = service.path.strip_prefix('/').unwrap_or(&service.path);
                 format!("{}/{path}", service.origin())
             }
@@ -47,15 +50,15 @@ impl ClientConfig {
         &self,
         resolver: &dyn ServiceResolver,
     ) -> Result<Destination, String> {
-        match &self.place {
-            Place::Url(url) => {
+        match &self.location {
+            Location::Url(url) => {
                 let uri: Uri = url.parse().map_err(|error| format!("Unparsable URL: {error}"))?;
                 let host = uri.host().unwrap_or_default();
                 let server_name = host.trim_matches(['[', ']']).to_owned();
                 let trust = self.trust.clone();
                 Ok(Destination { server_name, addresses: Vec::new(), trust, identity: None })
             }
-            Place::Service(service) => {
+            Location::Service(service) => {
                 service.destination(resolver, self.trust.clone()).map_err(|error| error.to_string())
             }
         }

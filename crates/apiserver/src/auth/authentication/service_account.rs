@@ -6,7 +6,7 @@
 
 mod claims;
 
-pub use claims::{Claims, Lookup, Reference, Referenced};
+pub use claims::{Claims, Lookup, Reference, ReferencedObject};
 
 use super::User;
 use base64::Engine;
@@ -69,13 +69,13 @@ pub enum Error {
     },
     /// Not expected.
     #[error("cannot make a key")]
-    Make,
+    GenerateKey,
 }
 
 impl TokenSigner {
     /// With a key that only this process knows.
     pub fn new() -> Result<Self, Error> {
-        Self::from_der(&new_key()?).ok_or(Error::Make)
+        Self::from_der(&new_key()?).ok_or(Error::GenerateKey)
     }
 
     /// With the key in `directory`, made at the first start.
@@ -150,7 +150,7 @@ impl TokenSigner {
         let number = |key: &str| payload.get(&[key]).and_then(Value::as_i64);
         let private = payload.get(&["kubernetes.io"])?;
         let claims = Claims {
-            audiences: texts(payload.get(&["aud"])),
+            audiences: strings(payload.get(&["aud"])),
             issued: number("iat")?,
             expires: number("exp")?,
             id: payload.str_at(&["jti"]).to_owned(),
@@ -161,7 +161,7 @@ impl TokenSigner {
 }
 
 /// The user that a service account is.
-pub fn account(namespace: &str, name: &str, uid: &str) -> User {
+pub fn user(namespace: &str, name: &str, uid: &str) -> User {
     User::authenticated(&format!("{USER}{namespace}:{name}"), uid, groups(namespace))
 }
 
@@ -178,7 +178,7 @@ pub fn parse_user(name: &str) -> Option<(&str, &str)> {
     is_valid.then_some((namespace, name))
 }
 
-fn texts(value: Option<&Value>) -> Vec<String> {
+fn strings(value: Option<&Value>) -> Vec<String> {
     let items = value.and_then(Value::as_array).into_iter().flatten();
     items.filter_map(Value::as_str).map(ToOwned::to_owned).collect()
 }
@@ -186,7 +186,7 @@ fn texts(value: Option<&Value>) -> Vec<String> {
 fn new_key() -> Result<Vec<u8>, Error> {
     let random = SystemRandom::new();
     let der = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random);
-    der.map(|it| it.as_ref().to_vec()).map_err(|_| Error::Make)
+    der.map(|it| it.as_ref().to_vec()).map_err(|_| Error::GenerateKey)
 }
 
 impl std::fmt::Debug for TokenSigner {

@@ -144,8 +144,8 @@ impl Authorizer for PolicyFile {
     }
 
     fn rules(&self, user: &User, namespace: &str, rules: &mut Rules) {
-        let is_there = |it: &&Policy| is_match(&it.namespace, namespace);
-        for policy in self.0.iter().filter(|it| it.is_about(user)).filter(is_there) {
+        let is_in_namespace = |it: &&Policy| is_match(&it.namespace, namespace);
+        for policy in self.0.iter().filter(|it| it.applies_to(user)).filter(is_in_namespace) {
             let verbs: &[&str] = if policy.readonly { &["get", "list", "watch"] } else { &["*"] };
             if !policy.resource.is_empty() {
                 rules.resources.push(json!({
@@ -172,7 +172,7 @@ impl Policy {
     }
 
     fn allows(&self, attributes: &Attributes<'_>) -> bool {
-        if !self.is_about(attributes.user) || (self.readonly && !attributes.is_read()) {
+        if !self.applies_to(attributes.user) || (self.readonly && !attributes.is_read()) {
             return false;
         }
         match attributes.resource {
@@ -186,7 +186,7 @@ impl Policy {
     }
 
     /// A policy that names neither a user nor a group is about nobody.
-    fn is_about(&self, user: &User) -> bool {
+    fn applies_to(&self, user: &User) -> bool {
         let is_user = self.user.is_empty() || self.user == user.name;
         let is_group = self.group.is_empty() || user.is_in(&self.group);
         (!self.user.is_empty() || !self.group.is_empty()) && is_user && is_group

@@ -36,9 +36,9 @@ impl RemoteApiService {
         let service = spec.get("service").filter(|it| it.is_object())?;
         let text = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
         let trust = if spec["insecureSkipTLSVerify"] == Value::Bool(true) {
-            Trust::Anyone
+            Trust::Insecure
         } else {
-            Trust::of_bundle(&text("caBundle"))
+            Trust::from_ca_bundle(&text("caBundle"))
         };
         let mut service = ServiceReference::from_value(service);
         service.path = String::new();

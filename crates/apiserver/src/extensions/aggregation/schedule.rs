@@ -201,7 +201,7 @@ mod tests {
         Ok(Destination {
             server_name: "a".to_owned(),
             addresses,
-            trust: Trust::Anyone,
+            trust: Trust::Insecure,
             identity: None,
         })
     }

@@ -2,7 +2,7 @@
 //!
 //! Upstream: `pkg/serviceaccount/claims.go`.
 
-use super::{LEEWAY, USER, account};
+use super::{LEEWAY, USER};
 use crate::auth::authentication::User;
 use machinery::{GroupResource, Status, Value, json};
 
@@ -44,7 +44,7 @@ pub struct Reference {
 
 /// An object that a token names, as it is stored now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Referenced {
+pub struct ReferencedObject {
     /// Of the object.
     pub uid: String,
     /// When it is to be gone, in seconds since 1970, if its deletion has begun.
@@ -52,7 +52,7 @@ pub struct Referenced {
 }
 
 /// Finds an object of the core group by resource, namespace and name.
-pub type Lookup<'a> = &'a dyn Fn(&str, &str, &str) -> Option<Referenced>;
+pub type Lookup<'a> = &'a dyn Fn(&str, &str, &str) -> Option<ReferencedObject>;
 
 impl Claims {
     /// The name of the user.
@@ -106,7 +106,7 @@ impl Claims {
         lookup: Lookup<'_>,
     ) -> Result<(), String> {
         let Self { namespace, name, uid, .. } = self;
-        let is_gone = |found: &Referenced| found.deletion.is_some_and(|it| it < now - LEEWAY);
+        let is_gone = |found: &ReferencedObject| found.deletion.is_some_and(|it| it < now - LEEWAY);
         let Some(account) = lookup("serviceaccounts", namespace, name) else {
             let what = GroupResource::new("", "serviceaccounts");
             return Err(Status::not_found(&what, name).message);
@@ -128,7 +128,7 @@ impl Claims {
             let Some(Reference { name, uid }) = reference else { continue };
             let found =
                 lookup(resource, namespace, name).filter(|it| it.uid != *uid || !is_gone(it));
-            let Some(Referenced { uid: found, .. }) = found else {
+            let Some(ReferencedObject { uid: found, .. }) = found else {
                 return Err("service account token has been invalidated".to_owned());
             };
             if found != *uid {
@@ -142,7 +142,7 @@ impl Claims {
 
     /// The user whom the token makes its bearer.
     pub fn user(&self) -> User {
-        let mut user = account(&self.namespace, &self.name, &self.uid);
+        let mut user = super::user(&self.namespace, &self.name, &self.uid);
         let mut extra = |key: &str, value: &str| {
             if !value.is_empty() {
                 let key = format!("authentication.kubernetes.io/{key}");
@@ -185,7 +185,7 @@ mod tests {
                 ("pods", "ns", "p") => pod?,
                 _ => return None,
             };
-            Some(Referenced { uid: uid.to_owned(), deletion })
+            Some(ReferencedObject { uid: uid.to_owned(), deletion })
         };
         assert_eq!(claims().validate(1000, &lookup), expect.map_err(str::to_owned));
     }

@@ -1,4 +1,4 @@
-//! [`TrustAnyone`]: believes every server, as `insecureSkipTLSVerify` and `insecure-skip-tls-verify`
+//! [`InsecureVerifier`]: believes every server, as `insecureSkipTLSVerify` and `insecure-skip-tls-verify`
 //! ask for.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -9,16 +9,16 @@ use std::sync::Arc;
 
 /// See the [module documentation](self).
 #[derive(Debug)]
-pub struct TrustAnyone(Arc<CryptoProvider>);
+pub struct InsecureVerifier(Arc<CryptoProvider>);
 
-impl TrustAnyone {
+impl InsecureVerifier {
     /// Signatures are still checked, with these algorithms: whoever it is, it is one.
     pub fn new(provider: Arc<CryptoProvider>) -> Self {
         Self(provider)
     }
 }
 
-impl ServerCertVerifier for TrustAnyone {
+impl ServerCertVerifier for InsecureVerifier {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
