@@ -1,13 +1,12 @@
-//! [`Outbound`]: requests that the server itself makes to others: webhooks and aggregated servers.
+//! [`Outbound`]: the HTTP client for requests of the server to webhooks and aggregated servers.
 //!
-//! Connections are kept and shared by all requests to the same destination. Nothing here waits for
-//! ever: the caller sets a time-out around it, and says when that passes.
+//! Connections are pooled and shared by all requests to the same destination. The caller limits the
+//! time of a request with a time-out of its own and passes the deadline.
 //!
-//! A destination that stops to answer is left. HTTP/2 connections are asked whether they are still
-//! there, and the connections to a destination that has not answered a request by its deadline are
-//! not used again: the next request makes a new one, to the next address if there are several. A
-//! request that ends earlier, because its client has disconnected, says nothing about its
-//! destination.
+//! Unresponsive connections are replaced. HTTP/2 connections are checked with pings, and the
+//! connections to a destination that has not answered a request by its deadline are not used again:
+//! the next request opens a new one, to the next address if the destination has several. A request
+//! that ends before its deadline, because its client has disconnected, has no such effect.
 
 mod client_config;
 pub mod insecure_verifier;
@@ -30,36 +29,37 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Destinations whose connections are kept; with more, all are forgotten and made again.
+/// The maximum number of destinations with pooled connections; all pools are dropped when it is
+/// exceeded.
 const MAX_DESTINATIONS: usize = 256;
 
-/// How long an unused connection is kept.
+/// The time after which an unused connection is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// After how long without a frame an HTTP/2 connection is asked whether it is still there.
+/// The time without a frame after which a ping is sent on an HTTP/2 connection.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long it may take to answer that.
+/// The time within which a ping must be answered.
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A request that waited for less than this says nothing about its destination, even if its deadline
-/// has passed: clients may set one as short as they like.
+/// The minimum time that a request waits before its destination counts as unresponsive. Clients may
+/// set arbitrarily short deadlines.
 const UNRESPONSIVE_AFTER: Duration = Duration::from_millis(500);
 
-/// Whom to believe who they are.
+/// How the certificate of the other server is verified.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Trust {
-    /// Whoever the operating system trusts.
+    /// Against the root certificates of the operating system.
     System,
-    /// Whoever has a certificate from one of these authorities, in PEM.
+    /// Against these certificate authorities, in PEM.
     CaBundle(Arc<str>),
-    /// Anybody.
+    /// Not at all.
     Insecure,
 }
 
 impl Trust {
-    /// From a bundle of certificates in PEM in base64; none means whom the system trusts. One that
-    /// cannot be read is kept as what it is: a bundle without certificates.
+    /// Reads a `caBundle`, which is PEM in base64. An empty one stands for the system's roots. One that
+    /// cannot be decoded becomes a bundle without certificates, which is refused when it is used.
     pub(crate) fn from_ca_bundle(bundle: &str) -> Self {
         if bundle.is_empty() {
             return Self::System;
@@ -69,41 +69,41 @@ impl Trust {
     }
 }
 
-/// Who we say we are: a certificate and its key, in PEM.
+/// A client certificate and its key, in PEM.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
-    /// The chain.
+    /// The certificate chain.
     pub certificate: Arc<str>,
-    /// Its key.
+    /// The private key.
     pub key: Arc<str>,
 }
 
-/// Where a request goes, and what is expected of the other side.
+/// The destination of a request, and the TLS settings for it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Destination {
     /// The name that its certificate must have.
     pub server_name: String,
-    /// Where to dial, as `host:port`; empty: where the request is addressed to.
+    /// The addresses to dial, as `host:port`. If empty, the host of the request's URL is dialed.
     pub addresses: Vec<String>,
-    /// See the type.
+    /// How its certificate is verified.
     pub trust: Trust,
-    /// See the type.
+    /// The client certificate, if one is presented.
     pub identity: Option<Identity>,
 }
 
-/// Why there was no answer, in Go's words, which is how users know it.
+/// The error of a request. The messages are those of Go's client, which users of Kubernetes know.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// Nobody is there, or not who was expected.
+    /// No connection could be made, or the certificate was not accepted.
     #[error("{0}")]
     Connect(String),
-    /// The other side broke off, or does not speak HTTP.
+    /// The connection was closed, or the response is not HTTP.
     #[error("{0}")]
     Transport(String),
-    /// The answer is larger than the caller takes.
+    /// The response is larger than the caller's limit.
     #[error("the answer has more than {0} bytes")]
     TooLarge(usize),
-    /// What is configured cannot be used.
+    /// The TLS settings of the destination cannot be used.
     #[error(transparent)]
     Config(#[from] connector::ConfigError),
 }
@@ -116,15 +116,15 @@ pub(crate) struct Outbound {
     pools: Mutex<HashMap<Destination, DestinationPool>>,
 }
 
-/// The connections to a destination, and how new ones are made.
+/// The connections to a destination, and the connector that makes new ones.
 #[derive(Debug)]
 struct DestinationPool {
     pool: Pool,
     connector: Connector,
 }
 
-/// A request that waits for the other side. If it is dropped without an answer at its deadline, the
-/// connections to its destination are not used again.
+/// A request in progress. If it is dropped at its deadline without an answer, the connections to its
+/// destination are not used again.
 struct PendingRequest<'a> {
     outbound: &'a Outbound,
     to: &'a Destination,
@@ -136,8 +136,8 @@ struct PendingRequest<'a> {
 }
 
 impl Outbound {
-    /// Sends a request and returns the answer with all of its body, of at most `limit` bytes. The
-    /// caller drops it at `deadline`.
+    /// Sends a request and returns the response with its whole body, of at most `limit` bytes. The
+    /// caller drops the future at `deadline`.
     pub(crate) async fn call(
         &self,
         to: &Destination,
@@ -161,8 +161,8 @@ impl Outbound {
         Ok(Response::from_parts(head, body.to_bytes()))
     }
 
-    /// Sends a request and returns the answer, whose body is still to come. The caller drops it at
-    /// `deadline`, if there is one.
+    /// Sends a request and returns the response, whose body is streamed. The caller drops the future
+    /// at `deadline`, if it has one.
     pub(crate) async fn open(
         &self,
         to: &Destination,
@@ -224,8 +224,8 @@ impl Outbound {
         PendingRequest { outbound: self, to, since, deadline, connection, answered: false }
     }
 
-    /// Makes new connections from now on, to the address behind that of a connection. What is under
-    /// way goes on.
+    /// Uses new connections from now on, beginning with the address after `address_index`. Requests
+    /// in progress continue.
     fn replace_connections(&self, to: &Destination, address_index: Option<AddressIndex>) {
         if let Some(destination_pool) = self.lock().get_mut(to) {
             if let Some(address_index) = address_index {
@@ -236,12 +236,13 @@ impl Outbound {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Destination, DestinationPool>> {
-        self.pools.lock().expect("nothing panics while it looks for a pool")
+        self.pools.lock().expect("no lookup of a pool panics")
     }
 }
 
 impl PendingRequest<'_> {
-    /// The address of the connection. Without one, the next connection begins elsewhere already.
+    /// The address of the connection. None before a connection is made; the next one then begins with
+    /// another address anyway.
     fn address_index(&self) -> Option<AddressIndex> {
         let mut extras = Extensions::new();
         self.connection.connection_metadata().as_ref()?.get_extras(&mut extras);

@@ -1,4 +1,4 @@
-//! [`ClientConfig`]: how a webhook is reached, as configurations say it under `clientConfig`.
+//! [`ClientConfig`]: the `clientConfig` of a webhook.
 
 use super::service::{ServiceReference, ServiceResolver};
 use super::{Destination, Trust};
@@ -19,7 +19,7 @@ enum Location {
 }
 
 impl ClientConfig {
-    /// From its manifest.
+    /// Reads it from JSON.
     pub(crate) fn from_value(config: &Value) -> Self {
         let location = match config["url"].as_str() {
             Some(url) => Location::Url(url.to_owned()),
@@ -31,7 +31,7 @@ impl ClientConfig {
         }
     }
 
-    /// The address, with a path.
+    /// The URL, which always has a path.
     pub(crate) fn url(&self) -> String {
         match &self.location {
             Location::Url(url) => {
@@ -45,7 +45,7 @@ impl ClientConfig {
         }
     }
 
-    /// Where that leads now; the complaint is for users.
+    /// The current destination. The error is a message for users.
     pub(crate) fn destination(
         &self,
         resolver: &dyn ServiceResolver,
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_a_path() {
+    fn a_url_has_a_path() {
         assert_eq!(url(&json!({"url": "https://a.b:8443"})), "https://a.b:8443/");
         assert_eq!(url(&json!({"url": "https://a.b/c/d"})), "https://a.b/c/d");
         let service =

@@ -1,4 +1,4 @@
-//! [`Connector`]: TCP and TLS to one destination.
+//! [`Connector`]: opens TCP and TLS connections to one destination.
 
 use super::{Destination, Identity, Trust};
 use crate::outbound::insecure_verifier::InsecureVerifier;
@@ -26,16 +26,16 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tower_service::Service;
 
-/// What is configured cannot be used.
+/// TLS settings that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
-    /// The bundle has no certificate that could be trusted.
+    /// The bundle contains no certificate.
     #[error("unable to load root certificates: unable to parse bytes as PEM block")]
     CaBundle,
-    /// The name cannot be in a certificate.
-    #[error("{0:?} is not a name of a server")]
+    /// The host is not a valid server name.
+    #[error("{0:?} is not a valid server name")]
     Name(String),
-    /// Our own certificate or its key.
+    /// The client certificate or its key is not valid.
     #[error("cannot use the client certificate")]
     Identity(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -46,22 +46,23 @@ pub(crate) struct Connector {
     name: ServerName<'static>,
     addresses: Vec<String>,
     tls: TlsConnector,
-    /// The [`AddressIndex`] to begin with, shared by all clones.
+    /// The [`AddressIndex`] that the next connection tries first, shared by all clones.
     first: Arc<AtomicUsize>,
 }
 
-/// The address of a connection. The numbers count on, and stand for the address of the rest.
+/// The address of a connection: a counter that stands for the address with the index
+/// `counter % addresses.len()`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AddressIndex(usize);
 
-/// How long connecting to an address may take, handshake included, if there is another one to try.
+/// The time limit for a connection to an address, including the handshake, if another address remains.
 pub(super) const ADDRESS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long it may take at the last address.
+/// The time limit for a connection to the last address.
 const LAST_ADDRESS_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Connector {
-    /// For connections to `to`.
+    /// A connector for connections to `to`.
     pub(super) fn new(to: &Destination) -> Result<Self, ConfigError> {
         let bad_name = |_| ConfigError::Name(to.server_name.clone());
         let name = ServerName::try_from(to.server_name.clone()).map_err(bad_name)?;
@@ -75,10 +76,10 @@ impl Connector {
         })
     }
 
-    /// Begins behind the address of a connection from now on, if that is where it would begin.
+    /// Begins with the next address from now on, if the connector would begin with this one.
     pub(super) fn skip_address(&self, AddressIndex(index): AddressIndex) {
         let order = Ordering::Relaxed;
-        // Another connection may have begun elsewhere already.
+        // Fails if another connection has already changed the first address.
         let _ = self.first.compare_exchange(index, index.wrapping_add(1), order, order);
     }
 
@@ -95,7 +96,7 @@ impl Connector {
         for attempt in 0..addresses.len() {
             let at = first.wrapping_add(attempt);
             let address = addresses[at % addresses.len()];
-            // If this is given up while it waits, the next connection begins behind it.
+            // If this future is dropped while it waits, the next connection begins with the next address.
             self.first.store(at.wrapping_add(1), Ordering::Relaxed);
             let is_last = attempt + 1 == addresses.len();
             let limit = if is_last { LAST_ADDRESS_TIMEOUT } else { ADDRESS_TIMEOUT };
@@ -141,7 +142,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// The addresses that the names stand for; an error if there are none.
+/// Resolves the names to addresses; an error if none is found.
 async fn resolve(names: &[String]) -> io::Result<Vec<SocketAddr>> {
     let mut last = dial_error("dial tcp: no address to dial");
     let mut addresses = Vec::with_capacity(names.len());
@@ -169,7 +170,7 @@ fn dial_message(error: &io::Error) -> String {
     }
 }
 
-/// What Go says when a handshake fails.
+/// Go's message for a failed handshake.
 fn tls_message(error: &io::Error) -> String {
     let inner = error.get_ref().and_then(|it| it.downcast_ref::<rustls::Error>());
     let Some(inner) = inner else {
@@ -189,14 +190,14 @@ fn tls_message(error: &io::Error) -> String {
     }
 }
 
-/// What Go says of a certificate that it does not believe.
+/// Go's message for a certificate that is not accepted.
 fn certificate_message(why: &CertificateError) -> String {
     let at = |time: &UnixTime| {
         let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
         timestamp::format_seconds(seconds)
     };
     match why {
-        // Two authorities may have the same name.
+        // A bad signature means an unknown authority with the same name as a known one.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "certificate signed by unknown authority".to_owned()
         }
@@ -217,7 +218,7 @@ fn certificate_message(why: &CertificateError) -> String {
             "certificate specifies an incompatible key usage".to_owned()
         }
         CertificateError::UnhandledCriticalExtension => "unhandled critical extension".to_owned(),
-        // Those of our verifier: a name that does not match, a key that is not supported.
+        // The errors of `tls::ServerVerifier`: a name that does not match, a key that is not supported.
         CertificateError::Other(other) => other.0.to_string(),
         other => other.to_string(),
     }
@@ -257,7 +258,7 @@ fn system_roots() -> Roots {
 
 type TlsTransport = TokioIo<TlsStream<TcpStream>>;
 
-/// A connection that tells the pool whether it speaks HTTP/2, and requests which address it has.
+/// A connection. Its metadata tells the pool whether it uses HTTP/2, and requests its address.
 pub(crate) struct Stream {
     stream: TlsTransport,
     address_index: AddressIndex,

@@ -1,5 +1,5 @@
-//! [`InsecureVerifier`]: believes every server, as `insecureSkipTLSVerify` and `insecure-skip-tls-verify`
-//! ask for.
+//! [`InsecureVerifier`]: accepts every server certificate, for `insecureSkipTLSVerify` and
+//! `insecure-skip-tls-verify`.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
@@ -12,7 +12,8 @@ use std::sync::Arc;
 pub struct InsecureVerifier(Arc<CryptoProvider>);
 
 impl InsecureVerifier {
-    /// Signatures are still checked, with these algorithms: whoever it is, it is one.
+    /// A verifier that still checks signatures, with the algorithms of `provider`: the server must own
+    /// the key of its certificate.
     pub fn new(provider: Arc<CryptoProvider>) -> Self {
         Self(provider)
     }

@@ -1,4 +1,4 @@
-//! Destinations with several addresses, some of which are mute.
+//! Tests of destinations with several addresses, some of which do not answer.
 
 use super::*;
 use crate::certificates::Authority;
@@ -19,17 +19,17 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
-/// What happens at a [`server`].
+/// The settings of a [`server`], and what it has received.
 #[derive(Default)]
 struct ServerState {
-    /// Whether the server says nothing after the handshake.
+    /// Whether the server sends nothing after the handshake.
     is_silent: bool,
     connections: AtomicUsize,
-    /// Requests for `/mute` have arrived.
+    /// Notified when a request for `/mute` arrives.
     mute: Notify,
 }
 
-/// A server that answers everything but `/mute` with 200, and what its callers trust.
+/// Starts a server that answers everything but `/mute` with 200; returns its address and its CA.
 async fn server(state: &Arc<ServerState>) -> (SocketAddr, Trust) {
     let now = Clock::system().now();
     let authority = Authority::new(now).unwrap();
@@ -77,7 +77,7 @@ async fn server(state: &Arc<ServerState>) -> (SocketAddr, Trust) {
     (address, Trust::CaBundle(authority.certificate().into()))
 }
 
-/// The address of a mute listener and of a server, and the listener.
+/// A destination with the addresses of a listener that sends nothing and of a server, and the listener.
 async fn destination_with_silent_address() -> (Destination, TcpListener) {
     let (address, trust) = server(&Arc::default()).await;
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -86,7 +86,7 @@ async fn destination_with_silent_address() -> (Destination, TcpListener) {
     (Destination { server_name, addresses, trust, identity: None }, mute)
 }
 
-/// The code of the answer to a request for a path, which may take `within`.
+/// Sends a request for a path with the deadline `within`; returns the status code.
 async fn request(outbound: &Outbound, to: &Destination, path: &str, within: Duration) -> u16 {
     let request = Request::get(format!("https://localhost{path}")).body(Full::default()).unwrap();
     let deadline = Instant::now() + within;
@@ -98,13 +98,13 @@ async fn call(outbound: &Outbound, to: &Destination) -> u16 {
 }
 
 #[tokio::test]
-async fn an_address_that_accepts_and_says_nothing_is_passed_over() {
+async fn an_address_without_a_handshake_is_skipped() {
     let (to, _mute) = destination_with_silent_address().await;
     assert_eq!(call(&Outbound::default(), &to).await, 200);
 }
 
 #[tokio::test]
-async fn after_a_request_that_was_given_up_the_next_one_goes_to_the_next_address() {
+async fn a_request_after_a_timeout_goes_to_the_next_address() {
     let (to, _mute) = destination_with_silent_address().await;
     let outbound = Outbound::default();
     let within = UNRESPONSIVE_AFTER * 2;
@@ -115,8 +115,8 @@ async fn after_a_request_that_was_given_up_the_next_one_goes_to_the_next_address
     assert!(before.elapsed() < connector::ADDRESS_TIMEOUT, "it began with the mute address");
 }
 
-/// The number of connections that two requests need, the first of which is not answered. It has
-/// `within` for its answer, and is dropped after `waited`.
+/// The number of connections of two requests, the first of which is not answered. Its deadline is
+/// `within`, and it is dropped after `waited`.
 async fn connections_after_silence(within: Duration, waited: Duration) -> usize {
     let state = Arc::default();
     let (address, trust) = server(&state).await;
@@ -135,12 +135,12 @@ async fn connections_after_silence(within: Duration, waited: Duration) -> usize 
 }
 
 #[tokio::test]
-async fn a_request_that_ends_before_its_deadline_leaves_the_connection_to_others() {
+async fn a_request_dropped_before_its_deadline_leaves_the_connection_in_use() {
     assert_eq!(connections_after_silence(Duration::from_secs(10), UNRESPONSIVE_AFTER * 2).await, 1);
 }
 
 #[tokio::test]
-async fn a_request_that_ends_at_its_deadline_takes_the_connection_with_it() {
+async fn a_request_dropped_at_its_deadline_replaces_the_connection() {
     assert_eq!(connections_after_silence(UNRESPONSIVE_AFTER, UNRESPONSIVE_AFTER).await, 2);
 }
 
@@ -159,7 +159,7 @@ async fn destination(servers: &[&Arc<ServerState>]) -> Destination {
 }
 
 #[tokio::test]
-async fn after_silence_behind_a_handshake_the_next_request_goes_to_the_next_address() {
+async fn a_request_after_silence_behind_a_handshake_goes_to_the_next_address() {
     let silent = Arc::new(ServerState { is_silent: true, ..ServerState::default() });
     let answering = Arc::default();
     let to = destination(&[&silent, &answering, &silent]).await;
@@ -173,7 +173,7 @@ async fn after_silence_behind_a_handshake_the_next_request_goes_to_the_next_addr
 }
 
 #[tokio::test]
-async fn silence_on_one_connection_does_not_lead_away_from_the_address_of_another() {
+async fn silence_on_one_connection_does_not_skip_the_address_of_another() {
     let (first, second) = (Arc::default(), Arc::default());
     let to = destination(&[&first, &second]).await;
     let mut connector = Connector::new(&to).unwrap();
