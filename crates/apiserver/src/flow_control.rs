@@ -19,7 +19,7 @@ mod answer_accounts;
 mod shares;
 pub(crate) mod connection;
 
-pub(crate) use answer_accounts::{AnswerAccount, Charge, ConnectionCharge, STREAM};
+pub(crate) use answer_accounts::{AnswerAccount, Charge, ConnectionCharge, STREAM_OVERHEAD};
 
 use crate::auth::authentication::{User, service_account};
 use crate::auth::authorization::masters;
@@ -199,7 +199,7 @@ fn flow(user: &User) -> Cow<'_, str> {
 
 /// The flow in which large requests of a user wait for each other; None for masters, who wait for
 /// nobody else.
-pub(crate) fn flow_of_large(user: &User) -> Option<Cow<'_, str>> {
+pub(crate) fn large_request_flow(user: &User) -> Option<Cow<'_, str>> {
     (!masters::contains(user)).then(|| flow(user))
 }
 
@@ -212,12 +212,12 @@ pub(crate) fn check_room(account: Option<&AnswerAccount>, bytes: usize) -> Resul
     if account.is_none_or(|it| it.has_room(bytes)) { Ok(()) } else { Err(too_many()) }
 }
 
-/// Counts one more connection of a user, who may have `most` of them.
+/// Counts one more connection of a user, who may have `max_connections` of them.
 pub(crate) fn charge_connection(
     account: &Arc<AnswerAccount>,
-    most: usize,
+    max_connections: usize,
 ) -> Result<ConnectionCharge, Status> {
-    ConnectionCharge::new(account, most).ok_or_else(too_many)
+    ConnectionCharge::new(account, max_connections).ok_or_else(too_many)
 }
 
 /// Upstream: the flow schema `probes` is exempt.

@@ -2,7 +2,7 @@
 
 mod plain_http;
 mod progress;
-mod sent_body;
+mod tracked_body;
 mod connection_task;
 mod write_buffer;
 
@@ -27,7 +27,6 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
-use sent_body::SentBody;
 use socket2::{SockRef, TcpKeepalive};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,12 +38,13 @@ use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower_service::Service;
+use tracked_body::TrackedBody;
 
 /// How long requests under way may take when the server stops.
-const DRAIN: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Upstream: 100 streams on one connection.
-const STREAMS: u32 = 100;
+const MAX_STREAMS: u32 = 100;
 
 /// The longest head of a request over HTTP/1.1: the longest path, and as much for its headers. Memory
 /// is taken as it arrives.
@@ -53,13 +53,13 @@ const MAX_HEAD: usize = 128 << 10;
 /// The longest TLS record. Each is encrypted in memory of its own: blocks of this size come back
 /// from the allocator while the processor still has them in its cache, those of a full record (16
 /// KiB) only after half a megabyte of others, and then writing into them is most of the work.
-const RECORD: usize = 7680;
+const MAX_RECORD: usize = 7680;
 
 /// When a client has been silent for so long, its machine is asked whether it is still there.
-const SILENCE: Duration = Duration::from_secs(30);
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 
 /// And again and again at this distance, so many times before the connection is given up.
-const ASK_AGAIN: (Duration, u32) = (Duration::from_secs(10), 3);
+const KEEPALIVE_PROBES: (Duration, u32) = (Duration::from_secs(10), 3);
 
 /// Why the server cannot be reached.
 #[derive(Debug, thiserror::Error)]
@@ -99,14 +99,14 @@ pub(crate) fn tls(certified: &Certified, authorities: &str) -> Result<TlsAccepto
         .with_client_cert_verifier(verifier)
         .with_single_cert(chain, key)
         .map_err(Error::Tls)?;
-    config.max_fragment_size = Some(RECORD);
+    config.max_fragment_size = Some(MAX_RECORD);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 /// What all connections of a listener share.
 #[derive(Clone)]
-pub(crate) struct Listening {
+pub(crate) struct ListenerState {
     /// Answers the requests.
     pub handler: Arc<dyn Handler>,
     /// Accounts for answers that are not read.
@@ -120,13 +120,14 @@ pub(crate) struct Listening {
 }
 
 /// Accepts connections until the plane stops, then lets those under way finish.
-pub(crate) async fn serve(listening: Listening, listener: TcpListener, tls: TlsAcceptor) {
-    let stop = listening.tasks.shutdown();
+pub(crate) async fn serve(listener_state: ListenerState, listener: TcpListener, tls: TlsAcceptor) {
+    let stop = listener_state.tasks.shutdown();
     tokio::pin!(stop);
     let draining = GracefulShutdown::new();
     let connections = Arc::<Connections>::default();
     let checkers = Arc::<Checkers>::default();
-    let mut checks = tokio::time::interval(progress::interval(listening.timeouts.answer));
+    let mut checks =
+        tokio::time::interval(progress::check_interval(listener_state.timeouts.answer));
     checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let accepted = tokio::select! {
@@ -142,12 +143,12 @@ pub(crate) async fn serve(listening: Listening, listener: TcpListener, tls: TlsA
                 let checkers = Arc::clone(&checkers);
                 let draining = draining.watcher();
                 let state = connections.open();
-                let (shared, tls) = (listening.clone(), tls.clone());
-                listening.tasks.spawn("connection", async move {
-                    let gives_way = Arc::clone(&state);
+                let (shared, tls) = (listener_state.clone(), tls.clone());
+                listener_state.tasks.spawn("connection", async move {
+                    let evicted = Arc::clone(&state);
                     tokio::select! {
                         () = connection(shared, stream, tls, draining, checkers, state) => {}
-                        () = gives_way.gives_way() => {
+                        () = evicted.evicted() => {
                             tracing::debug!("a connection without a user gave way to another");
                         }
                     }
@@ -156,12 +157,12 @@ pub(crate) async fn serve(listening: Listening, listener: TcpListener, tls: TlsA
             // Out of file descriptors, most likely: let some connections end first.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
-                listening.clock.sleep(Duration::from_millis(50)).await;
+                listener_state.clock.sleep(Duration::from_millis(50)).await;
             }
         }
     }
     drop(listener);
-    let _ = tokio::time::timeout(DRAIN, draining.shutdown()).await;
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, draining.shutdown()).await;
 }
 
 /// Lets all connections check whether their clients read.
@@ -180,16 +181,16 @@ impl Checkers {
 }
 
 async fn connection(
-    listening: Listening,
+    listener_state: ListenerState,
     stream: TcpStream,
     tls: TlsAcceptor,
     draining: Watcher,
     checkers: Arc<Checkers>,
     state: Arc<Connection>,
 ) {
-    let timeouts = listening.timeouts;
+    let timeouts = listener_state.timeouts;
     let _ = stream.set_nodelay(true);
-    notice_its_end(&stream);
+    set_keepalive(&stream);
     let remote = stream.peer_addr().is_ok_and(|it| !it.ip().is_loopback());
     // In a place of its own, which is given back: a connection stays for long, and has all that is
     // kept across an await.
@@ -206,17 +207,17 @@ async fn connection(
         }
     };
     let peer = Peer { user, remote, connection: Some(Arc::clone(&state)) };
-    let client = InProcessClient::for_peer(Arc::clone(&listening.handler), peer);
-    let flow = Arc::clone(&listening.flow);
+    let client = InProcessClient::for_peer(Arc::clone(&listener_state.handler), peer);
+    let flow = Arc::clone(&listener_state.flow);
     let begun = Arc::new(Notify::new());
-    let begins = Arc::clone(&begun);
+    let on_request = Arc::clone(&begun);
     let task = ConnectionTask::new(stream, |transport, streams| {
         let begun = streams.clone();
         let service = service_fn(move |request: Request<Incoming>| {
-            begins.notify_one();
+            on_request.notify_one();
             let progress = begun.request();
             let answer = client.clone().call(request);
-            aside(accounted(answer, Arc::clone(&flow), Arc::clone(&state), progress))
+            in_own_task(count_response(answer, Arc::clone(&flow), Arc::clone(&state), progress))
         });
         let connection = protocols(streams, timeouts)
             .serve_connection_with_upgrades(TokioIo::new(transport), service)
@@ -230,13 +231,13 @@ async fn connection(
             Ok(Err(error)) => tracing::debug!(%error, "a connection ended early"),
             Err(stalled) => tracing::debug!(%stalled, "a connection was closed"),
         },
-        () = silence(&begun, timeouts.head) => tracing::debug!("a connection was never used"),
+        () = never_used(&begun, timeouts.head) => tracing::debug!("a connection was never used"),
     }
 }
 
 /// The TLS stream of a client that speaks TLS. Port scanners and health probes are no news.
 async fn handshake(mut stream: TcpStream, tls: TlsAcceptor) -> Option<Box<TlsStream<TcpStream>>> {
-    if plain_http::refused(&mut stream).await {
+    if plain_http::refuse_plain_http(&mut stream).await {
         return None;
     }
     match tls.accept(stream).await {
@@ -250,11 +251,11 @@ async fn handshake(mut stream: TcpStream, tls: TlsAcceptor) -> Option<Box<TlsStr
 
 /// A machine that loses its power or its network does not say so, and a watch over HTTP/1.1 would
 /// otherwise be told of every change until its time-out.
-fn notice_its_end(stream: &TcpStream) {
-    let (interval, retries) = ASK_AGAIN;
-    let asking =
-        TcpKeepalive::new().with_time(SILENCE).with_interval(interval).with_retries(retries);
-    if let Err(error) = SockRef::from(stream).set_tcp_keepalive(&asking) {
+fn set_keepalive(stream: &TcpStream) {
+    let (interval, retries) = KEEPALIVE_PROBES;
+    let keepalive =
+        TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(interval).with_retries(retries);
+    if let Err(error) = SockRef::from(stream).set_tcp_keepalive(&keepalive) {
         tracing::debug!(%error, "a client that vanishes will not be noticed");
     }
 }
@@ -270,7 +271,7 @@ fn protocols(streams: NewStreams, timeouts: Timeouts) -> Builder<NewStreams> {
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
+        .max_concurrent_streams(MAX_STREAMS)
         .initial_stream_window_size(256 << 10)
         .initial_connection_window_size(1 << 20)
         .max_send_buf_size(64 << 10)
@@ -281,7 +282,7 @@ fn protocols(streams: NewStreams, timeouts: Timeouts) -> Builder<NewStreams> {
 
 /// Why a request gets no answer.
 #[derive(Debug, thiserror::Error)]
-enum Unanswered {
+enum ResponseError {
     /// Not expected: panics are answered.
     #[error("the work on a request ended early")]
     Ended(#[source] JoinError),
@@ -291,40 +292,40 @@ enum Unanswered {
 }
 
 /// An answer, counted for the user of its connection until it is read.
-async fn accounted(
+async fn count_response(
     answer: impl Future<Output = Result<Response<Body>, Infallible>>,
     flow: Arc<FlowControl>,
     connection: Arc<Connection>,
     progress: Arc<Progress>,
-) -> Result<Response<SentBody>, Unanswered> {
+) -> Result<Response<TrackedBody>, ResponseError> {
     let Ok(response) = answer.await;
     let account = connection.account(&flow);
     if account.as_ref().is_some_and(|it| it.is_overdrawn()) {
-        return Err(Unanswered::Overdrawn);
+        return Err(ResponseError::Overdrawn);
     }
-    Ok(response.map(|body| SentBody::new(body, account, progress)))
+    Ok(response.map(|body| TrackedBody::new(body, account, progress)))
 }
 
 /// Does the work in a task of its own, so that it does not keep the other streams of its connection
 /// waiting. When nobody waits for the answer any more, it ends at its next await.
 #[allow(clippy::disallowed_methods, reason = "it is joined by its stream, or ends with it")]
-async fn aside<T: Send + 'static>(
-    work: impl Future<Output = Result<T, Unanswered>> + Send + 'static,
-) -> Result<T, Unanswered> {
-    struct Ends<T>(JoinHandle<T>);
-    impl<T> Drop for Ends<T> {
+async fn in_own_task<T: Send + 'static>(
+    work: impl Future<Output = Result<T, ResponseError>> + Send + 'static,
+) -> Result<T, ResponseError> {
+    struct AbortOnDrop<T>(JoinHandle<T>);
+    impl<T> Drop for AbortOnDrop<T> {
         fn drop(&mut self) {
             self.0.abort();
         }
     }
-    let mut task = Ends(tokio::spawn(work));
-    (&mut task.0).await.map_err(Unanswered::Ended)?
+    let mut task = AbortOnDrop(tokio::spawn(work));
+    (&mut task.0).await.map_err(ResponseError::Ended)?
 }
 
-/// Ends when nothing has begun in time, and never if something has. The HTTP library's own timer
+/// AbortOnDrop when nothing has begun in time, and never if something has. The HTTP library's own timer
 /// starts only when it knows which version of HTTP it has before it.
-async fn silence(begun: &Notify, patience: Duration) {
-    if tokio::time::timeout(patience, begun.notified()).await.is_ok() {
+async fn never_used(begun: &Notify, timeout: Duration) {
+    if tokio::time::timeout(timeout, begun.notified()).await.is_ok() {
         std::future::pending::<()>().await;
     }
 }

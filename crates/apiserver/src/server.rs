@@ -25,7 +25,7 @@ use crate::in_process::InProcessClient;
 use crate::in_process::handler::Handler;
 use crate::in_process::loopback::LoopbackClient;
 use crate::listen;
-use crate::listen::Listening;
+use crate::listen::ListenerState;
 use crate::metrics::Metrics;
 use crate::outbound::{Identity, Outbound};
 use crate::plane::Plane;
@@ -368,13 +368,13 @@ fn serve(
     let names: Vec<&str> = NAMES.into_iter().chain(names.iter().map(String::as_str)).collect();
     let certified = plane.authority.serving(&names, &addresses, plane.storage.clock.now())?;
     let tls = listen::tls(&certified, plane.authority.certificate())?;
-    let listening = Listening {
+    let listener_state = ListenerState {
         handler: Arc::<Chain>::clone(chain),
         flow: Arc::clone(&plane.flow),
         timeouts: plane.timeouts,
         clock: plane.storage.clock.clone(),
         tasks: plane.storage.tasks.clone(),
     };
-    plane.storage.tasks.spawn("listen", listen::serve(listening, listener, tls));
+    plane.storage.tasks.spawn("listen", listen::serve(listener_state, listener, tls));
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::http::body::Body;
 use crate::http::negotiation::{Accepted, Offer, negotiate};
 use crate::http::response;
 use crate::in_process::loopback;
-use crate::in_process::loopback::OfDeletedCrd;
+use crate::in_process::loopback::DeletedCrdInstance;
 use crate::plane::Plane;
 use crate::registry::Part;
 use crate::request::{Query, ResourcePath, Verb};
@@ -84,7 +84,11 @@ pub(crate) async fn path(
         }
         ["openapi", rest @ ..] => {
             let made = async { openapi::openapi(plane, rest, &head.headers, query) };
-            Ok(plane.storage.offload.run(flow_control::flow_of_large(user).as_deref(), made).await)
+            Ok(plane
+                .storage
+                .offload
+                .run(flow_control::large_request_flow(user).as_deref(), made)
+                .await)
         }
         _ => Ok(response::page_not_found()),
     }
@@ -96,7 +100,7 @@ pub(crate) async fn resource(
     head: Head,
     body: Bytes,
 ) -> Result<Response<Body>, Status> {
-    if let Some(OfDeletedCrd(served)) = head.extensions.get() {
+    if let Some(DeletedCrdInstance(served)) = head.extensions.get() {
         let version = served.resource.storage;
         let cx = RequestContext::new(parts, Accepted::JSON, Arc::clone(served), version);
         let response = Box::pin(delete::delete_instance(&cx)).await?;
@@ -175,7 +179,7 @@ async fn dispatch(cx: RequestContext, body: &[u8]) -> Result<Response<Body>, Sta
         let (warnings, errors_as) = (cx.scope.take_warnings(), cx.errors_as);
         let answered = if computes_for_long(&cx, body) {
             let plane = Arc::clone(&cx.plane);
-            let flow = flow_control::flow_of_large(&cx.scope.user).map(Cow::into_owned);
+            let flow = flow_control::large_request_flow(&cx.scope.user).map(Cow::into_owned);
             plane.storage.offload.run(flow.as_deref(), Box::pin(watch::watch(cx))).await
         } else {
             Box::pin(watch::watch(cx)).await
@@ -184,7 +188,7 @@ async fn dispatch(cx: RequestContext, body: &[u8]) -> Result<Response<Body>, Sta
         return Ok(response::with_warnings(response, warnings));
     }
     let answered = if computes_for_long(&cx, body) {
-        let flow = flow_control::flow_of_large(&cx.scope.user);
+        let flow = flow_control::large_request_flow(&cx.scope.user);
         cx.scope.storage.offload.run(flow.as_deref(), answer(&cx, body)).await
     } else {
         answer(&cx, body).await

@@ -3,7 +3,7 @@
 //! A client that does not read keeps the bytes of its answers in memory: in the body, and then in
 //! the buffers of the HTTP library, which outlive the body. Bytes are therefore counted as long as
 //! they exist, by an owner that travels with them ([`AnswerAccount::hold`]). Every answer under way
-//! also counts [`STREAM`] bytes for the state that goes with it.
+//! also counts [`STREAM_OVERHEAD`] bytes for the state that goes with it.
 //!
 //! The limit is shared as in [`shares`](super::shares): a user has room as long as they have no more
 //! than what is left, so one user fills half of it. The count itself takes no lock and never fails,
@@ -21,10 +21,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// What an answer under way costs beside its bytes: its stream, its request, its task.
-pub(crate) const STREAM: usize = 8 << 10;
+pub(crate) const STREAM_OVERHEAD: usize = 8 << 10;
 
-/// Smaller pieces are not counted by themselves; [`STREAM`] covers them.
-const COUNTED: usize = 2 << 10;
+/// Smaller pieces are not counted by themselves; [`STREAM_OVERHEAD`] covers them.
+const MIN_COUNTED: usize = 2 << 10;
 
 /// A user whose answers exceed the limit by this share of it is overdrawn.
 const OVERDRAFT: usize = 6;
@@ -94,7 +94,7 @@ impl AnswerAccount {
 
     /// Counts `bytes` until the last piece of them is dropped.
     pub(crate) fn hold(self: &Arc<Self>, bytes: Bytes) -> Bytes {
-        if bytes.len() < COUNTED {
+        if bytes.len() < MIN_COUNTED {
             return bytes;
         }
         let charge = self.charge(bytes.len());
@@ -114,10 +114,10 @@ impl AnswerAccount {
 pub(crate) struct ConnectionCharge(Arc<AnswerAccount>);
 
 impl ConnectionCharge {
-    /// One more connection of a user; None if there are `most` already.
-    pub(super) fn new(account: &Arc<AnswerAccount>, most: usize) -> Option<Self> {
+    /// One more connection of a user; None if there are `max_connections` already.
+    pub(super) fn new(account: &Arc<AnswerAccount>, max_connections: usize) -> Option<Self> {
         let charge = Self(Arc::clone(account));
-        (account.connections.fetch_add(1, Ordering::Relaxed) < most).then_some(charge)
+        (account.connections.fetch_add(1, Ordering::Relaxed) < max_connections).then_some(charge)
     }
 
     /// The account of the user.
@@ -191,9 +191,11 @@ mod tests {
     fn the_answers_of_one_user_leave_room_for_others() {
         let accounts = AnswerAccounts::new(LIMIT);
         let (alice, bob) = (accounts.of("alice"), accounts.of("bob"));
-        let charges: Vec<Charge> =
-            std::iter::from_fn(|| alice.has_room(STREAM).then(|| alice.charge(STREAM))).collect();
-        assert_eq!(charges.len() * STREAM, LIMIT / 2);
+        let charges: Vec<Charge> = std::iter::from_fn(|| {
+            alice.has_room(STREAM_OVERHEAD).then(|| alice.charge(STREAM_OVERHEAD))
+        })
+        .collect();
+        assert_eq!(charges.len() * STREAM_OVERHEAD, LIMIT / 2);
         assert!(bob.has_room(LIMIT / 4));
     }
 

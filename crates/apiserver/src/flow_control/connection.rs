@@ -78,7 +78,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Waits until the connection has to give way to another one.
-    pub(crate) async fn gives_way(&self) {
+    pub(crate) async fn evicted(&self) {
         self.closing.notified().await;
     }
 
@@ -123,8 +123,8 @@ mod tests {
     use crate::auth::authorization::masters;
     use futures_util::FutureExt;
 
-    fn gives_way(connection: &Connection) -> bool {
-        connection.gives_way().now_or_never().is_some()
+    fn evicted(connection: &Connection) -> bool {
+        connection.evicted().now_or_never().is_some()
     }
 
     #[test]
@@ -134,9 +134,9 @@ mod tests {
         let mut all: Vec<_> = (0..MAX_UNAUTHENTICATED).map(|_| connections.open()).collect();
         all[0].authenticated(&flow, &User::authenticated("alice", "", Vec::new())).unwrap();
         all.push(connections.open());
-        assert!(all.iter().all(|it| !gives_way(it)));
+        assert!(all.iter().all(|it| !evicted(it)));
         all.push(connections.open());
-        let closed: Vec<usize> = (0..all.len()).filter(|it| gives_way(&all[*it])).collect();
+        let closed: Vec<usize> = (0..all.len()).filter(|it| evicted(&all[*it])).collect();
         assert_eq!(closed, [1]);
         drop(all);
         assert!(connections.lock().connections.is_empty());

@@ -21,11 +21,11 @@ pub(crate) struct Peer {
 }
 
 /// An answer in progress.
-pub(crate) type Answering =
+pub(crate) type ResponseFuture =
     Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
 /// See the [module documentation](self).
 pub(crate) trait Handler: Send + Sync {
     /// Answers a request, whatever happens to it.
-    fn handle(&self, peer: Peer, request: Request<RequestBody>) -> Answering;
+    fn handle(&self, peer: Peer, request: Request<RequestBody>) -> ResponseFuture;
 }

@@ -29,7 +29,7 @@ struct Loopback;
 /// Marks a request that deletes an object whose CRD is being deleted. The object is found although
 /// no version of the resource may be served, and there is no admission.
 #[derive(Clone)]
-pub(crate) struct OfDeletedCrd(pub Arc<Served>);
+pub(crate) struct DeletedCrdInstance(pub Arc<Served>);
 
 /// Whether the server sends this request to itself.
 pub(crate) fn is_loopback(head: &Parts) -> bool {
@@ -94,7 +94,7 @@ impl LoopbackClient {
     /// Deletes an object whose CRD is being deleted.
     pub(crate) async fn delete_instance(&self, path: &str, served: &Arc<Served>) -> Answer {
         let mut request = request(Method::DELETE, path, "application/json", String::new());
-        request.extensions_mut().insert(OfDeletedCrd(Arc::clone(served)));
+        request.extensions_mut().insert(DeletedCrdInstance(Arc::clone(served)));
         self.call(path, request).await
     }
 

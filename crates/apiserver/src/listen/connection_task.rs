@@ -17,7 +17,7 @@
 //! ([`Progress`]). A stream that is stalled for too long is dropped, which resets it. If that is the
 //! connection itself, or an answer over HTTP/1.1, the task ends.
 
-use super::progress::{Checks, Progress};
+use super::progress::{Progress, StallDetector};
 use super::write_buffer::{BufferedTransport, WriteBuffer, buffered};
 use futures_util::stream::{FuturesUnordered, Stream};
 use futures_util::task::AtomicWaker;
@@ -36,16 +36,16 @@ pub(super) struct ConnectionTask<F, T> {
     new_streams: NewStreams,
     buffer: WriteBuffer<T>,
     /// For what is sent on the connection, and for an answer over HTTP/1.1.
-    checks: [Checks; 2],
+    checks: [StallDetector; 2],
     check_request: Arc<CheckRequest>,
 }
 
 /// The executor to which the HTTP library gives the streams that it starts.
 #[derive(Clone, Default)]
-pub(super) struct NewStreams(Arc<Mutex<Started>>);
+pub(super) struct NewStreams(Arc<Mutex<StartedStreams>>);
 
 #[derive(Default)]
-struct Started {
+struct StartedStreams {
     streams: Vec<CheckedStream>,
     /// The progress of the last request's answer. Over HTTP/2 its stream starts right after it.
     progress: Option<Arc<Progress>>,
@@ -63,7 +63,7 @@ impl NewStreams {
         progress
     }
 
-    fn lock(&self) -> MutexGuard<'_, Started> {
+    fn lock(&self) -> MutexGuard<'_, StartedStreams> {
         self.0.lock().expect("nothing panics while it holds the list")
     }
 }
@@ -72,7 +72,7 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for NewStre
     fn execute(&self, stream: F) {
         let mut started = self.lock();
         let progress = started.progress.take().unwrap_or_default();
-        let checks = Checks::default();
+        let checks = StallDetector::default();
         let stream = Some(Box::pin(stream) as StreamFuture);
         started.streams.push(CheckedStream { stream, progress, checks, waker: None });
     }
@@ -82,7 +82,7 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for NewStre
 struct CheckedStream {
     stream: Option<StreamFuture>,
     progress: Arc<Progress>,
-    checks: Checks,
+    checks: StallDetector,
     /// Wakes the stream when a check drops it.
     waker: Option<Waker>,
 }

@@ -1,4 +1,4 @@
-//! [`refused`]: tells a client that speaks HTTP without TLS what is wrong.
+//! [`refuse_plain_http`]: tells a client that speaks HTTP without TLS what is wrong.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -8,7 +8,7 @@ const ANSWER: &[u8] = b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; ch
 Connection: close\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
 /// Whether the client did not begin with a TLS record, and was told so.
-pub(super) async fn refused(stream: &mut TcpStream) -> bool {
+pub(super) async fn refuse_plain_http(stream: &mut TcpStream) -> bool {
     // The method of a request begins with a letter, a TLS handshake with the byte 22.
     let mut first = [0];
     if !matches!(stream.peek(&mut first).await, Ok(1) if first[0].is_ascii_uppercase()) {

@@ -20,7 +20,7 @@ const CHECKS: u32 = 4;
 const WATCH_CHECKS: u32 = 5 * CHECKS;
 
 /// The time between two checks, if answers may be stalled for `timeout`.
-pub(super) fn interval(timeout: Duration) -> Duration {
+pub(super) fn check_interval(timeout: Duration) -> Duration {
     (timeout / CHECKS).max(Duration::from_millis(1))
 }
 
@@ -70,12 +70,12 @@ impl Progress {
 
 /// Compares the observations of one thing that may be stalled.
 #[derive(Debug, Default)]
-pub(super) struct Checks {
+pub(super) struct StallDetector {
     last: Option<u64>,
     stalled: u32,
 }
 
-impl Checks {
+impl StallDetector {
     /// Whether there has been no progress for too long. `observed` is None if nothing waits, and
     /// otherwise changes with every progress.
     pub(super) fn is_overdue(&mut self, observed: Option<u64>, is_stream: bool) -> bool {
@@ -95,7 +95,7 @@ mod tests {
 
     /// The number of checks until the answer is overdue.
     fn checks_until_overdue(progress: &Progress) -> u32 {
-        let mut checks = Checks::default();
+        let mut checks = StallDetector::default();
         (1..1000).find(|_| checks.is_overdue(progress.observe(), progress.is_stream())).unwrap()
     }
 
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_not_taken_for_the_one_before_it() {
-        let mut checks = Checks::default();
+        let mut checks = StallDetector::default();
         for number in 0..10 * CHECKS {
             let progress = Progress::new(number);
             progress.hand_out();
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn an_answer_is_not_overdue_while_its_parts_are_taken() {
         let progress = Progress::default();
-        let mut checks = Checks::default();
+        let mut checks = StallDetector::default();
         for _ in 0..10 * CHECKS {
             progress.hand_out();
             assert!(!checks.is_overdue(progress.observe(), false));

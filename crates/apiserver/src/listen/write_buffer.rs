@@ -1,4 +1,4 @@
-//! [`BufferedTransport`]: a transport that collects what is written until [`WriteBuffer::send`].
+//! [`BufferedTransport`]: a transport that is_buffering what is written until [`WriteBuffer::send`].
 //!
 //! The HTTP/2 library flushes after every frame of more than a few hundred bytes, so an event for fifty
 //! watches of one connection would cost fifty TLS records and fifty system calls. Here a flush sends
@@ -26,7 +26,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 const LIMIT: usize = 64 << 10;
 
 /// The first two capacities of the buffer, before it takes the limit: most polls write little.
-const SIZES: [usize; 2] = [4 << 10, 16 << 10];
+const FIRST_CAPACITIES: [usize; 2] = [4 << 10, 16 << 10];
 
 /// The transport as the HTTP library sees it.
 pub(super) struct BufferedTransport<T>(Arc<Mutex<Buffered<T>>>);
@@ -36,29 +36,29 @@ pub(super) struct WriteBuffer<T>(Arc<Mutex<Buffered<T>>>);
 
 struct Buffered<T> {
     inner: T,
-    waiting: Vec<u8>,
-    /// How much of `waiting` has left already.
-    sent: usize,
+    pending: Vec<u8>,
+    /// How much of `pending` has left already.
+    written: usize,
     /// How much `inner` has taken in all.
     taken: u64,
-    /// `inner` did not take what was to be written past `waiting`.
+    /// `inner` did not take what was to be written past `pending`.
     is_blocked: bool,
     /// Something has been given to `inner` since it was last flushed.
     unflushed: bool,
     /// Whether there is a [`WriteBuffer`] that sends what waits.
-    collects: bool,
+    is_buffering: bool,
 }
 
 /// A transport and its buffer.
 pub(super) fn buffered<T>(inner: T) -> (BufferedTransport<T>, WriteBuffer<T>) {
     let transport = Buffered {
         inner,
-        waiting: Vec::new(),
-        sent: 0,
+        pending: Vec::new(),
+        written: 0,
         taken: 0,
         is_blocked: false,
         unflushed: false,
-        collects: true,
+        is_buffering: true,
     };
     let shared = Arc::new(Mutex::new(transport));
     (BufferedTransport(Arc::clone(&shared)), WriteBuffer(shared))
@@ -78,40 +78,40 @@ impl<T: AsyncWrite + Unpin> WriteBuffer<T> {
     /// How much the peer has taken in all, if something waits that it has not taken.
     pub(super) fn stalled_at(&self) -> Option<u64> {
         let transport = lock(&self.0);
-        let waits = !transport.waiting.is_empty() || transport.unflushed || transport.is_blocked;
+        let waits = !transport.pending.is_empty() || transport.unflushed || transport.is_blocked;
         waits.then_some(transport.taken)
     }
 }
 
 impl<T> Drop for WriteBuffer<T> {
     fn drop(&mut self) {
-        lock(&self.0).collects = false;
+        lock(&self.0).is_buffering = false;
     }
 }
 
 impl<T: AsyncWrite + Unpin> Buffered<T> {
     /// Gives everything that waits to the transport below.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.sent < self.waiting.len() {
-            let rest = &self.waiting[self.sent..];
+        while self.written < self.pending.len() {
+            let rest = &self.pending[self.written..];
             match ready!(Pin::new(&mut self.inner).poll_write(cx, rest))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 written => {
-                    self.sent += written;
+                    self.written += written;
                     self.taken += written as u64;
                 }
             }
             self.unflushed = true;
         }
-        self.waiting.clear();
-        self.sent = 0;
+        self.pending.clear();
+        self.written = 0;
         Poll::Ready(Ok(()))
     }
 
     /// Sends everything that waits. A transport that is idle holds no memory.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_drain(cx))?;
-        self.waiting = Vec::new();
+        self.pending = Vec::new();
         if self.unflushed {
             ready!(Pin::new(&mut self.inner).poll_flush(cx))?;
             self.unflushed = false;
@@ -124,10 +124,10 @@ impl<T: AsyncWrite + Unpin> Buffered<T> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if self.waiting.len() >= LIMIT {
+        if self.pending.len() >= LIMIT {
             ready!(self.poll_drain(cx))?;
         }
-        if self.waiting.is_empty()
+        if self.pending.is_empty()
             && let Some(large) = slices.iter().find(|it| !it.is_empty())
             && large.len() >= LIMIT
         {
@@ -140,19 +140,19 @@ impl<T: AsyncWrite + Unpin> Buffered<T> {
         }
         let mut taken = 0;
         for slice in slices {
-            let part = &slice[..slice.len().min(LIMIT - self.waiting.len())];
+            let part = &slice[..slice.len().min(LIMIT - self.pending.len())];
             self.reserve(part.len());
-            self.waiting.extend_from_slice(part);
+            self.pending.extend_from_slice(part);
             taken += part.len();
         }
         Poll::Ready(Ok(taken))
     }
 
     fn reserve(&mut self, more: usize) {
-        let needed = self.waiting.len() + more;
-        if needed > self.waiting.capacity() {
-            let size = SIZES.into_iter().find(|it| *it >= needed).unwrap_or(LIMIT);
-            self.waiting.reserve_exact(size - self.waiting.len());
+        let needed = self.pending.len() + more;
+        if needed > self.pending.capacity() {
+            let size = FIRST_CAPACITIES.into_iter().find(|it| *it >= needed).unwrap_or(LIMIT);
+            self.pending.reserve_exact(size - self.pending.len());
         }
     }
 }
@@ -164,7 +164,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for BufferedTransport<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let mut transport = lock(&self.0);
-        if !transport.collects {
+        if !transport.is_buffering {
             // After an upgrade a read may come before a write; what went before must be sent.
             let _ = transport.poll_send(cx);
         }
@@ -195,7 +195,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for BufferedTransport<T> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut transport = lock(&self.0);
-        if transport.collects { Poll::Ready(Ok(())) } else { transport.poll_send(cx) }
+        if transport.is_buffering { Poll::Ready(Ok(())) } else { transport.poll_send(cx) }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

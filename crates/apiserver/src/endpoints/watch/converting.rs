@@ -54,7 +54,7 @@ impl Watcher {
             if !selection.is_costly() {
                 return Ok(sights);
             }
-            let flow = flow_control::flow_of_large(&cx.scope.user);
+            let flow = flow_control::large_request_flow(&cx.scope.user);
             Ok(cx
                 .scope
                 .storage

@@ -7,7 +7,7 @@
 
 use super::{Step, Watcher, event};
 use crate::cache::watch_cache::{Change, EncodingKey};
-use crate::flow_control::{STREAM, check_room};
+use crate::flow_control::{STREAM_OVERHEAD, check_room};
 use bytes::Bytes;
 use std::sync::{Arc, Weak};
 
@@ -56,7 +56,7 @@ impl Watcher {
     /// The first part of an event or events, or an error that ends the watch, if the user has too
     /// many answers that are not read. Small events are covered by what a stream counts.
     pub(super) fn within_limits(&mut self, bytes: Bytes) -> Bytes {
-        if bytes.len() < STREAM / 2 {
+        if bytes.len() < STREAM_OVERHEAD / 2 {
             return bytes;
         }
         let Err(status) = check_room(self.cx.account.as_deref(), bytes.len()) else {

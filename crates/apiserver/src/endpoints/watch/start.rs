@@ -8,9 +8,9 @@ use crate::request::options::parse_revision;
 use machinery::{ErrorList, Path, Status};
 use store::Revision;
 
-/// A watch keeps this many bytes of its request without a charge: [`STREAM`] covers them.
+/// A watch keeps this many bytes of its request without a charge: [`STREAM_OVERHEAD`] covers them.
 ///
-/// [`STREAM`]: crate::flow_control::STREAM
+/// [`STREAM_OVERHEAD`]: crate::flow_control::STREAM_OVERHEAD
 const UNCHARGED: usize = 2 << 10;
 
 /// Charges the user for what a watch keeps of its request: the query, and the selectors that are in

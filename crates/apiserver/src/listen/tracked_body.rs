@@ -1,8 +1,8 @@
-//! [`SentBody`]: the body of an answer on its way to a client, whose memory is counted until it was
+//! [`TrackedBody`]: the body of an answer on its way to a client, whose memory is counted until it was
 //! sent, and whose [`Progress`] is noted.
 
 use super::progress::Progress;
-use crate::flow_control::{AnswerAccount, Charge, STREAM};
+use crate::flow_control::{AnswerAccount, Charge, STREAM_OVERHEAD};
 use crate::http::body::{Body, Truncated};
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 /// Larger pieces are handed out in parts of this size.
-const PART: usize = 64 << 10;
+const MAX_PART: usize = 64 << 10;
 
 /// See the [module documentation](self).
-pub(super) struct SentBody {
+pub(super) struct TrackedBody {
     body: Body,
     /// The rest of a piece that was handed out in part.
     rest: Bytes,
@@ -24,7 +24,7 @@ pub(super) struct SentBody {
     _stream: Option<Charge>,
 }
 
-impl SentBody {
+impl TrackedBody {
     /// A body that `account` counts. Bytes that are there already count from now on, others as soon
     /// as they are made.
     pub(super) fn new(
@@ -35,7 +35,7 @@ impl SentBody {
         if matches!(body, Body::Stream(_)) {
             progress.set_stream();
         }
-        let stream = account.as_ref().map(|it| it.charge(STREAM));
+        let stream = account.as_ref().map(|it| it.charge(STREAM_OVERHEAD));
         if let (Some(account), Body::Chunks(chunks)) = (&account, &mut body) {
             for chunk in chunks {
                 *chunk = account.hold(std::mem::take(chunk));
@@ -60,18 +60,18 @@ impl SentBody {
                 None => piece,
             };
         }
-        let length = self.rest.len().min(PART);
+        let length = self.rest.len().min(MAX_PART);
         Poll::Ready(Some(Ok(self.rest.split_to(length))))
     }
 }
 
-impl Drop for SentBody {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
         self.progress.take();
     }
 }
 
-impl http_body::Body for SentBody {
+impl http_body::Body for TrackedBody {
     type Data = Bytes;
     type Error = Truncated;
 
@@ -125,7 +125,7 @@ mod tests {
             };
             let first = stream::iter([Ok(Bytes::from_static(b"{"))]);
             let body = Body::try_stream(first.chain(stream::once(broken)));
-            let sent = SentBody::new(body, None, Arc::default());
+            let sent = TrackedBody::new(body, None, Arc::default());
             async move { Ok::<_, Infallible>(Response::new(sent)) }
         });
         let builder = Builder::new(TokioExecutor::new());
