@@ -40,44 +40,45 @@ use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 use tracked_body::TrackedBody;
 
-/// How long requests under way may take when the server stops.
+/// The time that requests in progress have when the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Upstream: 100 streams on one connection.
+/// The maximum number of concurrent streams of one connection, as upstream.
 const MAX_STREAMS: u32 = 100;
 
-/// The longest head of a request over HTTP/1.1: the longest path, and as much for its headers. Memory
-/// is taken as it arrives.
+/// The maximum size of the head of a request over HTTP/1.1: the longest path, and as much for its
+/// headers. Memory is allocated as it arrives.
 const MAX_HEAD: usize = 128 << 10;
 
-/// The longest TLS record. Each is encrypted in memory of its own: blocks of this size come back
-/// from the allocator while the processor still has them in its cache, those of a full record (16
-/// KiB) only after half a megabyte of others, and then writing into them is most of the work.
+/// The maximum size of a TLS record. Each record is encrypted in a new allocation. The allocator
+/// reuses blocks of this size while they are still in the processor's cache, but those of a full
+/// record (16 KiB) only after half a megabyte of others, and writing into them is then most of the
+/// work.
 const MAX_RECORD: usize = 7680;
 
-/// When a client has been silent for so long, its machine is asked whether it is still there.
+/// The idle time after which TCP keepalive probes are sent to a client.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 
-/// And again and again at this distance, so many times before the connection is given up.
+/// The interval of keepalive probes, and their number before the connection is closed.
 const KEEPALIVE_PROBES: (Duration, u32) = (Duration::from_secs(10), 3);
 
-/// Why the server cannot be reached.
+/// The reason why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Not expected: the certificates are our own.
+    /// Not expected: the server has issued the certificates itself.
     #[error("cannot set up TLS")]
     Tls(#[source] rustls::Error),
-    /// Not expected: the certificates are our own.
-    #[error("cannot read our own certificate")]
+    /// Not expected: the server has issued the certificates itself.
+    #[error("cannot read the serving certificate")]
     Pem(#[source] rustls::pki_types::pem::Error),
-    /// Not expected: the authority is our own.
+    /// Not expected: the server has created the authority itself.
     #[error("cannot verify client certificates")]
     Verifier(#[source] rustls::server::VerifierBuilderError),
 }
 
-/// TLS with our certificate; a client may show one that an authority of the bundle `authorities`
-/// signed, or none. The request for a client certificate names all of these authorities, since a
-/// client may choose its certificate by them.
+/// A TLS acceptor with the serving certificate. A client may present a certificate signed by an
+/// authority of the bundle `authorities`, or none. The certificate request lists all of these
+/// authorities, since a client may choose its certificate by them.
 pub(crate) fn tls(certified: &Certified, authorities: &str) -> Result<TlsAcceptor, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
@@ -104,14 +105,14 @@ pub(crate) fn tls(certified: &Certified, authorities: &str) -> Result<TlsAccepto
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// What all connections of a listener share.
+/// The state shared by all connections of a listener.
 #[derive(Clone)]
 pub(crate) struct ListenerState {
     /// Answers the requests.
     pub handler: Arc<dyn Handler>,
-    /// Accounts for answers that are not read.
+    /// Counts unread answers.
     pub flow: Arc<FlowControl>,
-    /// The limits of time.
+    /// The time-outs of connections.
     pub timeouts: Timeouts,
     /// The plane's clock.
     pub clock: Clock,
@@ -119,7 +120,7 @@ pub(crate) struct ListenerState {
     pub tasks: Tasks,
 }
 
-/// Accepts connections until the plane stops, then lets those under way finish.
+/// Accepts connections until the plane stops, then waits for requests in progress.
 pub(crate) async fn serve(listener_state: ListenerState, listener: TcpListener, tls: TlsAcceptor) {
     let stop = listener_state.tasks.shutdown();
     tokio::pin!(stop);
@@ -149,12 +150,12 @@ pub(crate) async fn serve(listener_state: ListenerState, listener: TcpListener, 
                     tokio::select! {
                         () = connection(shared, stream, tls, draining, checkers, state) => {}
                         () = evicted.evicted() => {
-                            tracing::debug!("a connection without a user gave way to another");
+                            tracing::debug!("an unauthenticated connection was closed in favor of a newer one");
                         }
                     }
                 });
             }
-            // Out of file descriptors, most likely: let some connections end first.
+            // Most likely there are no free file descriptors; wait until some connections have ended.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 listener_state.clock.sleep(Duration::from_millis(50)).await;
@@ -165,7 +166,7 @@ pub(crate) async fn serve(listener_state: ListenerState, listener: TcpListener, 
     let _ = tokio::time::timeout(DRAIN_TIMEOUT, draining.shutdown()).await;
 }
 
-/// Lets all connections check whether their clients read.
+/// The checkers of all connections, which detect clients that do not read.
 #[derive(Default)]
 struct Checkers(Mutex<Vec<Checker>>);
 
@@ -174,7 +175,7 @@ impl Checkers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(checker);
     }
 
-    /// Lets those check that have not ended.
+    /// Starts a check on each connection, and removes those that have ended.
     fn check(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(Checker::check);
     }
@@ -192,8 +193,8 @@ async fn connection(
     let _ = stream.set_nodelay(true);
     set_keepalive(&stream);
     let remote = stream.peer_addr().is_ok_and(|it| !it.ip().is_loopback());
-    // In a place of its own, which is given back: a connection stays for long, and has all that is
-    // kept across an await.
+    // Boxed, so that its memory is released afterwards: a future keeps the space of everything that
+    // lives across an await, and a connection lives long.
     let handshake = Box::pin(handshake(stream, tls));
     let Ok(Some(stream)) = tokio::time::timeout(timeouts.handshake, handshake).await else {
         return;
@@ -235,7 +236,8 @@ async fn connection(
     }
 }
 
-/// The TLS stream of a client that speaks TLS. Port scanners and health probes are no news.
+/// The TLS stream of a client. Failures are logged at debug level, since port scanners and health
+/// probes cause many.
 async fn handshake(mut stream: TcpStream, tls: TlsAcceptor) -> Option<Box<TlsStream<TcpStream>>> {
     if plain_http::refuse_plain_http(&mut stream).await {
         return None;
@@ -249,18 +251,18 @@ async fn handshake(mut stream: TcpStream, tls: TlsAcceptor) -> Option<Box<TlsStr
     }
 }
 
-/// A machine that loses its power or its network does not say so, and a watch over HTTP/1.1 would
-/// otherwise be told of every change until its time-out.
+/// Enables TCP keepalive. A machine that loses its power or its network does not close its
+/// connections, and a watch over HTTP/1.1 would otherwise be sent events until its time-out.
 fn set_keepalive(stream: &TcpStream) {
     let (interval, retries) = KEEPALIVE_PROBES;
     let keepalive =
         TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(interval).with_retries(retries);
     if let Err(error) = SockRef::from(stream).set_tcp_keepalive(&keepalive) {
-        tracing::debug!(%error, "a client that vanishes will not be noticed");
+        tracing::debug!(%error, "cannot enable TCP keepalive");
     }
 }
 
-/// HTTP/1.1 and HTTP/2, as we speak them.
+/// The settings of HTTP/1.1 and HTTP/2.
 fn protocols(streams: NewStreams, timeouts: Timeouts) -> Builder<NewStreams> {
     let mut builder = Builder::new(streams);
     builder
@@ -280,18 +282,18 @@ fn protocols(streams: NewStreams, timeouts: Timeouts) -> Builder<NewStreams> {
     builder
 }
 
-/// Why a request gets no answer.
+/// The reason why a request gets no response.
 #[derive(Debug, thiserror::Error)]
 enum ResponseError {
-    /// Not expected: panics are answered.
-    #[error("the work on a request ended early")]
+    /// Not expected: the chain answers panics.
+    #[error("the task of a request ended early")]
     Ended(#[source] JoinError),
-    /// The stream is reset: the client has to read what it has asked for before.
-    #[error("too many answers of this user are not read")]
+    /// The stream is reset: the client must first read its other answers.
+    #[error("the user has too many unread answers")]
     Overdrawn,
 }
 
-/// An answer, counted for the user of its connection until it is read.
+/// Counts an answer for the user of its connection until it is read.
 async fn count_response(
     answer: impl Future<Output = Result<Response<Body>, Infallible>>,
     flow: Arc<FlowControl>,
@@ -306,8 +308,8 @@ async fn count_response(
     Ok(response.map(|body| TrackedBody::new(body, account, progress)))
 }
 
-/// Does the work in a task of its own, so that it does not keep the other streams of its connection
-/// waiting. When nobody waits for the answer any more, it ends at its next await.
+/// Runs `work` in a separate task, so that it does not delay the other streams of its connection. The
+/// task is aborted when this future is dropped.
 #[allow(clippy::disallowed_methods, reason = "it is joined by its stream, or ends with it")]
 async fn in_own_task<T: Send + 'static>(
     work: impl Future<Output = Result<T, ResponseError>> + Send + 'static,
@@ -322,8 +324,8 @@ async fn in_own_task<T: Send + 'static>(
     (&mut task.0).await.map_err(ResponseError::Ended)?
 }
 
-/// AbortOnDrop when nothing has begun in time, and never if something has. The HTTP library's own timer
-/// starts only when it knows which version of HTTP it has before it.
+/// Completes if no request begins within `timeout`. The timer of the HTTP library starts only when it
+/// has detected the version of HTTP.
 async fn never_used(begun: &Notify, timeout: Duration) {
     if tokio::time::timeout(timeout, begun.notified()).await.is_ok() {
         std::future::pending::<()>().await;

@@ -1,5 +1,5 @@
-//! [`TrackedBody`]: the body of an answer on its way to a client, whose memory is counted until it was
-//! sent, and whose [`Progress`] is noted.
+//! [`TrackedBody`]: the body of an answer that is being sent. Its memory is counted until it is sent,
+//! and its [`Progress`] is recorded.
 
 use super::progress::Progress;
 use crate::flow_control::{AnswerAccount, Charge, STREAM_OVERHEAD};
@@ -10,23 +10,22 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// Larger pieces are handed out in parts of this size.
+/// The maximum size of a part that is handed out. Larger chunks are split.
 const MAX_PART: usize = 64 << 10;
 
 /// See the [module documentation](self).
 pub(super) struct TrackedBody {
     body: Body,
-    /// The rest of a piece that was handed out in part.
+    /// The rest of a chunk that was handed out in part.
     rest: Bytes,
-    /// Counts the pieces; None if they are not limited, or need not be counted.
+    /// Counts the chunks; None if they are not limited or already counted.
     account: Option<Arc<AnswerAccount>>,
     progress: Arc<Progress>,
     _stream: Option<Charge>,
 }
 
 impl TrackedBody {
-    /// A body that `account` counts. Bytes that are there already count from now on, others as soon
-    /// as they are made.
+    /// A body that `account` counts: existing bytes from now on, others when they are produced.
     pub(super) fn new(
         mut body: Body,
         account: Option<Arc<AnswerAccount>>,
@@ -46,7 +45,7 @@ impl TrackedBody {
         Self { body, rest: Bytes::new(), account, progress, _stream: stream }
     }
 
-    /// The next part of what is to be sent.
+    /// The next part to send.
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Truncated>>> {
         if self.rest.is_empty() {
             let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
@@ -113,7 +112,7 @@ mod tests {
     use tokio::sync::Notify;
 
     #[tokio::test]
-    async fn an_answer_that_breaks_off_is_broken_on_the_wire() {
+    async fn a_truncated_answer_is_an_error_for_the_client() {
         let (client, server) = tokio::io::duplex(1 << 16);
         let breaks = Arc::new(Notify::new());
         let breaking = Arc::clone(&breaks);
