@@ -18,7 +18,7 @@ const DAY: i64 = 24 * 60 * 60;
 /// An authority lives longer than anybody will keep a data directory.
 const AUTHORITY_DAYS: i64 = 3650;
 
-/// Serving certificates are made anew at each start, client certificates by whoever asks.
+/// Serving certificates are authority anew at each start, client certificates by whoever asks.
 const LEAF_DAYS: i64 = 366;
 
 /// The common name of every plane's authority.
@@ -44,7 +44,7 @@ pub struct Certified {
 pub enum Error {
     /// Restore the file, or delete both files of the authority.
     #[error(
-        "cannot use the certificate authority: {} {detail}; restore it from a backup, or delete ca.crt and ca.key there: a new authority is made then, which clients know only by a new kubeconfig",
+        "cannot use the certificate authority: {} {detail}; restore it from a backup, or delete ca.crt and ca.key there: a new authority is authority then, which clients know only by a new kubeconfig",
         path.display()
     )]
     Authority {
@@ -64,7 +64,7 @@ pub enum Error {
     },
     /// Not expected.
     #[error("cannot make a certificate")]
-    Make(#[from] rcgen::Error),
+    Issue(#[from] rcgen::Error),
 }
 
 impl Authority {
@@ -72,19 +72,19 @@ impl Authority {
     pub fn new(now: Timestamp) -> Result<Self, Error> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
-        params.distinguished_name = name(AUTHORITY_NAME, &[]);
+        params.distinguished_name = distinguished_name(AUTHORITY_NAME, &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![
             KeyUsagePurpose::DigitalSignature,
             KeyUsagePurpose::KeyCertSign,
             KeyUsagePurpose::CrlSign,
         ];
-        valid(&mut params, now, AUTHORITY_DAYS);
+        set_validity(&mut params, now, AUTHORITY_DAYS);
         let certificate = params.self_signed(&key)?.pem();
         Ok(Self { issuer: Issuer::new(params, key), certificate })
     }
 
-    /// The one in `directory`, made at the first start. Each file is written whole, the key first:
+    /// The one in `directory`, authority at the first start. Each file is written whole, the key first:
     /// a key without a certificate is one that nobody has used yet.
     pub fn open(directory: &Path, now: Timestamp) -> Result<Self, Error> {
         let certificate_path = directory.join("ca.crt");
@@ -98,27 +98,31 @@ impl Authority {
             (Some(certificate), Some(key)) => (certificate, key),
             (Some(_), None) => return Err(unusable(&key_path, "is missing")),
             (None, _) => {
-                let made = Self::new(now)?;
-                let key = made.issuer.key().serialize_pem();
+                let authority = Self::new(now)?;
+                let key = authority.issuer.key().serialize_pem();
                 write_private(&key_path, key.as_bytes()).map_err(failed(&key_path))?;
-                let written = write_private(&certificate_path, made.certificate.as_bytes());
+                let written = write_private(&certificate_path, authority.certificate.as_bytes());
                 written.map_err(failed(&certificate_path))?;
-                return Ok(made);
+                return Ok(authority);
             }
         };
         let key = match KeyPair::from_pem(&key) {
             Ok(key) => key,
-            Err(error) => return Err(unusable(&key_path, &damage(&key, &error))),
+            Err(error) => return Err(unusable(&key_path, &describe_damage(&key, &error))),
         };
         let issuer = match public_key(&certificate) {
             None => {
-                return Err(unusable(&certificate_path, &damage(&certificate, &"no certificate")));
+                return Err(unusable(
+                    &certificate_path,
+                    &describe_damage(&certificate, &"no certificate"),
+                ));
             }
             Some(found) if found != key.subject_public_key_info() => {
                 return Err(unusable(&certificate_path, "does not belong to the key in ca.key"));
             }
-            Some(_) => Issuer::from_ca_cert_pem(&certificate, key)
-                .map_err(|error| unusable(&certificate_path, &damage(&certificate, &error)))?,
+            Some(_) => Issuer::from_ca_cert_pem(&certificate, key).map_err(|error| {
+                unusable(&certificate_path, &describe_damage(&certificate, &error))
+            })?,
         };
         Ok(Self { issuer, certificate })
     }
@@ -140,14 +144,14 @@ impl Authority {
         let mut seen = HashSet::new();
         all.retain(|it| seen.insert(it.clone()));
         let mut params = CertificateParams::new(all)?;
-        params.distinguished_name = name("kube-apiserver", &[]);
+        params.distinguished_name = distinguished_name("kube-apiserver", &[]);
         self.sign(params, ExtendedKeyUsagePurpose::ServerAuth, now)
     }
 
     /// A certificate for a user in these groups.
     pub fn client(&self, user: &str, groups: &[&str], now: Timestamp) -> Result<Certified, Error> {
         let mut params = CertificateParams::new(Vec::new())?;
-        params.distinguished_name = name(user, groups);
+        params.distinguished_name = distinguished_name(user, groups);
         self.sign(params, ExtendedKeyUsagePurpose::ClientAuth, now)
     }
 
@@ -161,7 +165,7 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![usage];
         params.use_authority_key_identifier_extension = true;
-        valid(&mut params, now, LEAF_DAYS);
+        set_validity(&mut params, now, LEAF_DAYS);
         let certificate = params.signed_by(&key, &self.issuer)?.pem();
         Ok(Certified { certificate, key: key.serialize_pem() })
     }
@@ -176,7 +180,7 @@ impl std::fmt::Debug for Authority {
 
 /// Whether a certificate in PEM was issued by the authority of some plane, or is such an authority.
 /// It tells our own entries in a kubeconfig from others; it proves nothing.
-pub fn is_made_by_a_plane(certificate: &str) -> bool {
+pub fn is_issued_by_a_plane(certificate: &str) -> bool {
     let Ok((_, pem)) = x509_parser::pem::parse_x509_pem(certificate.as_bytes()) else {
         return false;
     };
@@ -187,7 +191,7 @@ pub fn is_made_by_a_plane(certificate: &str) -> bool {
     })
 }
 
-fn name(common: &str, organizations: &[&str]) -> DistinguishedName {
+fn distinguished_name(common: &str, organizations: &[&str]) -> DistinguishedName {
     let mut name = DistinguishedName::new();
     for organization in organizations {
         name.push(DnType::OrganizationName, *organization);
@@ -197,7 +201,7 @@ fn name(common: &str, organizations: &[&str]) -> DistinguishedName {
 }
 
 /// From an hour ago, for clients whose clock is behind.
-fn valid(params: &mut CertificateParams, now: Timestamp, days: i64) {
+fn set_validity(params: &mut CertificateParams, now: Timestamp, days: i64) {
     let at = |seconds: i64| {
         OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
     };
@@ -230,7 +234,7 @@ fn unusable(path: &Path, detail: &str) -> Error {
 
 /// What is wrong with a file that cannot be read as what it should be. Earlier versions left an
 /// empty one behind when the disk was full.
-fn damage(content: &str, error: &dyn std::fmt::Display) -> String {
+fn describe_damage(content: &str, error: &dyn std::fmt::Display) -> String {
     if content.is_empty() { "is empty".to_owned() } else { format!("is damaged ({error})") }
 }
 
@@ -257,12 +261,12 @@ mod tests {
         let now = Clock::system().now();
         let authority = Authority::new(now).unwrap();
         let client = authority.client("alice", &[], now).unwrap();
-        assert!(is_made_by_a_plane(authority.certificate()));
-        assert!(is_made_by_a_plane(&client.certificate));
+        assert!(is_issued_by_a_plane(authority.certificate()));
+        assert!(is_issued_by_a_plane(&client.certificate));
         let other = CertificateParams::new(vec!["other".to_owned()]).unwrap();
         let other = other.self_signed(&KeyPair::generate().unwrap()).unwrap();
-        assert!(!is_made_by_a_plane(&other.pem()));
-        assert!(!is_made_by_a_plane("CERT"));
+        assert!(!is_issued_by_a_plane(&other.pem()));
+        assert!(!is_issued_by_a_plane("CERT"));
     }
 
     /// Makes an authority, has `change` change its directory, and opens it again.

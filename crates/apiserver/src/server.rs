@@ -44,10 +44,10 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 /// How long a stop may take.
-const PATIENCE: Duration = Duration::from_secs(15);
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Names under which pods and people know an API server.
-const NAMES: [&str; 5] = [
+const DEFAULT_SERVING_NAMES: [&str; 5] = [
     "localhost",
     "kubernetes",
     "kubernetes.default",
@@ -107,7 +107,7 @@ impl Server {
     /// Starts a plane on a store that the caller has opened, in place of the one that `config`
     /// names. The store is closed when the plane stops; certificates and keys are kept in memory.
     pub async fn start_on(config: Config, store: Arc<dyn Store>) -> Result<Self, Error> {
-        Self::start_with(config, |_, _| Ok(store), make_keys).await
+        Self::start_with(config, |_, _| Ok(store), generate_keys).await
     }
 
     /// The plane itself.
@@ -130,7 +130,7 @@ impl Server {
         };
         let (tasks, store_tasks) = (Tasks::new(), Tasks::new());
         let store = open_store(&config, &store_tasks)?;
-        let parts = Parts {
+        let parts = PlaneParts {
             store: Arc::clone(&store),
             store_tasks: store_tasks.clone(),
             tasks: tasks.clone(),
@@ -203,15 +203,15 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
 
 /// Stops the tasks of a plane, closes its store, and stops the tasks of that.
 async fn close(tasks: &Tasks, store: &Arc<dyn Store>, store_tasks: &Tasks) -> Result<(), Unclean> {
-    let stopped = tasks.stop(PATIENCE).await;
+    let stopped = tasks.stop(STOP_TIMEOUT).await;
     if let Err(error) = store.close().await {
         tracing::error!(error = error.with_causes(), "cannot close the store");
     }
-    stopped.and(store_tasks.stop(PATIENCE).await)
+    stopped.and(store_tasks.stop(STOP_TIMEOUT).await)
 }
 
 /// The directory of the store, within that of all data.
-const STORE: &str = "store";
+const STORE_DIRECTORY: &str = "store";
 
 /// What signs for a plane.
 struct Keys {
@@ -221,7 +221,7 @@ struct Keys {
 
 /// The process of the plane that has the data in `directory` open, if there is one.
 pub fn data_holder(directory: &Path) -> Option<String> {
-    Embedded::holder(&directory.join(STORE))
+    Embedded::holder(&directory.join(STORE_DIRECTORY))
 }
 
 fn open_store(config: &Config, tasks: &Tasks) -> Result<Arc<dyn Store>, Error> {
@@ -230,24 +230,24 @@ fn open_store(config: &Config, tasks: &Tasks) -> Result<Arc<dyn Store>, Error> {
     Ok(match &config.store {
         StoreConfig::Memory => Memory::open(options, clock, tasks),
         StoreConfig::Embedded(directory) => {
-            Embedded::open(&directory.join(STORE), options, clock, tasks)?
+            Embedded::open(&directory.join(STORE_DIRECTORY), options, clock, tasks)?
         }
     })
 }
 
 fn open_keys(config: &Config) -> Result<Keys, Error> {
-    let StoreConfig::Embedded(directory) = &config.store else { return make_keys(config) };
+    let StoreConfig::Embedded(directory) = &config.store else { return generate_keys(config) };
     let directory = directory.join("pki");
     let authority = Authority::open(&directory, config.clock.now())?;
     Ok(Keys { authority, signer: TokenSigner::open(&directory)? })
 }
 
-fn make_keys(config: &Config) -> Result<Keys, Error> {
+fn generate_keys(config: &Config) -> Result<Keys, Error> {
     Ok(Keys { authority: Authority::new(config.clock.now())?, signer: TokenSigner::new()? })
 }
 
 /// What a plane is made of, besides its configuration and keys.
-struct Parts {
+struct PlaneParts {
     store: Arc<dyn Store>,
     store_tasks: Tasks,
     tasks: Tasks,
@@ -256,9 +256,9 @@ struct Parts {
 }
 
 /// A plane with its objects in place, which does not listen yet.
-async fn start_plane(config: &Config, keys: Keys, parts: Parts) -> Result<Arc<Chain>, Error> {
+async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<Arc<Chain>, Error> {
     let Keys { authority, signer } = keys;
-    let Parts { store, store_tasks, tasks, plugins, allocations } = parts;
+    let PlaneParts { store, store_tasks, tasks, plugins, allocations } = parts;
     let mut metrics = Registry::default();
     let cache = start_cache(config, &store, &store_tasks).await?;
     let catalog = builtin_catalog(&cache, &allocations, &config.entropy);
@@ -345,7 +345,7 @@ async fn start_tasks(plane: &Arc<Plane>) -> Result<(), Error> {
     let admission = Arc::clone(&plane.admission);
     let quotas = admission::keep_quotas_true(Arc::clone(storage), admission, client.clone());
     let policies = admission::keep_policies_checked(Arc::clone(storage), client.clone());
-    storage.tasks.spawn("system-objects", bootstrap::keep(Arc::clone(plane)));
+    storage.tasks.spawn("system-objects", bootstrap::maintain(Arc::clone(plane)));
     storage.tasks.spawn("quotas", quotas);
     storage.tasks.spawn("policies", policies);
     Ok(())
@@ -365,7 +365,8 @@ fn serve(
         .chain(service_ip)
         .chain([Ipv6Addr::LOCALHOST.into()])
         .collect();
-    let names: Vec<&str> = NAMES.into_iter().chain(names.iter().map(String::as_str)).collect();
+    let names: Vec<&str> =
+        DEFAULT_SERVING_NAMES.into_iter().chain(names.iter().map(String::as_str)).collect();
     let certified = plane.authority.serving(&names, &addresses, plane.storage.clock.now())?;
     let tls = listen::tls(&certified, plane.authority.certificate())?;
     let listener_state = ListenerState {

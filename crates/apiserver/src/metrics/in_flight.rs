@@ -23,7 +23,7 @@ struct KindLabel {
 pub(crate) struct InFlightRequest(Gauge);
 
 impl InFlightRequest {
-    fn by(gauge: &Gauge) -> Self {
+    fn new(gauge: &Gauge) -> Self {
         gauge.inc();
         Self(gauge.clone())
     }
@@ -56,16 +56,16 @@ impl InFlight {
 
     /// Counts a request that only reads.
     pub(crate) fn read(&self) -> InFlightRequest {
-        InFlightRequest::by(&self.reads)
+        InFlightRequest::new(&self.reads)
     }
 
     /// Counts a request that may write.
     pub(crate) fn write(&self) -> InFlightRequest {
-        InFlightRequest::by(&self.writes)
+        InFlightRequest::new(&self.writes)
     }
 
     /// Counts an open stream.
     pub(crate) fn stream(&self, labels: &RequestLabels) -> InFlightRequest {
-        InFlightRequest::by(&self.streams.get_or_create(labels))
+        InFlightRequest::new(&self.streams.get_or_create(labels))
     }
 }

@@ -6,7 +6,7 @@ use super::exposition::{self, Kind};
 use std::fs;
 
 /// Ticks of `/proc/self/stat` in a second. Linux shows user space 100 on every architecture.
-const TICKS: f64 = 100.0;
+const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Appends the families of this process.
 pub(super) fn append(text: &mut String) {
@@ -42,9 +42,9 @@ pub(super) fn append(text: &mut String) {
         exposition::value(text, Kind::Gauge, "process_open_fds", help, count);
     }
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    if let Some(most) = max_open_files(&limits) {
+    if let Some(limit) = max_open_files(&limits) {
         let help = "Maximum number of open file descriptors";
-        exposition::value(text, Kind::Gauge, "process_max_fds", help, most);
+        exposition::value(text, Kind::Gauge, "process_max_fds", help, limit);
     }
 }
 
@@ -62,7 +62,10 @@ impl Usage {
         // The first of these is the third of all.
         let ticks = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
         let (user, system, started) = (ticks(14)?, ticks(15)?, ticks(22)?);
-        Some(Self { cpu_seconds: (user + system) / TICKS, started_after_boot: started / TICKS })
+        Some(Self {
+            cpu_seconds: (user + system) / TICKS_PER_SECOND,
+            started_after_boot: started / TICKS_PER_SECOND,
+        })
     }
 }
 

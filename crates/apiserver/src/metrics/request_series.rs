@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 /// Upstream: endpoints/metrics; those below 5 ms are ours.
-const SECONDS: [f64; 27] = [
+const DURATION_BUCKETS: [f64; 27] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0,
     3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
 ];
@@ -49,8 +49,9 @@ impl Requests {
             "Requests by verb, dry run, group, version, resource, subresource, scope, component and code",
             counts.clone(),
         );
-        let durations =
-            Family::<RequestLabels, Histogram>::new_with_constructor(|| Histogram::new(SECONDS));
+        let durations = Family::<RequestLabels, Histogram>::new_with_constructor(|| {
+            Histogram::new(DURATION_BUCKETS)
+        });
         registry.register(
             "apiserver_request_duration_seconds",
             "Time from the request to the head of its answer",
@@ -74,7 +75,7 @@ impl Requests {
             return Arc::clone(found);
         }
         drop(known);
-        let made = || {
+        let create = || {
             Arc::new(RequestSeries {
                 counts: self.counts.clone(),
                 by_code: Mutex::default(),
@@ -83,7 +84,7 @@ impl Requests {
             })
         };
         let mut known = self.series.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(known.entry(labels.clone()).or_insert_with(made))
+        Arc::clone(known.entry(labels.clone()).or_insert_with(create))
     }
 }
 

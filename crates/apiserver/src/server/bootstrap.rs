@@ -1,7 +1,7 @@
 //! What every plane has from the beginning: its namespaces, the service by which pods reach it, the
 //! highest priorities, what aggregated servers need to know of it, and what it serves.
 
-mod trust;
+mod cluster_authentication_trust;
 
 use crate::admission::IMMORTAL;
 use crate::cache::watch_cache::Subscription;
@@ -53,7 +53,7 @@ pub(crate) async fn bootstrap(plane: &Arc<Plane>) -> Result<(), Error> {
 ///
 /// Upstream: the controllers systemnamespaces, kubernetesservice and clusterauthenticationtrust,
 /// which look every minute, every ten seconds, and at each change.
-pub(crate) async fn keep(plane: Arc<Plane>) {
+pub(crate) async fn maintain(plane: Arc<Plane>) {
     let catalog = plane.storage.catalog.load_full();
     let builtin = |plural: &str| catalog.resource("", plural).cloned();
     let (Some(spaces), Some(services), Some(maps)) =
@@ -72,16 +72,19 @@ pub(crate) async fn keep(plane: Arc<Plane>) {
         changed.iter_mut().for_each(Subscription::mark_seen);
         // The cache is asked first: most changes are about other objects.
         for name in namespaces().filter(|it| spaces.cache.get(&spaces.key("", it)).is_none()) {
-            note(ensure(client, NAMESPACES, name, json!({})).await);
+            log_failure(ensure(client, NAMESPACES, name, json!({})).await);
         }
         if services.cache.get(&services.key("default", SERVICE)).is_none() {
-            note(ensure(client, SERVICES, SERVICE, service(&plane)).await);
+            log_failure(ensure(client, SERVICES, SERVICE, service(&plane)).await);
         }
-        let found = maps.cache.get(&maps.key("kube-system", trust::NAME)).map(|it| it.revision);
+        let found = maps
+            .cache
+            .get(&maps.key("kube-system", cluster_authentication_trust::NAME))
+            .map(|it| it.revision);
         if found.is_none() || found != trusted {
             let synced = sync_trust(&plane, client).await;
             trusted = found.filter(|_| synced.is_ok());
-            note(synced);
+            log_failure(synced);
         }
         let [first, second, third] = &mut changed;
         tokio::select! {
@@ -98,7 +101,7 @@ pub(crate) async fn keep(plane: Arc<Plane>) {
     }
 }
 
-fn note(repaired: Result<(), Error>) {
+fn log_failure(repaired: Result<(), Error>) {
     if let Err(error) = repaired {
         tracing::warn!(%error, "what every plane has is not complete");
     }
@@ -139,8 +142,8 @@ async fn restore_service(plane: &Plane, client: &LoopbackClient) -> Result<(), E
 }
 
 async fn sync_trust(plane: &Plane, client: &LoopbackClient) -> Result<(), Error> {
-    let synced = trust::sync(plane, client).await;
-    synced.map_err(|message| Error { path: trust::NAME.to_owned(), message })
+    let synced = cluster_authentication_trust::sync(plane, client).await;
+    synced.map_err(|message| Error { path: cluster_authentication_trust::NAME.to_owned(), message })
 }
 
 /// Creates an object unless it is there.

@@ -17,7 +17,7 @@ pub(super) const NAME: &str = "extension-apiserver-authentication";
 const MAPS: &str = "/api/v1/namespaces/kube-system/configmaps";
 
 /// Clocks differ: a certificate that expired this many seconds ago is still trusted.
-const SLACK: i64 = 300;
+const CLOCK_SKEW: i64 = 300;
 
 const BUNDLES: [&str; 2] = ["client-ca-file", "requestheader-client-ca-file"];
 
@@ -36,7 +36,7 @@ pub(super) async fn sync(plane: &Plane, client: &LoopbackClient) -> Result<(), S
     let none = Map::new();
     let data = found.object.get(&["data"]).and_then(Value::as_object);
     let data = data.filter(|_| found.code == 200).unwrap_or(&none);
-    let wanted = combined(data, plane.authority.certificate(), plane.storage.clock.now().seconds());
+    let wanted = merge(data, plane.authority.certificate(), plane.storage.clock.now().seconds());
     let answer = match found.code {
         200 if *data == wanted => return Ok(()),
         200 => {
@@ -54,7 +54,7 @@ pub(super) async fn sync(plane: &Plane, client: &LoopbackClient) -> Result<(), S
 }
 
 /// The data with all that is required in it.
-fn combined(found: &Map<String, Value>, authority: &str, now: i64) -> Map<String, Value> {
+fn merge(found: &Map<String, Value>, authority: &str, now: i64) -> Map<String, Value> {
     let text = |name: &str| found.get(name).and_then(Value::as_str).unwrap_or_default();
     let bundles = BUNDLES.map(|name| (name, bundle(text(name), authority, now)));
     let lists = LISTS.map(|(name, required)| (name, list(text(name), required)));
@@ -87,7 +87,7 @@ fn decode(text: &str) -> Vec<Vec<u8>> {
 
 fn is_valid(certificate: &[u8], now: i64) -> bool {
     let parsed = x509_parser::parse_x509_certificate(certificate);
-    parsed.is_ok_and(|(_, it)| it.validity().not_after.timestamp() + SLACK > now)
+    parsed.is_ok_and(|(_, it)| it.validity().not_after.timestamp() + CLOCK_SKEW > now)
 }
 
 fn encode(certificate: &[u8]) -> String {
@@ -134,10 +134,10 @@ mod tests {
     #[test]
     fn what_is_complete_stays_as_it_is() {
         let required = authority(NOW);
-        let data = combined(&Map::new(), &required, NOW);
+        let data = merge(&Map::new(), &required, NOW);
         assert_eq!(data["client-ca-file"], Value::from(required.as_str()));
         assert_eq!(data["requestheader-uid-headers"], r#"["X-Remote-Uid"]"#);
-        assert_eq!(combined(&data, &required, NOW), data);
+        assert_eq!(merge(&data, &required, NOW), data);
     }
 
     #[test]
