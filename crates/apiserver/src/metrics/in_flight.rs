@@ -1,4 +1,4 @@
-//! What is being answered now: requests, and streams that stay open.
+//! [`InFlight`]: gauges of the requests in progress and of the open streams.
 
 use super::RequestLabels;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -18,7 +18,7 @@ struct KindLabel {
     request_kind: &'static str,
 }
 
-/// Counts for as long as it lives.
+/// A counted request or stream; it is counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlightRequest(Gauge);
 

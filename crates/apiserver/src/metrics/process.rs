@@ -1,6 +1,5 @@
-//! The `process_*` families: what Linux knows about this process, under the names that Prometheus'
-//! own clients use. They are read for each scrape; where a file is not there, its families are
-//! absent.
+//! The `process_*` families of Prometheus' clients, read from `/proc` at each scrape. If a file does not
+//! exist, its families are absent.
 
 use super::exposition::{self, Kind};
 use std::fs;
@@ -36,7 +35,7 @@ pub(super) fn append(text: &mut String) {
         }
     }
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
-        // One of them is the folder that is being read.
+        // One of them is the directory that is being read.
         let count = open.count().saturating_sub(1);
         let help = "Number of open file descriptors";
         exposition::value(text, Kind::Gauge, "process_open_fds", help, count);
@@ -56,10 +55,10 @@ struct Usage {
 }
 
 impl Usage {
-    /// From `/proc/self/stat`. The name of the program, in parentheses, may contain anything.
+    /// Parses `/proc/self/stat`. The name of the program, in parentheses, may contain any characters.
     fn parse(stat: &str) -> Option<Self> {
         let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
-        // The first of these is the third of all.
+        // The first field after the name is field number 3.
         let ticks = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
         let (user, system, started) = (ticks(14)?, ticks(15)?, ticks(22)?);
         Some(Self {
@@ -81,7 +80,7 @@ fn status_bytes(status: &str, field: &str) -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// The soft limit in `/proc/self/limits`; none if there is no limit.
+/// The soft limit in `/proc/self/limits`; None if it is unlimited.
 fn max_open_files(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()

@@ -1,11 +1,11 @@
-//! Measures answers while they are sent.
+//! Records the sizes of answers.
 
 use crate::http::body::Body;
 use bytes::Bytes;
 use prometheus_client::metrics::histogram::Histogram;
 
-/// Adds the size of a body to `sizes`: of one that is made while it is sent, when all of it is sent
-/// or its client is gone.
+/// Adds the size of a body to `sizes`. The size of a body that is produced while it is sent is added
+/// when all of it is sent or its client has disconnected.
 #[allow(clippy::cast_precision_loss, reason = "an answer has less than 2^53 bytes")]
 pub(super) fn observe(body: Body, sizes: Histogram) -> Body {
     match body {
