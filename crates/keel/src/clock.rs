@@ -1,4 +1,4 @@
-//! [`Clock`]: what time it is, and waiting for a later one; real, or moved by hand.
+//! [`Clock`]: what time it is, and waiting for a later one; real, or moved by state.
 //!
 //! ```
 //! # use {keel::{Clock, Timestamp}, std::time::Duration};
@@ -23,7 +23,7 @@ use std::{
 
 /// The system's time may be set by an administrator during a sleep; a sleep reads the clock again
 /// after this long.
-const LONGEST_NAP: Duration = Duration::from_secs(10);
+const MAX_NAP: Duration = Duration::from_secs(10);
 
 /// A handle on a source of time; clones share it.
 #[derive(Clone)]
@@ -32,11 +32,11 @@ pub struct Clock(Source);
 #[derive(Clone)]
 enum Source {
     System,
-    Manual(Arc<Mutex<Hand>>),
+    Manual(Arc<Mutex<ManualState>>),
 }
 
 /// The state of a manual clock.
-struct Hand {
+struct ManualState {
     now: Timestamp,
     /// By how much it was advanced, without the jumps.
     passed: Duration,
@@ -53,13 +53,17 @@ impl Clock {
 
     /// A clock that stands at `start` until [`advance`](Self::advance) moves it.
     pub fn manual(start: Timestamp) -> Self {
-        let hand =
-            Hand { now: start, passed: Duration::ZERO, arrivals: 0, sleepers: BTreeMap::new() };
-        Self(Source::Manual(Arc::new(Mutex::new(hand))))
+        let state = ManualState {
+            now: start,
+            passed: Duration::ZERO,
+            arrivals: 0,
+            sleepers: BTreeMap::new(),
+        };
+        Self(Source::Manual(Arc::new(Mutex::new(state))))
     }
 
     /// The present time.
-    #[allow(clippy::disallowed_methods, reason = "this is the one place that asks the system")]
+    #[allow(clippy::disallowed_methods, reason = "this is the one slot that asks the system")]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             Source::System => {
@@ -67,7 +71,7 @@ impl Clock {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 Timestamp::from_seconds(0) + since
             }
-            Source::Manual(hand) => lock(hand).now,
+            Source::Manual(state) => lock(state).now,
         }
     }
 
@@ -83,11 +87,11 @@ impl Clock {
     /// it is not polled in between.
     pub fn sleep(&self, duration: Duration) -> Sleep {
         Sleep(match &self.0 {
-            Source::System => Sleeping::System(Box::pin(tokio::time::sleep(duration))),
-            Source::Manual(hand) => {
-                let deadline = Deadline::Passed(lock(hand).passed.saturating_add(duration));
-                let hand = Arc::clone(hand);
-                Sleeping::Manual(Box::new(ManualSleep { hand, deadline, place: None }))
+            Source::System => SleepInner::System(Box::pin(tokio::time::sleep(duration))),
+            Source::Manual(state) => {
+                let deadline = Deadline::Passed(lock(state).passed.saturating_add(duration));
+                let state = Arc::clone(state);
+                SleepInner::Manual(Box::new(ManualSleep { state, deadline, slot: None }))
             }
         })
     }
@@ -99,10 +103,10 @@ impl Clock {
     /// task.
     pub async fn sleep_until(&self, deadline: Timestamp) {
         match &self.0 {
-            Source::System => self.sleep_until_by_naps(deadline, LONGEST_NAP).await,
-            Source::Manual(hand) => {
+            Source::System => self.sleep_until_by_naps(deadline, MAX_NAP).await,
+            Source::Manual(state) => {
                 let deadline = Deadline::Shown(deadline);
-                ManualSleep { hand: Arc::clone(hand), deadline, place: None }.await;
+                ManualSleep { state: Arc::clone(state), deadline, slot: None }.await;
             }
         }
     }
@@ -125,18 +129,20 @@ impl Clock {
 
     /// This moment, to measure from.
     pub fn moment(&self) -> Moment {
-        let steady = match &self.0 {
-            Source::System => Steady::Instant(tokio::time::Instant::now()),
-            Source::Manual(hand) => Steady::Passed(lock(hand).passed),
+        let monotonic = match &self.0 {
+            Source::System => Monotonic::Instant(tokio::time::Instant::now()),
+            Source::Manual(state) => Monotonic::Passed(lock(state).passed),
         };
-        Moment { shown: self.now(), steady }
+        Moment { shown: self.now(), monotonic }
     }
 
     /// How much time has passed since `moment` for sure, however the clock was set meanwhile.
     pub fn passed_since(&self, moment: &Moment) -> Duration {
-        match (&self.0, &moment.steady) {
-            (Source::System, Steady::Instant(then)) => then.elapsed(),
-            (Source::Manual(hand), Steady::Passed(then)) => lock(hand).passed.saturating_sub(*then),
+        match (&self.0, &moment.monotonic) {
+            (Source::System, Monotonic::Instant(then)) => then.elapsed(),
+            (Source::Manual(state), Monotonic::Passed(then)) => {
+                lock(state).passed.saturating_sub(*then)
+            }
             _ => self.now().since(moment.shown),
         }
     }
@@ -153,9 +159,9 @@ impl Clock {
     /// On a system clock, which nobody can move.
     pub fn jump(&self, to: Timestamp) {
         let woken = {
-            let mut hand = lock(self.hand());
-            hand.now = to;
-            mem::take(&mut hand.sleepers)
+            let mut state = lock(self.state());
+            state.now = to;
+            mem::take(&mut state.sleepers)
         };
         for waker in woken.into_values() {
             waker.wake();
@@ -168,14 +174,14 @@ impl Clock {
     /// # Panics
     /// On a system clock, which nobody can move.
     pub fn advance(&self, duration: Duration) {
-        let hand = self.hand();
+        let state = self.state();
         let due = {
-            let mut hand = lock(hand);
-            let now = hand.now + duration;
-            hand.now = now;
-            hand.passed = hand.passed.saturating_add(duration);
-            let later = hand.sleepers.split_off(&(now, u64::MAX));
-            mem::replace(&mut hand.sleepers, later)
+            let mut state = lock(state);
+            let now = state.now + duration;
+            state.now = now;
+            state.passed = state.passed.saturating_add(duration);
+            let later = state.sleepers.split_off(&(now, u64::MAX));
+            mem::replace(&mut state.sleepers, later)
         };
         // Outside of the lock: a waker may run the sleeper on the spot.
         for waker in due.into_values() {
@@ -189,14 +195,14 @@ impl Clock {
     /// # Panics
     /// On a system clock, which does not know its sleepers.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        lock(self.hand()).sleepers.keys().next().map(|(deadline, _)| *deadline)
+        lock(self.state()).sleepers.keys().next().map(|(deadline, _)| *deadline)
     }
 
-    fn hand(&self) -> &Mutex<Hand> {
-        let Source::Manual(hand) = &self.0 else {
-            unreachable!("only a manual clock is moved by hand");
+    fn state(&self) -> &Mutex<ManualState> {
+        let Source::Manual(state) = &self.0 else {
+            unreachable!("only a manual clock is moved by state");
         };
-        hand
+        state
     }
 }
 
@@ -204,20 +210,20 @@ impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Source::System => f.write_str("Clock::system"),
-            Source::Manual(hand) => write!(f, "Clock::manual at {}", lock(hand).now),
+            Source::Manual(state) => write!(f, "Clock::manual at {}", lock(state).now),
         }
     }
 }
 
-fn lock(hand: &Mutex<Hand>) -> MutexGuard<'_, Hand> {
-    hand.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<ManualState>) -> MutexGuard<'_, ManualState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The future of [`Clock::sleep`]. It is small, since each watcher has one for as long as it lives.
 #[must_use = "a sleep does nothing unless it is awaited"]
-pub struct Sleep(Sleeping);
+pub struct Sleep(SleepInner);
 
-enum Sleeping {
+enum SleepInner {
     System(Pin<Box<tokio::time::Sleep>>),
     Manual(Box<ManualSleep>),
 }
@@ -227,8 +233,8 @@ impl Future for Sleep {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         match &mut self.get_mut().0 {
-            Sleeping::System(sleep) => sleep.as_mut().poll(context),
-            Sleeping::Manual(sleep) => Pin::new(sleep).poll(context),
+            SleepInner::System(sleep) => sleep.as_mut().poll(context),
+            SleepInner::Manual(sleep) => Pin::new(sleep).poll(context),
         }
     }
 }
@@ -241,10 +247,10 @@ impl fmt::Debug for Sleep {
 
 /// Registers its waker with the clock while it waits, and takes it away when dropped.
 struct ManualSleep {
-    hand: Arc<Mutex<Hand>>,
+    state: Arc<Mutex<ManualState>>,
     deadline: Deadline,
     /// Where its waker is.
-    place: Option<(Timestamp, u64)>,
+    slot: Option<(Timestamp, u64)>,
 }
 
 #[derive(Clone, Copy)]
@@ -259,25 +265,25 @@ impl Future for ManualSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let shared = Arc::clone(&self.hand);
-        let mut hand = lock(&shared);
+        let shared = Arc::clone(&self.state);
+        let mut state = lock(&shared);
         let deadline = match self.deadline {
-            Deadline::Passed(passed) => hand.now + passed.saturating_sub(hand.passed),
+            Deadline::Passed(passed) => state.now + passed.saturating_sub(state.passed),
             Deadline::Shown(time) => time,
         };
-        if deadline <= hand.now {
+        if deadline <= state.now {
             return Poll::Ready(());
         }
-        let arrival = self.place.map_or_else(|| hand.next_arrival(), |(_, arrival)| arrival);
-        if let Some(place) = self.place.replace((deadline, arrival)) {
-            hand.sleepers.remove(&place);
+        let arrival = self.slot.map_or_else(|| state.next_arrival(), |(_, arrival)| arrival);
+        if let Some(slot) = self.slot.replace((deadline, arrival)) {
+            state.sleepers.remove(&slot);
         }
-        hand.sleepers.insert((deadline, arrival), context.waker().clone());
+        state.sleepers.insert((deadline, arrival), context.waker().clone());
         Poll::Pending
     }
 }
 
-impl Hand {
+impl ManualState {
     fn next_arrival(&mut self) -> u64 {
         self.arrivals += 1;
         self.arrivals
@@ -286,8 +292,8 @@ impl Hand {
 
 impl Drop for ManualSleep {
     fn drop(&mut self) {
-        if let Some(place) = self.place {
-            lock(&self.hand).sleepers.remove(&place);
+        if let Some(slot) = self.slot {
+            lock(&self.state).sleepers.remove(&slot);
         }
     }
 }
@@ -296,11 +302,11 @@ impl Drop for ManualSleep {
 #[derive(Clone, Debug)]
 pub struct Moment {
     shown: Timestamp,
-    steady: Steady,
+    monotonic: Monotonic,
 }
 
 #[derive(Clone, Debug)]
-enum Steady {
+enum Monotonic {
     Instant(tokio::time::Instant),
     Passed(Duration),
 }

@@ -39,7 +39,7 @@ pub fn open_private(options: &mut OpenOptions, path: &Path) -> io::Result<File> 
 /// Writes a file that only its owner can read, as a whole or not at all. Two processes must not
 /// write the same file at once.
 pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
-    let new = unfinished(path);
+    let new = temporary_path(path);
     let written = write_new(&new, content).and_then(|()| fs::rename(&new, path));
     if written.is_err() {
         let _ = fs::remove_file(&new);
@@ -78,7 +78,7 @@ pub fn restrict_access(path: &Path) -> io::Result<()> {
 }
 
 /// Where a file is written until it is whole; an earlier attempt is overwritten.
-fn unfinished(path: &Path) -> PathBuf {
+fn temporary_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".new");
@@ -126,8 +126,8 @@ mod tests {
         let directory = directory("kept");
         let path = directory.join("key");
         write_private(&path, b"first").unwrap();
-        // A directory in the place of the unfinished file stands for a disk that refuses it.
-        fs::create_dir(unfinished(&path)).unwrap();
+        // A directory in the place of the temporary_path file stands for a disk that refuses it.
+        fs::create_dir(temporary_path(&path)).unwrap();
         assert!(write_private(&path, b"second").is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "first");
         fs::remove_dir_all(directory).unwrap();

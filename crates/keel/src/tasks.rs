@@ -43,12 +43,12 @@ struct Scope {
     parent: Option<Arc<Scope>>,
     children: Mutex<Vec<Weak<Scope>>>,
     stopping: watch::Sender<bool>,
-    running: watch::Sender<BTreeMap<u64, Running>>,
+    running: watch::Sender<BTreeMap<u64, RunningTask>>,
     panicked: Mutex<Vec<String>>,
     started: AtomicU64,
 }
 
-struct Running {
+struct RunningTask {
     name: String,
     /// `None` for a thread, which cannot be aborted, and for a task that is just being started.
     abort: Option<AbortHandle>,
@@ -90,8 +90,8 @@ impl Tasks {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let entry = Scope::enter(&self.0, name);
-        let id = entry.id;
+        let guard = Scope::register(&self.0, name);
+        let id = guard.id;
         let handle = tokio::spawn(async move {
             let mut future = pin!(future);
             let polled = poll_fn(|context| {
@@ -101,7 +101,7 @@ impl Tasks {
                 }
             });
             let result = polled.await;
-            entry.leave(result)
+            guard.finish(result)
         });
         let abort = handle.abort_handle();
         self.0.running.send_if_modified(|running| {
@@ -116,10 +116,10 @@ impl Tasks {
     /// Starts a thread, for work that blocks. It should end soon after
     /// [`is_stopping`](Self::is_stopping) says so, or when whoever feeds it is gone.
     pub fn spawn_thread(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        let entry = Scope::enter(&self.0, name);
+        let guard = Scope::register(&self.0, name);
         thread::Builder::new().name(name.to_owned()).spawn(move || {
             let result = catch_unwind(AssertUnwindSafe(work));
-            entry.leave(result);
+            guard.finish(result);
         })?;
         Ok(())
     }
@@ -146,10 +146,10 @@ impl Tasks {
     }
 
     /// Asks all tasks and threads of this group, and of the groups within it, to stop, and waits
-    /// for them; aborts the tasks that did not end within `patience`.
-    pub async fn stop(&self, patience: Duration) -> Result<(), Unclean> {
+    /// for them; aborts the tasks that did not end within `timeout`.
+    pub async fn stop(&self, timeout: Duration) -> Result<(), Unclean> {
         self.ask_to_stop();
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         // A task may have started another one while it ended: look until all is quiet.
         while let Some(scope) = self.0.tree().into_iter().find(|scope| !scope.is_idle()) {
             let mut running = scope.running.subscribe();
@@ -206,12 +206,12 @@ impl Scope {
         if self.path.is_empty() { name.to_owned() } else { format!("{}/{name}", self.path) }
     }
 
-    fn enter(scope: &Arc<Self>, name: &str) -> Entry {
+    fn register(scope: &Arc<Self>, name: &str) -> TaskGuard {
         let id = scope.started.fetch_add(1, Ordering::Relaxed);
         let name = scope.path_of(name);
-        let running = Running { name: name.clone(), abort: None };
+        let running = RunningTask { name: name.clone(), abort: None };
         scope.running.send_modify(|all| drop(all.insert(id, running)));
-        Entry { scope: Arc::clone(scope), id, name }
+        TaskGuard { scope: Arc::clone(scope), id, name }
     }
 
     fn is_idle(&self) -> bool {
@@ -243,14 +243,14 @@ impl Scope {
 }
 
 /// Membership of one running task or thread; ends when dropped, also when the task is aborted.
-struct Entry {
+struct TaskGuard {
     scope: Arc<Scope>,
     id: u64,
     name: String,
 }
 
-impl Entry {
-    fn leave<T>(self, result: Result<T, Box<dyn Any + Send>>) -> T {
+impl TaskGuard {
+    fn finish<T>(self, result: Result<T, Box<dyn Any + Send>>) -> T {
         result.unwrap_or_else(|panic| {
             let message = panic_message(&*panic);
             tracing::error!(task = self.name, message, "a task panicked");
@@ -261,7 +261,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for TaskGuard {
     fn drop(&mut self) {
         self.scope.running.send_modify(|running| drop(running.remove(&self.id)));
     }
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
     use std::{future::pending, sync::mpsc};
 
-    const PATIENCE: Duration = Duration::from_secs(5);
+    const TIMEOUT: Duration = Duration::from_secs(5);
 
     fn idle_task(tasks: &Tasks, name: &str) {
         let shutdown = tasks.shutdown();
@@ -299,7 +299,7 @@ mod tests {
         idle_task(&plane, "listen");
         idle_task(&store, "commit");
         idle_task(&store.child("sweeper"), "sweep");
-        assert_eq!(plane.stop(PATIENCE).await, Ok(()));
+        assert_eq!(plane.stop(TIMEOUT).await, Ok(()));
         assert!(store.is_stopping());
     }
 
@@ -308,14 +308,14 @@ mod tests {
         let plane = Tasks::new();
         let store = plane.child("store");
         idle_task(&store, "commit");
-        assert_eq!(store.stop(PATIENCE).await, Ok(()));
+        assert_eq!(store.stop(TIMEOUT).await, Ok(()));
         assert!(!plane.is_stopping());
     }
 
     #[tokio::test]
     async fn a_group_made_after_the_stop_is_stopped_at_birth() {
         let plane = Tasks::new();
-        plane.stop(PATIENCE).await.unwrap();
+        plane.stop(TIMEOUT).await.unwrap();
         let late = plane.child("late");
         late.shutdown().await;
         assert!(late.is_stopping());
@@ -325,11 +325,11 @@ mod tests {
     async fn a_task_that_will_not_end_is_named_and_aborted() {
         let plane = Tasks::new();
         let deaf = plane.child("store").spawn("deaf", pending::<()>());
-        let unclean = plane.stop(PATIENCE).await.unwrap_err();
+        let unclean = plane.stop(TIMEOUT).await.unwrap_err();
         assert_eq!(unclean.running, ["store/deaf"]);
         assert_eq!(unclean.to_string(), "still running: store/deaf");
         assert!(deaf.await.unwrap_err().is_cancelled());
-        assert_eq!(plane.stop(PATIENCE).await, Ok(()));
+        assert_eq!(plane.stop(TIMEOUT).await, Ok(()));
     }
 
     #[tokio::test]
@@ -337,7 +337,7 @@ mod tests {
         let plane = Tasks::new();
         let handle = plane.spawn("clumsy", async { panic!("dropped it") });
         assert!(handle.await.unwrap_err().is_panic());
-        let unclean = plane.stop(PATIENCE).await.unwrap_err();
+        let unclean = plane.stop(TIMEOUT).await.unwrap_err();
         assert_eq!(unclean.panicked, ["clumsy"]);
     }
 
@@ -354,7 +354,7 @@ mod tests {
         tasks.spawn_thread("fed", move || while fed.recv().is_ok() {}).unwrap();
         tasks.spawn_thread("clumsy", || panic!("dropped it")).unwrap();
         drop(feed);
-        let unclean = tasks.stop(PATIENCE).await.unwrap_err();
+        let unclean = tasks.stop(TIMEOUT).await.unwrap_err();
         assert_eq!(unclean, Unclean { running: vec![], panicked: vec!["clumsy".to_owned()] });
     }
 }

@@ -104,7 +104,7 @@ pub(crate) fn may_sign(certificate: &X509Certificate<'_>) -> bool {
 /// the end entity is an authority, which it refuses in principle. It follows that this code alone
 /// never accepts what rustls refuses, with two exceptions: a certificate that is itself a root, and
 /// the certificate of an authority below issuers without constraints on names.
-pub(crate) struct Search<'a> {
+pub(crate) struct ChainSearch<'a> {
     pub roots: &'a Roots,
     pub intermediates: &'a [CertificateDer<'a>],
     pub now: UnixTime,
@@ -113,42 +113,42 @@ pub(crate) struct Search<'a> {
 }
 
 /// A certificate with its encoding.
-struct Link<'a> {
+struct ChainLink<'a> {
     der: &'a CertificateDer<'a>,
     parsed: X509Certificate<'a>,
 }
 
-impl<'a> Link<'a> {
+impl<'a> ChainLink<'a> {
     fn read(der: &'a CertificateDer<'a>) -> Option<Self> {
         parse(der).ok().map(|parsed| Self { der, parsed })
     }
 }
 
-impl Search<'_> {
+impl ChainSearch<'_> {
     /// Whether `end_entity` is a root or a chain leads from it to one. The caller has checked the
     /// certificate itself with [`check_end_entity`].
     pub(crate) fn verify(&self, end_entity: &CertificateDer<'_>) -> Result<(), rustls::Error> {
-        let leaf = Link { der: end_entity, parsed: parse(end_entity)? };
+        let leaf = ChainLink { der: end_entity, parsed: parse(end_entity)? };
         if self.roots.contains(end_entity) {
             return Ok(check_usage(&leaf.parsed, self.usage)?);
         }
-        let candidates: Vec<_> = self.intermediates.iter().filter_map(Link::read).collect();
+        let candidates: Vec<_> = self.intermediates.iter().filter_map(ChainLink::read).collect();
         // Only roots may be certificates of a version that does not tell authorities from others.
         let candidates: Vec<_> = candidates.iter().filter(|link| link.parsed.is_ca()).collect();
-        self.climb(&mut vec![&leaf], &candidates, &Cell::new(0))
+        self.extend(&mut vec![&leaf], &candidates, &Cell::new(0))
     }
 
     /// Continues `path`, which begins with the end entity, up to a root.
-    fn climb<'p>(
+    fn extend<'p>(
         &self,
-        path: &mut Vec<&'p Link<'p>>,
-        candidates: &[&'p Link<'p>],
+        path: &mut Vec<&'p ChainLink<'p>>,
+        candidates: &[&'p ChainLink<'p>],
         signatures: &Cell<usize>,
     ) -> Result<(), rustls::Error> {
         let mut refusal = CertificateError::UnknownIssuer.into();
         let Some(child) = path.last().copied() else { return Err(refusal) };
         for root in self.roots.signers(child.parsed.issuer().as_raw(), self.now) {
-            let Some(root) = Link::read(root) else { continue };
+            let Some(root) = ChainLink::read(root) else { continue };
             match self.is_issuer(&root, path, signatures) {
                 Ok(true) => {}
                 Ok(false) => continue,
@@ -180,7 +180,7 @@ impl Search<'_> {
                 }
             }
             path.push(candidate);
-            let result = self.climb(path, candidates, signatures);
+            let result = self.extend(path, candidates, signatures);
             path.pop();
             match result {
                 Ok(()) => return Ok(()),
@@ -195,8 +195,8 @@ impl Search<'_> {
     /// key is one that cannot be asked.
     fn is_issuer(
         &self,
-        issuer: &Link<'_>,
-        path: &[&Link<'_>],
+        issuer: &ChainLink<'_>,
+        path: &[&ChainLink<'_>],
         signatures: &Cell<usize>,
     ) -> Result<bool, CertificateError> {
         let Some((child, below)) = path.split_last() else { return Ok(false) };
@@ -216,7 +216,7 @@ impl Search<'_> {
     }
 
     fn is_signed(&self, certificate: &[u8], key: &[u8]) -> bool {
-        let Some(signed) = Signed::read(certificate) else { return false };
+        let Some(signed) = SignedParts::read(certificate) else { return false };
         let Some((algorithm, key)) = key_parts(key) else { return false };
         self.provider.signature_verification_algorithms.all.iter().any(|it| {
             it.signature_alg_id().as_ref() == signed.algorithm
@@ -226,7 +226,11 @@ impl Search<'_> {
     }
 
     /// The checks that need the whole chain: usages, and constraints on names.
-    fn check_path(&self, path: &[&Link<'_>], root: &Link<'_>) -> Result<(), rustls::Error> {
+    fn check_path(
+        &self,
+        path: &[&ChainLink<'_>],
+        root: &ChainLink<'_>,
+    ) -> Result<(), rustls::Error> {
         for link in path.iter().copied().chain([root]) {
             check_usage(&link.parsed, self.usage)?;
         }
@@ -237,8 +241,9 @@ impl Search<'_> {
             return self.check_with_rustls(leaf, issuers, root);
         }
         // Only rustls compares names with constraints, and it does not take this end entity.
-        let is_free =
-            |link: &Link<'_>| link.parsed.name_constraints().is_ok_and(|found| found.is_none());
+        let is_free = |link: &ChainLink<'_>| {
+            link.parsed.name_constraints().is_ok_and(|found| found.is_none())
+        };
         if issuers.iter().copied().chain([root]).all(is_free) {
             Ok(())
         } else {
@@ -248,9 +253,9 @@ impl Search<'_> {
 
     fn check_with_rustls(
         &self,
-        leaf: &Link<'_>,
-        issuers: &[&Link<'_>],
-        root: &Link<'_>,
+        leaf: &ChainLink<'_>,
+        issuers: &[&ChainLink<'_>],
+        root: &ChainLink<'_>,
     ) -> Result<(), rustls::Error> {
         let mut store = RootCertStore::empty();
         store.add(root.der.clone().into_owned())?;
@@ -276,13 +281,13 @@ impl Search<'_> {
 }
 
 /// The parts of a certificate that a signature is about.
-struct Signed<'a> {
+struct SignedParts<'a> {
     message: &'a [u8],
     algorithm: &'a [u8],
     signature: &'a [u8],
 }
 
-impl<'a> Signed<'a> {
+impl<'a> SignedParts<'a> {
     fn read(certificate: &'a [u8]) -> Option<Self> {
         let certificate = Element::read(certificate)?;
         let message = Element::read(certificate.content)?;

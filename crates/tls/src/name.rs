@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::X509Certificate;
 
-/// The number of names above which only their number is told.
-const MAX_TOLD: usize = 100;
+/// The number of names above which only their number is listed.
+const MAX_LISTED: usize = 100;
 
 /// A certificate does not have the name that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,21 +27,24 @@ impl NameMismatch {
         }
         let names = names.map_or(&[][..], |it| &it.value.general_names);
         let is_address = matches!(name, ServerName::IpAddress(_));
-        let told: Vec<String> = names.iter().filter_map(|it| text(it, is_address)).collect();
-        Self(match (told.len(), is_address) {
+        let listed: Vec<String> = names.iter().filter_map(|it| text(it, is_address)).collect();
+        Self(match (listed.len(), is_address) {
             (0, true) => format!(
                 "cannot validate certificate for {host} because it doesn't contain any IP SANs"
             ),
             (0, false) => {
                 format!("certificate is not valid for any names, but wanted to match {host}")
             }
-            (MAX_TOLD.., true) => {
-                format!("certificate is valid for {} IP SANs, but none matched {host}", told.len())
+            (MAX_LISTED.., true) => {
+                format!(
+                    "certificate is valid for {} IP SANs, but none matched {host}",
+                    listed.len()
+                )
             }
-            (MAX_TOLD.., false) => {
-                format!("certificate is valid for {} names, but none matched {host}", told.len())
+            (MAX_LISTED.., false) => {
+                format!("certificate is valid for {} names, but none matched {host}", listed.len())
             }
-            _ => format!("certificate is valid for {}, not {host}", told.join(", ")),
+            _ => format!("certificate is valid for {}, not {host}", listed.join(", ")),
         })
     }
 }

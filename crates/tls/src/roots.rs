@@ -15,7 +15,7 @@ struct Root {
     der: CertificateDer<'static>,
     subject: Vec<u8>,
     /// Whether it may sign other certificates.
-    signs: bool,
+    may_sign: bool,
     not_before: i64,
     not_after: i64,
 }
@@ -57,16 +57,16 @@ impl Roots {
 impl Root {
     fn read(der: CertificateDer<'static>) -> Option<Self> {
         let parsed = chain::parse(&der).ok()?;
-        let signs = chain::may_sign(&parsed);
+        let may_sign = chain::may_sign(&parsed);
         let validity = parsed.validity();
         let (not_before, not_after) =
             (validity.not_before.timestamp(), validity.not_after.timestamp());
         let subject = parsed.subject().as_raw().to_vec();
-        Some(Self { der, subject, signs, not_before, not_after })
+        Some(Self { der, subject, may_sign, not_before, not_after })
     }
 
     fn signs_at(&self, now: UnixTime) -> bool {
         let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        self.signs && (self.not_before..=self.not_after).contains(&now)
+        self.may_sign && (self.not_before..=self.not_after).contains(&now)
     }
 }

@@ -1,6 +1,6 @@
 //! [`ServerVerifier`]: whether a server is the one that was called.
 
-use crate::chain::{self, Search, Usage};
+use crate::chain::{self, ChainSearch, Usage};
 use crate::{NameMismatch, Roots, key, name};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
@@ -39,7 +39,8 @@ impl ServerCertVerifier for ServerVerifier {
             return Err(CertificateError::Other(mismatch).into());
         }
         let (roots, provider) = (&self.roots, &self.provider);
-        Search { roots, intermediates, now, usage: Usage::Server, provider }.verify(end_entity)?;
+        ChainSearch { roots, intermediates, now, usage: Usage::Server, provider }
+            .verify(end_entity)?;
         key::check(&leaf, &self.provider)?;
         Ok(ServerCertVerified::assertion())
     }

@@ -10,18 +10,18 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// Appends the families of this process.
 pub(super) fn append(text: &mut String) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    if let Some(usage) = Usage::parse(&stat) {
+    if let Some(times) = ProcessTimes::parse(&stat) {
         exposition::value(
             text,
             Kind::Counter,
             "process_cpu_seconds_total",
             "Total user and system CPU time in seconds",
-            usage.cpu_seconds,
+            times.cpu_seconds,
         );
         let system = fs::read_to_string("/proc/stat").unwrap_or_default();
         if let Some(boot) = boot_time(&system) {
             let help = "Start time of the process in seconds since 1970";
-            let start = boot + usage.started_after_boot;
+            let start = boot + times.started_after_boot;
             exposition::value(text, Kind::Gauge, "process_start_time_seconds", help, start);
         }
     }
@@ -49,12 +49,12 @@ pub(super) fn append(text: &mut String) {
 
 /// Times of a process, in seconds.
 #[derive(Debug, PartialEq)]
-struct Usage {
+struct ProcessTimes {
     cpu_seconds: f64,
     started_after_boot: f64,
 }
 
-impl Usage {
+impl ProcessTimes {
     /// Parses `/proc/self/stat`. The name of the program, in parentheses, may contain any characters.
     fn parse(stat: &str) -> Option<Self> {
         let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
@@ -93,9 +93,9 @@ mod tests {
     #[test]
     fn the_name_of_a_program_may_look_like_a_field() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 1 0 0 0 150 50 0 0 20 0 9 0 12345 1 1 1";
-        let expect = Usage { cpu_seconds: 2.0, started_after_boot: 123.45 };
-        assert_eq!(Usage::parse(stat), Some(expect));
-        assert_eq!(Usage::parse("7 (a"), None);
+        let expect = ProcessTimes { cpu_seconds: 2.0, started_after_boot: 123.45 };
+        assert_eq!(ProcessTimes::parse(stat), Some(expect));
+        assert_eq!(ProcessTimes::parse("7 (a"), None);
     }
 
     #[test]

@@ -39,7 +39,7 @@ async fn sleepers_wake_when_their_time_comes_and_not_before() {
             tell.send(seconds).await.unwrap();
         });
     }
-    while lock(clock.hand()).sleepers.len() < 3 {
+    while lock(clock.state()).sleepers.len() < 3 {
         tokio::task::yield_now().await;
     }
     assert_eq!(clock.next_deadline(), Some(Timestamp::from_seconds(1)));

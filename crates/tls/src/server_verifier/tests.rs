@@ -1,7 +1,7 @@
 //! Each case is what Go's `crypto/x509` decides about the same certificates.
 
 use super::*;
-use crate::fixtures::{Made, authority, decision, now, params, self_signed, signed};
+use crate::fixtures::{TestCertificate, authority, decision, now, params, self_signed, signed};
 use rcgen::{
     BasicConstraints, DnType, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, KeyUsagePurpose,
     NameConstraints, date_time_ymd,
@@ -9,15 +9,19 @@ use rcgen::{
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 
-/// The decision about `shown`, in 2030, for a server that is called `name`.
-fn decide(roots: &[&Made], shown: &[&Made], name: &str) -> Result<(), String> {
+/// The decision about `presented`, in 2030, for a server that is called `name`.
+fn decide(
+    roots: &[&TestCertificate],
+    presented: &[&TestCertificate],
+    name: &str,
+) -> Result<(), String> {
     let bundle: Vec<&str> = roots.iter().map(|it| it.pem.as_str()).collect();
     let bundle = bundle.join("# between certificates\n");
     let verifier =
         ServerVerifier::new(Roots::from_pem(bundle.as_bytes()), Arc::new(ring::default_provider()));
-    let intermediates: Vec<_> = shown[1..].iter().map(|it| it.der.clone()).collect();
+    let intermediates: Vec<_> = presented[1..].iter().map(|it| it.der.clone()).collect();
     let name = ServerName::try_from(name.to_owned()).unwrap();
-    decision(verifier.verify_server_cert(&shown[0].der, &intermediates, &name, &[], now()))
+    decision(verifier.verify_server_cert(&presented[0].der, &intermediates, &name, &[], now()))
 }
 
 fn refused(why: &str) -> Result<(), String> {
