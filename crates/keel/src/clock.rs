@@ -1,4 +1,4 @@
-//! [`Clock`]: what time it is, and waiting for a later one; real, or moved by state.
+//! [`Clock`]: reads the time and sleeps; either the system clock or a manual one for tests.
 //!
 //! ```
 //! # use {keel::{Clock, Timestamp}, std::time::Duration};
@@ -7,7 +7,7 @@
 //! assert_eq!((clock.now().seconds(), clock.now().nanos()), (101, 500_000_000));
 //! ```
 //!
-//! No other file asks the operating system for the time.
+//! No other file reads the time of the operating system.
 
 use std::{
     collections::BTreeMap,
@@ -21,8 +21,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// The system's time may be set by an administrator during a sleep; a sleep reads the clock again
-/// after this long.
+/// The maximum time after which a sleep reads the system's clock again, since an administrator may set
+/// the clock during the sleep.
 const MAX_NAP: Duration = Duration::from_secs(10);
 
 /// A handle on a source of time; clones share it.
@@ -38,9 +38,10 @@ enum Source {
 /// The state of a manual clock.
 struct ManualState {
     now: Timestamp,
-    /// By how much it was advanced, without the jumps.
+    /// The time by which it was advanced, without jumps.
     passed: Duration,
-    /// Tells sleepers with the same deadline apart, and keeps them in the order of their arrival.
+    /// A counter that distinguishes sleepers with the same deadline and keeps them in the order of
+    /// their arrival.
     arrivals: u64,
     sleepers: BTreeMap<(Timestamp, u64), Waker>,
 }
@@ -51,7 +52,7 @@ impl Clock {
         Self(Source::System)
     }
 
-    /// A clock that stands at `start` until [`advance`](Self::advance) moves it.
+    /// A manual clock that shows `start` until [`advance`](Self::advance) moves it.
     pub fn manual(start: Timestamp) -> Self {
         let state = ManualState {
             now: start,
@@ -67,7 +68,7 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             Source::System => {
-                // A machine whose clock stands before 1970 is served as if it were 1970.
+                // A time before 1970 counts as 1970.
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 Timestamp::from_seconds(0) + since
             }
@@ -98,9 +99,8 @@ impl Clock {
 
     /// Waits until the clock shows `deadline` or later.
     ///
-    /// Once polled, the future stays registered, like that of [`sleep`](Self::sleep). It notices
-    /// that the system's time was set only if it is also polled in between, whenever it wakes its
-    /// task.
+    /// Once polled, the future stays registered, like that of [`sleep`](Self::sleep). It detects a
+    /// change of the system's time only if it is also polled in between, whenever it wakes its task.
     pub async fn sleep_until(&self, deadline: Timestamp) {
         match &self.0 {
             Source::System => self.sleep_until_by_naps(deadline, MAX_NAP).await,
@@ -111,7 +111,7 @@ impl Clock {
         }
     }
 
-    /// Waits until the system's time is `deadline`, and looks at it at least every `nap`.
+    /// Waits until the system's time is `deadline`, and reads it at least every `nap`.
     async fn sleep_until_by_naps(&self, deadline: Timestamp, nap: Duration) {
         loop {
             let left = deadline.since(self.now());
@@ -127,7 +127,7 @@ impl Clock {
         }
     }
 
-    /// This moment, to measure from.
+    /// The current moment, from which elapsed time can be measured.
     pub fn moment(&self) -> Moment {
         let monotonic = match &self.0 {
             Source::System => Monotonic::Instant(tokio::time::Instant::now()),
@@ -136,7 +136,7 @@ impl Clock {
         Moment { shown: self.now(), monotonic }
     }
 
-    /// How much time has passed since `moment` for sure, however the clock was set meanwhile.
+    /// The monotonic time since `moment`, which does not depend on changes of the clock.
     pub fn passed_since(&self, moment: &Moment) -> Duration {
         match (&self.0, &moment.monotonic) {
             (Source::System, Monotonic::Instant(then)) => then.elapsed(),
@@ -147,16 +147,16 @@ impl Clock {
         }
     }
 
-    /// How much time may have passed since `moment` at most. A machine that was suspended knows
-    /// that only from its clock, and a clock that was set back only knows the rest.
+    /// The maximum of the monotonic time and of the clock's time since `moment`. Monotonic time does
+    /// not include a suspension of the machine, and the clock may have been set back.
     pub fn perhaps_passed_since(&self, moment: &Moment) -> Duration {
         self.passed_since(moment).max(self.now().since(moment.shown))
     }
 
-    /// Sets a manual clock to another time, without time having passed.
+    /// Sets a manual clock to another time; no monotonic time passes.
     ///
     /// # Panics
-    /// On a system clock, which nobody can move.
+    /// On a system clock.
     pub fn jump(&self, to: Timestamp) {
         let woken = {
             let mut state = lock(self.state());
@@ -168,11 +168,11 @@ impl Clock {
         }
     }
 
-    /// Moves a manual clock forward and wakes the sleepers whose time has come, the earliest
-    /// deadline first.
+    /// Moves a manual clock forward and wakes the sleepers whose deadline has passed, the earliest
+    /// first.
     ///
     /// # Panics
-    /// On a system clock, which nobody can move.
+    /// On a system clock.
     pub fn advance(&self, duration: Duration) {
         let state = self.state();
         let due = {
@@ -183,24 +183,24 @@ impl Clock {
             let later = state.sleepers.split_off(&(now, u64::MAX));
             mem::replace(&mut state.sleepers, later)
         };
-        // Outside of the lock: a waker may run the sleeper on the spot.
+        // Outside of the lock: a waker may poll the sleeper at once.
         for waker in due.into_values() {
             waker.wake();
         }
     }
 
-    /// The earliest deadline that somebody sleeps for on a manual clock, for tests that jump from
-    /// one thing that happens to the next.
+    /// The earliest deadline of the sleepers on a manual clock, for tests that advance from one event
+    /// to the next.
     ///
     /// # Panics
-    /// On a system clock, which does not know its sleepers.
+    /// On a system clock, which has no list of its sleepers.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         lock(self.state()).sleepers.keys().next().map(|(deadline, _)| *deadline)
     }
 
     fn state(&self) -> &Mutex<ManualState> {
         let Source::Manual(state) = &self.0 else {
-            unreachable!("only a manual clock is moved by state");
+            unreachable!("only a manual clock can be moved");
         };
         state
     }
@@ -219,7 +219,7 @@ fn lock(state: &Mutex<ManualState>) -> MutexGuard<'_, ManualState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The future of [`Clock::sleep`]. It is small, since each watcher has one for as long as it lives.
+/// The future of [`Clock::sleep`]. It is small, since each watch contains one.
 #[must_use = "a sleep does nothing unless it is awaited"]
 pub struct Sleep(SleepInner);
 
@@ -245,17 +245,17 @@ impl fmt::Debug for Sleep {
     }
 }
 
-/// Registers its waker with the clock while it waits, and takes it away when dropped.
+/// A sleep on a manual clock. It registers its waker while it waits, and removes it when dropped.
 struct ManualSleep {
     state: Arc<Mutex<ManualState>>,
     deadline: Deadline,
-    /// Where its waker is.
+    /// The key of its waker.
     slot: Option<(Timestamp, u64)>,
 }
 
 #[derive(Clone, Copy)]
 enum Deadline {
-    /// So much time has passed.
+    /// The clock was advanced by this total since its start.
     Passed(Duration),
     /// The clock shows this time.
     Shown(Timestamp),
@@ -298,7 +298,8 @@ impl Drop for ManualSleep {
     }
 }
 
-/// A moment to measure from, by time that a clock which is set does not disturb.
+/// A point in monotonic time, from which elapsed time is measured independently of changes of the
+/// clock, together with the time that the clock showed.
 #[derive(Clone, Debug)]
 pub struct Moment {
     shown: Timestamp,
@@ -312,7 +313,7 @@ enum Monotonic {
 }
 
 impl Moment {
-    /// What the clock showed.
+    /// The time that the clock showed.
     pub fn shown(&self) -> Timestamp {
         self.shown
     }
@@ -322,7 +323,7 @@ impl Moment {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     seconds: i64,
-    /// Below 1,000,000,000; counted forward even before 1970.
+    /// Less than 1,000,000,000; counted forward even before 1970.
     nanos: u32,
 }
 
@@ -348,7 +349,7 @@ impl Timestamp {
         self.nanos
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// The duration from `earlier` to this; zero if this is not later.
     pub fn since(self, earlier: Self) -> Duration {
         if self <= earlier {
             return Duration::ZERO;

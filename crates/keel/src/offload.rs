@@ -1,7 +1,7 @@
-//! [`Offload`]: runs futures that compute for long without holding up the runtime's other tasks.
+//! [`Offload`]: runs long computations without delaying the runtime's other tasks.
 //!
-//! A task that computes for a second keeps one of the runtime's threads for that second, and with a
-//! few such tasks nothing else is polled, not even the timers that should end them. A future that
+//! A task that computes for a second occupies one of the runtime's threads for that second, and with a
+//! few such tasks no other task is polled, not even the timers that should end them. A future that
 //! is run here is polled by a thread that has first handed its other tasks to another thread.
 //!
 //! ```text
@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Invariants:
-//! - no more polls are under way than there are permits, so that the processors are not all taken by
-//!   threads of this kind;
+//! - the number of concurrent polls is limited by permits, so that threads of this kind do not occupy
+//!   all processors;
 //! - flows take turns: a flow (a user, say) waits for one permit at a time, and permits are given in
 //!   the order in which they were asked for. Exempt futures have permits of their own.
 
@@ -29,18 +29,18 @@ use tokio::sync::Semaphore;
 pub struct Offload {
     permits: Semaphore,
     exempt: Semaphore,
-    /// One permit for each flow that has futures here.
+    /// One permit for each flow that has futures in progress.
     flow_permits: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
 impl Offload {
-    /// With this many polls at once, and at least one.
+    /// An offload with at most `at_once` concurrent polls, and at least one.
     pub fn new(at_once: usize) -> Self {
         let permits = || Semaphore::new(at_once.max(1));
         Self { permits: permits(), exempt: permits(), flow_permits: Mutex::default() }
     }
 
-    /// Half of the processors, so that the other half is left to short work.
+    /// An offload that uses half of the processors, so that the other half is free for short work.
     pub fn for_half_of_the_processors() -> Self {
         Self::new(std::thread::available_parallelism().map_or(1, usize::from) / 2)
     }
@@ -82,7 +82,7 @@ impl Offload {
     }
 }
 
-/// Resolves when the task is polled again: the future that was polled before has the task's waker.
+/// Resolves when the task is polled again; the future that was polled before has the task's waker.
 async fn until_woken() {
     let mut is_woken = false;
     poll_fn(
@@ -91,8 +91,8 @@ async fn until_woken() {
     .await;
 }
 
-/// Runs work that takes long on this thread, after the runtime has handed its other tasks to another
-/// thread. A runtime of one thread has no other thread to hand its tasks to.
+/// Runs long work on this thread, after the runtime has handed the thread's other tasks to another
+/// thread. A single-threaded runtime runs the work directly.
 pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|it| it.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
@@ -109,7 +109,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a_task_that_computes_does_not_hold_up_others() {
+    async fn a_task_that_computes_does_not_delay_others() {
         let offload = Arc::new(Offload::new(1));
         let (begun, has_begun) = oneshot::channel();
         let (release, released) = std::sync::mpsc::channel::<()>();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn no_more_polls_are_under_way_than_permits() {
+    async fn the_number_of_concurrent_polls_is_limited() {
         let offload = Arc::new(Offload::new(2));
         let (now, highest) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let both = Arc::new(Barrier::new(2));

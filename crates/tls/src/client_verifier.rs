@@ -1,4 +1,4 @@
-//! [`ClientVerifier`]: whether a client may use the certificate that it shows.
+//! [`ClientVerifier`]: verifies the certificates of clients.
 
 use crate::Roots;
 use crate::chain::{self, ChainSearch, Usage};
@@ -19,7 +19,7 @@ pub struct ClientVerifier {
 }
 
 impl ClientVerifier {
-    /// `inner` is made for the same roots.
+    /// A verifier for `roots`; `inner` must have the same roots.
     pub fn new(
         inner: Arc<dyn ClientCertVerifier>,
         roots: Roots,

@@ -26,7 +26,7 @@ pub(crate) fn params(name: &str) -> CertificateParams {
     params
 }
 
-/// The same for the certificate of an authority.
+/// The parameters of the certificate of an authority, valid from 2020 to 2040.
 pub(crate) fn authority(name: &str) -> CertificateParams {
     let mut params = params(name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -45,7 +45,7 @@ pub(crate) fn signed(params: CertificateParams, by: &TestCertificate) -> TestCer
     TestCertificate { der: certificate.der().clone(), pem: certificate.pem(), params, key }
 }
 
-/// An extension that no verifier knows.
+/// An extension that no verifier processes.
 pub(crate) fn unknown_extension(is_critical: bool) -> CustomExtension {
     let oid = [1, 3, 6, 1, 4, 1, 99999, 1];
     let mut extension = CustomExtension::from_oid_content(&oid, vec![5, 0]);
@@ -55,7 +55,7 @@ pub(crate) fn unknown_extension(is_critical: bool) -> CustomExtension {
 
 /// Signs `certificate` again as a certificate of version 1, which has no extensions.
 pub(crate) fn version_1(certificate: TestCertificate, by: &TestCertificate) -> TestCertificate {
-    // The version and the extensions have tags of their own.
+    // Only the version and the extensions have context-specific tags.
     resigned(certificate, by, |_, field| if field[0] & 0xc0 == 0 { field.to_vec() } else { vec![] })
 }
 

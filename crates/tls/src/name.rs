@@ -1,16 +1,16 @@
-//! Whether a certificate is that of a server, by the rules of Go, and why not, in its words.
+//! Compares the names of a certificate with that of a server, by the rules and with the messages of Go.
 //!
-//! Only alternative names count, not the common name. `*` stands for the whole first label.
+//! Only alternative names are compared, not the common name. `*` stands for the whole first label.
 
 use rustls::pki_types::ServerName;
 use std::net::IpAddr;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::X509Certificate;
 
-/// The number of names above which only their number is listed.
+/// The number of names from which a message contains only their number.
 const MAX_LISTED: usize = 100;
 
-/// A certificate does not have the name that was asked for.
+/// A certificate does not have the name of the server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NameMismatch(String);
@@ -57,7 +57,7 @@ pub(crate) fn matches(certificate: &X509Certificate<'_>, name: &ServerName<'_>) 
     let is_address = matches!(name, ServerName::IpAddress(_));
     let mut presented = names.value.general_names.iter().filter_map(|it| text(it, is_address));
     if is_address {
-        // Written the same way, since both are made from bytes.
+        // Both have the same format, since both are formatted from bytes.
         return presented.any(|it| it == host);
     }
     let host = host.strip_suffix('.').unwrap_or(&host);
@@ -73,7 +73,7 @@ fn matches_pattern(pattern: &str, host: &str) -> bool {
     star == "*" && !label.is_empty() && !parents.is_empty() && parents == domain
 }
 
-/// The name of the kind that is looked for.
+/// The name as text, if it is of the wanted type: an address or a DNS name.
 fn text(name: &GeneralName<'_>, is_address: bool) -> Option<String> {
     match name {
         GeneralName::DNSName(name) if !is_address => Some((*name).to_owned()),

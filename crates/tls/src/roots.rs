@@ -1,4 +1,4 @@
-//! [`Roots`]: the certificates that are trusted as they are.
+//! [`Roots`]: the certificates that are trusted without a chain.
 
 use crate::chain;
 use rustls::pki_types::pem::PemObject;
@@ -21,13 +21,13 @@ struct Root {
 }
 
 impl Roots {
-    /// Takes the certificates that can be read and leaves out the others.
+    /// Takes the certificates that can be parsed and ignores the others.
     pub fn new(certificates: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
         let certificates = certificates.into_iter().filter_map(Root::read).collect();
         Self { certificates }
     }
 
-    /// From a bundle in PEM. What is between the certificates does not matter.
+    /// Reads a bundle in PEM. Text between the certificates is ignored.
     pub fn from_pem(bundle: &[u8]) -> Self {
         Self::new(CertificateDer::pem_slice_iter(bundle).flatten())
     }
@@ -37,12 +37,12 @@ impl Roots {
         self.certificates.is_empty()
     }
 
-    /// Whether this very certificate is one of them.
+    /// Whether this certificate is one of the roots.
     pub(crate) fn contains(&self, certificate: &CertificateDer<'_>) -> bool {
         self.certificates.iter().any(|it| it.der == *certificate)
     }
 
-    /// Those with this subject that may sign other certificates at this time.
+    /// The roots with this subject that may sign other certificates at this time.
     pub(crate) fn signers(
         &self,
         subject: &[u8],

@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// The name of every end entity.
 const NAME: &str = "a.svc";
 
-/// Which verifier decides.
+/// The verifier under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verifier {
     Server,

@@ -1,4 +1,4 @@
-//! Each case is what Go's `crypto/x509` decides about the same certificates.
+//! Tests whose expected decisions are those of Go's `crypto/x509` for the same certificates.
 
 use super::*;
 use crate::fixtures::{TestCertificate, authority, decision, now, params, self_signed, signed};
@@ -29,7 +29,7 @@ fn refused(why: &str) -> Result<(), String> {
 }
 
 #[test]
-fn a_certificate_that_is_in_the_bundle_is_believed_whoever_signed_it() {
+fn a_certificate_in_the_bundle_is_accepted_independently_of_its_issuer() {
     let stranger = self_signed(authority("stranger"));
     let serving = signed(params("a.svc"), &stranger);
     assert_eq!(decide(&[&serving], &[&serving], "a.svc"), Ok(()));
@@ -39,7 +39,7 @@ fn a_certificate_that_is_in_the_bundle_is_believed_whoever_signed_it() {
 }
 
 #[test]
-fn a_self_signed_certificate_is_believed_whether_or_not_it_is_an_authority() {
+fn a_self_signed_certificate_is_accepted_whether_or_not_it_is_an_authority() {
     for made in [self_signed(params("a.svc")), self_signed(authority("a.svc"))] {
         assert_eq!(decide(&[&made], &[&made], "a.svc"), Ok(()));
         let name = "certificate is valid for a.svc, not b.svc";
@@ -84,7 +84,7 @@ fn only_an_authority_signs() {
 }
 
 #[test]
-fn what_has_expired_is_refused_be_it_the_root() {
+fn an_expired_certificate_is_refused_also_as_a_root() {
     let mut old = authority("a.svc");
     old.not_after = date_time_ymd(2029, 1, 1);
     let expired = self_signed(old.clone());
