@@ -41,9 +41,9 @@ pub(crate) use policy::run_policy_status_controller;
 pub(crate) use resource_quota::status::run_quota_status_controller;
 
 use crate::auth::authorization::Authorizers;
-use crate::cache::derived::Derived;
 use crate::cache::hooks::{Reservation, Validate as ValidateHook};
 use crate::cache::parsed_objects::ParsedObjects;
+use crate::cache::snapshot_value::SnapshotValue;
 use crate::registry::scope::RequestScope;
 use kinds::core::limit_range::enforcement::Limits;
 use machinery::{Object, Status};
@@ -58,12 +58,12 @@ use webhook::{WebhookMetrics, WebhookReinvokeContext, Webhooks};
 pub(crate) struct Admission {
     plugins: Plugins,
     limit_ranges: ParsedObjects<Limits>,
-    priority_classes: Derived<priority::PriorityClasses>,
+    priority_classes: SnapshotValue<priority::PriorityClasses>,
     /// The name of the default storage class.
-    default_storage_class: Derived<Option<String>>,
+    default_storage_class: SnapshotValue<Option<String>>,
     /// The name of the default ingress class.
-    default_ingress_class: Derived<Option<String>>,
-    initializers: Derived<Vec<initializers::Initializer>>,
+    default_ingress_class: SnapshotValue<Option<String>>,
+    initializers: SnapshotValue<Vec<initializers::Initializer>>,
     quotas: ParsedObjects<ParsedQuota>,
     quota_accounting: Arc<QuotaAccounting>,
     policies: Policies,
@@ -78,18 +78,22 @@ impl Admission {
         Self {
             plugins,
             limit_ranges: ParsedObjects::new("", "limitranges", Limits::of),
-            priority_classes: Derived::new("scheduling.k8s.io", "priorityclasses", priority::read),
-            default_storage_class: Derived::new(
+            priority_classes: SnapshotValue::new(
+                "scheduling.k8s.io",
+                "priorityclasses",
+                priority::read,
+            ),
+            default_storage_class: SnapshotValue::new(
                 "storage.k8s.io",
                 "storageclasses",
                 default_storage_class::read,
             ),
-            default_ingress_class: Derived::new(
+            default_ingress_class: SnapshotValue::new(
                 "networking.k8s.io",
                 "ingressclasses",
                 default_ingress_class::read,
             ),
-            initializers: Derived::new(
+            initializers: SnapshotValue::new(
                 "admissionregistration.k8s.io",
                 "initializerconfigurations",
                 initializers::read,

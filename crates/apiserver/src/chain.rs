@@ -12,7 +12,7 @@ use crate::auth::authentication::User;
 use crate::auth::impersonation::impersonate;
 use crate::endpoints::context::ContextParts;
 use crate::flow_control;
-use crate::flow_control::{AnswerAccount, STREAM};
+use crate::flow_control::{AnswerAccount, STREAM_OVERHEAD};
 use crate::http::body::Body;
 use crate::http::deadline::Deadline;
 use crate::http::negotiation;
@@ -20,7 +20,7 @@ use crate::http::negotiation::MediaTypeOptions;
 use crate::http::request_body;
 use crate::http::request_body::RequestBody;
 use crate::http::{headers, response};
-use crate::in_process::handler::{Answering, Handler, Peer};
+use crate::in_process::handler::{Handler, Peer, ResponseFuture};
 use crate::plane::Plane;
 use crate::registry::pending_writes::PendingWrites;
 use crate::registry::scope::ScopeParts;
@@ -42,7 +42,7 @@ pub(crate) struct Chain {
 }
 
 impl Handler for Chain {
-    fn handle(&self, peer: Peer, request: Request<RequestBody>) -> Answering {
+    fn handle(&self, peer: Peer, request: Request<RequestBody>) -> ResponseFuture {
         let plane = Arc::clone(&self.plane);
         Box::pin(async move { Ok(serve(plane, peer, request).await) })
     }
@@ -96,7 +96,7 @@ async fn chain(
     let ReceivedRequest { info, query, deadline, .. } = received;
     let user = plane.authenticate(peer.user.as_deref(), &head.headers)?;
     let account = account(&plane, &peer, &user, &info)?;
-    let _stream = account.as_ref().map(|it| it.charge(STREAM));
+    let _stream = account.as_ref().map(|it| it.charge(STREAM_OVERHEAD));
     let user = match impersonate(&plane.authorizers, user, &head.headers, &info) {
         Ok(user) => user,
         Err(status) => return Ok(response::forbidden(&status, error_media_type)),

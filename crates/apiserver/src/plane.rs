@@ -1,7 +1,7 @@
 //! [`Plane`]: the state that all requests of one server share.
 
 use crate::admission::Admission;
-use crate::auth::authentication::service_account::{Referenced, TokenError};
+use crate::auth::authentication::service_account::{ReferencedObject, TokenError};
 use crate::auth::authentication::{Authenticator, User};
 use crate::auth::authorization::Authorizers;
 use crate::cache::storage::Storage;
@@ -66,18 +66,23 @@ impl Plane {
         token: &str,
     ) -> Result<(User, Vec<String>), TokenError> {
         let now = self.storage.clock.now().seconds();
-        self.authenticator.whose(token, now, &|resource, namespace, name| {
+        self.authenticator.authenticate_token(token, now, &|resource, namespace, name| {
             self.find_referenced(resource, namespace, name)
         })
     }
 
     /// The object that a token is bound to, such as a pod or a secret; None if it does not exist.
-    fn find_referenced(&self, resource: &str, namespace: &str, name: &str) -> Option<Referenced> {
+    fn find_referenced(
+        &self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<ReferencedObject> {
         let catalog = self.storage.catalog.load();
         let served = catalog.resource("", resource)?;
         let object = served.cache.get(&served.key(namespace, name))?.object_as_stored();
         let deletion = object.deletion_timestamp().and_then(machinery::timestamp::parse);
-        Some(Referenced {
+        Some(ReferencedObject {
             uid: object.uid().to_owned(),
             deletion: deletion.map(|(seconds, _)| seconds),
         })

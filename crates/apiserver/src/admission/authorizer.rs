@@ -4,7 +4,7 @@
 use super::Attributes;
 use super::matching;
 use crate::auth::authentication::User;
-use crate::auth::authentication::service_account::account;
+use crate::auth::authentication::service_account;
 use crate::auth::authorization;
 use crate::auth::authorization::{Authorizers, ResourceAttributes};
 use cel::library::authorizer::{Authorizer, Check, Decision};
@@ -38,8 +38,10 @@ struct UserAuthorizer {
 
 impl Authorizer for UserAuthorizer {
     fn authorize(&self, check: &Check) -> Decision {
-        let account =
-            check.service_account.as_ref().map(|(namespace, name)| account(namespace, name, ""));
+        let account = check
+            .service_account
+            .as_ref()
+            .map(|(namespace, name)| service_account::user(namespace, name, ""));
         let user = account.as_ref().unwrap_or(&self.user);
         let resource = check.path.is_none().then(|| ResourceAttributes {
             group: &check.group,

@@ -29,26 +29,30 @@ pub(super) use mutating::PolicyReinvokeContext;
 pub(crate) use status::run_policy_status_controller;
 
 use super::Attributes;
-use crate::cache::derived::Derived;
+use crate::cache::snapshot_value::SnapshotValue;
 use machinery::{Object, Reason, Status};
 use policy_spec::PolicyBindings;
 use validating::PolicyDecisions;
 
 /// The compiled policies of a plane and their bindings.
 pub(crate) struct Policies {
-    validating: Derived<validating::Policies>,
-    validating_bindings: Derived<PolicyBindings>,
-    mutating: Derived<mutating::Policies>,
-    mutating_bindings: Derived<PolicyBindings>,
+    validating: SnapshotValue<validating::Policies>,
+    validating_bindings: SnapshotValue<PolicyBindings>,
+    mutating: SnapshotValue<mutating::Policies>,
+    mutating_bindings: SnapshotValue<PolicyBindings>,
 }
 
 impl Default for Policies {
     fn default() -> Self {
-        let bindings = |plural| Derived::new(GROUP, plural, policy_spec::bindings);
+        let bindings = |plural| SnapshotValue::new(GROUP, plural, policy_spec::bindings);
         Self {
-            validating: Derived::new(GROUP, "validatingadmissionpolicies", validating::compile),
+            validating: SnapshotValue::new(
+                GROUP,
+                "validatingadmissionpolicies",
+                validating::compile,
+            ),
             validating_bindings: bindings("validatingadmissionpolicybindings"),
-            mutating: Derived::new(GROUP, "mutatingadmissionpolicies", mutating::compile),
+            mutating: SnapshotValue::new(GROUP, "mutatingadmissionpolicies", mutating::compile),
             mutating_bindings: bindings("mutatingadmissionpolicybindings"),
         }
     }
@@ -75,7 +79,7 @@ pub(super) async fn validate(
     object: Option<&Object>,
 ) -> Result<(), Status> {
     let (policies, storage) = (&attributes.admission.policies, &attributes.scope.storage);
-    if policies.validating_bindings.is_idle(storage) {
+    if policies.validating_bindings.has_no_objects(storage) {
         return Ok(());
     }
     // The future is boxed to keep the future of requests without policies small.
@@ -106,7 +110,7 @@ pub(super) async fn mutate(
     reinvocation: &mut PolicyReinvokeContext,
 ) -> Result<bool, Status> {
     let (policies, storage) = (&attributes.admission.policies, &attributes.scope.storage);
-    if policies.mutating_bindings.is_idle(storage) {
+    if policies.mutating_bindings.has_no_objects(storage) {
         return Ok(false);
     }
     let bindings = policies.mutating_bindings.current(storage);

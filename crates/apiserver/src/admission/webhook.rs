@@ -19,7 +19,7 @@ pub(crate) use metrics::WebhookMetrics;
 pub(super) use reinvocation::WebhookReinvokeContext;
 
 use super::Attributes;
-use crate::cache::derived::Derived;
+use crate::cache::snapshot_value::SnapshotValue;
 use crate::cache::watch_cache::Snapshot;
 use call::WebhookError;
 use futures_util::future::join_all;
@@ -33,15 +33,19 @@ const GROUP: &str = "admissionregistration.k8s.io";
 
 /// The parsed webhooks of a plane, by type.
 pub(crate) struct Webhooks {
-    mutating: Derived<Vec<ParsedWebhook>>,
-    validating: Derived<Vec<ParsedWebhook>>,
+    mutating: SnapshotValue<Vec<ParsedWebhook>>,
+    validating: SnapshotValue<Vec<ParsedWebhook>>,
 }
 
 impl Default for Webhooks {
     fn default() -> Self {
         Self {
-            mutating: Derived::new(GROUP, "mutatingwebhookconfigurations", parse_webhooks),
-            validating: Derived::new(GROUP, "validatingwebhookconfigurations", parse_webhooks),
+            mutating: SnapshotValue::new(GROUP, "mutatingwebhookconfigurations", parse_webhooks),
+            validating: SnapshotValue::new(
+                GROUP,
+                "validatingwebhookconfigurations",
+                parse_webhooks,
+            ),
         }
     }
 }

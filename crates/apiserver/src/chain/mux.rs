@@ -16,7 +16,7 @@ use crate::http::body::Body;
 use crate::http::negotiation::{EndpointRestrictions, MediaTypeOptions, negotiate};
 use crate::http::response;
 use crate::in_process::loopback;
-use crate::in_process::loopback::OfDeletedCrd;
+use crate::in_process::loopback::DeletedCrdInstance;
 use crate::plane::Plane;
 use crate::registry::UpdateStrategy;
 use crate::request::{Query, ResourcePath, Verb};
@@ -87,7 +87,7 @@ pub(crate) async fn non_resource(
             Ok(plane
                 .storage
                 .offload
-                .run(flow_control::flow_of_large(user).as_deref(), document)
+                .run(flow_control::large_request_flow(user).as_deref(), document)
                 .await)
         }
         _ => Ok(response::page_not_found()),
@@ -100,7 +100,7 @@ pub(crate) async fn resource(
     head: Head,
     body: Bytes,
 ) -> Result<Response<Body>, Status> {
-    if let Some(OfDeletedCrd(served)) = head.extensions.get() {
+    if let Some(DeletedCrdInstance(served)) = head.extensions.get() {
         let version = served.resource.storage;
         let cx = RequestContext::new(parts, MediaTypeOptions::JSON, Arc::clone(served), version);
         let response = Box::pin(delete::delete_instance(&cx)).await?;
@@ -182,7 +182,7 @@ async fn dispatch(cx: RequestContext, body: &[u8]) -> Result<Response<Body>, Sta
         let (warnings, error_media_type) = (cx.scope.take_warnings(), cx.error_media_type);
         let result = if is_expensive(&cx, body) {
             let plane = Arc::clone(&cx.plane);
-            let flow = flow_control::flow_of_large(&cx.scope.user).map(Cow::into_owned);
+            let flow = flow_control::large_request_flow(&cx.scope.user).map(Cow::into_owned);
             plane.storage.offload.run(flow.as_deref(), Box::pin(watch::watch(cx))).await
         } else {
             Box::pin(watch::watch(cx)).await
@@ -191,7 +191,7 @@ async fn dispatch(cx: RequestContext, body: &[u8]) -> Result<Response<Body>, Sta
         return Ok(response::with_warnings(response, warnings));
     }
     let result = if is_expensive(&cx, body) {
-        let flow = flow_control::flow_of_large(&cx.scope.user);
+        let flow = flow_control::large_request_flow(&cx.scope.user);
         cx.scope.storage.offload.run(flow.as_deref(), serve(&cx, body)).await
     } else {
         serve(&cx, body).await

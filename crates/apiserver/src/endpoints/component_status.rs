@@ -78,7 +78,7 @@ async fn probe(cx: &RequestContext, port: u16) -> Result<String, String> {
     let to = Destination {
         server_name: "127.0.0.1".to_owned(),
         addresses: Vec::new(),
-        trust: Trust::Anyone,
+        trust: Trust::Insecure,
         identity: None,
     };
     let request = Request::get(&url).body(Full::<Bytes>::default());

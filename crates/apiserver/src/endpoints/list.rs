@@ -205,7 +205,7 @@ async fn read_page(
     }
     let start = view.start.as_deref();
     // The labels of an object in another version are known only after its conversion.
-    if selection.depends_on_version() && !cx.scope.served.conversion.copies() {
+    if selection.depends_on_version() && !cx.scope.served.conversion.serves_stored_bytes() {
         let candidates = view.snapshot.under(&selection.prefix, start);
         let converted = conversion::entries(&cx.scope, candidates.cloned().collect()).await?;
         return Ok(page(cx, selection, view, converted.iter(), limit).await);

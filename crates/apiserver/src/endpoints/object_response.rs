@@ -2,7 +2,7 @@
 //! otherwise.
 
 use crate::cache::catalog::Served;
-use crate::cache::conversion::local;
+use crate::cache::conversion::convert_locally;
 use crate::cache::watch_cache::{Entry, Head};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::protobuf;
@@ -96,7 +96,7 @@ pub(crate) fn write_entry(
     }
     let mut object = entry.object();
     object.set_meta("resourceVersion", revision.to_string());
-    served.version(version).shape.write(&local(served, version, object), out);
+    served.version(version).shape.write(&convert_locally(served, version, object), out);
 }
 
 /// The head of an object that is copied in the version `version`; None if it has to be converted.

@@ -133,7 +133,7 @@ impl Selection {
         cx: &RequestContext,
         snapshot: &Snapshot,
     ) -> Result<Vec<Arc<Entry>>, Status> {
-        if cx.scope.served.conversion.copies() || !self.depends_on_version() {
+        if cx.scope.served.conversion.serves_stored_bytes() || !self.depends_on_version() {
             let under = snapshot.labeled(&self.prefix, None, self.label_mask);
             return conversion::entries(&cx.scope, self.filter(cx, under).await).await;
         }

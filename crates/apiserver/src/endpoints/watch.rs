@@ -234,7 +234,10 @@ impl Watcher {
                     }
                     return WatchAction::Wait;
                 }
-                Ok(changes) if !self.served.conversion.copies() || self.selection.is_costly() => {
+                Ok(changes)
+                    if !self.served.conversion.serves_stored_bytes()
+                        || self.selection.is_costly() =>
+                {
                     self.converting = Some(self.convert(changes));
                     return WatchAction::Convert;
                 }

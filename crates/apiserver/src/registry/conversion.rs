@@ -9,7 +9,7 @@
 
 use super::scope::RequestScope;
 use crate::cache::conversion;
-use crate::cache::conversion::{local, needs_conversion};
+use crate::cache::conversion::{convert_locally, needs_conversion};
 use crate::cache::watch_cache::{Change, Entry};
 use machinery::{Object, Status};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) fn memory_version(scope: &RequestScope) -> usize {
 
 /// Converts an object from the memory version to the version of the request.
 pub(crate) fn in_request_version(scope: &RequestScope, object: Object) -> Object {
-    local(&scope.served, scope.version, object)
+    convert_locally(&scope.served, scope.version, object)
 }
 
 /// A stored object in the memory version, with its resourceVersion.
@@ -49,7 +49,7 @@ pub(crate) async fn in_memory_version(
     if scope.resource().conventions.works_in_request_version {
         return Ok(self::entry(scope, entry).await?.object());
     }
-    Ok(local(&scope.served, scope.resource().storage, entry.object()))
+    Ok(convert_locally(&scope.served, scope.resource().storage, entry.object()))
 }
 
 /// Converts an object from the memory version to the storage version.
@@ -76,7 +76,7 @@ pub(crate) async fn entry(scope: &RequestScope, entry: &Arc<Entry>) -> Result<Ar
 /// is converted again: the webhook may have been replaced by a newer one.
 pub(crate) fn invalidate(scope: &RequestScope, entry: &Entry) {
     if needs_conversion(&scope.served, scope.version, entry) {
-        scope.served.conversion.forget(scope.version, entry);
+        scope.served.conversion.evict(scope.version, entry);
     }
 }
 
@@ -106,7 +106,7 @@ pub(crate) async fn changes(
     let new_of = |change: &Change| change.new.clone().filter(seen);
     let stored = changes.iter().flat_map(|it| old_of(it).into_iter().chain(new_of(it))).collect();
     let mut converted =
-        conversion::entries_in_turn(&scope.storage, &scope.served, scope.version, stored)
+        conversion::entries_coalesced(&scope.storage, &scope.served, scope.version, stored)
             .await?
             .into_iter();
     let converted_change = |change: &Arc<Change>| -> ConvertedChange {

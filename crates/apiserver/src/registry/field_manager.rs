@@ -32,7 +32,7 @@ impl<'a> Versions<TypeRef<'a>> for ConvertedVersions<'a> {
     }
 
     fn convert(&self, object: &Object, api_version: &str) -> Result<Object, String> {
-        if !self.scope.served.conversion.asks() {
+        if !self.scope.served.conversion.uses_webhook() {
             return self.versions.convert(object, api_version);
         }
         let is_match = |(from, to, _): &&KnownConversion| to == api_version && from == object;
@@ -116,7 +116,7 @@ fn has_whole_floats(object: &Object) -> bool {
 
 async fn track_values(scope: &RequestScope, live: Option<&Object>, new: &mut Object) {
     if scope.version == conversion::memory_version(scope) {
-        if !scope.served.conversion.asks() {
+        if !scope.served.conversion.uses_webhook() {
             try_with_request(scope, &[], |request| apply::update(request, live, new));
             return;
         }

@@ -4,7 +4,7 @@
 use super::conversion::memory_version;
 use super::scope::RequestScope;
 use crate::cache::catalog::Served;
-use crate::cache::conversion::local;
+use crate::cache::conversion::convert_locally;
 use machinery::codec::{self, Literals};
 use machinery::{Map, Object, Value};
 use types::Type;
@@ -177,7 +177,7 @@ fn object_meta(value: &mut Value, unknown: &mut dyn FnMut(String)) -> Result<(),
 /// Converts an object from the version of the request to the memory version, and sets the defaults
 /// of a built-in kind.
 pub(crate) fn to_memory_version(scope: &RequestScope, object: Object) -> Object {
-    let mut object = local(&scope.served, memory_version(scope), object);
+    let mut object = convert_locally(&scope.served, memory_version(scope), object);
     (scope.resource().behavior.defaults)(&mut object);
     object
 }

@@ -120,7 +120,8 @@ impl ParamRef {
                 "no params found for policy binding with `Deny` parameterNotFoundAction".to_owned()
             );
         }
-        let object = |entry: &Arc<Entry>| conversion::local(served, kind.version, entry.object());
+        let object =
+            |entry: &Arc<Entry>| conversion::convert_locally(served, kind.version, entry.object());
         Ok(entries.iter().map(object).collect())
     }
 }

@@ -114,7 +114,7 @@ async fn post(
     let call = scope.storage.outbound.call(&destination, request, MAX_ANSWER, deadline);
     let answer = match timeout_at(deadline, call).await {
         Err(_) => return Err(failed(&"context deadline exceeded")),
-        Ok(Err(outbound::Error::Unusable(error))) => {
+        Ok(Err(outbound::Error::Config(error))) => {
             return Err(CallError::Client(error.to_string()));
         }
         Ok(Err(error @ outbound::Error::TooLarge(_))) => {

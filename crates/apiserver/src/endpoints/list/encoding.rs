@@ -10,7 +10,7 @@
 //! ```
 
 use crate::cache::catalog::Served;
-use crate::cache::conversion::local;
+use crate::cache::conversion::convert_locally;
 use crate::cache::watch_cache::{Entry, Head};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::object_response;
@@ -161,7 +161,7 @@ fn write_item(served: &Served, version: usize, entry: &Entry, out: &mut Vec<u8>)
         Some(_) if !served.resource.conventions.unstructured_lists => Head::Absent,
         Some(head) => head,
         None => {
-            let object = local(served, version, entry.object());
+            let object = convert_locally(served, version, entry.object());
             served.version(version).shape.write(&without_type_meta(served, object), out);
             return None;
         }
@@ -242,7 +242,7 @@ fn encoded_items(
     let style = Style::of(cx.accepted);
     let (head, tail) = style.split(member, document, is_empty);
     let append: WriteItem = Box::new(move |entry, out| {
-        append(local(&served, version, entry.object()), style, out);
+        append(convert_locally(&served, version, entry.object()), style, out);
         None
     });
     let separators = style.separators();

@@ -48,7 +48,7 @@ impl Watcher {
         }
         let requested = changes.clone();
         let conversion = async move {
-            let converted = if cx.scope.served.conversion.copies() {
+            let converted = if cx.scope.served.conversion.serves_stored_bytes() {
                 requested.iter().map(|it| (it.old.clone(), it.new.clone())).collect()
             } else {
                 let depends_on_version = selection.depends_on_version();
@@ -58,7 +58,7 @@ impl Watcher {
             if !selection.is_costly() {
                 return Ok(converted);
             }
-            let flow = flow_control::flow_of_large(&cx.scope.user);
+            let flow = flow_control::large_request_flow(&cx.scope.user);
             Ok(cx
                 .scope
                 .storage

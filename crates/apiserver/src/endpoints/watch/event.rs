@@ -122,7 +122,7 @@ fn encoding_group(cx: &RequestContext) -> EncodingGroup {
             _ => 8,
         },
     };
-    (cx.scope.served.edition, cx.scope.version, form)
+    (cx.scope.served.crd_revision, cx.scope.version, form)
 }
 
 /// Appends an event with a stored object in the requested representation.

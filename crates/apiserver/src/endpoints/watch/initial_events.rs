@@ -36,7 +36,7 @@ impl InitialEvents {
 
     /// Initial events for `entries`, which are in the version of the request.
     pub(super) fn new(cx: &RequestContext, entries: Vec<Arc<Entry>>) -> Result<Self, Status> {
-        if cx.scope.served.conversion.copies() {
+        if cx.scope.served.conversion.serves_stored_bytes() {
             return Ok(Self::Stored(entries.iter().map(Arc::downgrade).collect()));
         }
         let bytes = entries.iter().map(|it| it.len()).sum();

@@ -7,7 +7,7 @@
 
 use super::{WatchAction, Watcher, event};
 use crate::cache::watch_cache::{Change, EncodingKey};
-use crate::flow_control::{STREAM, check_room};
+use crate::flow_control::{STREAM_OVERHEAD, check_room};
 use bytes::Bytes;
 use std::sync::{Arc, Weak};
 
@@ -56,7 +56,7 @@ impl Watcher {
     /// Returns `bytes`, or an error event that ends the watch if the user has too many unread
     /// responses. Small events are covered by the charge for a stream.
     pub(super) fn limit_unread(&mut self, bytes: Bytes) -> Bytes {
-        if bytes.len() < STREAM / 2 {
+        if bytes.len() < STREAM_OVERHEAD / 2 {
             return bytes;
         }
         let Err(status) = check_room(self.cx.account.as_deref(), bytes.len()) else {

@@ -9,9 +9,9 @@ use crate::request::options::parse_revision;
 use machinery::{ErrorList, Path, Status};
 use store::Revision;
 
-/// The size of the request that a watch may keep without a charge: [`STREAM`] covers it.
+/// The size of the request that a watch may keep without a charge: [`STREAM_OVERHEAD`] covers it.
 ///
-/// [`STREAM`]: crate::flow_control::STREAM
+/// [`STREAM_OVERHEAD`]: crate::flow_control::STREAM_OVERHEAD
 const UNCHARGED_BYTES: usize = 2 << 10;
 
 /// Charges the user for the parts of the request that a watch keeps: the query and its selectors.

@@ -88,7 +88,7 @@ fn with_remotes(plane: &Plane, mut group: Value) -> Value {
     for version in group["versions"].as_array_mut().into_iter().flatten() {
         let found = version["version"].as_str().unwrap_or_default();
         let Some(remote) = plane.aggregation.find(&name, found) else { continue };
-        let remote_discovery = plane.aggregation.told(&remote);
+        let remote_discovery = plane.aggregation.documents(&remote);
         let fresh = remote.available && remote_discovery.is_some();
         version["freshness"] = if fresh { "Current" } else { "Stale" }.into();
         version["resources"] = remote_discovery.map_or(Value::Null, |it| it.resources.clone());
@@ -124,8 +124,10 @@ fn group_document(catalog: &Catalog, group: &Group) -> Value {
             .collect();
         json!({"version": version, "resources": resources, "freshness": "Current"})
     };
-    let unserved =
-        group.unserved.iter().map(|it| version_document(it, catalog.unserved(&group.name, it)));
+    let unserved = group
+        .discovery_only
+        .iter()
+        .map(|it| version_document(it, catalog.discovery_only(&group.name, it)));
     let served =
         group.versions.iter().map(|it| version_document(it, catalog.resources(&group.name, it)));
     let versions: Vec<Value> = unserved.chain(served).collect();

@@ -7,7 +7,7 @@ use super::{
     unless_not_modified,
 };
 use crate::cache::catalog::Catalog;
-use crate::extensions::aggregation::{OpenApiPart, Pieces};
+use crate::extensions::aggregation::{OpenApiPart, PathsAndDefinitions};
 use crate::http::body::Body;
 use crate::plane::Plane;
 use http::header::HeaderValue;
@@ -25,7 +25,7 @@ pub(super) fn index(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) -> Re
     let mut document: Value =
         serde_json::from_str(&document).expect("the document was written by this server");
     for remote in plane.aggregation.remotes().iter() {
-        let remote_documents = plane.aggregation.told(remote);
+        let remote_documents = plane.aggregation.documents(remote);
         if let Some(address) = remote_documents.and_then(|it| it.openapi_v3.clone()) {
             let index_path = super::documents::index_path(&remote.group, &remote.version);
             document["paths"][index_path] = json!({"serverRelativeURL": address});
@@ -76,10 +76,13 @@ fn hash(local: &str, parts: &[Arc<OpenApiPart>]) -> String {
 
 /// The paths and definitions of the parts that the local document does not have. If two parts have
 /// the same one, that of the first part is used.
-fn additions<'a>(local: &Pieces<'_>, parts: &'a [Arc<OpenApiPart>]) -> Pieces<'a> {
-    let mut added = Pieces::default();
+fn additions<'a>(
+    local: &PathsAndDefinitions<'_>,
+    parts: &'a [Arc<OpenApiPart>],
+) -> PathsAndDefinitions<'a> {
+    let mut added = PathsAndDefinitions::default();
     for part in parts {
-        let pieces = part.pieces();
+        let pieces = part.paths_and_definitions();
         for (name, piece) in pieces.paths {
             if !local.paths.contains_key(&name) {
                 added.paths.entry(name).or_insert(piece);
@@ -97,7 +100,7 @@ fn additions<'a>(local: &Pieces<'_>, parts: &'a [Arc<OpenApiPart>]) -> Pieces<'a
 /// The local document in JSON with the additions of the parts.
 fn merged_json(local: &[u8], parts: &[Arc<OpenApiPart>]) -> Vec<u8> {
     const LOCAL: &str = "the document was written by this server";
-    let mut pieces: Pieces<'_> = serde_json::from_slice(local).expect(LOCAL);
+    let mut pieces: PathsAndDefinitions<'_> = serde_json::from_slice(local).expect(LOCAL);
     let added = additions(&pieces, parts);
     pieces.paths.extend(added.paths);
     pieces.definitions.extend(added.definitions);
@@ -113,7 +116,7 @@ fn merged_json(local: &[u8], parts: &[Arc<OpenApiPart>]) -> Vec<u8> {
 /// messages: their lists of paths and definitions become one. One path or definition at a time is
 /// decoded.
 fn merged_protobuf(protobuf: &[u8], local: &[u8], parts: &[Arc<OpenApiPart>]) -> Vec<u8> {
-    let local: Pieces<'_> =
+    let local: PathsAndDefinitions<'_> =
         serde_json::from_slice(local).expect("the document was written by this server");
     let added = additions(&local, parts);
     let mut document = protobuf.to_vec();

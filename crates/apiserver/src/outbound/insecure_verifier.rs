@@ -1,5 +1,5 @@
-//! [`TrustAnyone`]: believes every server, as `insecureSkipTLSVerify` and `insecure-skip-tls-verify`
-//! ask for.
+//! [`InsecureVerifier`]: accepts every server certificate, for `insecureSkipTLSVerify` and
+//! `insecure-skip-tls-verify`.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
@@ -9,16 +9,17 @@ use std::sync::Arc;
 
 /// See the [module documentation](self).
 #[derive(Debug)]
-pub struct TrustAnyone(Arc<CryptoProvider>);
+pub struct InsecureVerifier(Arc<CryptoProvider>);
 
-impl TrustAnyone {
-    /// Signatures are still checked, with these algorithms: whoever it is, it is one.
+impl InsecureVerifier {
+    /// A verifier that still checks signatures, with the algorithms of `provider`: the server must own
+    /// the key of its certificate.
     pub fn new(provider: Arc<CryptoProvider>) -> Self {
         Self(provider)
     }
 }
 
-impl ServerCertVerifier for TrustAnyone {
+impl ServerCertVerifier for InsecureVerifier {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

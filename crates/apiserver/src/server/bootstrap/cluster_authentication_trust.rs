@@ -1,8 +1,8 @@
-//! `kube-system/extension-apiserver-authentication`: by which certificates and headers an aggregated
-//! server knows the requests that this server hands on.
+//! `kube-system/extension-apiserver-authentication`: the certificates and headers by which an
+//! aggregated server authenticates the requests that this server forwards.
 //!
-//! Several servers may share the map, and an authority may have been replaced: what is required is
-//! added to what is there, and certificates leave only when they have expired.
+//! Several servers may share the config map, and an authority may have been replaced. The required
+//! values are therefore added to the existing ones, and certificates are removed only after expiry.
 //!
 //! Upstream: controlplane/controller/clusterauthenticationtrust
 
@@ -16,8 +16,8 @@ use x509_parser::pem::Pem;
 pub(super) const NAME: &str = "extension-apiserver-authentication";
 const MAPS: &str = "/api/v1/namespaces/kube-system/configmaps";
 
-/// Clocks differ: a certificate that expired this many seconds ago is still trusted.
-const SLACK: i64 = 300;
+/// A certificate is still trusted for this many seconds after its expiry, since clocks differ.
+const CLOCK_SKEW: i64 = 300;
 
 const BUNDLES: [&str; 2] = ["client-ca-file", "requestheader-client-ca-file"];
 
@@ -29,14 +29,14 @@ const LISTS: [(&str, &str); 5] = [
     ("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
 ];
 
-/// Creates the map, or brings it up to date. The error is the answer's message.
+/// Creates or updates the config map. The error is the message of the response.
 pub(super) async fn sync(plane: &Plane, client: &LoopbackClient) -> Result<(), String> {
     let path = format!("{MAPS}/{NAME}");
     let found = client.get(&path).await;
     let none = Map::new();
     let data = found.object.get(&["data"]).and_then(Value::as_object);
     let data = data.filter(|_| found.code == 200).unwrap_or(&none);
-    let wanted = combined(data, plane.authority.certificate(), plane.storage.clock.now().seconds());
+    let wanted = merge(data, plane.authority.certificate(), plane.storage.clock.now().seconds());
     let answer = match found.code {
         200 if *data == wanted => return Ok(()),
         200 => {
@@ -47,14 +47,14 @@ pub(super) async fn sync(plane: &Plane, client: &LoopbackClient) -> Result<(), S
         _ => client.create(MAPS, &json!({"metadata": {"name": NAME}, "data": wanted})).await,
     };
     match answer.code {
-        // Another server was faster; its change is looked at in turn.
+        // Another server has changed the config map; the change triggers the next synchronization.
         200 | 201 | 404 | 409 => Ok(()),
         _ => Err(answer.message().to_owned()),
     }
 }
 
-/// The data with all that is required in it.
-fn combined(found: &Map<String, Value>, authority: &str, now: i64) -> Map<String, Value> {
+/// The data with all required values.
+fn merge(found: &Map<String, Value>, authority: &str, now: i64) -> Map<String, Value> {
     let text = |name: &str| found.get(name).and_then(Value::as_str).unwrap_or_default();
     let bundles = BUNDLES.map(|name| (name, bundle(text(name), authority, now)));
     let lists = LISTS.map(|(name, required)| (name, list(text(name), required)));
@@ -62,8 +62,8 @@ fn combined(found: &Map<String, Value>, authority: &str, now: i64) -> Map<String
     data.map(|(name, value)| (name.to_owned(), Value::from(value))).collect()
 }
 
-/// Certificates in PEM that have not expired, with the required one among them. What is not PEM
-/// was put there by mistake, and goes.
+/// The certificates in PEM that have not expired, including the required one. Text that is not PEM is
+/// removed.
 fn bundle(found: &str, required: &str, now: i64) -> String {
     let mut certificates = Vec::new();
     for certificate in decode(found).into_iter().chain(decode(required)) {
@@ -87,7 +87,7 @@ fn decode(text: &str) -> Vec<Vec<u8>> {
 
 fn is_valid(certificate: &[u8], now: i64) -> bool {
     let parsed = x509_parser::parse_x509_certificate(certificate);
-    parsed.is_ok_and(|(_, it)| it.validity().not_after.timestamp() + SLACK > now)
+    parsed.is_ok_and(|(_, it)| it.validity().not_after.timestamp() + CLOCK_SKEW > now)
 }
 
 fn encode(certificate: &[u8]) -> String {
@@ -103,7 +103,7 @@ fn encode(certificate: &[u8]) -> String {
     text + "-----END CERTIFICATE-----\n"
 }
 
-/// A list in JSON with the required name in it.
+/// The list, in JSON, including the required name.
 fn list(found: &str, required: &str) -> String {
     let mut names: Vec<String> = Vec::new();
     for name in serde_json::from_str::<Vec<String>>(found).unwrap_or_default() {
@@ -132,16 +132,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_complete_stays_as_it_is() {
+    fn complete_data_is_unchanged() {
         let required = authority(NOW);
-        let data = combined(&Map::new(), &required, NOW);
+        let data = merge(&Map::new(), &required, NOW);
         assert_eq!(data["client-ca-file"], Value::from(required.as_str()));
         assert_eq!(data["requestheader-uid-headers"], r#"["X-Remote-Uid"]"#);
-        assert_eq!(combined(&data, &required, NOW), data);
+        assert_eq!(merge(&data, &required, NOW), data);
     }
 
     #[test]
-    fn a_new_authority_joins_those_that_are_valid() {
+    fn a_new_authority_is_added_to_the_valid_ones() {
         let (old, expired, new) =
             (authority(NOW - 1), authority(NOW - TEN_YEARS - 3600), authority(NOW));
         let bundle = bundle(&format!("{expired}{old}{old}"), &new, NOW);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_replaced() {
+    fn data_that_cannot_be_parsed_is_replaced() {
         let required = authority(NOW);
         assert_eq!(bundle("rubbish", &required, NOW), required);
         assert_eq!(list("rubbish", "a"), r#"["a"]"#);

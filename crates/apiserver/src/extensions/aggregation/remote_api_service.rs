@@ -1,4 +1,4 @@
-//! [`Remote`]: a version of a group that another server answers for.
+//! [`RemoteApiService`]: a group version that another server serves.
 
 use crate::outbound::Trust;
 use crate::outbound::service::ServiceReference;
@@ -6,39 +6,39 @@ use machinery::{Object, Value};
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Remote {
-    /// Of the `APIService`.
+pub(crate) struct RemoteApiService {
+    /// The name of the `APIService`.
     pub name: String,
-    /// Of the `APIService`.
+    /// The uid of the `APIService`.
     pub uid: String,
-    /// Which it serves.
+    /// The group that the server serves.
     pub group: String,
-    /// Which it serves.
+    /// The version that the server serves.
     pub version: String,
-    /// Where it is.
+    /// The service of the server.
     pub service: ServiceReference,
-    /// How it shows that it is the one.
+    /// How the server's certificate is verified.
     pub trust: Trust,
-    /// Higher comes first among the groups.
+    /// The priority among groups; the highest is first in discovery.
     pub group_priority: i64,
-    /// Higher comes first among the group's versions.
+    /// The priority among the group's versions; the highest is first in discovery.
     pub version_priority: i64,
-    /// Whether it answered when it was last asked.
+    /// The status of the `Available` condition.
     pub available: bool,
 }
 
-impl Remote {
-    /// What an `APIService` says; None if it speaks of what this server serves itself. The group of
-    /// `APIService` always is, so that each of them can be deleted again.
+impl RemoteApiService {
+    /// Reads an `APIService`; None if this server serves the version itself. It always serves the group
+    /// of `APIService` itself, so that each of them can be deleted.
     // Upstream: the aggregator's own routes come before those it proxies.
     pub(super) fn from_object(object: &Object) -> Option<Self> {
         let spec = object.map().get("spec").filter(|it| it["group"] != super::GROUP)?;
         let service = spec.get("service").filter(|it| it.is_object())?;
         let text = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
         let trust = if spec["insecureSkipTLSVerify"] == Value::Bool(true) {
-            Trust::Anyone
+            Trust::Insecure
         } else {
-            Trust::of_bundle(&text("caBundle"))
+            Trust::from_ca_bundle(&text("caBundle"))
         };
         let mut service = ServiceReference::from_value(service);
         service.path = String::new();
@@ -51,11 +51,11 @@ impl Remote {
             trust,
             group_priority: spec["groupPriorityMinimum"].as_i64().unwrap_or_default(),
             version_priority: spec["versionPriority"].as_i64().unwrap_or_default(),
-            available: condition(object).is_some_and(|it| it["status"] == "True"),
+            available: available_condition(object).is_some_and(|it| it["status"] == "True"),
         })
     }
 
-    /// Whether both lead to the same server for the same version, whatever their status says.
+    /// Whether both refer to the same server for the same version; the status is not compared.
     pub(super) fn is_same_registration(&self, other: &Self) -> bool {
         self.uid == other.uid
             && (&self.group, &self.version) == (&other.group, &other.version)
@@ -71,8 +71,8 @@ impl Remote {
     }
 }
 
-/// The condition that says whether a version is there.
-pub(super) fn condition(object: &Object) -> Option<&Value> {
+/// The `Available` condition of an `APIService`.
+pub(super) fn available_condition(object: &Object) -> Option<&Value> {
     let conditions = object.get(&["status", "conditions"])?.as_array()?;
     conditions.iter().find(|it| it["type"] == "Available")
 }

@@ -1,8 +1,8 @@
-//! [`SentBody`]: the body of an answer on its way to a client, whose memory is counted until it was
-//! sent, and whose [`Progress`] is noted.
+//! [`TrackedBody`]: the body of an answer that is being sent. Its memory is counted until it is sent,
+//! and its [`Progress`] is recorded.
 
 use super::progress::Progress;
-use crate::flow_control::{AnswerAccount, Charge, STREAM};
+use crate::flow_control::{AnswerAccount, Charge, STREAM_OVERHEAD};
 use crate::http::body::{Body, Truncated};
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
@@ -10,23 +10,22 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// Larger pieces are handed out in parts of this size.
-const PART: usize = 64 << 10;
+/// The maximum size of a part that is handed out. Larger chunks are split.
+const MAX_PART: usize = 64 << 10;
 
 /// See the [module documentation](self).
-pub(super) struct SentBody {
+pub(super) struct TrackedBody {
     body: Body,
-    /// The rest of a piece that was handed out in part.
+    /// The rest of a chunk that was handed out in part.
     rest: Bytes,
-    /// Counts the pieces; None if they are not limited, or need not be counted.
+    /// Counts the chunks; None if they are not limited or already counted.
     account: Option<Arc<AnswerAccount>>,
     progress: Arc<Progress>,
     _stream: Option<Charge>,
 }
 
-impl SentBody {
-    /// A body that `account` counts. Bytes that are there already count from now on, others as soon
-    /// as they are made.
+impl TrackedBody {
+    /// A body that `account` counts: existing bytes from now on, others when they are produced.
     pub(super) fn new(
         mut body: Body,
         account: Option<Arc<AnswerAccount>>,
@@ -35,7 +34,7 @@ impl SentBody {
         if matches!(body, Body::Stream(_)) {
             progress.set_stream();
         }
-        let stream = account.as_ref().map(|it| it.charge(STREAM));
+        let stream = account.as_ref().map(|it| it.charge(STREAM_OVERHEAD));
         if let (Some(account), Body::Chunks(chunks)) = (&account, &mut body) {
             for chunk in chunks {
                 *chunk = account.hold(std::mem::take(chunk));
@@ -46,7 +45,7 @@ impl SentBody {
         Self { body, rest: Bytes::new(), account, progress, _stream: stream }
     }
 
-    /// The next part of what is to be sent.
+    /// The next part to send.
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Truncated>>> {
         if self.rest.is_empty() {
             let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
@@ -60,18 +59,18 @@ impl SentBody {
                 None => piece,
             };
         }
-        let length = self.rest.len().min(PART);
+        let length = self.rest.len().min(MAX_PART);
         Poll::Ready(Some(Ok(self.rest.split_to(length))))
     }
 }
 
-impl Drop for SentBody {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
         self.progress.take();
     }
 }
 
-impl http_body::Body for SentBody {
+impl http_body::Body for TrackedBody {
     type Data = Bytes;
     type Error = Truncated;
 
@@ -113,7 +112,7 @@ mod tests {
     use tokio::sync::Notify;
 
     #[tokio::test]
-    async fn an_answer_that_breaks_off_is_broken_on_the_wire() {
+    async fn a_truncated_answer_is_an_error_for_the_client() {
         let (client, server) = tokio::io::duplex(1 << 16);
         let breaks = Arc::new(Notify::new());
         let breaking = Arc::clone(&breaks);
@@ -125,7 +124,7 @@ mod tests {
             };
             let first = stream::iter([Ok(Bytes::from_static(b"{"))]);
             let body = Body::try_stream(first.chain(stream::once(broken)));
-            let sent = SentBody::new(body, None, Arc::default());
+            let sent = TrackedBody::new(body, None, Arc::default());
             async move { Ok::<_, Infallible>(Response::new(sent)) }
         });
         let builder = Builder::new(TokioExecutor::new());

@@ -1,6 +1,6 @@
-//! Tests of the registrar in a running server.
+//! Tests of the CRD controller in a running server.
 
-use super::Registrar;
+use super::CrdController;
 use crate::config::Config;
 use crate::plane::Plane;
 use crate::server::Server;
@@ -11,26 +11,25 @@ use store::Expect;
 
 const KEY: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com";
 
-/// Stores a definition without a storage version, and waits until the catalog has seen it.
+/// Stores a CRD without a storage version, and waits until the controller has seen it.
 async fn store_unservable(plane: &Plane, labels: &Value) {
     let names = json!({"plural": "things", "singular": "thing", "kind": "Thing",
         "listKind": "ThingList"});
     let condition = |kind: &str| json!({"type": kind, "status": "True"});
-    let definition = json!({
+    let crd = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "things.example.com", "uid": "u", "generation": 1, "labels": labels},
         "spec": {"group": "example.com", "names": names, "scope": "Namespaced", "versions": []},
         "status": {"acceptedNames": names,
             "conditions": [condition("NamesAccepted"), condition("Established")]},
     });
-    let stored =
-        plane.storage.store.put(KEY, definition.to_string().into(), Expect::Any, None).await;
+    let stored = plane.storage.store.put(KEY, crd.to_string().into(), Expect::Any, None).await;
     let revision = stored.unwrap().modified;
     plane.storage.crds_served.subscribe().wait_for(|it| *it >= revision).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_definition_that_cannot_be_served_leaves_the_catalog_alone() {
+async fn a_crd_that_cannot_be_served_leaves_the_catalog_alone() {
     let config = Config {
         clock: Clock::manual(Timestamp::from_seconds(0)),
         entropy: Entropy::seeded(1),
@@ -45,7 +44,7 @@ async fn a_definition_that_cannot_be_served_leaves_the_catalog_alone() {
     server.stop().await.unwrap();
 }
 
-/// An established definition with this generation.
+/// An established CRD with this generation.
 fn established(generation: i64) -> Object {
     let names = json!({"plural": "things", "singular": "thing", "kind": "Thing",
         "listKind": "ThingList"});
@@ -60,26 +59,26 @@ fn established(generation: i64) -> Object {
 }
 
 #[tokio::test]
-async fn what_was_prepared_is_served_only_if_the_definition_is_still_the_same() {
+async fn a_prepared_resource_is_served_only_if_the_crd_is_unchanged() {
     let server = Server::start(Config::default()).await.unwrap();
     let plane = Arc::clone(server.plane());
-    let mut registrar = Registrar::new(Arc::clone(&plane.storage), plane.loopback.clone());
-    registrar.prepare(&established(1));
-    assert!(registrar.take_prepared(&established(2)).is_none());
-    registrar.prepare(&established(1));
-    assert!(registrar.take_prepared(&established(1)).is_some());
+    let mut controller = CrdController::new(Arc::clone(&plane.storage), plane.loopback.clone());
+    controller.prepare(&established(1));
+    assert!(controller.take_prepared(&established(2)).is_none());
+    controller.prepare(&established(1));
+    assert!(controller.take_prepared(&established(1)).is_some());
     server.stop().await.unwrap();
 }
 
 #[tokio::test]
-async fn what_was_prepared_for_a_definition_that_is_gone_leaves_no_cache() {
+async fn an_unused_prepared_resource_leaves_no_cache() {
     let server = Server::start(Config::default()).await.unwrap();
     let plane = Arc::clone(server.plane());
-    let mut registrar = Registrar::new(Arc::clone(&plane.storage), plane.loopback.clone());
-    registrar.prepare(&established(1));
+    let mut controller = CrdController::new(Arc::clone(&plane.storage), plane.loopback.clone());
+    controller.prepare(&established(1));
     let cache = plane.storage.cache.of_prefix("/registry/example.com/things");
-    registrar.forget_prepared();
-    assert!(registrar.prepared.is_empty());
+    controller.remove_unused_prepared();
+    assert!(controller.prepared.is_empty());
     assert!(!Arc::ptr_eq(&cache, &plane.storage.cache.of_prefix("/registry/example.com/things")));
     server.stop().await.unwrap();
 }

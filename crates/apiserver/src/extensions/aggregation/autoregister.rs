@@ -1,5 +1,5 @@
-//! What this server serves itself, announced as `APIService` objects without a service: that is
-//! where clients look for who serves what.
+//! Registers the group versions that this server serves itself as `APIService` objects without a
+//! service, so that clients find all served versions in one list.
 
 use super::SERVICES;
 use crate::cache::catalog::{Catalog, Group};
@@ -9,50 +9,50 @@ use futures_util::future::join_all;
 use machinery::{Object, Value, json};
 use std::collections::BTreeMap;
 
-/// Marks the objects that are kept by this server; the value says for how long.
-const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
+/// The label of the objects that this server manages; the value is the kind of management.
+const AUTOMANAGED_LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
 
-/// The value of [`MANAGED`] for built-in versions: the object is set right when the server starts,
-/// and is the user's from then on.
-const ON_START: &str = "onstart";
+/// The value of [`AUTOMANAGED_LABEL`] for built-in versions: the object is corrected when the server
+/// starts, and users may change it afterwards.
+const MANAGED_ON_START: &str = "onstart";
 
-/// The value of [`MANAGED`] for custom versions: the object is always kept as it should be.
-const ALWAYS: &str = "true";
+/// The value of [`AUTOMANAGED_LABEL`] for custom versions: the object is corrected after each change.
+const MANAGED_ALWAYS: &str = "true";
 
-/// When versions are announced.
+/// The occasion of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moment {
-    /// The server starts: every managed object is set right.
+pub(super) enum Trigger {
+    /// The server starts: every managed object is corrected.
     Start,
-    /// Something has changed: only objects that are always managed are looked at.
+    /// The catalog or an `APIService` has changed: only objects that are always managed are corrected.
     Change,
 }
 
-/// Makes what is missing, sets right what was changed, removes what is no longer served. An object
-/// without the label is left alone.
+/// Creates missing objects, corrects changed ones, and deletes those of versions that are no longer
+/// served. Objects without the label are not changed.
 // Upstream: autoregister_controller.go checkAPIService
-pub(super) async fn announce(
+pub(super) async fn register_local_versions(
     client: &LoopbackClient,
     catalog: &Catalog,
-    announced: &Snapshot,
-    moment: Moment,
+    registered: &Snapshot,
+    trigger: Trigger,
 ) {
-    let mut wanted: BTreeMap<String, Wanted<'_>> = BTreeMap::new();
+    let mut wanted: BTreeMap<String, LocalVersion<'_>> = BTreeMap::new();
     for group in catalog.groups().iter().filter(|it| it.name != super::GROUP) {
         let served = group.versions.iter().map(|version| (version, group.custom));
-        // What definitions add to a built-in group is announced as if the group were theirs.
-        let unserved = group.unserved.iter().map(|version| (version, true));
-        for (version, custom) in served.chain(unserved) {
+        // Versions that CRDs add to a built-in group are registered like those of a custom group.
+        let discovery_only = group.discovery_only.iter().map(|version| (version, true));
+        for (version, custom) in served.chain(discovery_only) {
             let name = format!("{version}.{}", group.name);
-            wanted.insert(name, Wanted { group, version, custom });
+            wanted.insert(name, LocalVersion { group, version, custom });
         }
     }
-    let is_due = |it: &Wanted<'_>| it.custom || moment == Moment::Start;
+    let is_due = |it: &LocalVersion<'_>| it.custom || trigger == Trigger::Start;
     let (mut changed, mut obsolete) = (Vec::new(), Vec::new());
-    for entry in announced.entries.values() {
+    for entry in registered.entries.values() {
         let wanted = wanted.remove(entry.name());
-        let managed = entry.label(MANAGED).unwrap_or_default();
-        if managed != ALWAYS && (managed != ON_START || moment != Moment::Start) {
+        let managed = entry.label(AUTOMANAGED_LABEL).unwrap_or_default();
+        if managed != MANAGED_ALWAYS && (managed != MANAGED_ON_START || trigger != Trigger::Start) {
             continue;
         }
         match wanted {
@@ -63,7 +63,8 @@ pub(super) async fn announce(
             None => obsolete.push(format!("{SERVICES}/{}", entry.name())),
         }
     }
-    let missing: Vec<Value> = wanted.values().filter(|it| is_due(it)).map(Wanted::object).collect();
+    let missing: Vec<Value> =
+        wanted.values().filter(|it| is_due(it)).map(LocalVersion::object).collect();
     join_all(missing.iter().map(|it| client.create(SERVICES, it))).await;
     join_all(changed.into_iter().map(|object| async move {
         let path = format!("{SERVICES}/{}", object.name());
@@ -73,15 +74,15 @@ pub(super) async fn announce(
     join_all(obsolete.iter().map(|it| client.delete(it))).await;
 }
 
-/// A version to announce.
-struct Wanted<'a> {
+/// A version that is to be registered.
+struct LocalVersion<'a> {
     group: &'a Group,
     version: &'a str,
-    /// Whether definitions have added it.
+    /// Whether it is a version of custom resources.
     custom: bool,
 }
 
-impl Wanted<'_> {
+impl LocalVersion<'_> {
     fn object(&self) -> Value {
         if self.custom && !self.group.custom {
             return object(&Group::new(&self.group.name, true), self.version);
@@ -90,7 +91,7 @@ impl Wanted<'_> {
     }
 }
 
-/// The stored object with the wanted spec, if it has another.
+/// The stored object with the wanted spec; None if it already has it.
 fn corrected(mut stored: Object, wanted: &Value) -> Option<Object> {
     if stored.map().get("spec") == Some(&wanted["spec"]) {
         return None;
@@ -100,9 +101,9 @@ fn corrected(mut stored: Object, wanted: &Value) -> Option<Object> {
 }
 
 fn object(group: &Group, version: &str) -> Value {
-    let managed = if group.custom { ALWAYS } else { ON_START };
+    let managed = if group.custom { MANAGED_ALWAYS } else { MANAGED_ON_START };
     json!({
-        "metadata": {"name": format!("{version}.{}", group.name), "labels": {MANAGED: managed}},
+        "metadata": {"name": format!("{version}.{}", group.name), "labels": {AUTOMANAGED_LABEL: managed}},
         "spec": {
             "group": group.name, "version": version,
             "groupPriorityMinimum": group.priority(),
