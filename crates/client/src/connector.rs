@@ -1,4 +1,4 @@
-//! [`Connector`]: connects and does the handshake, within a bounded time.
+//! [`Connector`]: connects and performs the TLS handshake, within a time limit.
 
 use std::{
     future::Future,
@@ -15,7 +15,7 @@ use tower_service::Service;
 
 use crate::{dialer::Dialer, transport::BoxError};
 
-/// How long a handshake may take, which is as long as in Go.
+/// The timeout of a handshake, as in Go.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
 /// See the [module documentation](self).
@@ -25,7 +25,7 @@ pub(crate) struct Connector {
     within: Duration,
 }
 
-/// The server accepts connections and does not go on from there, or is not reached at all.
+/// The server was not reached, or did not finish the handshake in time.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot connect to {server} within {} s", within.as_secs())]
 pub(crate) struct Mute {
@@ -36,7 +36,7 @@ pub(crate) struct Mute {
 type Connected = MaybeHttpsStream<MaybeHttpsStream<TokioIo<TcpStream>>>;
 
 impl Connector {
-    /// `dialing` is what the dialer may take, all addresses together.
+    /// `dialing` is the time limit of the dialer for all addresses together.
     pub(crate) fn new(inner: HttpsConnector<Dialer>, dialing: Option<Duration>) -> Self {
         let within = dialing.map_or(Duration::MAX, |it| it.saturating_add(HANDSHAKE_WITHIN));
         Self { inner, within }

@@ -1,4 +1,4 @@
-//! One measurement of one contender, in a process that does nothing else.
+//! One measurement of one runtime, in a process of its own.
 
 use std::{
     any::Any,
@@ -22,16 +22,16 @@ use crate::{
     widget::Widget,
 };
 
-/// What is on its way when the cache is complete has this long to arrive.
+/// The time for pending work after the cache has synced.
 const SETTLING: Duration = Duration::from_millis(500);
 
-/// What a contender tells the process that started it, one line each.
+/// A line of output for the parent process.
 pub(crate) mod line {
-    /// Every object was reconciled once; changes may come.
+    /// Every object was reconciled once; changes may begin.
     pub(crate) const BEGUN: &str = "begun";
 }
 
-/// A kind that both can cache.
+/// A kind that both runtimes can cache.
 pub(crate) trait Cached:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + DeserializeOwned
@@ -46,15 +46,15 @@ pub(crate) trait Cached:
 impl Cached for Widget {}
 impl Cached for Pod {}
 
-/// A complete cache, which lives as long as this.
+/// A synced cache, which lives as long as this value.
 pub(crate) struct Cache {
-    /// How many objects it has.
+    /// The number of objects.
     pub objects: usize,
-    /// What keeps it.
+    /// Keeps the cache alive.
     pub _kept: Box<dyn Any>,
 }
 
-/// Measures, and prints the [`Figures`] as its last line.
+/// Measures, and prints the [`Figures`] as the last line.
 pub(crate) async fn contend(task: &Task) -> Result<()> {
     let figures = match task.work {
         Work::CacheWidgets => cache::<Widget>(task).await?,
@@ -95,7 +95,7 @@ async fn repeat(task: &Task) -> Result<Figures> {
     before.figures(course.visits() - visits, &done)
 }
 
-/// A controller that runs, and has visited every object once.
+/// A running controller that has reconciled every object once.
 async fn start(task: &Task, goal: Goal) -> Result<Arc<Course>> {
     let course = Arc::new(Course::new(task.objects, goal));
     match task.contender {

@@ -1,4 +1,4 @@
-//! The load: changes every reconciled object once a round, from a process of its own.
+//! The load: changes every reconciled object once per round, in a process of its own.
 
 use anyhow::Result;
 use futures_util::{TryStreamExt, stream};
@@ -15,10 +15,10 @@ use crate::{
     widget::{self, Widget},
 };
 
-/// So many changes are under way at once.
+/// The number of concurrent changes.
 const CONCURRENCY: usize = 32;
 
-/// Makes all changes, as fast as the server takes them.
+/// Makes all changes as fast as the server accepts them.
 pub(crate) async fn change(args: &Load) -> Result<()> {
     let client = client::connect(client::infer().await?, &Clock::system())?;
     let api = Api::<Widget>::namespaced(client, widget::CONTROLLED);

@@ -1,5 +1,5 @@
-//! Our runtime with its defaults: objects packed in the cache, decoded when they are read and kept
-//! so for the next read while there is room; HTTP/2, two workers.
+//! Our runtime with its defaults: packed objects in the cache, which are decoded when they are read
+//! and cached in that form within a budget; HTTP/2, two workers.
 
 use std::sync::Arc;
 

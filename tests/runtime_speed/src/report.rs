@@ -9,7 +9,7 @@ use crate::{
 const KIBIBYTE: f64 = 1024.0;
 const MEBIBYTE: f64 = KIBIBYTE * KIBIBYTE;
 
-/// Everything that was measured.
+/// All measurements.
 pub(crate) fn table(args: &Args, comparison: &Comparison) -> String {
     let Comparison { lengths, widgets, cleared_widgets, pods, cleared_pods, changes, repeats } =
         comparison;

@@ -62,7 +62,7 @@ async fn a_server_is_trusted_by_its_own_certificate() {
 }
 
 #[tokio::test]
-async fn a_certificate_for_another_name_or_from_somebody_else_is_refused() {
+async fn a_certificate_for_another_name_or_of_another_ca_is_refused() {
     let (address, certificate) = server(&["127.0.0.2"]).await;
     let failed = ask(address, certificate).await.unwrap_err();
     let mut told = failed.to_string();

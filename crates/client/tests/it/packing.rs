@@ -41,12 +41,12 @@ async fn check(on_this_machine: bool, disable_compression: bool) -> String {
 }
 
 #[tokio::test]
-async fn answers_from_afar_come_packed_unless_the_configuration_says_no() {
+async fn remote_answers_are_compressed_unless_disabled() {
     assert_eq!(check(false, false).await, r#"asked for Some("gzip")"#);
     assert_eq!(check(false, true).await, "asked for None");
 }
 
 #[tokio::test]
-async fn nothing_is_packed_on_this_machine() {
+async fn loopback_answers_are_not_compressed() {
     assert_eq!(check(true, false).await, "asked for None");
 }

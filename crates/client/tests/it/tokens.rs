@@ -50,7 +50,7 @@ async fn shown(inline: &str, in_file: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_token_file_goes_before_a_token_unless_it_is_empty() {
+async fn a_token_file_takes_precedence_over_a_token_unless_it_is_empty() {
     assert_eq!(shown("written-down", "in-file").await, "Bearer in-file");
     assert_eq!(shown("written-down", "\n").await, "Bearer written-down");
 }

@@ -83,7 +83,7 @@ async fn injected(plane: &Plane) -> String {
 }
 
 #[tokio::test]
-async fn replicas_that_know_different_authorities_do_not_fight() {
+async fn replicas_with_different_cas_do_not_overwrite_each_other() {
     let plane = Plane::start().await;
     configure(&plane).await;
     let first = Replica::start(&plane).await;
@@ -119,7 +119,7 @@ async fn replicas_that_know_different_authorities_do_not_fight() {
 }
 
 #[tokio::test]
-async fn who_keeps_changing_what_is_injected_is_answered_more_and_more_slowly() {
+async fn repeated_changes_of_a_configuration_are_answered_with_growing_delays() {
     let plane = Plane::start().await;
     configure(&plane).await;
     let replica = Replica::start(&plane).await;

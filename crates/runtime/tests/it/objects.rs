@@ -41,7 +41,7 @@ async fn run(maps: &Api<ConfigMap>, map: ConfigMap) -> (Finalized<()>, Vec<&'sta
 }
 
 #[tokio::test]
-async fn an_object_is_cleaned_up_after_before_it_goes() {
+async fn an_object_is_cleaned_up_before_it_is_removed() {
     let plane = Plane::start().await;
     let maps = plane.api::<ConfigMap>();
     let made = create(&maps, &map("a", "1")).await;
@@ -54,7 +54,7 @@ async fn an_object_is_cleaned_up_after_before_it_goes() {
 }
 
 #[tokio::test]
-async fn an_old_copy_does_not_cost_others_their_finalizers() {
+async fn a_write_of_an_old_state_keeps_the_finalizers_of_others() {
     let plane = Plane::start().await;
     let maps = plane.api::<ConfigMap>();
     let old = create(&maps, &map("a", "1")).await;
@@ -83,7 +83,7 @@ async fn a_failed_cleanup_keeps_the_object() {
 }
 
 #[tokio::test]
-async fn nothing_is_made_for_an_object_that_is_going() {
+async fn nothing_is_created_for_an_object_that_is_being_deleted() {
     let plane = Plane::start().await;
     let maps = plane.api::<ConfigMap>();
     let mut held = map("a", "1");
@@ -96,7 +96,7 @@ async fn nothing_is_made_for_an_object_that_is_going() {
 }
 
 #[tokio::test]
-async fn who_applies_is_told_whose_fields_they_are() {
+async fn a_conflict_names_the_owners_of_the_fields() {
     let plane = Plane::start().await;
     let maps = plane.api::<ConfigMap>();
     Applier::new("one").apply(&maps, &map("a", "1")).await.unwrap();

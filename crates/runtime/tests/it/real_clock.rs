@@ -68,7 +68,7 @@ async fn fail_then_requeue(_: Request, calls: Arc<Calls>) -> Result<Action, Fail
 }
 
 #[tokio::test]
-async fn a_reconcile_that_fails_or_asks_for_a_requeue_is_called_again() {
+async fn a_failed_or_requeued_reconcile_is_called_again() {
     let world = World::new().await;
     let manager =
         Manager::new(world.client.clone(), ManagerOptions { clock: Clock::system(), ..options() });

@@ -55,7 +55,7 @@ impl Narrow {
 }
 
 #[tokio::test]
-async fn who_is_silent_after_the_handshake_loses_the_seat() {
+async fn a_connection_without_a_request_is_closed() {
     let narrow = Narrow::start(SOON, NEVER).await;
     for protocols in [&["h2"][..], &["http/1.1"], &[]] {
         let _silent = narrow.connect(protocols).await;
@@ -64,7 +64,7 @@ async fn who_is_silent_after_the_handshake_loses_the_seat() {
 }
 
 #[tokio::test]
-async fn who_is_silent_within_the_first_request_loses_the_seat() {
+async fn a_connection_with_an_incomplete_request_is_closed() {
     let narrow = Narrow::start(SOON, NEVER).await;
     let beginnings = [("h2", &PREFACE[..7]), ("h2", PREFACE), ("http/1.1", b"GET /readyz HT")];
     for (protocol, beginning) in beginnings {
@@ -75,7 +75,7 @@ async fn who_is_silent_within_the_first_request_loses_the_seat() {
 }
 
 #[tokio::test]
-async fn who_does_not_ask_again_loses_the_seat() {
+async fn an_idle_connection_is_closed() {
     let narrow = Narrow::start(NEVER, SOON).await;
     let mut idle = narrow.connect(&["http/1.1"]).await;
     idle.write_all(b"GET /readyz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();

@@ -35,7 +35,7 @@ async fn slowly(request: Request, cx: Arc<Slow>) -> Result<Action, Failure> {
 }
 
 #[tokio::test]
-async fn a_reconcile_that_has_begun_may_end_and_write() {
+async fn a_running_reconcile_may_finish_and_write() {
     let world = World::new().await;
     world.make_thing("a", json!(1)).await;
     let manager = Manager::new(world.client.clone(), options());
@@ -52,7 +52,7 @@ async fn a_reconcile_that_has_begun_may_end_and_write() {
 }
 
 #[tokio::test]
-async fn a_stop_takes_no_longer_than_it_may_whatever_does_not_end() {
+async fn a_stop_is_limited_in_time() {
     async fn hang(_: Request, began: Arc<Notify>) -> Result<Action, Failure> {
         began.notify_one();
         pending().await

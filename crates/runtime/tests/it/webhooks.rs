@@ -74,7 +74,7 @@ fn map(name: &str, color: &str) -> ConfigMap {
 }
 
 #[tokio::test]
-async fn a_create_is_changed_and_refused() {
+async fn a_create_is_mutated_and_denied() {
     let plane = Plane::start().await;
     let certificates = certificates(&plane).await;
     let address = serve(&plane, &certificates).await;
@@ -145,7 +145,7 @@ fn request(object: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_review_is_answered_in_the_version_in_which_it_was_asked() {
+async fn a_review_is_answered_in_its_version() {
     for version in ["v1", "v1beta1"] {
         let object = json!({"metadata": {"name": "a"}, "unknown": 1});
         let answer = review(&mutating(label), version, request(&object)).await;
@@ -163,7 +163,7 @@ async fn a_review_is_answered_in_the_version_in_which_it_was_asked() {
 }
 
 #[tokio::test]
-async fn an_object_that_does_not_fit_its_type_is_denied_with_the_reason() {
+async fn an_object_that_cannot_be_decoded_is_denied_with_the_reason() {
     let handler = validating(|_: AdmissionRequest<Pod>| async { Ok(Allowed::default()) });
     let answer = review(&handler, "v1", request(&json!({"spec": 1}))).await;
     let response = &answer["response"];
@@ -174,7 +174,7 @@ async fn an_object_that_does_not_fit_its_type_is_denied_with_the_reason() {
 }
 
 #[tokio::test]
-async fn what_is_no_review_is_refused() {
+async fn an_invalid_review_is_refused() {
     let plane = Plane::start().await;
     let certificates = certificates(&plane).await;
     let address = serve(&plane, &certificates).await;
@@ -196,7 +196,7 @@ async fn what_is_no_review_is_refused() {
 }
 
 #[tokio::test]
-async fn large_reviews_wait_for_each_other_and_keep_nobody_else_waiting() {
+async fn large_reviews_wait_for_each_other_only() {
     let plane = Plane::start().await;
     let certificates = certificates(&plane).await;
     let (enter, mut entered) = tokio::sync::mpsc::channel(8);
