@@ -1,10 +1,12 @@
 //! Failed answers as a [`Status`], whether they come from the server or from a proxy.
 
-use http::{HeaderMap, Response, StatusCode, header::RETRY_AFTER};
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use informer::ListWatchError;
 use kube_client::client::Body;
-use machinery::{Reason, Status, status::Details};
+use machinery::status::Details;
+use machinery::{Reason, Status};
 
 /// The largest part of an error answer that is read.
 const LONGEST_ERROR: usize = 1 << 20;

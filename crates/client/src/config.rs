@@ -9,20 +9,16 @@ use std::env;
 use http::{Request, Response};
 use http_body::Body as HttpBody;
 use keel::Clock;
-use kube_client::{
-    Client,
-    client::{Body, ClientBuilder, ConfigExt},
-    config::InferConfigError,
-};
+use kube_client::Client;
+use kube_client::client::{Body, ClientBuilder, ConfigExt};
+use kube_client::config::InferConfigError;
 use tower_service::Service;
 
 pub use kube_client::Config;
 
-use crate::{
-    dialer::is_spared,
-    token_file::{Authorized, TokenFile},
-    transport::{BoxError, Transport},
-};
+use crate::dialer::is_spared;
+use crate::token_file::{Authorized, TokenFile};
+use crate::transport::{BoxError, Transport};
 
 /// The reason why there is no client.
 ///

@@ -1,11 +1,9 @@
 //! [`Connector`]: connects and performs the TLS handshake, within a time limit.
 
-use std::{
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::Uri;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
@@ -13,7 +11,8 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-use crate::{dialer::Dialer, transport::BoxError};
+use crate::dialer::Dialer;
+use crate::transport::BoxError;
 
 /// The timeout of a handshake, as in Go.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);

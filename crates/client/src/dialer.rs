@@ -7,25 +7,17 @@
 //! socks5(h) ──▶ proxy: SOCKS 5, its DNS ────────▶ server     who is asked, never what
 //! ```
 
-use std::{
-    future::Future,
-    net::IpAddr,
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use http::Uri;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
-use hyper_util::{
-    client::{
-        legacy::connect::{
-            HttpConnector,
-            proxy::{SocksV5, Tunnel},
-        },
-        proxy::matcher::Matcher,
-    },
-    rt::TokioIo,
-};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::TokioIo;
 use kube_client::Config;
 use tokio::net::TcpStream;
 use tower_service::Service;

@@ -1,6 +1,7 @@
 //! [`Unpacker`]: decompresses gzip as it arrives.
 
-use std::io::{self, Write};
+use std::io;
+use std::io::Write;
 
 use bytes::Bytes;
 use flate2::write::MultiGzDecoder;
@@ -30,7 +31,8 @@ impl Unpacker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flate2::{Compression, write::GzEncoder};
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
 
     fn pack(text: &str) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());

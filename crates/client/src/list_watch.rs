@@ -15,23 +15,26 @@
 //! Pages and events are split into objects, which are not decoded. All failures become a
 //! [`ListWatchError`], which the [reflector](informer::reflector) handles.
 
-use std::{fmt::Write, future::Future, sync::Arc};
+use std::fmt::Write;
+use std::future::Future;
+use std::sync::Arc;
 
-use futures_util::{StreamExt, future::BoxFuture};
-use http::{Request, header::ACCEPT};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use http::Request;
+use http::header::ACCEPT;
 use http_body_util::{BodyExt, Limited};
 use informer::{
     Form, List, ListRequest, ListWatch, ListWatchError, Scope, Selection, WatchEvent, WatchRequest,
     WatchStream,
 };
-use kube_client::{Client, client::Body};
+use kube_client::Client;
+use kube_client::client::Body;
 use machinery::GroupVersion;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::{
-    answer::accepted,
-    lines::{LONGEST_LINE, lines},
-};
+use crate::answer::accepted;
+use crate::lines::{LONGEST_LINE, lines};
 
 /// The largest page that is read; a list without pages may be long.
 const LONGEST_PAGE: usize = 1 << 30;

@@ -18,11 +18,9 @@
 //! The resources of a group and version are cached. If a kind is not among them, its CRD may be
 //! new: discovery is repeated, at most once a second.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use keel::{Clock, Timestamp};
 use kube_client::Client;

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use kube_client::{Config, client::ConfigExt};
+use kube_client::Config;
+use kube_client::client::ConfigExt;
 use rustls::ClientConfig;
 use tls::{Roots, ServerVerifier};
 

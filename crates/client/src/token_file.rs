@@ -5,17 +5,16 @@
 //! with 401. If it cannot be read, or is empty, the last token is used: the file may be removed on
 //! purpose, or written in two steps.
 
-use std::{
-    future::Future,
-    io,
-    path::{Path, PathBuf},
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use http::{HeaderValue, Request, Response, StatusCode, header::AUTHORIZATION};
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, Request, Response, StatusCode};
 use keel::{Clock, Timestamp};
 use tower_service::Service;
 

@@ -33,41 +33,31 @@
 //! Another service that answers requests, such as a server in the same process, needs no transport:
 //! it is passed to `kube_client::Client::new`.
 
-use std::{
-    error::Error as StdError,
-    future::Future,
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::error::Error as StdError;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::{
-    HeaderValue, Request, Response,
-    header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH},
-    uri::Authority,
-};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
+use http::uri::Authority;
+use http::{HeaderValue, Request, Response};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::Client,
-    rt::{TokioExecutor, TokioTimer},
-};
-use kube_client::{
-    Config,
-    client::{Body, RustlsTlsError},
-};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube_client::Config;
+use kube_client::client::{Body, RustlsTlsError};
 use rustls_pki_types::ServerName;
 use tower_service::Service;
 
-use crate::{
-    connector::Connector,
-    dialer::{Dialer, is_on_this_machine},
-    gzip::Unpacker,
-    tls_config::tls_config,
-};
+use crate::connector::Connector;
+use crate::dialer::{Dialer, is_on_this_machine};
+use crate::gzip::Unpacker;
+use crate::tls_config::tls_config;
 
 /// An error below HTTP.
 pub type BoxError = Box<dyn StdError + Send + Sync>;

@@ -3,12 +3,10 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{
-    Attribute, LitStr, Meta, Token,
-    parse::{Parse, ParseStream},
-    punctuated::Punctuated,
-    spanned::Spanned,
-};
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{Attribute, LitStr, Meta, Token};
 
 /// See the [module documentation](self).
 #[derive(Default)]

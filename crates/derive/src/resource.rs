@@ -3,9 +3,10 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
 use syn::{
     Attribute, Data, DeriveInput, Expr, ExprLit, Fields, Ident, Lit, LitStr, Meta, Path, Token,
-    parse::Parser, punctuated::Punctuated,
 };
 
 use crate::markers::Markers;

@@ -1,18 +1,17 @@
 //! [`Transform`]: changes objects before they are cached, and [`Transformer`], which applies the
 //! transforms of an informer and packs the result.
 
-use std::{
-    collections::HashSet,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use keel::Clock;
 use machinery::Object;
 
-use crate::{
-    Indexer, Item, item::ManagedFields, json_dictionary::JsonDictionary, pack_queue::PackQueue,
-};
+use crate::item::ManagedFields;
+use crate::json_dictionary::JsonDictionary;
+use crate::pack_queue::PackQueue;
+use crate::{Indexer, Item};
 
 /// The number of namespaces from which on unused ones are removed.
 const MIN_NAMESPACES_TO_CLEAN: usize = 64;

@@ -18,13 +18,14 @@
 
 use std::cmp::Ordering;
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::{
-    Item, ObjectKey, SharedInformer, indexer::Applied, informer::Notification,
-    item::compare_versions,
-};
+use crate::indexer::Applied;
+use crate::informer::Notification;
+use crate::item::compare_versions;
+use crate::{Item, ObjectKey, SharedInformer};
 
 /// See the [module documentation](self).
 pub struct WriteObserver<'a>(&'a SharedInformer);

@@ -17,12 +17,11 @@
 
 use std::fmt;
 
-use kube_client::{
-    Api,
-    api::{Patch, PatchParams},
-};
+use kube_client::Api;
+use kube_client::api::{Patch, PatchParams};
 use kube_core::{Resource, Status};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// See the [module documentation](self).

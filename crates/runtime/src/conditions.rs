@@ -26,10 +26,8 @@
 //! assert!(!conditions::set(&mut all, late, Some(5), &clock));
 //! ```
 
-use k8s_openapi::{
-    apimachinery::pkg::apis::meta::v1::{Condition, Time},
-    jiff,
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff;
 use keel::Clock;
 
 /// The status of a condition.

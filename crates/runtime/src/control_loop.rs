@@ -4,31 +4,24 @@
 //! A panic is caught, counted, and retried like a failure. The queue guarantees that a key is never
 //! reconciled by two workers at once.
 
-use std::{
-    any::Any,
-    panic::AssertUnwindSafe,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::FutureExt;
-use informer::{
-    WorkQueue,
-    work_queue::{Job, JobOutcome},
-};
+use informer::WorkQueue;
+use informer::work_queue::{Job, JobOutcome};
 use keel::{Clock, Tasks};
 use prometheus_client::metrics::histogram::Histogram;
 
-use crate::{
-    Action, Failure, Request,
-    event_source::EventSources,
-    metrics::{DurationHistogram, reconcile_histogram},
-    reconcile::Reconcile,
-    reconcile_history::{Cause, Causes, Outcome, ReconcileHistory, Record},
-};
+use crate::event_source::EventSources;
+use crate::metrics::{DurationHistogram, reconcile_histogram};
+use crate::reconcile::Reconcile;
+use crate::reconcile_history::{Cause, Causes, Outcome, ReconcileHistory, Record};
+use crate::{Action, Failure, Request};
 
 /// A worker yields to the other tasks of its thread after a reconcile that took this long.
 const LONG_RECONCILE: Duration = Duration::from_micros(100);

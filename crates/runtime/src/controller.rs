@@ -13,17 +13,19 @@
 //! # drop(controller);
 //! ```
 
-use std::{any::TypeId, future::Future, sync::Arc, time::Duration};
+use std::any::TypeId;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
 
-use informer::{
-    Form, HandlerOptions, Scope, Selection,
-    work_queue::{QueueOptions, RateLimits},
-};
+use informer::work_queue::{QueueOptions, RateLimits};
+use informer::{Form, HandlerOptions, Scope, Selection};
 use kube_core::{ClusterResourceScope, Resource};
 use machinery::GroupVersion;
 use tokio::sync::mpsc;
 
-use crate::{Action, Failure, Mapper, Predicate, Request, reconcile::Reconcile};
+use crate::reconcile::Reconcile;
+use crate::{Action, Failure, Mapper, Predicate, Request};
 
 /// The default number of workers.
 const DEFAULT_WORKERS: usize = 2;

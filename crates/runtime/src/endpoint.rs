@@ -1,18 +1,26 @@
 //! The manager's HTTP endpoint: `/healthz`, `/readyz` (`?verbose`), `/metrics`, and `/reconciles`,
 //! which returns the causes and outcomes of the last reconciles.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header::CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use keel::Tasks;
 use machinery::{Map, Value};
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
-use crate::{health::Checks, manager::ManagerState, reconcile_history::Record};
+use crate::health::Checks;
+use crate::manager::ManagerState;
+use crate::reconcile_history::Record;
 
 /// The number of connections at a time; others wait.
 const CONNECTIONS: usize = 64;

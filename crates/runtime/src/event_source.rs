@@ -6,23 +6,20 @@
 //! Pod web-1 changed ──▶ Mapper::owner::<CustomPod>() ──▶ CustomPod default/web
 //! ```
 
-use std::{fmt, sync::Arc};
+use std::fmt;
+use std::sync::Arc;
 
-use informer::{
-    EventHandler, HandlerOptions, Item, ObjectEvent, SharedInformer, WorkQueue,
-    work_queue::Priority,
-};
+use informer::work_queue::Priority;
+use informer::{EventHandler, HandlerOptions, Item, ObjectEvent, SharedInformer, WorkQueue};
 use keel::Tasks;
 use kube_core::Resource;
 use machinery::GroupVersion;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
-use crate::{
-    Predicate, Request,
-    controller::is_namespaced,
-    reconcile_history::{Cause, ReconcileHistory},
-};
+use crate::controller::is_namespaced;
+use crate::reconcile_history::{Cause, ReconcileHistory};
+use crate::{Predicate, Request};
 
 /// The index of objects by the uid of their controller, which every cache of an
 /// [owned](crate::ControllerBuilder::owns) kind has.
@@ -259,10 +256,8 @@ impl EventHandler for EnqueueHandler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use k8s_openapi::api::{
-        apps::v1::{Deployment, ReplicaSet},
-        core::v1::Node,
-    };
+    use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+    use k8s_openapi::api::core::v1::Node;
 
     fn owned(references: &str) -> Item {
         let json = format!(

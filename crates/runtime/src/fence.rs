@@ -3,12 +3,10 @@
 //! disconnected, stops writing before another process may begin. A write without an answer is
 //! abandoned when another process may begin.
 
-use std::{
-    future::Future,
-    pin::pin,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use keel::{Clock, Moment};
 

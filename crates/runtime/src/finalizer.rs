@@ -33,14 +33,14 @@
 //! # }
 //! ```
 
-use std::{convert::Infallible, fmt};
+use std::convert::Infallible;
+use std::fmt;
 
-use kube_client::{
-    Api,
-    api::{Patch, PatchParams},
-};
+use kube_client::Api;
+use kube_client::api::{Patch, PatchParams};
 use kube_core::Resource;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::{Action, Failure};

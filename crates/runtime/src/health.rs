@@ -10,10 +10,8 @@
 //! assert!(!has_passed && text.contains("[-]disk failed: full"));
 //! ```
 
-use std::{
-    fmt::Write,
-    sync::{Mutex, PoisonError},
-};
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
 
 /// Returns the reason if the check fails.
 pub type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;

@@ -24,14 +24,13 @@ pub use options::{InvalidLeaderElection, LeaderElection};
 
 use std::time::Duration;
 
-use k8s_openapi::{
-    api::coordination::v1::{Lease, LeaseSpec},
-    apimachinery::pkg::apis::meta::v1::MicroTime,
-    jiff,
-};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff;
 use keel::{Clock, Entropy, Moment, Tasks};
 use kube_client::{Api, Client};
-use kube_core::{ObjectMeta, params::PostParams};
+use kube_core::ObjectMeta;
+use kube_core::params::PostParams;
 use tokio::sync::watch;
 
 use crate::fence::Fence;

@@ -67,9 +67,11 @@ pub mod webhook;
 
 pub use client;
 pub use derive::{Versions, resource, schema};
-pub use informer::{self, Lister, ObjectKey};
+pub use informer;
+pub use informer::{Lister, ObjectKey};
 pub use keel;
-pub use kube_client::{self, Api, Client};
+pub use kube_client;
+pub use kube_client::{Api, Client};
 pub use kube_core;
 
 pub use controller::{Controller, ControllerBuilder};

@@ -2,9 +2,15 @@
 //! so that an operator's manifest does not list them, and [`remove_unsupported_formats`]. Operators do
 //! not use this module.
 
-pub use {k8s_openapi, kube_core, kube_derive, schemars, serde, serde_json};
+pub use k8s_openapi;
+pub use kube_core;
+pub use kube_derive;
+pub use schemars;
+pub use serde;
+pub use serde_json;
 
-use schemars::{Schema, transform::transform_subschemas};
+use schemars::Schema;
+use schemars::transform::transform_subschemas;
 use serde_json::{Value, json};
 
 /// Removes the formats of numbers of which servers warn from a schema, such as `uint16`. Minimum and

@@ -23,21 +23,21 @@ mod answer;
 mod cache_updater;
 mod lost_creations;
 
-use std::{
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use informer::InformerFactory;
 use keel::{Clock, Entropy};
-use kube_client::{Client, client::Body};
+use kube_client::Client;
+use kube_client::client::Body;
 use tower_service::Service;
 
-use crate::{fence::Fence, metrics::requests::Requests};
+use crate::fence::Fence;
+use crate::metrics::requests::Requests;
 use answer::Answer;
 use cache_updater::CacheUpdater;
 use lost_creations::LostCreations;

@@ -54,38 +54,34 @@ mod signals;
 mod stop;
 mod webhooks;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::SocketAddr,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
-    },
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use informer::{
-    InformerFactory, Lister, Scope, Selection, SharedInformer, WorkQueue, work_queue::QueueOptions,
-};
+use informer::work_queue::QueueOptions;
+use informer::{InformerFactory, Lister, Scope, Selection, SharedInformer, WorkQueue};
 use keel::{Clock, Tasks};
 use kube_client::Client;
 use kube_core::Resource;
-use tokio::{net::TcpListener, sync::watch};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
 
-use crate::{
-    CONTROLLER_INDEX, Controller,
-    control_loop::ControlLoop,
-    controller::{is_namespaced, scope_of},
-    endpoint,
-    event_source::{EnqueueHandler, EventSources, controller_uid},
-    fence::Fence,
-    health::Checks,
-    leader_election::{Elector, Leadership},
-    managed_client::managed,
-    metrics::{DurationHistogram, ManagerMetrics, requests::Requests},
-    reconcile_history::{ReconcileHistory, Record},
-    recorder::{Recorder, Reporter},
-    webhook::{CertificateOptions, InjectionTarget, WebhookServer, server::ReviewMetrics},
-};
+use crate::control_loop::ControlLoop;
+use crate::controller::{is_namespaced, scope_of};
+use crate::event_source::{EnqueueHandler, EventSources, controller_uid};
+use crate::fence::Fence;
+use crate::health::Checks;
+use crate::leader_election::{Elector, Leadership};
+use crate::managed_client::managed;
+use crate::metrics::requests::Requests;
+use crate::metrics::{DurationHistogram, ManagerMetrics};
+use crate::reconcile_history::{ReconcileHistory, Record};
+use crate::recorder::{Recorder, Reporter};
+use crate::webhook::server::ReviewMetrics;
+use crate::webhook::{CertificateOptions, InjectionTarget, WebhookServer};
+use crate::{CONTROLLER_INDEX, Controller, endpoint};
 use caches::Caches;
 pub use options::{ManagerError, ManagerOptions};
 use signals::Signals;

@@ -9,7 +9,8 @@
 //!
 //! The predefined predicates filter updates; they accept all additions and deletions.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
+use std::sync::Arc;
 
 use informer::{Item, ObjectEvent};
 use machinery::Value;

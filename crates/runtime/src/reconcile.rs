@@ -3,7 +3,10 @@
 //! A reconcile function gets a key and no event: it makes the actual state match the desired state
 //! of the object. It must be correct after any number of missed or repeated calls.
 
-use std::{error::Error as StdError, fmt, sync::Arc, time::Duration};
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use informer::{ObjectDecodeError, ObjectKey};

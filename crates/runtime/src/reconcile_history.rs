@@ -27,18 +27,18 @@
 //!
 //! The changed fields are computed by the reader, from the two states that the record keeps.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use informer::{Item, ObjectEvent};
 use keel::Timestamp;
 use machinery::{Value, json, timestamp};
 
-use crate::{Request, changed_fields::changed_fields, control_loop::ReconcileCounts};
+use crate::Request;
+use crate::changed_fields::changed_fields;
+use crate::control_loop::ReconcileCounts;
 
 /// The number of records of a controller.
 const MAX_RECORDS: usize = 256;

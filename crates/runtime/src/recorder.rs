@@ -29,28 +29,20 @@
 
 pub mod correlator;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::{
-    api::core::v1::{Event, EventSource, ObjectReference},
-    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time},
-    jiff,
-};
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
+use k8s_openapi::jiff;
 use keel::{Backoff, Clock, Entropy, Tasks, Timestamp};
-use kube_client::{
-    Api, Client,
-    api::{Patch, PatchParams, PostParams},
-};
+use kube_client::api::{Patch, PatchParams, PostParams};
+use kube_client::{Api, Client};
 use kube_core::Resource;
 use serde_json::json;
-use tokio::{
-    sync::mpsc,
-    time::{Instant, timeout_at},
-};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 
 use correlator::{Correlator, Decision, NewEvent};
 

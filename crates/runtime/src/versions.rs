@@ -47,8 +47,10 @@
 
 use std::fmt;
 
-use kube_core::{Resource, crd::merge_crds};
-use serde::{Serialize, de::DeserializeOwned};
+use kube_core::Resource;
+use kube_core::crd::merge_crds;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

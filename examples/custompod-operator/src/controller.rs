@@ -1,13 +1,14 @@
 //! The `CustomPod` resource, and its reconcile function.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use runtime::kube_core::params::Patch;
+use runtime::kube_core::{ObjectMeta, Resource, params};
 use runtime::{
     Action, Api, CONTROLLER_INDEX, Client, Controller, Failure, Lister, Manager, ObjectKey,
-    Request,
-    kube_core::{ObjectMeta, Resource, params, params::Patch},
-    resource, schema,
+    Request, resource, schema,
 };
 
 /// The desired number of pods.

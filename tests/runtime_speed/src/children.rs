@@ -1,12 +1,12 @@
 //! Child processes of this program: the server, the load, a measured runtime.
 
-use std::{env, path::Path, process::Stdio};
+use std::env;
+use std::path::Path;
+use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
-use tokio::{
-    io::{AsyncBufReadExt, BufReader, Lines},
-    process::{Child as Process, ChildStdout, Command},
-};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child as Process, ChildStdout, Command};
 
 /// A child process, which is killed when this is dropped.
 pub(crate) struct Child {

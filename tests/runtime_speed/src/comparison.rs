@@ -6,13 +6,11 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::{
-    args::{Args, Contender, Work},
-    children::Child,
-    contender::line,
-    server::Lengths,
-    usage::Figures,
-};
+use crate::args::{Args, Contender, Work};
+use crate::children::Child;
+use crate::contender::line;
+use crate::server::Lengths;
+use crate::usage::Figures;
 
 /// See the [module documentation](self).
 #[derive(Debug, Serialize)]

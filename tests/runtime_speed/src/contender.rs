@@ -1,26 +1,24 @@
 //! One measurement of one runtime, in a process of its own.
 
-use std::{
-    any::Any,
-    fmt::Debug,
-    io::{self, Write},
-    sync::Arc,
-    time::Duration,
-};
+use std::any::Any;
+use std::fmt::Debug;
+use std::io;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use k8s_openapi::{NamespaceResourceScope, api::core::v1::Pod};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
 use serde::de::DeserializeOwned;
 
-use crate::{
-    args::{Contender, Task, Work},
-    course::{Course, Goal},
-    kube_runtime::{self, ManagedFields},
-    ours,
-    usage::{Figures, Usage},
-    widget::Widget,
-};
+use crate::args::{Contender, Task, Work};
+use crate::course::{Course, Goal};
+use crate::kube_runtime::ManagedFields;
+use crate::usage::{Figures, Usage};
+use crate::widget::Widget;
+use crate::{kube_runtime, ours};
 
 /// The time for pending work after the cache has synced.
 const SETTLING: Duration = Duration::from_millis(500);

@@ -1,10 +1,12 @@
 //! [`Course`]: the work of the reconcile functions of both runtimes, and its progress.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use tokio::sync::Notify;
 
-use crate::widget::{self, Widget};
+use crate::widget;
+use crate::widget::Widget;
 
 /// See the [module documentation](self).
 pub(crate) struct Course {

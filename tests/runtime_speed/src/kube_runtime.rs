@@ -1,26 +1,23 @@
 //! kube-runtime with its defaults: a reflector's store of typed objects, lists in pages of 500,
 //! HTTP/1.1, and as many concurrent reconciles as objects.
 
-use std::{convert::Infallible, future::ready, sync::Arc, time::Duration};
+use std::convert::Infallible;
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::StreamExt;
 use keel::Tasks;
-use kube::{
-    Api, Client,
-    runtime::{
-        Controller, WatchStreamExt,
-        controller::Action,
-        reflector::{self, reflector},
-        watcher,
-    },
-};
+use kube::runtime::controller::Action;
+use kube::runtime::reflector::reflector;
+use kube::runtime::{Controller, WatchStreamExt, reflector, watcher};
+use kube::{Api, Client};
 
-use crate::{
-    contender::{Cache, Cached},
-    course::{Course, Next},
-    widget::{self, Widget},
-};
+use crate::contender::{Cache, Cached};
+use crate::course::{Course, Next};
+use crate::widget;
+use crate::widget::Widget;
 
 /// Whether `metadata.managedFields` are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

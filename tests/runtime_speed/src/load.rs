@@ -3,17 +3,14 @@
 use anyhow::Result;
 use futures_util::{TryStreamExt, stream};
 use keel::Clock;
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use runtime::client;
 use serde_json::json;
 
-use crate::{
-    args::Load,
-    widget::{self, Widget},
-};
+use crate::args::Load;
+use crate::widget;
+use crate::widget::Widget;
 
 /// The number of concurrent changes.
 const CONCURRENCY: usize = 32;

@@ -25,10 +25,9 @@ mod children;
 mod comparison;
 mod report;
 
-use std::{
-    alloc::System,
-    io::{self, Write},
-};
+use std::alloc::System;
+use std::io;
+use std::io::Write;
 
 use anyhow::Result;
 use args::{Args, Role};

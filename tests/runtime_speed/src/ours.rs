@@ -5,16 +5,15 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use keel::{Clock, Entropy, Tasks};
+use runtime::informer::{InformerFactory, InformerOptions, Scope, Selection};
 use runtime::{
     Action, Controller, Failure, InformerExt, Lister, Manager, ManagerOptions, Request, client,
-    informer::{InformerFactory, InformerOptions, Scope, Selection},
 };
 
-use crate::{
-    contender::{Cache, Cached},
-    course::{Course, Next},
-    widget::{self, Widget},
-};
+use crate::contender::{Cache, Cached};
+use crate::course::{Course, Next};
+use crate::widget;
+use crate::widget::Widget;
 
 /// Waits until the informer has all objects.
 pub(crate) async fn cache<K: Cached>() -> Result<Cache> {

@@ -1,10 +1,8 @@
 //! The comparison as a table in Markdown.
 
-use crate::{
-    args::Args,
-    comparison::{Comparison, Pair},
-    usage::{Figures, to_float},
-};
+use crate::args::Args;
+use crate::comparison::{Comparison, Pair};
+use crate::usage::{Figures, to_float};
 
 const KIBIBYTE: f64 = 1024.0;
 const MEBIBYTE: f64 = KIBIBYTE * KIBIBYTE;

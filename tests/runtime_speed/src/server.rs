@@ -1,32 +1,29 @@
 //! The server: our own, in memory, with all cached and reconciled objects.
 
-use std::{
-    fs,
-    io::{self, Write},
-    net::Ipv4Addr,
-    path::Path,
-};
+use std::io::Write;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::{fs, io};
 
 use anyhow::{Context, Result};
 use apiserver::{Config, Server};
-use base64::{Engine, prelude::BASE64_STANDARD};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use futures_util::{TryStreamExt, stream};
 use http::Request;
-use k8s_openapi::{
-    api::core::v1::{Namespace, Pod},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use keel::Entropy;
-use kube::{
-    Api, Client, CustomResourceExt,
-    api::{ObjectMeta, PostParams},
-    runtime::wait::{await_condition, conditions::is_crd_established},
-};
+use kube::api::{ObjectMeta, PostParams};
+use kube::runtime::wait::await_condition;
+use kube::runtime::wait::conditions::is_crd_established;
+use kube::{Api, Client, CustomResourceExt};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 
-use crate::{args::Serve, pod, widget};
+use crate::args::Serve;
+use crate::{pod, widget};
 
 /// The number of concurrent creations.
 const CONCURRENCY: usize = 32;

@@ -1,7 +1,8 @@
 //! [`Usage`]: the resources used by this process so far, and [`Figures`], those used by a piece of
 //! work.
 
-use std::{fs, time::Duration};
+use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::time::{ClockId, clock_gettime};

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use keel::Entropy;
-use kube::{CustomResource, api::ObjectMeta};
+use kube::CustomResource;
+use kube::api::ObjectMeta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

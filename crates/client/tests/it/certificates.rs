@@ -1,16 +1,22 @@
 //! Servers that are trusted by their own certificate, as that of a kubeconfig may be.
 
-use std::{convert::Infallible, error::Error, net::SocketAddr, sync::Arc};
+use std::convert::Infallible;
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use client::config::{Config, connect};
 use http::{Request, Response};
 use http_body_util::Full;
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use keel::{Clock, Tasks};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
-use rustls::{ServerConfig, pki_types::PrivateKeyDer};
+use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 

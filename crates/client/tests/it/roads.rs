@@ -8,7 +8,8 @@ use http::{Request, Response};
 use http_body_util::Full;
 use keel::Clock;
 
-use crate::{proxy::Proxy, server::Server};
+use crate::proxy::Proxy;
+use crate::server::Server;
 
 /// A name that only the proxy can resolve.
 const URL: &str = "http://server.invalid:8080";

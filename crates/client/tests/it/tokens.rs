@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use client::config::{Config, connect};
-use http::{Request, Response, StatusCode, header::AUTHORIZATION};
+use http::header::AUTHORIZATION;
+use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use keel::Clock;
 

@@ -1,8 +1,11 @@
 //! [`Job`]: a key that a worker processes, and its outcome.
 
-use std::{fmt, hash::Hash, time::Duration};
+use std::fmt;
+use std::hash::Hash;
+use std::time::Duration;
 
-use crate::work_queue::{Priority, WorkQueue, queue::Taken};
+use crate::work_queue::queue::Taken;
+use crate::work_queue::{Priority, WorkQueue};
 
 /// A key that a worker processes. No other worker gets the key until the job is dropped.
 pub struct Job<K: Clone + Eq + Hash> {

@@ -1,6 +1,7 @@
 //! [`QueueMetrics`]: the state of a work queue at one time, and its counters.
 
-use std::{fmt::Debug, time::Duration};
+use std::fmt::Debug;
+use std::time::Duration;
 
 /// Observes durations, for instance in a histogram. `()` ignores them.
 pub trait HistogramMetric: Debug + Send + Sync {

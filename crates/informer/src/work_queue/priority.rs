@@ -8,10 +8,8 @@
 //!               normal since 20 s   ( 0 + 0 = 0 at 25 s)
 //! ```
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// The priority of a key; the highest is handed out first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

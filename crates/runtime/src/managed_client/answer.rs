@@ -8,7 +8,8 @@ use kube_client::client::Body;
 use machinery::Value;
 use serde::Deserialize;
 
-use super::{BoxError, resource_path::ResourcePath};
+use super::BoxError;
+use super::resource_path::ResourcePath;
 
 /// The largest answer that is read.
 const MAX_ANSWER: usize = 1 << 30;

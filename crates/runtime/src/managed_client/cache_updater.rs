@@ -12,18 +12,20 @@
 //! To read back is to list with the name of the object, for which the permissions of the cache
 //! suffice; one request for each of these caches. If it fails, the watch updates the cache.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use client::ClientListWatch;
+use informer::write_observer::{WriteObserver, is_last_state, metadata_only};
 use informer::{
     Form, InformerFactory, Item, List, ListRequest, ListWatch, ListWatchError, ObjectKey, Scope,
     Selection, SharedInformer,
-    write_observer::{WriteObserver, is_last_state, metadata_only},
 };
 use kube_client::Client;
 use machinery::selector::FieldSelector;
 
-use super::{answer::Answer, resource_path::ResourcePath};
+use super::answer::Answer;
+use super::resource_path::ResourcePath;
 
 /// See the [module documentation](self).
 pub(super) struct CacheUpdater {

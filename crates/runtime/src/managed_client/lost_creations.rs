@@ -11,10 +11,8 @@
 //! generates a new name for each attempt, creations are tracked only while a lost request may still
 //! be processed.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use keel::{Clock, Entropy, Moment};

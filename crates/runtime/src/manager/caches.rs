@@ -1,10 +1,8 @@
 //! [`Caches`]: the informers of a manager, and whether they have synced. Failures of lists and
 //! watches are reported by the readiness check and in the log.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informer::{InformerFactory, ReflectorStatus, Scope, SharedInformer};
 use keel::Tasks;

@@ -1,11 +1,14 @@
 //! [`ManagerOptions`]: the options of a manager; [`ManagerError`]: the reason why it has ended.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use informer::InformerOptions;
 use keel::{Clock, Entropy, Unclean};
 
-use crate::{InvalidLeaderElection, LeaderElection, webhook::CertificateError};
+use crate::webhook::CertificateError;
+use crate::{InvalidLeaderElection, LeaderElection};
 
 /// The options of a [`Manager`](crate::Manager).
 pub struct ManagerOptions {

@@ -1,6 +1,7 @@
 //! The stop of a manager, in the order of dependencies and within a time limit.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use keel::Unclean;
 use tokio::time::Instant;

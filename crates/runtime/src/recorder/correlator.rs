@@ -28,10 +28,8 @@
 //!
 //! Upstream: client-go `tools/record/events_cache.go`.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    time::Duration,
-};
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use keel::Timestamp;

@@ -19,19 +19,17 @@
 
 use std::collections::BTreeMap;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use kube_core::{
-    Resource,
-    admission::{AdmissionRequest, AdmissionReview},
-};
-use serde::{Serialize, de::DeserializeOwned};
+use kube_core::Resource;
+use kube_core::admission::{AdmissionRequest, AdmissionReview};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{
-    difference,
-    server::{BadReview, Handler},
-};
+use super::difference;
+use super::server::{BadReview, Handler};
 
 /// The request is allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -7,11 +7,9 @@ use rcgen::{
 };
 use std::time::Duration;
 use time::OffsetDateTime;
-use x509_parser::{
-    extensions::{GeneralName, ParsedExtension},
-    pem::Pem,
-    prelude::X509Certificate,
-};
+use x509_parser::extensions::{GeneralName, ParsedExtension};
+use x509_parser::pem::Pem;
+use x509_parser::prelude::X509Certificate;
 
 /// Certificates are valid from this long before they were made, for callers whose clock is behind.
 const BACKDATED: Duration = Duration::from_hours(1);

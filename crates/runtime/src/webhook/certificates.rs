@@ -17,17 +17,19 @@
 
 mod certificate_secret;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
-use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use keel::{Clock, Entropy, Tasks, Timestamp};
-use kube_client::{Api, Client, api::PostParams};
+use kube_client::api::PostParams;
+use kube_client::{Api, Client};
 use tokio::sync::{Mutex, watch};
 
-use super::{
-    injection::{InjectionTarget, Injector},
-    serving::{ServingCertificate, ServingError},
-};
+use super::injection::{InjectionTarget, Injector};
+use super::serving::{ServingCertificate, ServingError};
 use certificate_secret::CertificateSecret;
 
 const DAY: Duration = Duration::from_hours(24);

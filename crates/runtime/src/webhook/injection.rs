@@ -5,29 +5,27 @@
 //! writes, keeps a CA that it does not know for as long as a replica may take to read the Secret,
 //! and waits longer each time its write is changed.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use futures_util::StreamExt;
-use k8s_openapi::{
-    api::admissionregistration::v1::{
-        MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use keel::{Backoff, Moment};
-use kube_client::{
-    Api,
-    api::{ListParams, PostParams, WatchParams},
-};
+use kube_client::Api;
+use kube_client::api::{ListParams, PostParams, WatchParams};
 use kube_core::{ApiResource, DynamicObject, WatchEvent};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-use super::{
-    authority::{self, Facts},
-    certificates::{CertificateManager, RECHECK},
-};
+use super::authority;
+use super::authority::Facts;
+use super::certificates::{CertificateManager, RECHECK};
 
 /// The timeout of a watch in seconds.
 const WATCH_SECONDS: u32 = 290;

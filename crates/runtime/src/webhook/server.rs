@@ -32,9 +32,12 @@ mod handler;
 pub use handler::{BadReview, Handler};
 pub(crate) use review_metrics::ReviewMetrics;
 
-use std::{
-    collections::BTreeMap, io, net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Duration,
-};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
@@ -42,11 +45,9 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use keel::{Clock, Tasks};
-use tokio::{
-    net::TcpListener,
-    sync::{Semaphore, SemaphorePermit},
-    time::timeout,
-};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::serving::ServingCertificate;

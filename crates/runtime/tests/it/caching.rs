@@ -1,23 +1,15 @@
 //! Caches when objects are odd and servers fail.
 
-use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use machinery::{Value, json};
-use runtime::{
-    Action, Controller, Failure, Lister, Manager, ManagerOptions, Request,
-    reconcile_history::Outcome,
-};
+use runtime::reconcile_history::Outcome;
+use runtime::{Action, Controller, Failure, Lister, Manager, ManagerOptions, Request};
 
-use crate::{
-    faulty::Fate,
-    world::{Running, Thing, World, options, standing_clock, until},
-};
+use crate::faulty::Fate;
+use crate::world::{Running, Thing, World, options, standing_clock, until};
 
 /// The things that were reconciled, and their size; None for those that are gone.
 type Seen = Arc<Mutex<Vec<(String, Option<u32>)>>>;

@@ -1,24 +1,16 @@
 //! What the control loop does with what a reconcile comes to, and how it tells.
 
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc, Condvar, Mutex,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use machinery::{Value, json};
-use runtime::{
-    Action, Controller, Failure, Manager, ManagerOptions, Mapper, Predicate, Request,
-    reconcile_history::Outcome,
-};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    sync::mpsc,
-};
+use runtime::reconcile_history::Outcome;
+use runtime::{Action, Controller, Failure, Manager, ManagerOptions, Mapper, Predicate, Request};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
 
 use crate::world::{Running, THINGS, Thing, World, options, standing_clock, until};
 

@@ -1,27 +1,19 @@
 //! Events as the server keeps them.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use http::Method;
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
-use kube_client::{
-    Client,
-    api::{DeleteParams, ListParams, PostParams},
-};
+use kube_client::Client;
+use kube_client::api::{DeleteParams, ListParams, PostParams};
 use runtime::recorder::{EventType, Recorder, Reporter};
 use serde_json::json;
 
-use crate::{
-    faulty::{Fate, Faulty},
-    plane::{Plane, until_any},
-    world::until,
-};
+use crate::faulty::{Fate, Faulty};
+use crate::plane::{Plane, until_any};
+use crate::world::until;
 
 const ABOUT: &str = "involvedObject.name=a";
 

@@ -1,30 +1,21 @@
 //! Replicas that write their authorities into the same configuration, and do not know the same.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use http::Method;
-use k8s_openapi::api::{
-    admissionregistration::v1::ValidatingWebhookConfiguration, core::v1::Secret,
-};
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::Secret;
 use keel::Clock;
-use kube_client::{
-    Api, Client,
-    api::{DeleteParams, PostParams},
-};
+use kube_client::api::{DeleteParams, PostParams};
+use kube_client::{Api, Client};
 use runtime::webhook::{Certificates, InjectionTarget};
 use serde_json::json;
 
-use crate::{
-    faulty::{Fate, Faulty},
-    plane::{Plane, certificate_options},
-    world::until,
-};
+use crate::faulty::{Fate, Faulty};
+use crate::plane::{Plane, certificate_options};
+use crate::world::until;
 
 const SECRET: &str = "hook-certificates";
 

@@ -1,30 +1,24 @@
 //! Leaders, those who wait, and what happens when time or the server plays tricks.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use http::Method;
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube_core::params::{DeleteParams, PostParams};
 use machinery::json;
+use runtime::keel::{Clock, Entropy, Tasks, Timestamp};
 use runtime::{
     Action, Api, Controller, Failure, InvalidLeaderElection, LeaderElection, Manager, ManagerError,
-    ManagerOptions, Request, WriteAbandoned,
-    keel::{Clock, Entropy, Tasks, Timestamp},
-    kube_client,
+    ManagerOptions, Request, WriteAbandoned, kube_client,
 };
 use tokio::sync::mpsc;
 
-use crate::{
-    controlling::get,
-    faulty::{Fate, Faulty},
-    world::{Running, Thing, World, options, standing_clock, until},
-};
+use crate::controlling::get;
+use crate::faulty::{Fate, Faulty};
+use crate::world::{Running, Thing, World, options, standing_clock, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -6,21 +6,19 @@ use informer::Selection;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kube_client::api::ListParams;
 use machinery::json;
+use runtime::reconcile_history::Outcome;
+use runtime::recorder::{EventType, Recorder};
+use runtime::webhook::{Handler, WebhookServer};
 use runtime::{
     Action, Api, CONTROLLER_INDEX, Controller, Failure, LeaderElection, Lister, Manager,
     ManagerOptions, Mapper, Request,
-    reconcile_history::Outcome,
-    recorder::{EventType, Recorder},
-    webhook::{Handler, WebhookServer},
 };
 
-use crate::{
-    controlling::get,
-    faulty::Fate,
-    https,
-    plane::{certificate_options, server_options},
-    world::{MAPS, Running, Thing, World, options, until},
-};
+use crate::controlling::get;
+use crate::faulty::Fate;
+use crate::https;
+use crate::plane::{certificate_options, server_options};
+use crate::world::{MAPS, Running, Thing, World, options, until};
 
 async fn look_away(_: Request, _: Arc<()>) -> Result<Action, Failure> {
     Ok(Action::Done)

@@ -1,21 +1,19 @@
 //! Over TLS and HTTP/2: more watches than a connection has streams for, and a proxy in between.
 
 use apiserver::Config as ServerConfig;
-use base64::{Engine, prelude::BASE64_STANDARD};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use informer::{ListRequest, ListWatch, Scope, WatchRequest};
 use k8s_openapi::api::core::v1::ConfigMap;
 use machinery::{GroupKind, GroupVersion, GroupVersionKind};
-use runtime::{
-    Client, Manager, ManagerOptions,
-    client::{self, ClientListWatch, Mapping, RestMapper, RestMapperError, config::Config},
-    keel::Clock,
-};
+use runtime::client::config::Config;
+use runtime::client::{ClientListWatch, Mapping, RestMapper, RestMapperError};
+use runtime::keel::Clock;
+use runtime::{Client, Manager, ManagerOptions, client};
 
-use crate::{
-    controlling::get,
-    proxy::Proxy,
-    world::{Running, World, options, until},
-};
+use crate::controlling::get;
+use crate::proxy::Proxy;
+use crate::world::{Running, World, options, until};
 
 async fn connected() -> (World, Client) {
     let (world, config) = listening().await;

@@ -1,18 +1,17 @@
 //! One annotated type: its definition, as a server takes it, its wire form, its cache.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use futures_util::{StreamExt, future::BoxFuture, stream};
+use futures_util::future::BoxFuture;
+use futures_util::{StreamExt, stream};
 use informer::{
     InformerFactory, List, ListRequest, ListWatch, ListWatchError, WatchRequest, WatchStream,
 };
 use kube_client::api::PostParams;
 use kube_core::CustomResourceExt;
-use runtime::{
-    InformerExt,
-    crd::{self, InvalidCrd},
-    resource, schema,
-};
+use runtime::crd::InvalidCrd;
+use runtime::{InformerExt, crd, resource, schema};
 use serde_json::{Value, json};
 
 use crate::plane::Plane;

@@ -1,19 +1,16 @@
 //! Clients that hold a connection to the webhook server and do not use it.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use runtime::webhook::{Certificates, ServerOptions, WebhookServer};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    time::timeout,
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
-use crate::{
-    https,
-    plane::{Plane, certificate_options, server_options},
-};
+use crate::https;
+use crate::plane::{Plane, certificate_options, server_options};
 
 const SOON: Duration = Duration::from_millis(200);
 const NEVER: Duration = Duration::from_hours(1);

@@ -1,6 +1,8 @@
 //! A stop lets reconciles end, and takes no longer than it may.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_core::params::PostParams;
@@ -8,7 +10,8 @@ use machinery::json;
 use runtime::{
     Action, Api, Client, Controller, Failure, Manager, ManagerError, ManagerOptions, Request,
 };
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::world::{MAPS, Running, Thing, World, options, until};
 

@@ -5,11 +5,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube_client::api::PostParams;
 use kube_core::CustomResourceExt;
-use runtime::{
-    Versions,
-    versions::{ConversionError, Versions as _},
-    webhook::{Certificates, InjectionTarget, WebhookServer, conversion},
-};
+use runtime::Versions;
+use runtime::versions::{ConversionError, Versions as _};
+use runtime::webhook::{Certificates, InjectionTarget, WebhookServer, conversion};
 use serde_json::{Value, json};
 
 use crate::plane::{Plane, certificate_options, server_options, until};

@@ -1,20 +1,21 @@
 //! Admission by this crate's webhook server, called by a server that stores what it lets pass.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
-use k8s_openapi::{
-    ByteString,
-    api::{
-        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
-        core::v1::{ConfigMap, Pod},
-    },
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube_client::api::PostParams;
-use kube_core::{DynamicObject, admission::AdmissionRequest};
+use kube_core::DynamicObject;
+use kube_core::admission::AdmissionRequest;
+use runtime::webhook::admission::{mutating, validating};
+use runtime::webhook::conversion::converting_with;
 use runtime::webhook::{
     Allowed, Certificates, Changed, Denied, Handler, InjectionTarget, ServerOptions, WebhookServer,
-    admission::{mutating, validating},
-    conversion::converting_with,
 };
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;

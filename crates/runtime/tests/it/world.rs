@@ -8,10 +8,8 @@ use http::Request;
 use informer::{InformerOptions, ReflectorOptions};
 use kube_derive::CustomResource;
 use machinery::{Value, json};
-use runtime::{
-    Client, Manager, ManagerOptions,
-    keel::{Clock, Entropy, Tasks, Timestamp},
-};
+use runtime::keel::{Clock, Entropy, Tasks, Timestamp};
+use runtime::{Client, Manager, ManagerOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::faulty::Faulty;

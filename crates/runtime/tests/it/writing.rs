@@ -7,10 +7,8 @@ use kube_core::params::{DeleteParams, ListParams, Patch, PatchParams, PostParams
 use machinery::json;
 use runtime::{Api, Manager};
 
-use crate::{
-    faulty::{Fate, Faulty},
-    world::{Running, World, options, until},
-};
+use crate::faulty::{Fate, Faulty};
+use crate::world::{Running, World, options, until};
 
 /// A manager whose cache of config maps gets no news, and what belongs to it.
 struct Deaf {

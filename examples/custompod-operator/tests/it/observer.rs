@@ -1,15 +1,14 @@
 //! [`Observer`]: watches the pods and their owner, and checks after every event that there are not
 //! too many pods.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use machinery::{GroupVersion, Value};
-use runtime::{
-    Client,
-    client::ClientListWatch,
-    informer::{ListRequest, ListWatch, Scope, WatchEvent, WatchRequest, WatchStream},
-};
+use runtime::Client;
+use runtime::client::ClientListWatch;
+use runtime::informer::{ListRequest, ListWatch, Scope, WatchEvent, WatchRequest, WatchStream};
 
 use crate::world::World;
 

@@ -4,11 +4,9 @@
 use keel::Entropy;
 use runtime::kube_core::params::ListParams;
 
-use crate::{
-    observer::Observer,
-    seeded::{for_seeds, pick},
-    world::World,
-};
+use crate::observer::Observer;
+use crate::seeded::{for_seeds, pick};
+use crate::world::World;
 
 const ROUNDS: usize = 12;
 

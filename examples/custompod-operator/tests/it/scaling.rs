@@ -1,13 +1,14 @@
 //! The CRD, and the number of pods: one, three, one again.
 
-use machinery::{Value, codec::yaml};
-use runtime::{crd, kube_core::CustomResourceExt, versions::CustomResourceDefinition};
+use machinery::Value;
+use machinery::codec::yaml;
+use runtime::crd;
+use runtime::kube_core::CustomResourceExt;
+use runtime::versions::CustomResourceDefinition;
 
-use crate::{
-    controller::CustomPod,
-    observer::Observer,
-    world::{CUSTOM_PODS, DEFINITION, SAMPLE, World},
-};
+use crate::controller::CustomPod;
+use crate::observer::Observer;
+use crate::world::{CUSTOM_PODS, DEFINITION, SAMPLE, World};
 
 #[test]
 fn the_crd_file_is_that_of_the_type() {

@@ -6,11 +6,9 @@ use apiserver::{Config, Server};
 use http::Request;
 use k8s_openapi::api::core::v1::Pod;
 use machinery::{Value, json};
-use runtime::{
-    Api, Client, Manager, ManagerOptions,
-    keel::{Clock, Entropy, Tasks},
-    kube_core::params::{DeleteParams, ListParams, Patch, PatchParams},
-};
+use runtime::keel::{Clock, Entropy, Tasks};
+use runtime::kube_core::params::{DeleteParams, ListParams, Patch, PatchParams};
+use runtime::{Api, Client, Manager, ManagerOptions};
 
 use crate::controller;
 

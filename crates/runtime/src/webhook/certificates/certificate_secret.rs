@@ -7,13 +7,16 @@
 //! authority 2                ├─ announced ─┼──────────── …      signs from here on, not before
 //! ```
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use k8s_openapi::{ByteString, api::core::v1::Secret};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
 use keel::Timestamp;
 
 use super::CertificateOptions;
-use crate::webhook::authority::{self, Certified, Facts};
+use crate::webhook::authority;
+use crate::webhook::authority::{Certified, Facts};
 
 /// The time for which a CA is in every bundle before it signs, unless the serving certificate
 /// expires earlier.

@@ -1,9 +1,11 @@
 //! [`Handler`]: answers reviews, from bytes to bytes.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::{FutureExt, future::BoxFuture};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 
 /// Answers reviews. [`admission`](crate::webhook::admission) and
 /// [`conversion`](crate::webhook::conversion) make them.
