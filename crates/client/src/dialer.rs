@@ -2,9 +2,9 @@
 //! `https`, `socks5`, `socks5h`).
 //!
 //! ```text
-//! straight  ────────────────────────────────────▶ server
-//! http(s)   ──▶ proxy: CONNECT server:443 ──────▶ server     TLS from end to end: the proxy sees
-//! socks5(h) ──▶ proxy: SOCKS 5, its DNS ────────▶ server     who is asked, never what
+//! direct    ────────────────────────────────────▶ server
+//! http(s)   ──▶ proxy: CONNECT server:443 ──────▶ server     TLS end to end: the proxy sees the
+//! socks5(h) ──▶ proxy: SOCKS 5, its DNS ────────▶ server     address, not the content
 //! ```
 
 use std::future::Future;

@@ -134,7 +134,7 @@ mod tests {
         write("two");
         assert_eq!(token.header(), "Bearer one");
         token.refused(&HeaderValue::from_static("Bearer zero"));
-        assert_eq!(token.header(), "Bearer one", "somebody else's token was refused");
+        assert_eq!(token.header(), "Bearer one", "another token was refused");
         token.refused(&token.header());
         assert_eq!(token.header(), "Bearer two");
         write("three");

@@ -28,7 +28,7 @@ mod versions;
 /// `self.status`, is `object_rule(…)`.
 ///
 /// ```
-/// use runtime::{definition, kube_core::CustomResourceExt, resource, schema};
+/// use runtime::{crd, kube_core::CustomResourceExt, resource, schema};
 ///
 /// /// A site with a number of pods.
 /// #[resource(group = "example.com", version = "v1", kind = "Site", namespaced,
@@ -49,9 +49,9 @@ mod versions;
 ///     pub replicas: i32,
 /// }
 ///
-/// let definition = Site::crd();
-/// assert_eq!(definition.metadata.name.as_deref(), Some("sites.example.com"));
-/// crd::validate(&definition)?; // as a server would
+/// let site_crd = Site::crd();
+/// assert_eq!(site_crd.metadata.name.as_deref(), Some("sites.example.com"));
+/// crd::validate(&site_crd)?; // as a server does
 /// # Ok::<(), crd::InvalidCrd>(())
 /// ```
 #[proc_macro_attribute]

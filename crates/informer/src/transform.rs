@@ -65,6 +65,12 @@ impl Transform {
 }
 
 /// The form of cached objects.
+///
+/// ```
+/// # use informer::{InformerOptions, Storage};
+/// let fast_reads = InformerOptions { storage: Storage::Plain, ..InformerOptions::default() };
+/// # drop(fast_reads);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Storage {
     /// The common parts of objects are stored once. This takes a fraction of the memory, and a few

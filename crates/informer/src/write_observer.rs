@@ -134,6 +134,13 @@ pub fn is_last_state(item: &Item) -> bool {
 
 /// The same state as `PartialObjectMetadata`, as an informer of metadata caches it. An object whose
 /// JSON has two members `metadata` stays whole.
+///
+/// ```
+/// use informer::{BadItem, Item, write_observer::metadata_only};
+/// let item = Item::parse(r#"{"metadata":{"name":"a"},"spec":{}}"#)?;
+/// assert!(metadata_only(&item).object().unwrap().get(&["spec"]).is_none());
+/// # Ok::<(), BadItem>(())
+/// ```
 pub fn metadata_only(item: &Item) -> Item {
     #[derive(Deserialize)]
     struct Object<'a> {

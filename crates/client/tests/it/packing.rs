@@ -1,4 +1,4 @@
-//! Answers that come packed, and who asks for that.
+//! Compressed answers, and the requests for them.
 
 use std::io::Write;
 

@@ -17,7 +17,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// One that leads to `server` whoever gives this password, `Basic …`.
+    /// A proxy to `server` that requires this password, `Basic …`.
     pub(crate) async fn http(server: SocketAddr, password: &'static str) -> Self {
         Self::start(server, async move |stream, asked| tunnel(stream, password, asked).await).await
     }

@@ -33,7 +33,7 @@ async fn a_token_that_expired_is_refused_once_and_then_read_again() {
     assert_eq!(ask().await.unwrap().status(), StatusCode::OK);
 }
 
-/// The token that is shown by who has one written down and one in a file.
+/// The token of a client with a token and a token file.
 async fn shown(inline: &str, in_file: &str) -> String {
     let server = Server::start(|request| {
         let shown = request.headers()[AUTHORIZATION].to_str().unwrap().to_owned();

@@ -15,6 +15,16 @@ pub struct Job<K: Clone + Eq + Hash> {
 }
 
 /// The outcome of a job.
+///
+/// ```
+/// use informer::work_queue::{Job, JobOutcome};
+/// use std::time::Duration;
+///
+/// fn finish(job: Job<String>, is_ready: bool) {
+///     let poll_again = JobOutcome::RequeueAfter(Duration::from_secs(10));
+///     job.end(if is_ready { JobOutcome::Success } else { poll_again });
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobOutcome {
     /// The worker has dropped the job without an outcome.

@@ -1,6 +1,6 @@
 //! [`PriorityQueue`]: the keys that wait, in the order of their priority and age.
 //!
-//! Each [aging time](PriorityQueue::new) of waiting counts as one step of priority. So many resyncs
+//! Each [aging time](PriorityQueue::new) of waiting counts as one step of priority. Many resyncs
 //! do not delay a new event, and a stream of new events does not delay a resync for ever.
 //!
 //! ```text

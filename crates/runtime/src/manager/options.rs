@@ -58,7 +58,7 @@ pub enum ManagerError {
     #[error("two controllers are named {0:?}")]
     SameName(String),
     /// Choose other settings: nothing was started.
-    #[error("nobody can be elected like this")]
+    #[error("the leader election is not valid")]
     Election(#[source] InvalidLeaderElection),
     /// Choose another address, or end the process that uses it.
     #[error("cannot listen on {address}")]

@@ -190,7 +190,7 @@ impl CertificateManager {
             due = match self.refresh().await {
                 Ok(due) => due,
                 Err(error) => {
-                    tracing::warn!(error = %error, "cannot look after the webhook certificates");
+                    tracing::warn!(error = %error, "cannot refresh the webhook certificates");
                     self.clock.now() + RETRY
                 }
             };

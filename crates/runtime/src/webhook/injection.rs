@@ -155,7 +155,7 @@ impl Injector {
             }
             // Another replica may have written the configuration after the Secret has changed.
             if let Err(error) = self.manager.refresh().await {
-                tracing::warn!(%error, "cannot look after the webhook certificates");
+                tracing::warn!(%error, "cannot refresh the webhook certificates");
             }
             let ours = authority::certificates(&bundle.borrow_and_update());
             if !self.put(&mut object.data, &ours) {

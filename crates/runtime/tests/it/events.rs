@@ -28,7 +28,7 @@ fn recorder(plane: &Plane, client: Client) -> Recorder {
     Recorder::start(client, reporter, clock, entropy, tasks)
 }
 
-/// A recorder whose events are refused with `code` for so many times, and how often it tried.
+/// A recorder whose first events are refused with `code`, and the number of its attempts.
 fn refused(plane: &Plane, code: u16, times: u32) -> (Recorder, Arc<AtomicU32>) {
     let faulty = Faulty::new(plane.server.door());
     let tries = Arc::new(AtomicU32::new(0));

@@ -28,11 +28,11 @@ pub(crate) enum Fate {
     AnswerLost,
     /// It is served, and the connection breaks within the answer.
     AnswerCut,
-    /// Nobody answers, and it is served when it is [let go](Faulty::let_go).
+    /// The request is not answered, and served when it is [released](Faulty::let_go).
     Held,
     /// What was held is served, and then this.
     HeldBehind,
-    /// It never arrives, and nobody says so.
+    /// The request does not arrive, and there is no answer.
     Unanswered,
 }
 

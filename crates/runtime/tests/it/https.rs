@@ -1,4 +1,4 @@
-//! A client of webhooks that trusts what it is told to trust, at the time that it is told.
+//! A client of webhooks, with its CA and its clock.
 
 use std::io;
 use std::net::SocketAddr;

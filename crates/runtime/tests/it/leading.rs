@@ -1,4 +1,4 @@
-//! Leaders, those who wait, and what happens when time or the server plays tricks.
+//! Leader election, with jumping clocks and failing servers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -69,7 +69,7 @@ impl Candidate {
             for _ in 0..50 {
                 tokio::task::yield_now().await;
             }
-            // Whoever asks the server waits for the deadline of that, who pauses for less.
+            // A candidate that waits for the server has a longer deadline than one that pauses.
             let is_asking = || {
                 let deadline = self.clock.next_deadline();
                 deadline.is_some_and(|deadline| deadline.since(self.clock.now()) > 3 * SECOND)
@@ -125,8 +125,8 @@ async fn another_candidate_leads_after_the_lease_is_released() {
     until("the first leads", async || first.writes().await).await;
     let second = Candidate::start(&world, "second");
     second.pass(60).await;
-    // Of the first, no time has passed, and its lease has not changed for a minute: it is only
-    // because nobody has seen it for long that a lease is anybody's.
+    // The clock of the first candidate stands still. Its lease expires because the second one has
+    // seen no change for a minute.
     assert_eq!(holder(&world).await, "second");
     second.running.stop().await;
     assert_eq!(holder(&world).await, "", "given back");
@@ -174,7 +174,7 @@ async fn a_former_leader_does_not_write() {
     let world = World::new().await;
     let first = Candidate::start(&world, "first");
     until("the first leads", async || first.writes().await).await;
-    // Somebody takes the lease by force, and the first learns of it at its next renewal.
+    // The lease is overwritten, and the first candidate learns of it at its next renewal.
     let leases = leases(&world);
     let mut lease = leases.get("the-lease").await.unwrap();
     lease.spec.as_mut().unwrap().holder_identity = Some("usurper".to_owned());

@@ -189,7 +189,7 @@ async fn read(
 #[tokio::test]
 async fn a_controller_of_a_selection_reads_its_own_cache() {
     let world = World::new().await;
-    // Nobody may list all config maps.
+    // Listing all config maps is forbidden.
     let (faulty, client) = world.faulty();
     faulty.decide(|_, target| {
         if target.starts_with("/api/v1/configmaps") { Fate::Refused(403) } else { Fate::Served }

@@ -22,7 +22,7 @@ async fn create(maps: &Api<ConfigMap>, map: &ConfigMap) -> ConfigMap {
     maps.create(&PostParams::default(), map).await.unwrap()
 }
 
-/// Runs with a function that only notes what it was told to do.
+/// Runs with a function that records its stage.
 async fn run(maps: &Api<ConfigMap>, map: ConfigMap) -> (Finalized<()>, Vec<&'static str>) {
     let seen = Mutex::new(Vec::new());
     let done = finalizer::run(maps, OURS, map, |stage| {

@@ -44,7 +44,7 @@ impl Narrow {
         https::connect(self.address, &self.bundle, &self.plane.clock, protocols).await.unwrap()
     }
 
-    /// Whether somebody else gets the seat before long.
+    /// Whether another connection is accepted soon.
     async fn serves(&self) -> bool {
         let asked = https::send(self.address, &self.bundle, &self.plane.clock, "/readyz", "");
         timeout(Duration::from_secs(20), asked).await.is_ok_and(|it| it.unwrap().0 == 200)

@@ -87,7 +87,7 @@ impl World {
         self.client.request(request.body(body.to_string().into_bytes()).unwrap()).await
     }
 
-    /// A door of its own, with a client behind it. Faults reach all who use that client.
+    /// An in-process client with faults.
     pub(crate) fn faulty(&self) -> (Faulty, Client) {
         let faulty = Faulty::new(self.server.door());
         (faulty.clone(), Client::new(faulty, "default"))

@@ -173,7 +173,7 @@ async fn a_pending_creation_and_the_next_one_do_not_both_succeed() {
     assert_eq!(faulty.let_go().await, [409], "it comes late, under the same name");
     assert_eq!(made(maps.list(&ListParams::default()).await.unwrap().items), 1);
 
-    // The other way round: it happens after somebody has looked, and before the next one does.
+    // The other order: the creation succeeds after the lookup, and before the next creation.
     faulty.decide(hold);
     maps.create(&PostParams::default(), &generated()).await.unwrap_err();
     faulty.decide(|method, target| match *method {
