@@ -36,9 +36,9 @@ use validating::PolicyDecisions;
 
 /// The compiled policies of a plane and their bindings.
 pub(crate) struct Policies {
-    validating: Derived<validating::Policies>,
+    validating: Derived<validating::ValidatingPolicies>,
     validating_bindings: Derived<PolicyBindings>,
-    mutating: Derived<mutating::Policies>,
+    mutating: Derived<mutating::MutatingPolicies>,
     mutating_bindings: Derived<PolicyBindings>,
 }
 
