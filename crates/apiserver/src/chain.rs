@@ -59,7 +59,7 @@ async fn serve(plane: Arc<Plane>, peer: Peer, request: Request<RequestBody>) -> 
             let work = Box::pin(respond(plane, peer, request, received, filters.writes()));
             filters.run(work).await
         }
-        Err(response) => response,
+        Err(response) => *response,
     };
     if let Some(id) = id {
         response.headers_mut().entry(audit::ID).or_insert(id);
@@ -124,9 +124,10 @@ async fn chain(
         return mux::non_resource(&plane, &user, &info.path, &head, &query).await;
     };
     let text = |name: HeaderName| headers::first(&head.headers, name).into_owned();
-    let field_manager = match info.verb.is_read_only() {
-        true => String::new(),
-        false => apply::manager_name(query.text("fieldManager"), &text(USER_AGENT)),
+    let field_manager = if info.verb.is_read_only() {
+        String::new()
+    } else {
+        apply::manager_name(query.text("fieldManager"), &text(USER_AGENT))
     };
     let scope = ScopeParts {
         storage: Arc::clone(&plane.storage),

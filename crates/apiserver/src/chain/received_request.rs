@@ -28,17 +28,17 @@ impl ReceivedRequest {
         plane: &Plane,
         peer: &Peer,
         request: &Request<B>,
-    ) -> Result<Self, Response<Body>> {
+    ) -> Result<Self, Box<Response<Body>>> {
         let started = Instant::now();
         if peer.connection.is_some()
             && let Some(why) = headers::host_error(request.version(), request.headers())
         {
-            return Err(response::text(400, why));
+            return Err(Box::new(response::text(400, why)));
         }
         let query = Query::parse(request.uri().query());
         let Some(info) = RequestInfo::parse(request.method(), request.uri().path(), &query) else {
             // Upstream: Go's HTTP server sends this response.
-            return Err(response::text(400, "400 Bad Request"));
+            return Err(Box::new(response::text(400, "400 Bad Request")));
         };
         match timeout(&query, &info, plane.timeouts.request) {
             Ok(timeout) => Ok(Self { info, query, started, deadline: started + timeout }),
@@ -46,7 +46,7 @@ impl ReceivedRequest {
                 let labels = super::request_labels::of(plane, request, &info, &query);
                 plane.metrics.observe(&labels, 400, started.elapsed());
                 let accepted = negotiation::for_errors(request.headers(), &query);
-                Err(response::failure(&Status::bad_request(why), accepted))
+                Err(Box::new(response::failure(&Status::bad_request(why), accepted)))
             }
         }
     }

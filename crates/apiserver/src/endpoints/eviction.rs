@@ -1,4 +1,4 @@
-//! `pods/eviction`: deletes a pod if its PodDisruptionBudget allows it.
+//! `pods/eviction`: deletes a pod if its `PodDisruptionBudget` allows it.
 
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::object_response;

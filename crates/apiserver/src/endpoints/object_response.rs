@@ -119,7 +119,7 @@ pub(crate) fn ordered<'a>(cx: &RequestContext, value: &'a Value) -> Ordered<'a> 
     }
 }
 
-/// The PartialObjectMetadata of an object.
+/// The `PartialObjectMetadata` of an object.
 pub(crate) fn partial_object_metadata(mut object: Object) -> Value {
     let metadata = object.map_mut().remove("metadata").unwrap_or_else(|| json!({}));
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})

@@ -116,15 +116,15 @@ pub(super) fn decode_patched(
     value: Value,
 ) -> Result<Object, Status> {
     let text = value.clone();
-    let unfit = |why: &str| invalid_patch(&Shape::Typed(ty), patch, &text, why);
-    let mut object = decode::into_object(value).map_err(|why| unfit(&why))?;
+    let invalid = |why: &str| invalid_patch(&Shape::Typed(ty), patch, &text, why);
+    let mut object = decode::into_object(value).map_err(|why| invalid(&why))?;
     if let Some(why) = decode::conversion_error(cx, ty, &object) {
-        return Err(unfit(&why));
+        return Err(invalid(&why));
     }
     let mut value = Value::Object(std::mem::take(object.map_mut()));
     types::normalize(ty, &mut value, &mut |_| {}).map_err(|error| match patch.patch_type {
-        PatchType::StrategicMerge => unfit(error.from_values()),
-        PatchType::Json | PatchType::Merge => unfit(&error.to_string()),
+        PatchType::StrategicMerge => invalid(error.from_values()),
+        PatchType::Json | PatchType::Merge => invalid(&error.to_string()),
     })?;
     Ok(Object::from_value(value).unwrap_or_default())
 }

@@ -72,7 +72,7 @@ pub(crate) async fn serve(
     Ok(object_response::object(cx, 201, object))
 }
 
-/// The status of a TokenReview.
+/// The status of a `TokenReview`.
 async fn review_token(cx: &RequestContext, review: &Object) -> Result<Value, Status> {
     let token = review.str_at(&["spec", "token"]);
     if token.is_empty() {

@@ -1,5 +1,4 @@
-//! WATCH: streams the changes of a collection until the client disconnects or the timeout is
-//! reached.
+//! WATCH: streams the changes of a collection until its timeout or a disconnect of the client.
 //!
 //! A watcher is a cursor: it has sent everything up to a revision and reads later changes from the
 //! cache. It has no queue, so that a watcher whose client does not read holds only its state and
@@ -27,6 +26,7 @@ use crate::plane::Plane;
 use crate::registry::conversion::ConvertedChange;
 use crate::request::options::parse_i64;
 use bytes::Bytes;
+use converted_changes::PendingConversion;
 use event::Encoder;
 use futures_util::stream::Stream;
 use http::Response;
@@ -50,8 +50,7 @@ const CHUNK: usize = 64 << 10;
 /// The interval of bookmarks for a watcher that requests them.
 const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 
-/// The time between the last bookmark and the timeout, so that the next watch can start at that
-/// bookmark.
+/// The time between the last bookmark, at which the next watch can start, and the timeout.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
 /// The minimum timeout in seconds of a watch that does not specify one; the maximum is twice this.
@@ -76,8 +75,7 @@ pub(crate) async fn watch(cx: RequestContext) -> Result<Response<Body>, Status> 
 /// The state of one watch.
 struct Watcher {
     cx: Arc<RequestContext>,
-    /// The same values as in `cx`: a copy saves an indirection per watcher and change, which
-    /// matters with thousands of watchers.
+    /// The same values as in `cx`, to save an indirection per watcher and change.
     plane: Arc<Plane>,
     served: Arc<Served>,
     selection: Arc<Selection>,
@@ -91,14 +89,13 @@ struct Watcher {
     /// The revision up to which all changes have been sent.
     cursor: Revision,
     changed: Subscription,
-    /// An event that is sent in parts, after its first part.
+    /// A large event of which parts remain to be sent.
     large_event: Option<LargeEvent>,
     /// Changes whose conversion is pending.
     converting: Option<(Vec<Arc<Change>>, PendingConversion)>,
     bookmarks: bool,
-    /// The start of the watch. Times are relative to it, so that they are unaffected by changes of
-    /// the system clock.
-    begun: Moment,
+    /// The start of the watch, on a clock that changes of the system time do not affect.
+    started: Moment,
     timeout: Duration,
     /// Expires when a bookmark is due or the timeout is reached.
     timer: Sleep,
@@ -109,8 +106,7 @@ struct Watcher {
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// The waker that is registered with `timer` and `stop`.
     registered_waker: Option<Waker>,
-    /// Whether all changes have just been sent and the timer has not expired, so that the log need
-    /// not be read again.
+    /// Whether all changes are sent and the timer has not expired: the log need not be read again.
     caught_up: bool,
     /// Whether the stream has ended.
     ended: bool,
@@ -134,9 +130,6 @@ enum WatchAction {
     Convert,
     End,
 }
-
-/// The conversion of changes to the version of the request.
-type PendingConversion = Pin<Box<dyn Future<Output = Result<Vec<ConvertedChange>, Status>> + Send>>;
 
 impl Watcher {
     async fn new(
@@ -167,7 +160,7 @@ impl Watcher {
         Ok(Self {
             encoder: Encoder::new(&cx)?,
             events_sent: cx.plane.metrics.watch_events(&cx.scope.path),
-            begun: cx.scope.storage.clock.moment(),
+            started: cx.scope.storage.clock.moment(),
             timeout,
             timer: cx.scope.storage.clock.sleep(timer_at),
             timer_at,
@@ -193,7 +186,7 @@ impl Watcher {
 
     /// The time since the start of the watch.
     fn elapsed(&self) -> Duration {
-        self.plane.storage.clock.passed_since(&self.begun)
+        self.plane.storage.clock.passed_since(&self.started)
     }
 
     /// Determines the next action.
@@ -215,8 +208,7 @@ impl Watcher {
             self.changed.mark_seen();
             match self.served.cache.after(self.cursor, BATCH) {
                 Err(too_old) => return self.expire(too_old.floor),
-                // The CRD was deleted or changed: further changes belong to another kind or
-                // version.
+                // The CRD was deleted or changed: further changes are of another kind.
                 Ok(changes) if changes.is_empty() && self.served.is_retired() => {
                     return WatchAction::End;
                 }

@@ -102,7 +102,7 @@ impl EndpointRestrictions {
     pub(crate) const DOCUMENT: Self =
         Self { negotiator: Negotiator::GoRestful, allows_watch: false, allows_transform: false };
 
-    /// The restrictions of the list of groups and of the resources of a group.
+    /// The restrictions of `/apis` and `/apis/<group>`.
     pub(crate) const GROUPS: Self = Self { negotiator: Negotiator::Discovery, ..Self::DOCUMENT };
 
     /// The restrictions of a resource.
@@ -218,13 +218,13 @@ fn not_acceptable(media: &[&str]) -> Status {
     Status::new(406, Reason::NotAcceptable, message)
 }
 
-/// The error for a list that is requested as PartialObjectMetadata.
+/// The error for a list that is requested as `PartialObjectMetadata`.
 pub(crate) fn list_as_object(resource: &Resource) -> Status {
     let found = "PartialObjectMetadata, but the requested object is a list";
     wrong_representation(found, resource, &resource.list_kind)
 }
 
-/// The error for an object that is requested as PartialObjectMetadataList.
+/// The error for an object that is requested as `PartialObjectMetadataList`.
 pub(crate) fn object_as_list(resource: &Resource) -> Status {
     if resource.conventions.unstructured_lists {
         return Status::unclassified("content is not a list");

@@ -1,7 +1,7 @@
 //! Changes that need a conversion webhook or a costly selection: a watcher waits for their
 //! conversion before it sends events.
 
-use super::{PendingConversion, Watcher, event};
+use super::{Watcher, event};
 use crate::cache::watch_cache::{Change, Entry};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::selection::{Selection, YieldBudget};
@@ -10,12 +10,17 @@ use crate::registry::conversion;
 use crate::registry::conversion::ConvertedChange;
 use bytes::Bytes;
 use machinery::{Reason, Status};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// The number of changes that are compared with a costly selection at once. Changes that do not fit
 /// into the next chunk are compared again.
 const COSTLY_BATCH: usize = 8;
+
+/// The conversion of changes to the version of the request.
+pub(super) type PendingConversion =
+    Pin<Box<dyn Future<Output = Result<Vec<ConvertedChange>, Status>> + Send>>;
 
 /// Removes the objects that are not selected from `converted`.
 async fn selected(
