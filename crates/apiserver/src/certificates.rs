@@ -317,7 +317,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn keys_that_others_could_read_are_made_private() {
+    fn the_access_of_other_users_to_keys_is_removed() {
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().unwrap();
         let keys = directory.path().join("pki");

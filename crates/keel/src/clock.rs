@@ -64,7 +64,10 @@ impl Clock {
     }
 
     /// The present time.
-    #[allow(clippy::disallowed_methods, reason = "this is the one slot that asks the system")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "this is the only place that reads the system clock"
+    )]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             Source::System => {

@@ -401,7 +401,7 @@ jsucVTF2IYp4yGksIg==
 -----END CERTIFICATE-----";
 
 #[test]
-fn a_key_that_is_not_supported_is_named() {
+fn an_unsupported_key_is_named_in_the_error() {
     let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
     let decide = |root: &str, presented: &str| {
         let verifier = ServerVerifier::new(

@@ -12,8 +12,8 @@ pub(crate) const ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// The audit ID of a request: that of its header, or a new one.
 pub(crate) fn id(entropy: &Entropy, headers: &HeaderMap) -> HeaderValue {
-    let made = || HeaderValue::try_from(entropy.uuid()).expect("a UUID is ASCII");
-    headers.get(ID).filter(|it| !it.is_empty()).cloned().unwrap_or_else(made)
+    let new_id = || HeaderValue::try_from(entropy.uuid()).expect("a UUID is ASCII");
+    headers.get(ID).filter(|it| !it.is_empty()).cloned().unwrap_or_else(new_id)
 }
 
 /// Records an answered request.

@@ -39,11 +39,11 @@ pub fn impersonate(
     headers: &HeaderMap,
     info: &RequestInfo,
 ) -> Result<User, Status> {
-    let Some(wanted) = requested_user(headers)? else { return Ok(user) };
+    let Some(requested) = requested_user(headers)? else { return Ok(user) };
     let mut refusal = None;
-    for mode in Mode::ALL.iter().filter(|it| it.applies(&wanted)) {
-        match mode.check(authorizers, &user, &wanted, info) {
-            Ok(()) => return Ok(with_implied_groups(wanted)),
+    for mode in Mode::ALL.iter().filter(|it| it.applies(&requested)) {
+        match mode.check(authorizers, &user, &requested, info) {
+            Ok(()) => return Ok(with_implied_groups(requested)),
             Err(status) => refusal = refusal.or(Some(status)),
         }
     }
@@ -74,25 +74,25 @@ impl Mode {
         }
     }
 
-    fn applies(self, wanted: &User) -> bool {
+    fn applies(self, requested: &User) -> bool {
         let is_name_only =
-            wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
-        let is_account = service_account::parse_user(&wanted.name).is_some();
+            requested.uid.is_empty() && requested.groups.is_empty() && requested.extra.is_empty();
+        let is_account = service_account::parse_user(&requested.name).is_some();
         match self {
-            Self::ArbitraryNode => is_name_only && is_node(&wanted.name),
+            Self::ArbitraryNode => is_name_only && is_node(&requested.name),
             Self::ServiceAccount => is_name_only && is_account,
-            Self::UserInfo => !is_node(&wanted.name) && !is_account,
+            Self::UserInfo => !is_node(&requested.name) && !is_account,
             Self::Legacy => true,
         }
     }
 
-    /// Checks that `user` may impersonate `wanted` with all its attributes, and may do so for this
+    /// Checks that `user` may impersonate `requested` with all its attributes, and may do so for this
     /// request.
     fn check(
         self,
         authorizers: &Authorizers,
         user: &User,
-        wanted: &User,
+        requested: &User,
         info: &RequestInfo,
     ) -> Result<(), Status> {
         let request = Attributes::new(user, info);
@@ -105,16 +105,16 @@ impl Mode {
             None => ("impersonate".to_owned(), ""),
         };
         let check = |resource| authorizers.check(&Attributes::of_resource(user, &verb, resource));
-        check(self.user_attributes(group, &wanted.name))?;
+        check(self.user_attributes(group, &requested.name))?;
         let of_user = ResourceAttributes {
             group: "authentication.k8s.io",
             version: "v1",
             ..ResourceAttributes::default()
         };
-        if !wanted.uid.is_empty() {
-            check(ResourceAttributes { resource: "uids", name: &wanted.uid, ..of_user })?;
+        if !requested.uid.is_empty() {
+            check(ResourceAttributes { resource: "uids", name: &requested.uid, ..of_user })?;
         }
-        for name in &wanted.groups {
+        for name in &requested.groups {
             let attributes =
                 ResourceAttributes { group, version: "v1", resource: "groups", name, ..of_user };
             if let Some(why) = self.group_error(name) {
@@ -123,7 +123,7 @@ impl Mode {
             }
             check(attributes)?;
         }
-        for (subresource, values) in &wanted.extra {
+        for (subresource, values) in &requested.extra {
             for name in values {
                 let resource = "userextras";
                 check(ResourceAttributes { resource, subresource, name, ..of_user })?;

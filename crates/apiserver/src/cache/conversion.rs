@@ -132,7 +132,7 @@ pub(crate) async fn objects(
     let resource = &served.resource;
     let wanted = resource.api_version(&resource.versions[version]);
     if let Strategy::Webhook(webhook) = &served.conversion.strategy {
-        let mut asked = Vec::new();
+        let mut batch = Vec::new();
         for (index, object) in objects.iter_mut().enumerate() {
             if object.api_version() == wanted {
                 continue;
@@ -141,14 +141,14 @@ pub(crate) async fn objects(
             if is_empty(object) {
                 object.set_type(&wanted, &resource.kind);
             } else {
-                asked.push((index, std::mem::take(object)));
+                batch.push((index, std::mem::take(object)));
             }
         }
-        let (places, asked): (Vec<usize>, Vec<Object>) = asked.into_iter().unzip();
-        let Some(from) = asked.first().map(|it| it.gvk().version) else { return Ok(objects) };
+        let (places, batch): (Vec<usize>, Vec<Object>) = batch.into_iter().unzip();
+        let Some(from) = batch.first().map(|it| it.gvk().version) else { return Ok(objects) };
         let (started, to) = (Instant::now(), &served.version(version).name);
         // Boxed, so that the futures of other requests do not contain this large future.
-        let answered = Box::pin(webhook.convert(storage, &wanted, asked)).await;
+        let answered = Box::pin(webhook.convert(storage, &wanted, batch)).await;
         let crd = resource.group_resource().to_string();
         let (succeeded, took) = (answered.is_ok(), started.elapsed());
         storage.conversion.record_conversion(&crd, &from, to, succeeded, took);

@@ -171,9 +171,9 @@ impl Aggregation {
         let keys: BTreeSet<_> = remotes.iter().map(|it| key(it)).collect();
         let documents = self.documents.load();
         if documents.keys().any(|it| !keys.contains(it)) {
-            let kept = documents.iter().filter(|(it, _)| keys.contains(*it));
-            let kept = kept.map(|(key, it)| (key.clone(), Arc::clone(it))).collect();
-            self.documents.store(Arc::new(kept));
+            let retained = documents.iter().filter(|(it, _)| keys.contains(*it));
+            let retained = retained.map(|(key, it)| (key.clone(), Arc::clone(it))).collect();
+            self.documents.store(Arc::new(retained));
         }
     }
 }

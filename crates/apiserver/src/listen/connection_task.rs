@@ -228,9 +228,9 @@ mod tests {
     async fn a_stream_that_the_connection_begins_is_polled_with_it() {
         let (ours, _theirs) = transport();
         let task = ConnectionTask::new(ours, |_, streams| async move {
-            let (tell, told) = oneshot::channel();
-            streams.execute(async move { tell.send(42).unwrap() });
-            told.await.unwrap()
+            let (sender, receiver) = oneshot::channel();
+            streams.execute(async move { sender.send(42).unwrap() });
+            receiver.await.unwrap()
         });
         assert_eq!(task.await.unwrap(), 42);
     }
@@ -241,12 +241,12 @@ mod tests {
         let news = Arc::new(Notify::new());
         let heard = Arc::clone(&news);
         let task = ConnectionTask::new(ours, |_, streams| async move {
-            let (tell, told) = oneshot::channel();
+            let (sender, receiver) = oneshot::channel();
             streams.execute(async move {
                 heard.notified().await;
-                tell.send(()).unwrap();
+                sender.send(()).unwrap();
             });
-            told.await.unwrap();
+            receiver.await.unwrap();
         });
         let elsewhere = async {
             tokio::task::yield_now().await;
@@ -316,7 +316,7 @@ mod tests {
             });
             pending::<()>().await;
         });
-        assert!(!check_often(&mut task), "the connection goes on");
+        assert!(!check_often(&mut task), "the connection continues");
         assert!(stalled_is_dropped.try_recv().is_err_and(|it| it == TryRecvError::Closed));
         assert!(other_is_dropped.try_recv().is_err_and(|it| it == TryRecvError::Empty));
     }
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_has_nothing_to_send_goes_on() {
+    async fn a_connection_that_has_nothing_to_send_continues() {
         let (ours, mut theirs) = transport();
         let mut task = ConnectionTask::new(ours, |mut transport, streams| async move {
             streams.request();

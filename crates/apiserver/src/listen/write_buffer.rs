@@ -1,4 +1,4 @@
-//! [`BufferedTransport`]: a transport that is_buffering what is written until [`WriteBuffer::send`].
+//! [`BufferedTransport`]: a transport that buffers writes until [`WriteBuffer::send`].
 //!
 //! The HTTP/2 library flushes after every frame of more than a few hundred bytes, so an event for fifty
 //! watches of one connection would cost fifty TLS records and fifty system calls. Here a flush sends

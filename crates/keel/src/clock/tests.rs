@@ -31,12 +31,12 @@ fn the_system_clock_is_past_2024() {
 async fn sleepers_wake_at_their_deadline_and_not_before() {
     let clock = Clock::manual(Timestamp::from_seconds(0));
     let tasks = Tasks::new();
-    let (tell, mut told) = tokio::sync::mpsc::channel(8);
+    let (sender, mut receiver) = tokio::sync::mpsc::channel(8);
     for seconds in [3, 1, 2] {
-        let (clock, tell) = (clock.clone(), tell.clone());
+        let (clock, sender) = (clock.clone(), sender.clone());
         tasks.spawn("sleeper", async move {
             clock.sleep_until(Timestamp::from_seconds(0) + seconds * SECOND).await;
-            tell.send(seconds).await.unwrap();
+            sender.send(seconds).await.unwrap();
         });
     }
     while lock(clock.state()).sleepers.len() < 3 {
@@ -44,10 +44,10 @@ async fn sleepers_wake_at_their_deadline_and_not_before() {
     }
     assert_eq!(clock.next_deadline(), Some(Timestamp::from_seconds(1)));
     clock.advance(2 * SECOND);
-    assert_eq!((told.recv().await, told.recv().await), (Some(1), Some(2)));
-    assert!(told.try_recv().is_err());
+    assert_eq!((receiver.recv().await, receiver.recv().await), (Some(1), Some(2)));
+    assert!(receiver.try_recv().is_err());
     clock.advance(SECOND);
-    assert_eq!(told.recv().await, Some(3));
+    assert_eq!(receiver.recv().await, Some(3));
 }
 
 #[tokio::test]
