@@ -1,4 +1,4 @@
-//! Expressions in CEL: whatever compiles keeps to its budget and gives the same result twice.
+//! CEL expressions: evaluation stays within its budget and is deterministic.
 
 #![no_main]
 
@@ -7,7 +7,7 @@ use fuzz::amplify;
 use libfuzzer_sys::fuzz_target;
 use machinery::json;
 
-/// Small, so that nothing runs long.
+/// A small cost budget, so that no input runs long.
 const LIMIT: u64 = 20_000;
 
 fuzz_target!(|bytes: &[u8]| fuzz::bounded(bytes, |bytes| run(&amplify::text(bytes))));

@@ -1,4 +1,4 @@
-//! Custom resources and their schemas: what was pruned and defaulted once stays as it is.
+//! Custom resources and their schemas: pruning and defaulting are idempotent.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Updates of built-in kinds that replace the entries of a long list by others: each function of the
-//! kind, without a server, so that the objects need not be valid.
+//! Updates of built-in kinds that replace the entries of a long list. The functions of the kind are
+//! called without a server, so that the objects need not be valid.
 
 #![no_main]
 
@@ -38,7 +38,7 @@ fn run(bytes: &[u8]) -> Corpus {
     Corpus::Keep
 }
 
-/// Prepares and validates an update of the object, of its status and of what is below it.
+/// Prepares and validates an update of the object, of its status and of its other subresources.
 fn validate(resource: &Resource, new: &Object, old: &Object) {
     let behavior = resource.behavior;
     let mut changed = new.clone();
