@@ -74,7 +74,7 @@ async fn readyz_fails_while_the_watch_cache_cannot_list() {
     assert!(report.contains("[-]watch-cache failed: reason withheld\n"), "{report}");
     assert!(report.contains("[+]etcd ok\n"), "{report}");
     assert_eq!(health(&plane, "/readyz/watch-cache").await.0, 500);
-    // It gets there by itself, so that a restart would not help.
+    // The cache recovers without a restart, so liveness does not fail.
     assert_eq!(health(&plane, "/livez").await.0, 200);
     store.set_faults(Faults::default());
     plane.until("/readyz", |code, _| code == 200).await;
@@ -93,7 +93,7 @@ async fn health_checks_fail_when_the_store_refuses_writes() {
         assert!(report.contains("[-]etcd failed: reason withheld\n"), "{path}: {report}");
         assert_eq!(health(&plane, &format!("{path}/etcd")).await.0, 500);
     }
-    // Reads go on.
+    // Reads still succeed.
     plane.read(MAPS).await;
 }
 
@@ -155,11 +155,11 @@ async fn a_list_read_in_pages_expires_also_when_the_store_cannot_be_compacted() 
 }
 
 #[tokio::test]
-async fn a_repair_of_the_trust_map_that_fails_is_tried_again() {
-    const TRUST: &str =
+async fn a_failed_repair_of_the_authentication_config_map_is_retried() {
+    const AUTHENTICATION_CONFIG_MAP: &str =
         "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
     let (store, plane, _tasks) = start().await;
-    let complete = plane.read(TRUST).await["data"].clone();
+    let complete = plane.read(AUTHENTICATION_CONFIG_MAP).await["data"].clone();
     let key = "/registry/configmaps/kube-system/extension-apiserver-authentication";
     store.set_faults(Faults { broken: true, ..Faults::default() });
     store.edit(key, |map| map["data"] = json!({})).await;
@@ -169,11 +169,11 @@ async fn a_repair_of_the_trust_map_that_fails_is_tried_again() {
         plane.advance(1);
         map["data"] == complete
     };
-    plane.until(TRUST, is_repaired).await;
+    plane.until(AUTHENTICATION_CONFIG_MAP, is_repaired).await;
 }
 
 #[tokio::test]
-async fn a_definition_that_cannot_be_served_is_not_removed_before_its_objects() {
+async fn a_crd_that_cannot_be_served_is_not_deleted_before_its_objects() {
     let (store, plane, _tasks) = start().await;
     plane.define(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
