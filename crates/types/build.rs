@@ -1,5 +1,5 @@
-//! Turns `tables/*.txt` into the statics behind `src/builtin.rs`: plain numbers, without a pointer in
-//! them, so that they cost nothing at start-up and stay shared between processes.
+//! Turns `tables/*.txt` into the statics behind `src/builtin.rs`: plain numbers, without pointers,
+//! so that they cost nothing at start-up and are shared between processes.
 //!
 //! The table, which `cargo xtask types` writes:
 //!
@@ -11,11 +11,11 @@
 //!  6 ports [].ContainerPort o list=map:containerPort,protocol patch=merge key=containerPort
 //! ```
 //!
-//! A type is a word, or `package.Name` for a message (`.Name` in the same package), after `[]` for a
-//! list and `{}` for a map by string. What Go writes: `o` nothing if zero, `p` whatever was given,
-//! `a` always, `n` null if nothing was given. Other words: `list=`, `atomic`, `patch=`, `key=`
-//! (merge key), `default=`, `discriminator`, `go=` (the name of its Go type), `after=` (the field
-//! that it follows, for a field that is not in the file of its type).
+//! A type is a word, or `package.Name` for a message (`.Name` in the same package), after `[]` for
+//! a list and `{}` for a map by string. What Go writes: `o` nothing if zero, `p` the value if set,
+//! `a` always, `n` null if unset. Other words: `list=`, `atomic`, `patch=`, `key=` (merge key),
+//! `default=`, `discriminator`, `go=` (the name of its Go type), `after=` (the field that it
+//! follows, for a field that is not in the file of its type).
 //!
 //! Fields are in the order in which Go declares them, which is the order of JSON; the generated
 //! messages have them by tag.
@@ -28,14 +28,11 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a broken table must stop the build")]
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    env,
-    fmt::Write as _,
-    fs,
-    hash::{DefaultHasher, Hash, Hasher},
-    path::Path,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::{env, fs};
 
 #[path = "build/enums.rs"]
 mod enums;

@@ -1,11 +1,12 @@
-//! Requests of any kind to a whole server, by a user with or without rights.
+//! Requests of any kind, sent to a whole server by users with and without rights.
 
 #![no_main]
 
-use fuzz::amplify;
-use fuzz::server::SERVER;
 use http::{Method, Request};
 use libfuzzer_sys::{Corpus, fuzz_target};
+
+use fuzz::amplify;
+use fuzz::server::SERVER;
 
 const METHODS: [Method; 5] =
     [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];

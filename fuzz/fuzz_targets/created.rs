@@ -2,11 +2,14 @@
 
 #![no_main]
 
+use std::sync::LazyLock;
+
+use http::Request;
+use libfuzzer_sys::arbitrary::Unstructured;
+use libfuzzer_sys::{Corpus, fuzz_target};
+
 use fuzz::objects;
 use fuzz::server::SERVER;
-use http::Request;
-use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
-use std::sync::LazyLock;
 use types::Resource;
 
 static KINDS: LazyLock<Vec<Resource>> = LazyLock::new(kinds::table::builtin);

@@ -1,10 +1,11 @@
-//! CEL expressions: evaluation stays within its budget and is deterministic.
+//! Expressions in CEL: every program keeps to its budget and is deterministic.
 
 #![no_main]
 
+use libfuzzer_sys::fuzz_target;
+
 use cel::{Bindings, Budget, DeclType, Env, EvalError, Library, Object};
 use fuzz::amplify;
-use libfuzzer_sys::fuzz_target;
 use machinery::json;
 
 /// A small cost budget, so that no input runs long.

@@ -2,8 +2,9 @@
 
 #![no_main]
 
-use fuzz::amplify;
 use libfuzzer_sys::fuzz_target;
+
+use fuzz::amplify;
 use machinery::codec::json;
 
 fuzz_target!(|bytes: &[u8]| {

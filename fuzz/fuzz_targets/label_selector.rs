@@ -2,8 +2,9 @@
 
 #![no_main]
 
-use fuzz::amplify;
 use libfuzzer_sys::fuzz_target;
+
+use fuzz::amplify;
 use machinery::selector::LabelSelector;
 
 fuzz_target!(|bytes: &[u8]| fuzz::bounded(bytes, |bytes| run(&amplify::text(bytes))));

@@ -2,10 +2,11 @@
 
 #![no_main]
 
-use apiserver::request::{Query, RequestInfo};
-use fuzz::amplify;
 use http::Method;
 use libfuzzer_sys::fuzz_target;
+
+use apiserver::request::{Query, RequestInfo};
+use fuzz::amplify;
 
 fuzz_target!(|bytes: &[u8]| fuzz::bounded(bytes, |bytes| run(&amplify::text(bytes))));
 

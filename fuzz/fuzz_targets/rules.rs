@@ -2,8 +2,10 @@
 
 #![no_main]
 
+use libfuzzer_sys::arbitrary::Unstructured;
+use libfuzzer_sys::{Corpus, fuzz_target};
+
 use fuzz::SCHEMA_WORDS;
-use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
 use machinery::{ErrorList, json};
 use schema::Structural;
 

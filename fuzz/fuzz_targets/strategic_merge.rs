@@ -2,7 +2,9 @@
 
 #![no_main]
 
-use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
+use libfuzzer_sys::arbitrary::Unstructured;
+use libfuzzer_sys::{Corpus, fuzz_target};
+
 use types::strategic;
 
 const DIRECTIVES: [&str; 12] = [

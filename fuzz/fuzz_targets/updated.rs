@@ -3,10 +3,13 @@
 
 #![no_main]
 
-use fuzz::objects;
-use libfuzzer_sys::{Corpus, arbitrary::Unstructured, fuzz_target};
-use machinery::{ErrorList, Object};
 use std::sync::LazyLock;
+
+use libfuzzer_sys::arbitrary::Unstructured;
+use libfuzzer_sys::{Corpus, fuzz_target};
+
+use fuzz::objects;
+use machinery::{ErrorList, Object};
 use types::Resource;
 use types::resource::{Action, Columns, Now};
 
@@ -38,7 +41,7 @@ fn run(bytes: &[u8]) -> Corpus {
     Corpus::Keep
 }
 
-/// Prepares and validates an update of the object, of its status and of its other subresources.
+/// Prepares and validates an update of the object, of its status and of its subresources.
 fn validate(resource: &Resource, new: &Object, old: &Object) {
     let behavior = resource.behavior;
     let mut changed = new.clone();

@@ -2,8 +2,9 @@
 
 #![no_main]
 
-use fuzz::amplify;
 use libfuzzer_sys::fuzz_target;
+
+use fuzz::amplify;
 use machinery::codec::yaml;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -16,7 +17,7 @@ fn run(bytes: &[u8]) {
         let written = yaml::encode(&decoded.value);
         match yaml::decode(written.as_bytes()) {
             Ok(again) => assert_eq!(again.value, decoded.value, "{written}"),
-            // Block style may exceed the recursion limit of the parser.
+            // The parser has a separate limit, which block style may reach.
             Err(error) => assert!(error.message.contains("recursion limit"), "{error}: {written}"),
         }
     }

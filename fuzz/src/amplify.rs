@@ -1,12 +1,14 @@
 //! Amplifies small inputs: a part is repeated up to a million times, so that the fuzzer reaches sizes
 //! at which quadratic work is visible.
 
-use crate::bounds::{SIZE_MAX, note_size};
-use libfuzzer_sys::arbitrary::{Result, Unstructured};
-use machinery::{Map, Value};
 use std::ops::Range;
 
-/// The placeholder of the number of the repetition.
+use libfuzzer_sys::arbitrary::{Result, Unstructured};
+
+use crate::bounds::{SIZE_MAX, note_size};
+use machinery::{Map, Value};
+
+/// Replaced by the number of the repetition.
 const NUMBER: char = '#';
 
 /// A text with its middle repeated; `#` in it is the number of the repetition.

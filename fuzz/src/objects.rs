@@ -1,11 +1,11 @@
 //! Objects of built-in kinds with the fields of their types.
 
-use crate::amplify::{amplify, amplify_two};
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
+
+use crate::amplify::{amplify, amplify_two};
 use machinery::{Map, Value, json};
-use types::Resource;
 use types::resource::Shape;
-use types::{Container, Type};
+use types::{Container, Resource, Type};
 
 /// The maximum depth of messages.
 const DEPTH_MAX: usize = 6;

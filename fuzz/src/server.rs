@@ -1,14 +1,15 @@
 //! A server in memory, which answers one request at a time.
 
-use apiserver::auth::authentication::User;
-use apiserver::{Config, InProcessClient, Server};
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use tokio::runtime::{Builder, Runtime};
 use tower_service::Service;
 
-/// See the [module documentation](self). It runs on the thread that asks, so that its time is that
+use apiserver::auth::authentication::User;
+use apiserver::{Config, InProcessClient, Server};
+
+/// See the [module documentation](self). It runs on the calling thread, so that its time is that
 /// thread's.
 pub struct OneServer {
     runtime: Runtime,
@@ -25,7 +26,7 @@ impl OneServer {
         Self { runtime, client, _server: server }
     }
 
-    /// Sends a request as an administrator, or as somebody without rights, and returns the code.
+    /// Sends a request as an administrator, or as a user without rights, and returns the code.
     pub fn send(&self, request: Request<Vec<u8>>, has_rights: bool) -> u16 {
         let stranger = User {
             name: "u".to_owned(),

@@ -1,8 +1,9 @@
 //! JSON values from a fuzzer's bytes, with words that are significant for the code under test. One
 //! list or map of each value may be amplified: see [`amplify`].
 
-use crate::amplify::amplify;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
+
+use crate::amplify::amplify;
 use machinery::{Map, Value};
 
 /// The maximum depth of values.

@@ -42,7 +42,7 @@ pub(crate) enum Kind {
         fields: Vec<Field>,
     },
     Fold(Box<Fold>),
-    /// Stands where an error was reported.
+    /// A placeholder where an error was reported.
     Invalid,
 }
 
@@ -58,7 +58,7 @@ pub(crate) enum Literal {
     Bytes(Arc<[u8]>),
 }
 
-/// An element of a list; an optional one (`[?x]`) is left out if it has no value.
+/// An element of a list; an optional one (`[?x]`) is omitted if it has no value.
 #[derive(Debug, Clone)]
 pub(crate) struct Item {
     pub(crate) value: Expr,

@@ -1,18 +1,16 @@
 //! The type checker: gives every node a type, and every call the overloads that may serve it.
 //!
 //! Errors do not stop it; a node with an error gets a type that fits everywhere, so that each error
-//! is told once.
+//! is reported once.
 
 use std::sync::Arc;
 
-use crate::{
-    ast::{Expr, Field, Fold, Id, Kind, Literal},
-    env::Env,
-    library::Overload,
-    parser::Parsed,
-    source::Issue,
-    types::Type,
-};
+use crate::ast::{Expr, Field, Fold, Id, Kind, Literal};
+use crate::env::Env;
+use crate::library::Overload;
+use crate::parser::Parsed;
+use crate::source::Issue;
+use crate::types::Type;
 
 mod literals;
 mod unify;
@@ -197,7 +195,7 @@ impl Checker<'_> {
                 Type::Dyn
             }
             Type::Dyn | Type::Error => Type::Dyn,
-            // Upstream declares these as objects that nobody can find; addresses are true opaques.
+            // Upstream declares these as objects without fields; addresses are true opaques.
             Type::Opaque(name) if name.starts_with("kubernetes.") => {
                 self.report(id, format!("unexpected failed resolution of '{name}'"));
                 Type::Error

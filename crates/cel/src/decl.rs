@@ -3,9 +3,11 @@
 //! It says more than a [`Type`]: how JSON is read (a string as a timestamp, a number as an int),
 //! how lists compare and add, and how large a value may be, which the cost estimate needs.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::{escaping, types::Type};
+use crate::escaping;
+use crate::types::Type;
 
 /// How a JSON value appears to an expression.
 #[derive(Debug, Clone)]
@@ -21,7 +23,7 @@ pub struct DeclType {
 /// What a declared type is.
 #[derive(Debug, Clone)]
 pub enum DeclKind {
-    /// Whatever the JSON is.
+    /// Any JSON value.
     Dyn,
     /// A whole number or a string.
     IntOrString,
@@ -56,9 +58,9 @@ pub enum DeclKind {
 pub enum ListKind {
     /// Order counts; `+` appends.
     Atomic,
-    /// Order does not count; `+` is the union.
+    /// Order is ignored; `+` is the union.
     Set,
-    /// Elements are told apart by these fields; `+` overwrites elements with equal keys.
+    /// Elements are identified by these fields; `+` overwrites elements with equal keys.
     Map(Vec<String>),
 }
 
@@ -99,8 +101,8 @@ impl Object {
         self.fields.get(name).or_else(reserved)
     }
 
-    /// The field by its escaped name alone. Estimates know no other, so that a field that is named
-    /// by a reserved word counts as unbounded.
+    /// The field by its escaped name alone. Estimates use only that name, so that a field named by
+    /// a reserved word counts as unbounded.
     pub(crate) fn escaped_field(&self, name: &str) -> Option<&Field> {
         self.fields.get(name)
     }
@@ -129,17 +131,17 @@ impl DeclType {
         Self::new(DeclKind::Int, 0)
     }
 
-    /// A string of at most so many characters.
+    /// A string with this maximum length in characters.
     pub fn string(max_length: u64) -> Self {
         Self::new(DeclKind::String, max_length)
     }
 
-    /// An atomic list of at most so many elements.
+    /// An atomic list with this maximum number of elements.
     pub fn list(element: DeclType, max_items: u64) -> Self {
         Self::new(DeclKind::List(Arc::new(element), ListKind::Atomic), max_items)
     }
 
-    /// A map from strings, of at most so many entries.
+    /// A map from strings, with this maximum number of entries.
     pub fn map(value: DeclType, max_properties: u64) -> Self {
         Self::new(DeclKind::Map(Arc::new(value)), max_properties)
     }
@@ -161,7 +163,7 @@ impl DeclType {
         self
     }
 
-    /// What the checker makes of it.
+    /// The type for the checker.
     pub fn checked(&self) -> Type {
         match &self.shape {
             DeclKind::Dyn | DeclKind::IntOrString => Type::Dyn,

@@ -1,16 +1,16 @@
-//! [`Env`]: what an expression may speak of: variables, their types, a library.
+//! [`Env`]: the variables, types and library that an expression may use.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
 
-use crate::{
-    checker::{self, Checked},
-    decl::{DeclType, Object},
-    library::{Library, Overload},
-    parser,
-    program::Program,
-    source::CompileErrors,
-    types::Type,
-};
+use crate::checker::{self, Checked};
+use crate::decl::{DeclType, Object};
+use crate::library::{Library, Overload};
+use crate::parser;
+use crate::program::Program;
+use crate::source::CompileErrors;
+use crate::types::Type;
 
 /// The surroundings of expressions. Cheap to clone; compile any number of expressions with it.
 #[derive(Debug, Clone)]
@@ -90,7 +90,7 @@ impl Env {
         Program::new(&checked, self).map_err(CompileError::Instantiation)
     }
 
-    /// Parses and checks an expression that nobody will run, and tells what it would give.
+    /// Parses and checks an expression without planning it, and returns its type.
     pub fn check(&self, source: &str) -> Result<Type, CompileErrors> {
         self.checked(source).map(|checked| checked.types[checked.expr.id].clone())
     }

@@ -1,7 +1,7 @@
 //! Field names that are no identifiers, or are words of the language, as expressions spell them:
 //! `namespace` is `__namespace__`, `a-b` is `a__dash__b`.
 
-/// Words that cannot stand after a dot, or could not when the rule was made.
+/// Words that are not allowed after a dot, or were not when the rule was made.
 const RESERVED: &[&str] = &[
     "true",
     "false",
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_identifier_can_spell_has_no_escape() {
+    fn names_that_cannot_be_identifiers_have_no_escape() {
         check("1a", None);
         check("a b", None);
         check("é", None);

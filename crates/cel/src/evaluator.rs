@@ -1,21 +1,21 @@
 //! The evaluator: runs a plan over bound values, and pays for each step.
 //!
-//! Costs are those of cel-go: a name or field costs one, a call what it looks at, `&&`, `||` and
-//! `?:` nothing. When the budget is spent the evaluation ends with [`EvalError::Cost`], which no
-//! operator absorbs.
+//! Costs are those of cel-go: a name or field costs one, a call the size of its arguments, `&&`,
+//! `||` and `?:` nothing. When the budget is exhausted, the evaluation ends with
+//! [`EvalError::Cost`], which no operator absorbs.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use crate::cost::runtime;
+use crate::error::EvalError;
 use crate::go_regexp::Matcher;
-
-use crate::{
-    cost::runtime,
-    error::EvalError,
-    library::{EvalResult, Run, regexes},
-    plan::{Attribute, Base, Call, Fold, Key, Node, Plan, Qualifier},
-    program::Bindings,
-    value::{List, Map, Struct, Value, equality::equal, map::Entries},
-};
+use crate::library::{EvalResult, Run, regexes};
+use crate::plan::{Attribute, Base, Call, Fold, Key, Node, Plan, Qualifier};
+use crate::program::Bindings;
+use crate::value::equality::equal;
+use crate::value::map::Entries;
+use crate::value::{List, Map, Struct, Value};
 
 mod attribute;
 mod fold;
@@ -45,7 +45,7 @@ pub(crate) struct Evaluator<'a, 'b> {
 
 /// A variable of a comprehension.
 enum Local<'a> {
-    /// Its initial value was not asked for yet.
+    /// The initial value was not read yet.
     Lazy(&'a Node),
     Ready(EvalResult<'a>),
     /// Moved into the step that will replace it.
@@ -212,8 +212,8 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         self.eval(arg)
     }
 
-    /// The pattern of a call that is no constant. To compile one takes far longer than cel-go's
-    /// costs of matching say.
+    /// The pattern of a call that is no constant. Compiling one takes far longer than cel-go's cost
+    /// of matching suggests.
     fn pattern(&mut self, args: &[Value<'_>]) -> Result<Matcher, EvalError> {
         let pattern =
             args.get(1).and_then(Value::as_str).ok_or_else(EvalError::no_such_overload)?;

@@ -1,6 +1,7 @@
 //! IP addresses as Go's `netip.ParseAddr` reads them, with Go's errors.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use strconv::quote_bytes;
 
 /// An address and its zone, which is empty for most.
@@ -10,7 +11,7 @@ pub(crate) struct Addr {
     pub(crate) zone: Vec<u8>,
 }
 
-/// What is wrong, and the rest of the text from there on if that is told.
+/// The message, and the rest of the text if the message quotes it.
 struct AddrError<'a> {
     message: &'static str,
     at: &'a [u8],

@@ -1,9 +1,9 @@
 //! Go's regular expressions, read by Go's rules and handed on to the `regex` crate.
 //!
 //! The two languages are close but not the same: in Go `\d` is ASCII only, a bracket inside of a
-//! class is a plain sign, and a brace that begins no repetition stands for itself. [`translate`]
-//! rewrites the one into the other and complains about mistakes in Go's words, which upstream
-//! passes on to the author of a CRD:
+//! class is a plain character, and a brace that begins no repetition is a literal. [`translate`]
+//! rewrites the one into the other and reports errors in Go's words, which upstream passes on to
+//! the author of a CRD:
 //!
 //! ```text
 //! ^[[\d]+${x      becomes      ^[\[0-9]+$\{x
@@ -14,15 +14,16 @@ mod alphabet;
 mod class;
 mod repeats;
 
-use alphabet::AlphabetRegex;
 use regex::{Regex, RegexBuilder};
+
+use alphabet::AlphabetRegex;
 use repeats::Repeats;
 
 /// Memory that one compiled expression may take; large counted repetitions need some.
 const SIZE_LIMIT: usize = 4 << 20;
 
-/// The longest expression that is parsed: a parser takes up 400 bytes for each byte of it. What is
-/// longer would not fit into [`SIZE_LIMIT`] once it is compiled, unless it is one large class.
+/// The longest expression that is parsed: a parser takes up 400 bytes for each byte of it. A longer
+/// one would not fit into [`SIZE_LIMIT`] after compilation, unless it is one large class.
 const LENGTH_LIMIT: usize = 64 << 10;
 
 /// Memory that each of an expression's caches may take; every thread that matches has some. An
@@ -41,18 +42,18 @@ const LARGE_STEPS: [usize; 2] = [1 << 20, SIZE_LIMIT];
 /// Why an expression does not compile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A syntax_error by Go's rules; the text is Go's.
+    /// A syntax error by the rules of Go; the text is that of Go.
     #[error("error parsing regexp: {what}: `{text}`")]
     Syntax {
-        /// What is wrong.
+        /// The error message.
         what: &'static str,
         /// The part of the expression that is.
         text: String,
     },
-    /// Fine by Go's rules, but nothing that this server compiles.
+    /// Valid by Go's rules, but not supported by this server.
     #[error("error parsing regexp: {0}")]
     Unsupported(String),
-    /// Fine by Go's rules, but more than this server compiles.
+    /// Valid by Go's rules, but larger than this server allows.
     #[error("error parsing regexp: expression too large: it needs more than {0} bytes")]
     Large(usize),
     /// Longer than what this server compiles.
@@ -168,7 +169,7 @@ fn syntax_error(what: &'static str, text: &str) -> Error {
 #[derive(Debug, Default)]
 struct Translator<'a> {
     whole: &'a str,
-    /// What is still to be read.
+    /// The rest of the input.
     rest: &'a str,
     out: String,
     repeats: Repeats,
@@ -290,7 +291,7 @@ impl<'a> Translator<'a> {
         if !is_name {
             return Err(syntax_error(WHAT, &self.rest[..=end]));
         }
-        // Only whether it matches is asked, so the name is not needed, and may begin with a digit.
+        // Only matching is supported, so the name is not needed, and may begin with a digit.
         self.out.push('(');
         self.rest = &self.rest[end + 1..];
         self.repeats.open_group();
@@ -366,7 +367,7 @@ fn unicode_class(text: &str) -> Result<usize, Error> {
     text.find('}').map(|end| end + 1).ok_or_else(|| wrong(text.len()))
 }
 
-/// The sign that an escape at the beginning stands for, and the escape's length.
+/// The character that an escape at the beginning means, and the escape's length.
 fn escaped_sign(text: &str) -> Result<(char, usize), Error> {
     const WHAT: &str = "invalid escape sequence";
     let Some(sign) = text[1..].chars().next() else {
@@ -455,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_takes_literally_is_escaped() {
+    fn characters_that_are_literal_in_go_are_escaped() {
         for (expression, good, bad) in [
             (r"^\d+$", "12", "٣"),
             (r"^[[\d]+$", "[1", "a"),

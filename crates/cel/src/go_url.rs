@@ -12,10 +12,11 @@
 
 mod escape;
 
-use crate::go_netip::parse_addr;
-use escape::{Mode, escape, is_encoded, unescape};
 use std::borrow::Cow;
 use std::net::IpAddr;
+
+use crate::go_netip::parse_addr;
+use escape::{Mode, escape, is_encoded, unescape};
 use strconv::quote;
 
 /// More parameters than this are not read from a query.
@@ -94,7 +95,7 @@ impl Url {
         encoded(&self.path, Mode::Path)
     }
 
-    /// The parameters of the query in their order. Those that cannot be read are left out.
+    /// The parameters of the query in their order. Those that cannot be decoded are omitted.
     pub fn query(&self) -> impl Iterator<Item = (String, String)> {
         let is_read = self.query.matches('&').count() < MAX_PARAMETERS;
         let pairs = if is_read { self.query.as_str() } else { "" };
@@ -161,7 +162,7 @@ fn failure(text: &str, why: &str) -> String {
     format!("parse {}: {why}", quote(text))
 }
 
-/// A path or a fragment as it was written if that will do, and escaped anew if not.
+/// A path or a fragment as it was written if it needs no other escapes, and escaped anew if not.
 fn encoded(written: &str, mode: Mode) -> String {
     if is_encoded(written.as_bytes(), mode) {
         return written.to_owned();
@@ -231,7 +232,7 @@ fn read_authority(scheme: &str, authority: &str) -> Result<(Option<User>, Vec<u8
     let Some((user, host)) = authority.rsplit_once('@') else {
         return Ok((None, read_host(scheme, authority)?));
     };
-    // The host first: of two errors, Go tells that one.
+    // The host first: of two errors, Go reports that one.
     let host = read_host(scheme, host)?;
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
     if !user.chars().all(allowed) {

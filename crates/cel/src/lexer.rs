@@ -1,7 +1,7 @@
 //! Text to tokens, after CEL's grammar.
 //!
-//! Characters that begin no token are reported and skipped, so that the parser can go on and tell
-//! what else is wrong.
+//! Characters that begin no token are reported and skipped, so that the parser can go on and find
+//! further errors.
 
 use crate::source::Issue;
 
@@ -21,7 +21,7 @@ pub(crate) enum TokenKind {
     End,
 }
 
-/// A token and where it stands, in code points.
+/// A token and its position, in code points.
 #[derive(Debug, Clone)]
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_know_prefixes_quotes_and_escapes() {
+    fn strings_have_prefixes_quotes_and_escapes() {
         check(
             r#"'a\'b' r'\' b"x" rb '''a'b''' "#,
             r"'a\'b' ¦ r'\' ¦ b'x' ¦ rb ¦ '''a'b''' ¦ <EOF>".replace("b'x'", "b\"x\"").as_str(),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_reported_and_skipped() {
+    fn invalid_characters_are_reported_and_skipped() {
         check("a $ b", "a ¦ b ¦ <EOF> ¦ Syntax error: token recognition error at: '$'");
         check("'open", "<EOF> ¦ Syntax error: token recognition error at: ''open'");
     }

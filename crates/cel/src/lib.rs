@@ -1,7 +1,7 @@
-//! CEL, the Common Expression Language, as Kubernetes speaks it.
+//! CEL, the Common Expression Language, as Kubernetes uses it.
 //!
-//! An expression is compiled once, against declared variables, and evaluated many times over JSON
-//! that is looked at where it lies:
+//! An expression is compiled once, against declared variables, and evaluated many times over JSON,
+//! without a copy of it:
 //!
 //! ```
 //! use cel::{Bindings, Budget, DeclType, Env, Library, Object};

@@ -9,19 +9,14 @@
 //! @in      in_list              (A, list(A)) -> bool        with a type parameter
 //! ```
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, OnceLock},
-};
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
+use crate::error::EvalError;
 use crate::go_regexp::Matcher;
-
-use crate::{
-    error::EvalError,
-    macros::{Family, Macros},
-    types::Type,
-    value::Value,
-};
+use crate::macros::{Family, Macros};
+use crate::types::Type;
+use crate::value::Value;
 
 pub(crate) mod addresses;
 pub mod authorizer;
@@ -97,7 +92,7 @@ pub struct Library {
 
 pub(crate) type EvalResult<'a> = Result<Value<'a>, EvalError>;
 
-/// The arguments may be taken: nobody looks at them afterwards.
+/// The function may take the arguments: they are not used afterwards.
 pub(crate) type Plain = for<'a> fn(&mut [Value<'a>]) -> EvalResult<'a>;
 
 /// The second argument is the pattern, already compiled.
@@ -198,7 +193,7 @@ impl Library {
         self.functions.get(name).map(Vec::as_slice)
     }
 
-    /// The type that a name stands for: of the language or of an extension.
+    /// The type with this name: of the language or of an extension.
     pub(crate) fn type_named(&self, name: &str) -> Option<Type> {
         let own = || self.types.iter().find(|own| **own == name).map(|own| Type::Opaque(own));
         Type::named(name).or_else(own)
@@ -233,7 +228,7 @@ fn fits(param: &Type, value: &Value<'_>) -> bool {
     }
 }
 
-/// For functions whose signature already promises what the values are.
+/// For functions whose signature already determines the types of the values.
 fn no_such_overload<'a>() -> EvalResult<'a> {
     Err(EvalError::no_such_overload())
 }

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_mean_what_the_language_says() {
+    fn escapes_have_the_meaning_of_the_language() {
         assert_eq!(string(r#""a\tb\u00e9\x41\101""#).as_deref(), Ok("a\tbéAA"));
         assert_eq!(string(r"r'\d'").as_deref(), Ok(r"\d"));
         assert_eq!(string("'''it's'''").as_deref(), Ok("it's"));

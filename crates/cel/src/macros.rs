@@ -6,14 +6,12 @@
 //!                             @result = @result && x > 0
 //! ```
 //!
-//! New nodes stand where the macro's bracket stands.
+//! New nodes have the position of the macro's bracket.
 
 use std::collections::BTreeSet;
 
-use crate::{
-    ast::{ACCUMULATOR, Expr, Fold, Id, Kind, Literal},
-    parser::Nodes,
-};
+use crate::ast::{ACCUMULATOR, Expr, Fold, Id, Kind, Literal};
+use crate::parser::Nodes;
 
 mod expansion;
 
@@ -50,7 +48,7 @@ impl Macros {
         self.families.insert(family);
     }
 
-    /// The expansion of a call, or its parts if it is none.
+    /// The expansion of a call, or its parts if it is no macro.
     pub(crate) fn expand(
         &self,
         nodes: &mut Nodes,
@@ -85,7 +83,7 @@ struct MacroError(usize, String);
 fn find(function: &str, target: Option<&Expr>, count: usize) -> Option<(Family, Expander)> {
     let named =
         |name: &str| matches!(target.map(|it| &it.kind), Some(Kind::Ident(it)) if it == name);
-    // Quantifiers come with one variable or with two.
+    // Quantifiers have one variable or two.
     let family = if count == 3 { Family::TwoVariables } else { Family::Standard };
     let expander: (Family, Expander) = match (function, target.is_some(), count) {
         ("has", false, 1) => (Family::Standard, has),

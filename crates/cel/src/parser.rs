@@ -6,13 +6,11 @@
 
 use std::sync::Arc;
 
-use crate::{
-    ast::{Entry, Expr, Field, Id, Item, Kind, Literal},
-    lexer::{Token, TokenKind, tokenize},
-    literal,
-    macros::Macros,
-    source::Issue,
-};
+use crate::ast::{Entry, Expr, Field, Id, Item, Kind, Literal};
+use crate::lexer::{Token, TokenKind, tokenize};
+use crate::literal;
+use crate::macros::Macros;
+use crate::source::Issue;
 
 mod nodes;
 
@@ -76,7 +74,7 @@ const OPERATORS: &[(&str, &str, u8)] = &[
 /// The level of the tighter of the two logical operators.
 const LOGICAL: u8 = 1;
 
-/// The tree of an expression, and where each of its nodes stands in the source.
+/// The tree of an expression, and the position of each node in the source.
 #[derive(Debug)]
 pub(crate) struct Parsed {
     pub(crate) expr: Expr,
@@ -84,7 +82,7 @@ pub(crate) struct Parsed {
     pub(crate) offsets: Vec<usize>,
 }
 
-/// Parses `source`, with the macros that the environment knows.
+/// Parses `source`, with the macros of the environment.
 pub(crate) fn parse(source: &str, macros: &Macros) -> Result<Parsed, Vec<Issue>> {
     let size = source.chars().count();
     if size > MAX_CODE_POINTS {
@@ -172,7 +170,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Whether the current token could stand after a closed bracket.
+    /// Whether the current token could follow a closed bracket.
     fn may_follow_an_operand(&self) -> bool {
         match self.token().kind {
             TokenKind::End => true,

@@ -3,21 +3,19 @@
 
 use std::sync::Arc;
 
+use crate::ast::{ACCUMULATOR, Expr, Kind, Literal};
+use crate::checker::{Checked, Reference};
+use crate::env::{Env, Variable};
 use crate::go_regexp::Matcher;
-
-use crate::{
-    ast::{ACCUMULATOR, Expr, Kind, Literal},
-    checker::{Checked, Reference},
-    env::{Env, Variable},
-    library::{Overload, Run, regexes},
-    value::{List, Map, Text, Value, map::Entries},
-};
+use crate::library::{Overload, Run, regexes};
+use crate::value::map::Entries;
+use crate::value::{List, Map, Text, Value};
 
 mod builder;
 
 pub(crate) use builder::build;
 
-/// A program's instructions, and the variables they may ask for.
+/// A program's instructions, and the variables they may use.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) root: Node,

@@ -4,16 +4,14 @@ use std::collections::HashMap;
 
 use serde_json::Value as Json;
 
-use crate::{
-    checker::Checked,
-    cost::{CostEstimate, estimator},
-    env::Env,
-    error::EvalError,
-    evaluator::Evaluator,
-    plan::{self, Plan},
-    types::Type,
-    value::Value,
-};
+use crate::checker::Checked;
+use crate::cost::{CostEstimate, estimator};
+use crate::env::Env;
+use crate::error::EvalError;
+use crate::evaluator::Evaluator;
+use crate::plan::{self, Plan};
+use crate::types::Type;
+use crate::value::Value;
 
 /// A compiled expression.
 #[derive(Debug)]
@@ -26,7 +24,7 @@ pub struct Program {
 /// What an evaluation may cost; several evaluations can share one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// What is left.
+    /// The remaining cost.
     pub remaining: u64,
     /// The most that one evaluation may take of it.
     pub per_call: u64,
@@ -123,7 +121,7 @@ impl Program {
         self.plan.variables.iter().any(|(name, _)| name == variable)
     }
 
-    /// Evaluates the expression, and takes its cost from the budget, whatever comes of it.
+    /// Evaluates the expression, and takes its cost from the budget, also if it fails.
     pub fn evaluate<'a>(
         &'a self,
         bindings: &Bindings<'a>,

@@ -19,7 +19,7 @@ const MAX_SHOWN: usize = 100;
 pub struct Issue {
     /// Where: an offset in code points, or nothing if the error has no place.
     pub offset: Option<usize>,
-    /// What is wrong, in cel-go's words.
+    /// The message, in cel-go's words.
     pub message: String,
 }
 
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_caret_stands_below_the_error_on_its_own_line() {
+    fn the_caret_is_below_the_error_on_its_own_line() {
         let errors = CompileErrors::new("a +\n\tb", vec![Issue::at(5, "odd")]);
         assert_eq!(errors.to_string(), "ERROR: <input>:2:2: odd\n |  b\n | .^");
     }

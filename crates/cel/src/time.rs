@@ -1,8 +1,18 @@
 //! [`Timestamp`] and [`Duration`] with Go's ranges and spellings, because cel-go has them.
 
-use std::{cmp::Ordering, fmt};
+use std::cmp::Ordering;
+use std::fmt;
+
+use jiff::SignedDuration;
+use jiff::civil::{Date, DateTime, datetime};
 
 const NANOS: i64 = 1_000_000_000;
+
+const EPOCH: DateTime = datetime(1970, 1, 1, 0, 0, 0, 0);
+
+/// After this many seconds the Gregorian calendar repeats itself, 400 years later.
+const CALENDAR_CYCLE: i64 = 146_097 * 86_400;
+const CALENDAR_CYCLE_YEARS: i64 = 400;
 
 /// 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z.
 const MIN_SECONDS: i64 = -62_135_596_800;
@@ -22,8 +32,8 @@ pub struct Timestamp {
     pub seconds: i64,
     /// Added to the seconds; below one second.
     pub nanoseconds: u32,
-    /// How far ahead of UTC the clock was that it was read from, in seconds. It is written as it
-    /// was read; otherwise this does not count.
+    /// The offset from UTC of the parsed text, in seconds. It is only used to write the timestamp
+    /// as it was read.
     offset: i64,
 }
 
@@ -223,18 +233,22 @@ impl Timestamp {
 
     /// The parts on a clock that is `offset` seconds ahead of UTC.
     pub(crate) fn civil(self, offset: i64) -> Civil {
-        let local = self.seconds + offset;
-        let (days, second) = (local.div_euclid(86_400), local.rem_euclid(86_400));
-        let (year, month, day) = civil_from_days(days);
+        let mut local = self.seconds + offset;
+        let mut years = 0;
+        if local > MAX_SECONDS {
+            // Beyond the calendar that is computed with, which repeats itself.
+            (local, years) = (local - CALENDAR_CYCLE, CALENDAR_CYCLE_YEARS);
+        }
+        let at = EPOCH.saturating_add(SignedDuration::from_secs(local));
         Civil {
-            year,
-            month,
-            day,
-            hour: second / 3_600,
-            minute: second / 60 % 60,
-            second: second % 60,
-            day_of_year: days - days_from_civil(year, 1, 1),
-            day_of_week: (days + 4).rem_euclid(7),
+            year: i64::from(at.year()) + years,
+            month: at.month().into(),
+            day: at.day().into(),
+            hour: at.hour().into(),
+            minute: at.minute().into(),
+            second: at.second().into(),
+            day_of_year: i64::from(at.day_of_year()) - 1,
+            day_of_week: at.weekday().to_sunday_zero_offset().into(),
         }
     }
 }
@@ -283,34 +297,9 @@ fn days_of(date: &str) -> Option<i64> {
         return None;
     }
     let (year, month, day) = (number(&date[..4])?, number(&date[5..7])?, number(&date[8..10])?);
-    if !(1..=12).contains(&month) || day < 1 {
-        return None;
-    }
-    let days = days_from_civil(year, month, day);
-    (civil_from_days(days) == (year, month, day)).then_some(days)
-}
-
-/// Days since 1970 in the proleptic Gregorian calendar; years begin in March to put the leap day
-/// last.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-}
-
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+    let small = |number: i64| i8::try_from(number).ok();
+    let date = Date::new(i16::try_from(year).ok()?, small(month)?, small(day)?).ok()?;
+    Some(date.duration_since(EPOCH.date()).as_secs() / 86_400)
 }
 
 #[cfg(test)]
@@ -330,6 +319,22 @@ mod tests {
         check("2024-01-01 00:00:00Z", "");
         check("0000-12-31T23:59:59Z", "");
         check("2024-01-01T00:00:00", "");
+    }
+
+    #[test]
+    fn a_zone_can_lead_into_the_year_10000() {
+        let last = Timestamp::parse("9999-12-31T23:59:59Z").unwrap();
+        let Civil { year, month, day, hour, day_of_year, day_of_week, .. } = last.civil(3_600);
+        assert_eq!((year, month, day, hour), (10_000, 1, 1, 0));
+        assert_eq!((day_of_year, day_of_week), (0, 6));
+    }
+
+    #[test]
+    fn a_zone_can_lead_into_the_year_0() {
+        let first = Timestamp::parse("0001-01-01T00:00:00Z").unwrap();
+        let Civil { year, month, day, hour, day_of_year, day_of_week, .. } = first.civil(-3_600);
+        assert_eq!((year, month, day, hour), (0, 12, 31, 23));
+        assert_eq!((day_of_year, day_of_week), (365, 0));
     }
 
     #[test]

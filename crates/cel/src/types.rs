@@ -1,6 +1,7 @@
-//! [`Type`]: what the checker knows of an expression before it runs.
+//! [`Type`]: the static type of an expression.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
+use std::sync::Arc;
 
 use crate::decl::Object;
 
@@ -41,7 +42,7 @@ pub enum Type {
     Type(Arc<Type>),
     /// A variable of the checker, or a parameter of a function's signature.
     Param(Arc<str>),
-    /// What an expression with an error has, so that the error is told once.
+    /// The type of an expression with an error, so that the error is reported once.
     Error,
 }
 
@@ -79,7 +80,7 @@ impl Type {
         }
     }
 
-    /// The type that a name in an expression stands for.
+    /// The type that a name in an expression means.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "bool" => Self::Bool,

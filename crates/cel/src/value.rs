@@ -1,14 +1,15 @@
 //! [`Value`]: what expressions compute with.
 //!
-//! Objects, maps and lists that come from JSON are views: nothing is converted until an
-//! expression looks at it. Cloning a value never copies its contents.
+//! Objects, maps and lists from JSON are views: values are converted when an expression uses them.
+//! Cloning a value never copies its contents.
 
-use std::{any::Any, fmt, ops::Deref, sync::Arc};
+use std::any::Any;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 
-use crate::{
-    error::EvalError,
-    time::{Duration, Timestamp},
-};
+use crate::error::EvalError;
+use crate::time::{Duration, Timestamp};
 
 pub(crate) mod equality;
 mod fingerprint;
@@ -43,7 +44,7 @@ pub enum Value<'a> {
     Duration(Duration),
     /// A list.
     List(List<'a>),
-    /// A map, or an object seen as one.
+    /// A map, or an object used as one.
     Map(Map<'a>),
     /// A value or none.
     Optional(Option<Arc<Value<'a>>>),
@@ -53,7 +54,7 @@ pub enum Value<'a> {
     Struct(Arc<Struct<'a>>),
     /// A value of a library.
     Opaque(Arc<dyn Opaque>),
-    /// Fields that are computed when they are asked for.
+    /// Fields that are computed on demand.
     Fields(&'a dyn Fields),
 }
 
@@ -70,12 +71,11 @@ pub trait Opaque: Any + fmt::Debug + Send + Sync {
         1
     }
 
-    /// For the library's own functions, which know the type.
+    /// For the library's own functions, which downcast to the type.
     fn as_any(&self) -> &dyn Any;
 }
 
-/// Something with fields that are computed when an expression asks for them, such as the
-/// variables of an admission policy.
+/// A value with fields that are computed on demand, such as the variables of an admission policy.
 pub trait Fields: fmt::Debug + Send + Sync {
     /// The value of the field, or none if there is no such field.
     fn get(&self, name: &str) -> Option<Result<Value<'_>, EvalError>>;
@@ -208,7 +208,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether it is what a field of its type has when nobody sets it.
+    /// Whether it is the zero value of its type.
     pub(crate) fn is_zero(&self) -> bool {
         match self {
             Self::Null => true,

@@ -7,7 +7,7 @@
 //! | [`macro@schema`] | a status or any part of a spec | wire form, schema, rules, kinds of lists |
 //! | [`macro@Versions`] | an enum of one kind's versions | one definition for all, and their conversion |
 //!
-//! The typed client is kube's `Api`; the typed informer and lister need no macro (`Informed` in
+//! The typed client is kube's `Api`; the typed informer and lister need no macro (`InformerExt` in
 //! `sampan-runtime` is there for every kind, built in or not).
 
 use proc_macro::TokenStream;
@@ -51,8 +51,8 @@ mod versions;
 ///
 /// let definition = Site::crd();
 /// assert_eq!(definition.metadata.name.as_deref(), Some("sites.example.com"));
-/// definition::check(&definition)?; // as a server would
-/// # Ok::<(), definition::Unsound>(())
+/// crd::validate(&definition)?; // as a server would
+/// # Ok::<(), crd::InvalidCrd>(())
 /// ```
 #[proc_macro_attribute]
 pub fn resource(arguments: TokenStream, item: TokenStream) -> TokenStream {

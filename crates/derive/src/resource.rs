@@ -34,8 +34,8 @@ pub(crate) fn resource(arguments: TokenStream, mut item: DeriveInput) -> syn::Re
         arguments.rest.push(syn::parse_quote!(doc = #documentation));
     }
     expand_schema(&arguments, &mut item)?;
-    let derived = arguments.derived();
-    let path = |krate: &str| quote!(#derived).to_string().replace(' ', "") + "::" + krate;
+    let macro_support = arguments.macro_support();
+    let path = |krate: &str| quote!(#macro_support).to_string().replace(' ', "") + "::" + krate;
     let (core, openapi, schemars) = (path("kube_core"), path("k8s_openapi"), path("schemars"));
     let (serde, json, kube) = (path("serde"), path("serde_json"), path("kube_derive"));
     let root_schema = arguments.root_schema(&item)?;
@@ -43,7 +43,7 @@ pub(crate) fn resource(arguments: TokenStream, mut item: DeriveInput) -> syn::Re
         arguments.rest.push(syn::parse_quote!(schema = "manual"));
     }
     let rest = &arguments.rest;
-    item.attrs.insert(0, syn::parse_quote!(#[derive(#derived::kube_derive::CustomResource)]));
+    item.attrs.insert(0, syn::parse_quote!(#[derive(#macro_support::kube_derive::CustomResource)]));
     item.attrs.push(syn::parse_quote!(
         #[kube(#rest, crates(kube = #kube, kube_core = #core, k8s_openapi = #openapi,
             schemars = #schemars, serde = #serde, serde_json = #json))]
@@ -52,24 +52,24 @@ pub(crate) fn resource(arguments: TokenStream, mut item: DeriveInput) -> syn::Re
 }
 
 fn expand_schema(arguments: &Arguments, item: &mut DeriveInput) -> syn::Result<()> {
-    let derived = arguments.derived();
+    let macro_support = arguments.macro_support();
     let present = derives(&item.attrs)?;
     let wanted: [(&str, Path); 5] = [
         ("Clone", syn::parse_quote!(::core::clone::Clone)),
         ("Debug", syn::parse_quote!(::core::fmt::Debug)),
-        ("Serialize", syn::parse_quote!(#derived::serde::Serialize)),
-        ("Deserialize", syn::parse_quote!(#derived::serde::Deserialize)),
-        ("JsonSchema", syn::parse_quote!(#derived::schemars::JsonSchema)),
+        ("Serialize", syn::parse_quote!(#macro_support::serde::Serialize)),
+        ("Deserialize", syn::parse_quote!(#macro_support::serde::Deserialize)),
+        ("JsonSchema", syn::parse_quote!(#macro_support::schemars::JsonSchema)),
     ];
     let missing =
         wanted.iter().filter(|(name, _)| !present.iter().any(|it| it == name)).map(|(_, it)| it);
     // In front: attributes of a derive stand below it.
     item.attrs.insert(0, syn::parse_quote!(#[derive(#(#missing),*)]));
-    let serde = quote!(#derived::serde).to_string().replace(' ', "");
-    let schemars = quote!(#derived::schemars).to_string().replace(' ', "");
+    let serde = quote!(#macro_support::serde).to_string().replace(' ', "");
+    let schemars = quote!(#macro_support::schemars).to_string().replace(' ', "");
     item.attrs.push(syn::parse_quote!(#[serde(crate = #serde)]));
     item.attrs.push(syn::parse_quote!(
-        #[schemars(crate = #schemars, transform = #derived::without_foreign_formats)]
+        #[schemars(crate = #schemars, transform = #macro_support::remove_unsupported_formats)]
     ));
     if matches!(item.data, Data::Struct(_)) && !renames(&item.attrs)? {
         item.attrs.push(syn::parse_quote!(#[serde(rename_all = "camelCase")]));
@@ -118,8 +118,8 @@ impl Arguments {
     /// crates that are not in an operator's manifest.
     fn root_schema(&self, item: &DeriveInput) -> syn::Result<Option<TokenStream>> {
         let Some(rules) = self.object_markers.attribute() else { return Ok(None) };
-        let (derived, spec) = (self.derived(), &item.ident);
-        let schemars = quote!(#derived::schemars).to_string().replace(' ', "");
+        let (macro_support, spec) = (self.macro_support(), &item.ident);
+        let schemars = quote!(#macro_support::schemars).to_string().replace(' ', "");
         let documentation = self.text("doc").map(|text| quote!(#[doc = #text]));
         let Some(kind) = self.text("struct").or_else(|| self.text("kind")) else {
             return Err(syn::Error::new_spanned(spec, "a resource has a kind"));
@@ -128,16 +128,16 @@ impl Arguments {
         let status = status.map(|status| quote!(status: ::core::option::Option<#status>));
         let root: Ident = kind.parse()?;
         Ok(Some(quote! {
-            impl #derived::schemars::JsonSchema for #root {
+            impl #macro_support::schemars::JsonSchema for #root {
                 fn schema_name() -> ::std::borrow::Cow<'static, str> {
                     ::std::borrow::Cow::Borrowed(#kind)
                 }
 
                 fn json_schema(
-                    generator: &mut #derived::schemars::SchemaGenerator,
-                ) -> #derived::schemars::Schema {
+                    generator: &mut #macro_support::schemars::SchemaGenerator,
+                ) -> #macro_support::schemars::Schema {
                     #documentation
-                    #[derive(#derived::schemars::JsonSchema)]
+                    #[derive(#macro_support::schemars::JsonSchema)]
                     #[schemars(crate = #schemars)]
                     #rules
                     #[allow(dead_code, reason = "only its schema is of interest")]
@@ -145,7 +145,7 @@ impl Arguments {
                         spec: #spec,
                         #status
                     }
-                    <Root as #derived::schemars::JsonSchema>::json_schema(generator)
+                    <Root as #macro_support::schemars::JsonSchema>::json_schema(generator)
                 }
             }
         }))
@@ -161,9 +161,9 @@ impl Arguments {
     }
 
     /// Where `sampan-runtime` keeps what expansions refer to.
-    fn derived(&self) -> Path {
+    fn macro_support(&self) -> Path {
         let crate_path = &self.crate_path;
-        syn::parse_quote!(#crate_path::derived)
+        syn::parse_quote!(#crate_path::macro_support)
     }
 }
 
@@ -236,7 +236,7 @@ mod tests {
         };
         let expanded = expanded(schema(quote!(crate_path = crate), item));
         assert_eq!(expanded.matches("Clone").count(), 1, "{expanded}");
-        assert!(expanded.contains("crate::derived::serde::Serialize"), "{expanded}");
+        assert!(expanded.contains("crate::macro_support::serde::Serialize"), "{expanded}");
         assert!(!expanded.contains("camelCase"), "{expanded}");
     }
 
@@ -251,7 +251,10 @@ mod tests {
         let expanded = expanded(resource(arguments, item));
         let kube = r#"#[kube(group="example.com",version="v1",kind="Site",doc="Asitethatwantssomanypods.","#;
         assert!(expanded.contains(kube), "{expanded}");
-        assert!(expanded.contains(r#"kube_core="::runtime::derived::kube_core""#), "{expanded}");
+        assert!(
+            expanded.contains(r#"kube_core="::runtime::macro_support::kube_core""#),
+            "{expanded}"
+        );
     }
 
     #[test]

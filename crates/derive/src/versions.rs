@@ -29,7 +29,7 @@ pub(crate) fn versions(item: &DeriveInput) -> syn::Result<TokenStream> {
         return Err(syn::Error::new_spanned(&item.ident, message));
     };
     let runtime = Marks::parse(&item.attrs)?.crate_path;
-    let derived = quote!(#runtime::derived);
+    let macro_support = quote!(#runtime::macro_support);
     let ident = &item.ident;
     let (generics, parameters, bounds) = item.generics.split_for_impl();
     Ok(quote! {
@@ -37,20 +37,20 @@ pub(crate) fn versions(item: &DeriveInput) -> syn::Result<TokenStream> {
             type Stored = #stored;
 
             fn definitions() -> ::std::vec::Vec<#runtime::versions::CustomResourceDefinition> {
-                ::std::vec![#(<#types as #derived::kube_core::CustomResourceExt>::crd()),*]
+                ::std::vec![#(<#types as #macro_support::kube_core::CustomResourceExt>::crd()),*]
             }
 
             fn convert(
-                object: #derived::serde_json::Value,
+                object: #macro_support::serde_json::Value,
                 desired: &str,
-            ) -> ::core::result::Result<#derived::serde_json::Value, #runtime::versions::ConversionError>
+            ) -> ::core::result::Result<#macro_support::serde_json::Value, #runtime::versions::ConversionError>
             {
                 let sent = #runtime::versions::api_version(&object)?;
                 if sent == desired {
                     return ::core::result::Result::Ok(object);
                 }
                 let stored: #stored = #(
-                    if sent == <#types as #derived::kube_core::Resource>::api_version(&()) {
+                    if sent == <#types as #macro_support::kube_core::Resource>::api_version(&()) {
                         #runtime::versions::decode::<#types, #stored>(object)?
                     } else
                 )* {
@@ -59,7 +59,7 @@ pub(crate) fn versions(item: &DeriveInput) -> syn::Result<TokenStream> {
                     );
                 };
                 #(
-                    if desired == <#types as #derived::kube_core::Resource>::api_version(&()) {
+                    if desired == <#types as #macro_support::kube_core::Resource>::api_version(&()) {
                         return #runtime::versions::encode::<#stored, #types>(stored);
                     }
                 )*

@@ -1,10 +1,10 @@
-//! [`EventHandler`]: who wants to know what happens to the objects of an informer, and
-//! [`Subscription`], the same without a trait.
+//! [`EventHandler`]: is called for the changes of the objects of an informer. [`Subscription`] is a
+//! stream of the same changes.
 //!
-//! Each handler has a queue of its own ([`handler_queue`]) and is called by a task of its own, so a
-//! slow one holds up nobody but itself: what it missed is merged, object by object, and the last
-//! state of each is what it gets in the end. Who only takes note needs neither
-//! ([`EventHandler::is_prompt`]).
+//! Each handler has its own queue ([`handler_queue`]) and is called by its own task, so a slow handler
+//! delays no other. If its queue is full, the changes of each object are merged, and the handler
+//! gets the last state of the object. An [inline](EventHandler::is_inline) handler has neither queue
+//! nor task.
 //!
 //! ```
 //! use informer::{HandlerId, HandlerOptions, ObjectEvent, Registration, SharedInformer};
@@ -15,15 +15,15 @@
 //!     let resync_period = Some(Duration::from_secs(600));
 //!     let options = HandlerOptions { resync_period, ..HandlerOptions::default() };
 //!     let Registration { id, mut synced } = informer.add_handler(handler, &options);
-//!     synced.wait().await; // it was told of every object that was there
+//!     synced.wait().await; // the handler was called for every object of the first list
 //!
 //!     let mut events: Subscription = informer.subscribe(&HandlerOptions::default());
 //!     while let Some(event) = events.next().await {
 //!         match event {
-//!             ObjectEvent::Added { item, .. } => println!("{} is there", item.key()),
+//!             ObjectEvent::Added { item, .. } => println!("{} was added", item.key()),
 //!             ObjectEvent::Updated { old, new } if old.labels() == new.labels() => {}
 //!             ObjectEvent::Updated { new, .. } => println!("{} has other labels", new.key()),
-//!             ObjectEvent::Deleted { item, .. } => println!("{} is gone", item.key()),
+//!             ObjectEvent::Deleted { item, .. } => println!("{} was deleted", item.key()),
 //!         }
 //!     }
 //!     let id: HandlerId = id;
@@ -47,34 +47,34 @@ use tokio::sync::{Notify, watch};
 use crate::Item;
 use handler_queue::{HandlerQueue, Popped};
 
-/// Something that happened to an object.
+/// A change of an object.
 #[derive(Debug, Clone)]
 pub enum ObjectEvent {
-    /// It is there, and was not known before.
+    /// The object exists, and was not known before.
     Added {
         /// The object.
         item: Item,
-        /// Whether it was there when the handler, or the informer, began.
+        /// Whether it existed when the handler was added or the informer was started.
         is_initial: bool,
     },
-    /// It changed; or, at a resync, it is to be looked at again, and both are the same.
+    /// The object was changed. At a resync, both states are the same.
     Updated {
-        /// The last state that this handler was told of, or was about to be told of.
+        /// The state of the previous event of this object.
         old: Item,
-        /// The state now.
+        /// The present state.
         new: Item,
     },
-    /// It is gone.
+    /// The object was deleted.
     Deleted {
-        /// Its last state, as far as it is known.
+        /// The last known state.
         item: Item,
-        /// The end was missed and found by listing: there may have been later states.
+        /// The deletion was found by a list: there may have been later states.
         is_final_state_unknown: bool,
     },
 }
 
 impl ObjectEvent {
-    /// The object as it is now, or was at last.
+    /// The present state of the object, or its last state.
     pub fn item(&self) -> &Item {
         match self {
             Self::Added { item, .. }
@@ -84,29 +84,28 @@ impl ObjectEvent {
     }
 }
 
-/// Is called for everything that happens to the objects of an informer, one call after the other.
+/// Is called for each change of the objects of an informer, one call at a time.
 ///
 /// The calls are made on a task, so they should not block; most handlers put a key into a
-/// [`WorkQueue`](crate::WorkQueue) and return. Who wants to wait uses a [`Subscription`].
+/// [`WorkQueue`](crate::WorkQueue) and return. A [`Subscription`] allows to wait.
 pub trait EventHandler: Send + Sync + 'static {
-    /// The object is there; `is_initial` if it was there before the handler was.
+    /// The object was added; `is_initial` if it existed before the handler was added.
     fn on_add(&self, item: &Item, is_initial: bool);
-    /// The object changed, or it is time for a resync and both are the same.
+    /// The object was changed; at a resync, both states are the same.
     fn on_update(&self, old: &Item, new: &Item);
-    /// The object is gone; `is_final_state_unknown` if that was only found out by listing.
+    /// The object was deleted; `is_final_state_unknown` if the deletion was found by a list.
     fn on_delete(&self, item: &Item, is_final_state_unknown: bool);
 
-    /// Whether the calls only take note, and never wait nor run somebody else's code: then they are
-    /// made where the events are read, without a queue and a task in between. Who says so and waits
-    /// all the same holds up the informer and all its handlers.
-    fn is_prompt(&self) -> bool {
+    /// Whether the handler is called by the informer's own task, without a queue and a task of its
+    /// own. An inline handler that blocks delays the informer and all its handlers.
+    fn is_inline(&self) -> bool {
         false
     }
 }
 
 impl ObjectEvent {
-    /// Calls the method of `handler` that this event is for.
-    pub fn tell(&self, handler: &dyn EventHandler) {
+    /// Calls the method of `handler` for this event.
+    pub fn dispatch(&self, handler: &dyn EventHandler) {
         match self {
             Self::Added { item, is_initial } => handler.on_add(item, *is_initial),
             Self::Updated { old, new } => handler.on_update(old, new),
@@ -117,14 +116,14 @@ impl ObjectEvent {
     }
 }
 
-/// How a handler wants to be served.
+/// The options of a handler.
 #[derive(Debug, Clone)]
 pub struct HandlerOptions {
-    /// For logs.
+    /// The name in logs.
     pub name: String,
-    /// Look at all objects again so often, even if nothing happened; None for never.
+    /// The period after which the handler is called for all objects again; `None` for never.
     pub resync_period: Option<Duration>,
-    /// So many events may wait; beyond that, the events of each object are merged.
+    /// The number of events in the queue from which on the events of each object are merged.
     pub queue_capacity: usize,
 }
 
@@ -134,46 +133,46 @@ impl Default for HandlerOptions {
     }
 }
 
-/// Tells the handlers of one informer apart.
+/// Identifies a handler of an informer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HandlerId(pub(crate) u64);
 
-/// A handler with its name. One event that it cannot digest must not cost it the others.
+/// A handler with its name. A panic of one call is caught.
 #[derive(Clone)]
-pub(crate) struct Guarded {
+pub(crate) struct NamedHandler {
     pub(crate) handler: Arc<dyn EventHandler>,
     pub(crate) name: String,
 }
 
-impl Guarded {
+impl NamedHandler {
     pub(crate) fn call(&self, event: &ObjectEvent) {
-        if catch_unwind(AssertUnwindSafe(|| event.tell(&*self.handler))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| event.dispatch(&*self.handler))).is_err() {
             tracing::error!(handler = self.name, object = ?event.item(), "a handler panicked");
         }
     }
 }
 
-/// The informer's end of a handler's queue.
+/// The informer's end of a handler's queue, or an inline handler.
 pub(crate) struct Listener {
-    /// Is called at once.
-    prompt: Option<Guarded>,
+    /// An inline handler, which has no queue.
+    inline: Option<NamedHandler>,
     queue: Mutex<HandlerQueue>,
     filled: Notify,
     synced: watch::Sender<bool>,
 }
 
 impl Listener {
-    pub(crate) fn new(options: &HandlerOptions, prompt: Option<Guarded>) -> Arc<Self> {
+    pub(crate) fn new(options: &HandlerOptions, inline: Option<NamedHandler>) -> Arc<Self> {
         Arc::new(Self {
-            prompt,
+            inline,
             queue: Mutex::new(HandlerQueue::new(options.queue_capacity)),
             filled: Notify::new(),
             synced: watch::Sender::new(false),
         })
     }
 
-    pub(crate) fn tell(&self, event: ObjectEvent) {
-        match &self.prompt {
+    pub(crate) fn notify(&self, event: ObjectEvent) {
+        match &self.inline {
             Some(_) if self.is_closed() => {}
             Some(handler) => handler.call(&event),
             None => {
@@ -183,9 +182,9 @@ impl Listener {
         }
     }
 
-    /// What was told so far is everything there was in the beginning.
-    pub(crate) fn tell_synced(&self) {
-        if self.prompt.is_some() {
+    /// All objects of the first list were notified.
+    pub(crate) fn notify_synced(&self) {
+        if self.inline.is_some() {
             self.synced.send_replace(true);
             return;
         }
@@ -197,7 +196,7 @@ impl Listener {
         HasSynced { synced: self.synced.subscribe(), tasks: tasks.clone() }
     }
 
-    /// There will be no more events.
+    /// Ends the events.
     pub(crate) fn close(&self) {
         self.lock().close();
         self.filled.notify_one();
@@ -208,15 +207,15 @@ impl Listener {
     }
 }
 
-/// The events of an informer, to be taken one by one.
+/// A stream of the events of an informer.
 ///
-/// Ends when the informer is stopped or the subscription was removed.
+/// It ends when the informer is stopped or the subscription is removed.
 pub struct Subscription {
     listener: Arc<Listener>,
     id: HandlerId,
-    /// Those of the informer.
+    /// The informer's tasks.
     tasks: Tasks,
-    /// They were asked to stop.
+    /// Resolves when the informer is stopped.
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
@@ -225,8 +224,7 @@ impl Subscription {
         Self { listener, id, tasks: tasks.clone(), stopped: Box::pin(tasks.shutdown()) }
     }
 
-    /// The next event; None when there will be no more. Asking for it says that the one before was
-    /// dealt with.
+    /// The next event; `None` at the end. The call marks the previous event as processed.
     pub async fn next(&mut self) -> Option<ObjectEvent> {
         loop {
             let popped = self.listener.lock().pop();
@@ -237,7 +235,7 @@ impl Subscription {
                     biased;
                     () = self.listener.filled.notified() => {}
                     () = &mut self.stopped => {
-                        // It has told so once, and cannot be asked again.
+                        // The future must not be polled again.
                         self.listener.close();
                         return None;
                     }
@@ -247,17 +245,17 @@ impl Subscription {
         }
     }
 
-    /// Which handler this is, to have it removed.
+    /// Identifies the subscription, for its removal.
     pub fn id(&self) -> HandlerId {
         self.id
     }
 
-    /// Knows when all initial objects were dealt with.
+    /// Whether all initial objects were processed.
     pub fn synced(&self) -> HasSynced {
         self.listener.synced(&self.tasks)
     }
 
-    /// How many events wait.
+    /// The number of events that wait.
     pub fn backlog(&self) -> usize {
         self.listener.lock().len()
     }
@@ -265,7 +263,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        // The informer forgets it when the next one is added; until then it costs nothing.
+        // The informer drops it when the next handler is added.
         self.listener.lock().close();
     }
 }
@@ -282,11 +280,11 @@ impl fmt::Debug for Subscription {
     }
 }
 
-/// Whether an informer has its first list in the cache, or a handler has dealt with all of it.
+/// Whether the first list of an informer is in the cache, or was processed by a handler.
 ///
 /// ```
 /// # use informer::{HasSynced, SharedInformer};
-/// async fn is_worth_reading(informer: &SharedInformer) -> bool {
+/// async fn wait_for_cache(informer: &SharedInformer) -> bool {
 ///     let mut synced: HasSynced = informer.has_synced();
 ///     synced.get() || synced.wait().await
 /// }
@@ -294,17 +292,17 @@ impl fmt::Debug for Subscription {
 #[derive(Debug, Clone)]
 pub struct HasSynced {
     pub(crate) synced: watch::Receiver<bool>,
-    /// Those of the informer.
+    /// The informer's tasks.
     pub(crate) tasks: Tasks,
 }
 
 impl HasSynced {
-    /// Whether it is so now.
+    /// Whether it has synced.
     pub fn get(&self) -> bool {
         *self.synced.borrow()
     }
 
-    /// Waits until it is so; false if it never will be, since the informer was stopped.
+    /// Waits until it has synced; false if the informer was stopped before.
     pub async fn wait(&mut self) -> bool {
         tokio::select! {
             biased;
@@ -317,8 +315,8 @@ impl HasSynced {
 /// A handler that was added to an informer.
 #[derive(Debug, Clone)]
 pub struct Registration {
-    /// To have it removed.
+    /// Identifies the handler, for its removal.
     pub id: HandlerId,
-    /// Whether it has dealt with all initial objects.
+    /// Whether the handler has processed all initial objects.
     pub synced: HasSynced,
 }

@@ -1,5 +1,5 @@
-//! [`Indexer`]: the local store: the last known state of every object, found by name, by namespace,
-//! or by any index that was defined.
+//! [`Indexer`]: the local store of an informer: the last known state of every object, by name, by
+//! namespace, or by a custom index.
 //!
 //! ```
 //! use informer::{Indexer, Item};
@@ -15,12 +15,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Readers get [`Item`]s, that is, pointers; nothing is copied but these. Within a namespace,
-//! objects come in the order of their names.
+//! A read copies no object, since an [`Item`] is a pointer. The objects of a namespace are in the
+//! order of their names.
 //!
 //! Invariants:
-//! - an object is in every index under just the values that its present state gives;
-//! - after a write was observed, no read of its key gives an older state.
+//! - an object is in every index under exactly the values of its present state;
+//! - after a write was observed, no read of its key returns an older state.
 
 use std::{
     borrow::Borrow,
@@ -36,9 +36,9 @@ use crate::{
     unconfirmed_writes::{Origin, UnconfirmedWrites},
 };
 
-/// The values under which an object is found in an index. It must give the same for the same
-/// state, and must not read from the indexer, which is locked meanwhile. An object on which it
-/// panics is in the cache but not in the index.
+/// Returns the values of an object in an index. It must return the same values for the same state,
+/// and must not read from the indexer, which is locked meanwhile. An object for which it panics is
+/// in the cache but not in the index.
 ///
 /// ```
 /// use informer::indexer::IndexFunction;
@@ -50,7 +50,7 @@ use crate::{
 /// ```
 pub type IndexFunction = Box<dyn Fn(&Item) -> Vec<String> + Send + Sync>;
 
-/// An index was asked for that nobody has added.
+/// There is no index with this name.
 ///
 /// ```
 /// use informer::{Indexer, NoSuchIndex};
@@ -77,7 +77,7 @@ struct Index {
     objects: HashMap<Box<str>, BTreeSet<ByKey>>,
 }
 
-/// What news of an object changed in the cache.
+/// The change of the cache by an event, a list or a write.
 #[derive(Debug)]
 pub(crate) enum Applied {
     Added(Item),
@@ -92,7 +92,7 @@ impl Indexer {
         Self::default()
     }
 
-    /// Adds an index, or replaces the one with this name; what is cached already is in it at once.
+    /// Adds an index of all objects, or replaces the one with this name.
     pub fn add_index(
         &self,
         name: &str,
@@ -132,7 +132,7 @@ impl Indexer {
         Ok(found.map(|ByKey(item)| item.clone()).collect())
     }
 
-    /// The values that some object has in the index `name`, in order.
+    /// The values of all objects in the index `name`, sorted.
     pub fn index_values(&self, name: &str) -> Result<Vec<String>, NoSuchIndex> {
         let store = self.read();
         let index = store.indices.get(name).ok_or_else(|| NoSuchIndex(name.to_owned()))?;
@@ -141,42 +141,42 @@ impl Indexer {
         Ok(values)
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.read().objects.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Puts an object in, whatever was there; returns the state it replaces.
-    #[allow(clippy::needless_pass_by_value, reason = "it stays here")]
+    /// Inserts an object, and returns the state that it replaces.
+    #[allow(clippy::needless_pass_by_value, reason = "the indexer keeps the item")]
     pub fn insert(&self, item: Item) -> Option<Item> {
         self.write().insert(&item)
     }
 
-    /// Takes an object out, and returns its last state.
+    /// Removes an object, and returns its last state.
     pub fn remove(&self, key: &ObjectKey) -> Option<Item> {
         self.write().remove(key)
     }
 
-    /// Applies the object that a successful write returned: from now on reads of its key give this
+    /// Applies the object that a successful write returned: from now on reads of its key return this
     /// state or a newer one, and older events of the watch are ignored.
     pub(crate) fn apply_write(&self, item: Item) -> Applied {
         let mut store = self.write();
-        if !store.admits_write(&item) {
+        if !store.accepts_write(&item) {
             return Applied::Nothing;
         }
         store.unconfirmed_writes.wrote(&item);
         store.put(item, Origin::Watch)
     }
 
-    /// Takes over a write after which the object is not in view any more.
-    pub(crate) fn apply_departure(&self, item: Item) -> Applied {
+    /// Applies a write after which the object is out of scope.
+    pub(crate) fn apply_write_out_of_scope(&self, item: Item) -> Applied {
         let mut store = self.write();
-        if !store.admits_write(&item) {
+        if !store.accepts_write(&item) {
             return Applied::Nothing;
         }
         store.unconfirmed_writes.wrote(&item);
@@ -188,7 +188,7 @@ impl Indexer {
     pub(crate) fn apply_deletion(&self, key: &ObjectKey, uid: &str) -> Applied {
         let mut store = self.write();
         let last = store.objects.get(key).map(|ByKey(known)| known.clone());
-        // Of an object that is not cached, the first news may still be to come.
+        // The events of an object that is not cached may still arrive.
         if uid.is_empty() || last.as_ref().is_some_and(|last| last.uid() != uid) {
             return Applied::Nothing;
         }
@@ -196,20 +196,20 @@ impl Indexer {
         store.remove(key).map_or(Applied::Nothing, Applied::Deleted)
     }
 
-    /// Takes over a state that the server has shown.
+    /// Applies a state from an event or a list.
     pub(crate) fn apply_state(&self, item: Item, origin: Origin) -> Applied {
         let mut store = self.write();
-        if !store.unconfirmed_writes.admits_state(&item, origin) {
+        if !store.unconfirmed_writes.accepts_state(&item, origin) {
             return Applied::Nothing;
         }
         store.put(item, origin)
     }
 
-    /// Takes over the end of an object; `last` is its last state as far as it is known: a watch
-    /// knows it, a list has only not seen it.
-    pub(crate) fn apply_end(&self, last: Item, origin: Origin) -> Applied {
+    /// Applies the deletion of an object by an event, or by a list that does not contain it. `last`
+    /// is the last state in the event, or the last state that is known.
+    pub(crate) fn apply_removal(&self, last: Item, origin: Origin) -> Applied {
         let mut store = self.write();
-        if !store.unconfirmed_writes.admits_end(&last, origin) {
+        if !store.unconfirmed_writes.accepts_removal(&last, origin) {
             return Applied::Nothing;
         }
         let removed = store.remove(last.key());
@@ -224,19 +224,19 @@ impl Indexer {
         self.write().unconfirmed_writes.begin_list();
     }
 
-    /// The list has arrived; forgets the own writes that it has shown or undone, but for those whose
-    /// news `is_queued`.
+    /// The list has arrived. Forgets the own writes that it decides, but for those whose events are
+    /// queued.
     pub(crate) fn end_list(&self, version: Option<u64>, is_queued: impl Fn(&ObjectKey) -> bool) {
         self.write().unconfirmed_writes.end_list(version, is_queued);
     }
 
-    /// The same for those that a watch has passed, which is at `reached`.
+    /// Forgets the own writes that the watch, which is at `reached`, has passed.
     pub(crate) fn forget_passed_writes(
         &self,
         reached: Option<u64>,
-        is_to_come: impl Fn(&ObjectKey) -> bool,
+        is_queued: impl Fn(&ObjectKey) -> bool,
     ) {
-        self.write().unconfirmed_writes.forget_passed(reached, is_to_come);
+        self.write().unconfirmed_writes.forget_passed(reached, is_queued);
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Store> {
@@ -249,26 +249,26 @@ impl Indexer {
 }
 
 impl Store {
-    /// Whether the answer to a write is news, and not overtaken by what came after it.
-    fn admits_write(&mut self, item: &Item) -> bool {
+    /// Whether the answer to a write is newer than the cached state.
+    fn accepts_write(&mut self, item: &Item) -> bool {
         let is_newer = |ByKey(known): &ByKey| {
             compare_versions(known.resource_version(), item.resource_version())
                 == Some(Ordering::Greater)
         };
         !self.objects.get(item.key()).is_some_and(is_newer)
-            && self.unconfirmed_writes.admits_state(item, Origin::Watch)
+            && self.unconfirmed_writes.accepts_state(item, Origin::Watch)
     }
 
     fn put(&mut self, item: Item, origin: Origin) -> Applied {
         let known = || self.objects.get(item.key());
-        // A list shows mostly what is known, a watch what is not.
+        // Most objects of a list are known, most objects of events are not.
         if origin == Origin::List && known().is_some_and(|ByKey(known)| known.is_same_state(&item))
         {
             return Applied::Nothing;
         }
         match self.insert(&item) {
             Some(old) if old.is_same_state(&item) => {
-                // Those who have it have the first one, so that there is only one in memory.
+                // Readers have the first item; the second one is dropped.
                 self.insert(&old);
                 Applied::Nothing
             }
@@ -298,7 +298,7 @@ impl Store {
 }
 
 impl Index {
-    /// One object that the function cannot take must not stop the mirror.
+    /// The values of an item; none if the function panics.
     fn values(&self, item: &Item) -> Vec<String> {
         catch_unwind(AssertUnwindSafe(|| (self.values_of)(item))).unwrap_or_else(|_| {
             tracing::error!(object = ?item, "an index function panicked");
@@ -323,7 +323,7 @@ impl Index {
     }
 }
 
-/// An item that is found by its key: a set of these is a map that holds its keys only once.
+/// An item that is ordered by its key, so that a set of items is a map from keys to items.
 struct ByKey(Item);
 
 impl Borrow<ObjectKey> for ByKey {

@@ -1,5 +1,5 @@
-//! [`SharedInformer`]: keeps a cache of the objects of one resource, and tells any number of
-//! handlers what happens to them.
+//! [`SharedInformer`]: a cache of the objects of one resource, with handlers that are notified of
+//! their changes.
 //!
 //! ```text
 //! ListWatch ─▶ Reflector ─▶ DeltaFifo ─▶ SharedInformer ─┬─▶ Indexer ◀── Lister
@@ -8,9 +8,10 @@
 //! ```
 //!
 //! Invariants:
-//! - when a handler is told of a state, the indexer has that state or a newer one;
-//! - all handlers are told the same, in the same order, but for what a slow one's queue merges;
-//! - a handler's history of an object ends in the state that the cache has.
+//! - when a handler is notified of a state, the indexer has that state or a newer one;
+//! - all handlers are notified of the same changes in the same order, but for those that the full
+//!   queue of a slow handler merges;
+//! - the last notification of an object has the state of the cache.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +27,7 @@ use crate::{
     Delta, DeltaFifo, EventHandler, HandlerId, HandlerOptions, HasSynced, Indexer, Item, ListWatch,
     Lister, ObjectEvent, Reflector, ReflectorOptions, ReflectorStatus, ReflectorStore,
     Registration, Selection, Storage, Subscription, Transaction, Transform,
-    event_handler::{Guarded, Listener},
+    event_handler::{Listener, NamedHandler},
     indexer::Applied,
     reflector::MAX_BATCH,
     resync::resync_periodically,
@@ -34,16 +35,16 @@ use crate::{
     unconfirmed_writes::Origin,
 };
 
-/// What an informer caches, and how.
+/// The options of a [`SharedInformer`].
 #[derive(Clone)]
 pub struct InformerOptions {
-    /// Only these objects.
+    /// The objects to cache.
     pub selection: Selection,
-    /// Applied in this order before caching; by default, managedFields are taken out.
+    /// Applied in this order before caching; by default, managedFields are removed.
     pub transforms: Vec<Transform>,
-    /// How objects are kept.
+    /// The form of the objects in memory.
     pub storage: Storage,
-    /// How to list and watch.
+    /// The options of lists and watches.
     pub reflector: ReflectorOptions,
 }
 
@@ -70,7 +71,7 @@ pub(crate) struct InformerState {
     /// Locked before `handlers`.
     pub(crate) fifo: DeltaFifo,
     /// Locked before the indexer and the queue of a handler, and held while a change is applied and
-    /// told: so a handler that is added sees each change either in the cache or as an event.
+    /// notified, so that a new handler gets each change either from the cache or as an event.
     handlers: Mutex<Handlers>,
     pub(crate) clock: Clock,
     entropy: Entropy,
@@ -114,7 +115,7 @@ impl SharedInformer {
         }))
     }
 
-    /// Starts to list and watch; the second time and later it does nothing.
+    /// Starts to list and watch. Later calls have no effect.
     pub fn start(&self) {
         let state = &self.0;
         if std::mem::replace(&mut state.lock().started, true) {
@@ -149,22 +150,22 @@ impl SharedInformer {
         self.0.reflector_status.subscribe()
     }
 
-    /// Events to be taken one by one, beginning with all objects that are cached. At any time; once
-    /// the informer was stopped, there are none.
+    /// A stream of events, beginning with all cached objects. It is empty once the informer was
+    /// stopped.
     pub fn subscribe(&self, options: &HandlerOptions) -> Subscription {
         let (listener, id) = self.listen(options, None);
         Subscription::new(listener, id, &self.0.tasks)
     }
 
-    /// Has `handler` called for all objects that are cached, and for everything that happens from
-    /// now on. At any time; must be called within a tokio runtime.
+    /// Calls `handler` for all cached objects and for all changes from now on. Must be called within
+    /// a tokio runtime.
     pub fn add_handler(
         &self,
         handler: Arc<dyn EventHandler>,
         options: &HandlerOptions,
     ) -> Registration {
-        let handler = Guarded { handler, name: options.name.clone() };
-        if handler.handler.is_prompt() {
+        let handler = NamedHandler { handler, name: options.name.clone() };
+        if handler.handler.is_inline() {
             let (listener, id) = self.listen(options, Some(handler));
             return Registration { id, synced: listener.synced(&self.0.tasks) };
         }
@@ -181,18 +182,18 @@ impl SharedInformer {
     fn listen(
         &self,
         options: &HandlerOptions,
-        prompt: Option<Guarded>,
+        inline: Option<NamedHandler>,
     ) -> (Arc<Listener>, HandlerId) {
-        let listener = Listener::new(options, prompt);
+        let listener = Listener::new(options, inline);
         let mut handlers = self.0.lock();
         if self.0.tasks.is_stopping() {
             listener.close();
         }
         for item in self.0.indexer.list() {
-            listener.tell(ObjectEvent::Added { item, is_initial: true });
+            listener.notify(ObjectEvent::Added { item, is_initial: true });
         }
         if handlers.synced {
-            listener.tell_synced();
+            listener.notify_synced();
         }
         handlers.listeners.retain(|_, listener| !listener.is_closed());
         handlers.added += 1;
@@ -206,8 +207,7 @@ impl SharedInformer {
         (listener, id)
     }
 
-    /// Ends a handler or a subscription; what waits in its queue is dropped. False if it is not
-    /// there.
+    /// Removes a handler or a subscription and drops its queue. Returns false if there is none.
     pub fn remove_handler(&self, id: HandlerId) -> bool {
         let removed = self.0.lock().listeners.remove(&id);
         removed.inspect(|listener| listener.close()).is_some()
@@ -223,15 +223,14 @@ impl SharedInformer {
 }
 
 impl InformerState {
-    /// Acts on everything that waits in the FIFO, however much it is, and lets others work in
-    /// between.
+    /// Applies all entries of the FIFO, and yields to other tasks in between.
     pub(crate) async fn apply_all(&self) {
         while (0..MAX_BATCH).all(|_| self.apply_next()) {
             tokio::task::yield_now().await;
         }
     }
 
-    /// False if nothing waits.
+    /// Applies the next entry of the FIFO. Returns false if there is none.
     fn apply_next(&self) -> bool {
         let is_initial = !*self.synced.borrow();
         let popped = self.fifo.pop(|deltas| {
@@ -257,16 +256,18 @@ impl InformerState {
                 handlers.notify(indexer.apply_state(item, Origin::List), kind);
             }
             Delta::Deleted(item) => {
-                handlers.notify(indexer.apply_end(item, Origin::Watch), Notification::Ordinary);
+                handlers.notify(indexer.apply_removal(item, Origin::Watch), Notification::Ordinary);
             }
             Delta::DeletedFinalStateUnknown(item) => {
-                handlers
-                    .notify(indexer.apply_end(item, Origin::List), Notification::FinalStateUnknown);
+                handlers.notify(
+                    indexer.apply_removal(item, Origin::List),
+                    Notification::FinalStateUnknown,
+                );
             }
             Delta::Sync(item, handler) => {
                 let listener = handlers.listeners.get(&handler);
                 if let Some((listener, item)) = listener.zip(indexer.get(item.key())) {
-                    listener.tell(ObjectEvent::Updated { old: item.clone(), new: item });
+                    listener.notify(ObjectEvent::Updated { old: item.clone(), new: item });
                 }
             }
         }
@@ -276,7 +277,7 @@ impl InformerState {
         let mut handlers = self.lock();
         handlers.synced = true;
         for listener in handlers.listeners.values() {
-            listener.tell_synced();
+            listener.notify_synced();
         }
         self.synced.send_replace(true);
     }
@@ -310,7 +311,7 @@ impl ReflectorStore<Item> for InformerState {
     }
 
     fn apply(&self, transactions: Vec<Transaction<Item>>) {
-        let cached = |item| self.transformer.transform_recent(item, &self.clock);
+        let cached = |item| self.transformer.transform_unpacked(item, &self.clock);
         self.fifo.apply(transactions.into_iter().map(|transaction| match transaction {
             Transaction::Add(item) => Transaction::Add(cached(item)),
             Transaction::Update(item) => Transaction::Update(cached(item)),
@@ -321,12 +322,12 @@ impl ReflectorStore<Item> for InformerState {
 
     fn bookmark(&self, resource_version: &str) {
         self.fifo.bookmark(resource_version);
-        self.transformer.settle(&self.clock);
+        self.transformer.pack_due(&self.clock);
     }
 
     fn begin_list(&self) {
         self.fifo.begin_list();
-        self.transformer.settle(&self.clock);
+        self.transformer.pack_due(&self.clock);
     }
 
     fn transform(&self, item: Item) -> Item {
@@ -334,7 +335,7 @@ impl ReflectorStore<Item> for InformerState {
     }
 }
 
-/// What a notification of a change says beside the change.
+/// The kind of a notification.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notification {
     Ordinary,
@@ -358,7 +359,7 @@ impl Handlers {
             Applied::Nothing => return,
         };
         for listener in self.listeners.values() {
-            listener.tell(event.clone());
+            listener.notify(event.clone());
         }
     }
 }

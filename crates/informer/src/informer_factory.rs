@@ -1,18 +1,18 @@
-//! [`InformerFactory`]: one informer per resource, scope and form, shared by all who ask for it.
+//! [`InformerFactory`]: informers that are shared, one for each [`Scope`].
 //!
 //! ```
 //! use informer::{Form, InformerFactory, InformerOptions, NeverSynced, Scope};
-//! use informer::informer_factory::MakeSource;
+//! use informer::informer_factory::SourceFactory;
 //! use keel::{Clock, Entropy, Tasks};
 //! use machinery::GroupVersion;
 //!
-//! async fn mirror(make_source: MakeSource) -> Result<usize, NeverSynced> {
+//! async fn mirror(source_factory: SourceFactory) -> Result<usize, NeverSynced> {
 //!     let (clock, entropy, tasks) = (Clock::system(), Entropy::system(), Tasks::new());
 //!     let options = InformerOptions::default();
-//!     let factory = InformerFactory::new(make_source, options, &clock, &entropy, &tasks);
+//!     let factory = InformerFactory::new(source_factory, options, &clock, &entropy, &tasks);
 //!     let secrets = Scope::all(GroupVersion::new("", "v1"), "secrets");
 //!     let names_only = Scope { form: Form::Metadata, ..secrets };
-//!     let informer = factory.informer(&names_only); // the same for whoever asks
+//!     let informer = factory.informer(&names_only); // the same one for each call
 //!     factory.start();
 //!     factory.wait_for_sync().await?;
 //!     Ok(informer.indexer().len())
@@ -31,20 +31,20 @@ use machinery::GroupVersion;
 
 use crate::{InformerOptions, ListWatch, Selection, SharedInformer};
 
-/// What an informer is about.
+/// The objects that an informer caches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
     /// `apps/v1`
     pub group_version: GroupVersion,
     /// The plural, `deployments`.
     pub resource: String,
-    /// Which of the objects.
+    /// Selects some of the objects.
     pub selection: Selection,
     /// Whole objects, or only their metadata.
     pub form: Form,
 }
 
-/// How much of each object is asked for.
+/// The requested part of each object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Form {
     /// The whole object.
@@ -73,7 +73,7 @@ impl Scope {
 }
 
 impl fmt::Display for Scope {
-    /// Two scopes that print the same are the same.
+    /// Two scopes with the same text are equal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.resource, self.group_version)?;
         if let Some(namespace) = &self.selection.namespace {
@@ -92,41 +92,41 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Makes the source of an informer: a client, or an API server in the same process.
-pub type MakeSource = Box<dyn Fn(&Scope) -> Arc<dyn ListWatch> + Send + Sync>;
+/// Makes the source of an informer, such as a client, or an API server in the same process.
+pub type SourceFactory = Box<dyn Fn(&Scope) -> Arc<dyn ListWatch> + Send + Sync>;
 
 /// See the [module documentation](self).
 pub struct InformerFactory {
-    make_source: MakeSource,
+    source_factory: SourceFactory,
     defaults: InformerOptions,
     clock: Clock,
     entropy: Entropy,
     tasks: Tasks,
-    /// By what their scope prints as.
-    informers: Mutex<BTreeMap<String, Shared>>,
+    /// By the text of their scope.
+    informers: Mutex<BTreeMap<String, FactoryEntry>>,
 }
 
-struct Shared {
+struct FactoryEntry {
     scope: Scope,
     informer: SharedInformer,
 }
 
-/// These informers will never have their first list: they were stopped.
+/// These informers were stopped before their first list.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stopped before the first list: {}", .0.join(", "))]
 pub struct NeverSynced(pub Vec<String>);
 
 impl InformerFactory {
-    /// Makes informers with `defaults`, whose selection is replaced by that of the scope.
+    /// A factory of informers with the options `defaults` and the selection of their scope.
     pub fn new(
-        make_source: impl Fn(&Scope) -> Arc<dyn ListWatch> + Send + Sync + 'static,
+        source_factory: impl Fn(&Scope) -> Arc<dyn ListWatch> + Send + Sync + 'static,
         defaults: InformerOptions,
         clock: &Clock,
         entropy: &Entropy,
         tasks: &Tasks,
     ) -> Self {
         Self {
-            make_source: Box::new(make_source),
+            source_factory: Box::new(source_factory),
             defaults,
             clock: clock.clone(),
             entropy: entropy.clone(),
@@ -135,35 +135,35 @@ impl InformerFactory {
         }
     }
 
-    /// The informer for this scope, made when it is first asked for.
+    /// The informer of this scope, which is made by the first call.
     pub fn informer(&self, scope: &Scope) -> SharedInformer {
         self.informer_with(scope, self.defaults.clone())
     }
 
-    /// The same with options of its own, which count only if nobody has asked for it before.
+    /// The informer of this scope. The first call makes it with `options`.
     pub fn informer_with(&self, scope: &Scope, options: InformerOptions) -> SharedInformer {
         let mut informers = self.lock();
-        let shared = informers.entry(scope.to_string()).or_insert_with(|| {
+        let entry = informers.entry(scope.to_string()).or_insert_with(|| {
             let options = InformerOptions { selection: scope.selection.clone(), ..options };
-            let source = (self.make_source)(scope);
+            let source = (self.source_factory)(scope);
             let informer =
                 SharedInformer::new(source, options, &self.clock, &self.entropy, &self.tasks);
-            Shared { scope: scope.clone(), informer }
+            FactoryEntry { scope: scope.clone(), informer }
         });
-        shared.informer.clone()
+        entry.informer.clone()
     }
 
-    /// Starts all informers that were asked for and do not run yet.
+    /// Starts all informers that do not run yet.
     pub fn start(&self) {
-        for shared in self.lock().values() {
-            shared.informer.start();
+        for entry in self.lock().values() {
+            entry.informer.start();
         }
     }
 
-    /// Waits until every informer that was asked for so far has its first list in the cache.
+    /// Waits until the first lists of all informers are in the cache.
     pub async fn wait_for_sync(&self) -> Result<(), NeverSynced> {
         let waits =
-            |(scope, shared): (&String, &Shared)| (scope.clone(), shared.informer.has_synced());
+            |(scope, entry): (&String, &FactoryEntry)| (scope.clone(), entry.informer.has_synced());
         let waiting: Vec<_> = self.lock().iter().map(waits).collect();
         let mut never = Vec::new();
         for (scope, mut synced) in waiting {
@@ -185,15 +185,14 @@ impl InformerFactory {
         informers.iter().map(|(scope, it)| (scope.clone(), it.informer.clone())).collect()
     }
 
-    /// The informers of a resource, in whichever version and form, and whichever of its objects they
-    /// are about.
+    /// The informers of a resource, of any version, form and selection.
     pub fn of_resource(&self, group: &str, resource: &str) -> Vec<(Scope, SharedInformer)> {
         let informers = self.lock();
-        let is_meant = |shared: &&Shared| {
-            shared.scope.group_version.group == group && shared.scope.resource == resource
+        let is_meant = |entry: &&FactoryEntry| {
+            entry.scope.group_version.group == group && entry.scope.resource == resource
         };
         let found = informers.values().filter(is_meant);
-        found.map(|shared| (shared.scope.clone(), shared.informer.clone())).collect()
+        found.map(|entry| (entry.scope.clone(), entry.informer.clone())).collect()
     }
 
     /// Stops all informers.
@@ -201,7 +200,7 @@ impl InformerFactory {
         self.tasks.stop(patience).await
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Shared>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, FactoryEntry>> {
         self.informers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

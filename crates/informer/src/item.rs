@@ -1,5 +1,5 @@
-//! [`Item`]: an object in the cache: its JSON bytes, and the few parts of its metadata that the
-//! machinery itself needs. It is decoded when somebody asks, into the type they ask for.
+//! [`Item`]: an object in the cache: its JSON, and the parts of its metadata that an informer reads.
+//! It is decoded by each reader, into the type of the reader.
 //!
 //! ```
 //! use informer::Item;
@@ -15,7 +15,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A clone is one more pointer to the same bytes.
+//! A clone is a pointer to the same bytes.
 
 mod body;
 mod element_type;
@@ -26,7 +26,7 @@ use std::{
     cmp::Ordering,
     collections::BTreeMap,
     fmt,
-    hash::{Hash, Hasher},
+    hash::{DefaultHasher, Hash, Hasher},
     ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::Ordering::Relaxed},
 };
@@ -39,13 +39,13 @@ use machinery::{
 };
 use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::{own_words::OwnWords, packing::Dictionary};
+use crate::json_dictionary::JsonDictionary;
 use body::Body;
 pub(crate) use element_type::ElementType;
 use head::Head;
 use identity::Identity;
 
-/// Namespace and name: which object, of a resource that is known from elsewhere.
+/// Namespace and name of an object.
 ///
 /// ```
 /// # use informer::ObjectKey;
@@ -59,12 +59,12 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// The namespace is empty for objects that have none.
+    /// The key of an object; the namespace is empty for cluster-scoped objects.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    /// Empty for objects that have none.
+    /// The namespace; empty for cluster-scoped objects.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
@@ -77,8 +77,8 @@ impl ObjectKey {
 
 impl Hash for ObjectKey {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        // Without marks between the two, which would cost as much as they do: few keys are alike
-        // when written one behind the other.
+        // Without separators, which would cost as much as the texts: few keys have the same
+        // concatenation.
         hasher.write(self.namespace.as_bytes());
         hasher.write(self.name.as_bytes());
     }
@@ -101,46 +101,45 @@ impl fmt::Debug for ObjectKey {
 
 /// See the [module documentation](self).
 #[derive(Clone)]
-pub struct Item(Arc<Parts>);
+pub struct Item(Arc<ItemInner>);
 
-/// Recognizes a state in memory without keeping it there.
-pub(crate) struct Trace(Weak<Parts>);
+/// Identifies an item without keeping it in memory.
+pub(crate) struct WeakItem(Weak<ItemInner>);
 
-/// There are as many of these as there are objects: a field more takes sixteen bytes for each.
-struct Parts {
+/// There is one for each cached object, so the size matters.
+struct ItemInner {
     identity: Identity,
-    /// The same JSON always, but not always in the same form.
+    /// Always the same JSON, plain or packed.
     body: Mutex<Body>,
 }
 
-/// What is to become of `metadata.managedFields`.
+/// Whether `metadata.managedFields` are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ManagedFields {
-    Kept,
-    /// Behind.
-    Left,
+    Keep,
+    Remove,
 }
 
-/// JSON that cannot be cached, because nobody could ask for it.
+/// JSON that cannot be cached.
 ///
 /// ```
 /// use informer::{BadItem, Item};
 /// let parsed = Item::parse(br#"{"metadata":{}}"#.as_slice());
-/// assert!(matches!(parsed, Err(BadItem::KeyError)));
+/// assert!(matches!(parsed, Err(BadItem::Nameless)));
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum BadItem {
-    /// It is no JSON object with metadata; the connection or the server is at fault.
+    /// It is not a JSON object with metadata.
     #[error("cannot read the metadata of an object")]
     Malformed(#[source] serde_json::Error),
     /// It has no name.
     #[error("an object has no name")]
-    KeyError,
+    Nameless,
 }
 
 impl Item {
-    /// Takes the JSON of one object. It is read once from end to end, and only its metadata kept
-    /// beside the bytes.
+    /// Parses the JSON of one object. The whole JSON is read once, and the metadata are stored beside
+    /// the bytes.
     pub fn parse(json: impl Into<Bytes>) -> Result<Self, BadItem> {
         let json = json.into();
         let head = Head::read(&json)?;
@@ -149,8 +148,7 @@ impl Item {
         Ok(Self::new(identity, Body::plain(json, managed_fields)))
     }
 
-    /// An element of a list, which lacks the type that it has elsewhere; what is missing of it is
-    /// written in front.
+    /// Parses an element of a list, and adds the `apiVersion` and `kind` that it lacks.
     pub(crate) fn parse_element(
         json: Bytes,
         element_type: Option<&ElementType>,
@@ -161,57 +159,57 @@ impl Item {
         let Some(typed) = element_type.and_then(|missing| missing.write_into(&json, &head)) else {
             return Ok(Self::new(identity, Body::plain(json, managed_fields)));
         };
-        // What was written lies before it, unless something was taken out as well.
-        let written = typed.len().checked_sub(json.len()).filter(|_| !head.mentions_null());
+        // The added members move the position, unless a member was removed as well.
+        let written = typed.len().checked_sub(json.len()).filter(|_| !head.has_null_type());
         let moved = written.zip(managed_fields);
         let managed_fields = moved.map(|(by, from)| from.start + by..from.end + by);
         Ok(Self::new(identity, Body::plain(typed.into(), managed_fields)))
     }
 
     fn new(identity: Identity, body: Body) -> Self {
-        Self(Arc::new(Parts { identity, body: Mutex::new(body) }))
+        Self(Arc::new(ItemInner { identity, body: Mutex::new(body) }))
     }
 
-    /// The same object in less memory: its JSON packed, its namespace shared with others.
+    /// The same object with packed JSON and a shared namespace.
     pub(crate) fn packed(
         self,
         namespace: Arc<str>,
-        dictionary: &Arc<Dictionary>,
+        dictionary: &Arc<JsonDictionary>,
         managed_fields: ManagedFields,
     ) -> Self {
         let (json, cut) = self.cut(managed_fields);
-        let packed = dictionary.pack(&json, cut, self.own_words());
+        let packed = dictionary.pack(&json, cut, self.identity_hash());
         self.with(namespace, Body::Packed(packed, Arc::clone(dictionary)))
     }
 
-    /// The same object in memory of its own, of just the size that it needs.
+    /// The same object with JSON in a buffer of its own, of the exact size.
     pub(crate) fn compact(self, namespace: Arc<str>, managed_fields: ManagedFields) -> Self {
         let (json, cut) = self.cut(managed_fields);
         let left = [&json[..cut.start], &json[cut.end..]].concat();
         self.with(namespace, Body::plain(left.into(), None))
     }
 
-    /// The JSON, and what is not to be part of it any more.
+    /// The JSON, and the range to remove from it.
     fn cut(&self, managed_fields: ManagedFields) -> (Bytes, Range<usize>) {
         let body = self.lock();
-        let json = body.json(self.own_words());
-        let is_cut = managed_fields == ManagedFields::Left;
+        let json = body.json();
+        let is_cut = managed_fields == ManagedFields::Remove;
         let cut = is_cut.then(|| body.managed_fields(&json)).flatten();
         (json, cut.unwrap_or_default())
     }
 
-    /// Packs the JSON where it is, for all who have this item.
-    pub(crate) fn settle(&self, dictionary: &Arc<Dictionary>) {
+    /// Packs the JSON of this item and its clones.
+    pub(crate) fn pack_in_place(&self, dictionary: &Arc<JsonDictionary>) {
         let body = self.lock();
         if let Body::Plain(_) = &*body {
-            let json = body.json(self.own_words());
+            let json = body.json();
             drop(body);
-            let packed = dictionary.pack(&json, 0..0, self.own_words());
+            let packed = dictionary.pack(&json, 0..0, self.identity_hash());
             *self.lock() = Body::Packed(packed, Arc::clone(dictionary));
         }
     }
 
-    /// The same state in another form; in the same place if nobody else knows it yet.
+    /// The same state with another body; in place if there is no clone.
     fn with(mut self, namespace: Arc<str>, body: Body) -> Self {
         if let Some(parts) = Arc::get_mut(&mut self.0) {
             (parts.identity.key.namespace, parts.body) = (namespace, Mutex::new(body));
@@ -220,8 +218,11 @@ impl Item {
         Self::new(self.0.identity.within(namespace), body)
     }
 
-    fn own_words(&self) -> OwnWords<'_> {
-        OwnWords { name: self.name(), uid: self.uid() }
+    /// The same for all states of one object.
+    fn identity_hash(&self) -> u32 {
+        let mut hasher = DefaultHasher::new();
+        (self.name(), self.uid()).hash(&mut hasher);
+        u32::try_from(hasher.finish() >> 32).expect("the high half fits 32 bits")
     }
 
     fn lock(&self) -> MutexGuard<'_, Body> {
@@ -233,7 +234,7 @@ impl Item {
         &self.0.identity.key
     }
 
-    /// Empty for objects that have none.
+    /// The namespace; empty for cluster-scoped objects.
     pub fn namespace(&self) -> &str {
         self.0.identity.key.namespace()
     }
@@ -243,44 +244,43 @@ impl Item {
         self.0.identity.key.name()
     }
 
-    /// Tells this object from an earlier or later one with the same name.
+    /// Distinguishes objects with the same name.
     pub fn uid(&self) -> &str {
         self.0.identity.uid()
     }
 
-    /// Which state of the object this is.
+    /// The version of this state.
     pub fn resource_version(&self) -> &str {
         self.0.identity.resource_version()
     }
 
-    /// Counts the changes of the spec; 0 where the server does not.
+    /// The number of changes of the spec; 0 if the server does not count them.
     pub fn generation(&self) -> i64 {
         self.0.identity.generation()
     }
 
     /// The object's JSON.
     pub fn json(&self) -> Bytes {
-        self.lock().json(self.own_words())
+        self.lock().json()
     }
 
-    /// The object as a `T`, which may well name only the fields that matter.
+    /// Decodes the object into a `T`, which may have only the fields of interest.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        body::read(&self.0.body, self.own_words(), |json| body::parse(json))
+        body::read(&self.0.body, |json| body::parse(json))
     }
 
-    /// The length of the JSON, and what it says.
-    pub(crate) fn measure_and_decode<T>(&self) -> (usize, Result<T, serde_json::Error>)
+    /// The length of the JSON, and the decoded object.
+    pub(crate) fn decode_with_length<T>(&self) -> (usize, Result<T, serde_json::Error>)
     where
         T: DeserializeOwned,
     {
-        body::read(&self.0.body, self.own_words(), |json| (json.len(), body::parse(json)))
+        body::read(&self.0.body, |json| (json.len(), body::parse(json)))
     }
 
-    /// The object as a JSON map, read as Go would read it. Only what no server should ever have
-    /// sent cannot be: numbers beyond all measure, or maps and lists nested more than a thousand
-    /// deep.
+    /// The object as a JSON map, decoded as Go decodes JSON. It fails only for numbers out of range,
+    /// and for maps and lists that are nested more than a thousand deep.
     pub fn object(&self) -> Result<Object, DecodeError> {
-        // Nearly always enough, and faster.
+        // Faster, and enough for nearly all objects.
         if let Ok(map) = self.decode() {
             return Ok(Object::new(map));
         }
@@ -311,7 +311,7 @@ impl Item {
         selector.matches(|key| labels.get(key).map(String::as_str))
     }
 
-    /// Whether the other is the same state of the same object, so that nothing needs telling.
+    /// Whether the other item is the same state of the same object.
     pub fn is_same_state(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
             || !self.resource_version().is_empty()
@@ -320,36 +320,36 @@ impl Item {
                 && self.resource_version() == other.resource_version()
     }
 
-    /// Notes that this state is read, and says whether it was before.
-    pub(crate) fn note_reading(&self) -> bool {
-        // Mostly it is known already, and then nobody's copy of this memory is taken away.
+    /// Marks this state as read, and returns whether it was marked before.
+    pub(crate) fn mark_read(&self) -> bool {
+        // A load does not invalidate the cache line of other processors, a swap does.
         let is_read = &self.0.identity.is_read;
         is_read.load(Relaxed) || is_read.swap(true, Relaxed)
     }
 
-    pub(crate) fn trace(&self) -> Trace {
-        Trace(Arc::downgrade(&self.0))
+    pub(crate) fn downgrade(&self) -> WeakItem {
+        WeakItem(Arc::downgrade(&self.0))
     }
 
-    /// How many bytes the JSON takes in memory.
+    /// The size of the JSON in memory.
     pub fn size(&self) -> usize {
         self.lock().size()
     }
 }
 
-impl Trace {
-    /// The item, if somebody has it still.
+impl WeakItem {
+    /// The item, if it was not dropped.
     pub(crate) fn item(&self) -> Option<Item> {
         self.0.upgrade().map(Item)
     }
 
-    /// Whether this is the item that left the trace, or a clone of it.
+    /// Whether this is a pointer to `item` or a clone of it.
     pub(crate) fn is_of(&self, item: &Item) -> bool {
-        // No later item can have this address while there is the trace.
+        // No other item has this address while the weak pointer exists.
         std::ptr::eq(self.0.as_ptr(), Arc::as_ptr(&item.0))
     }
 
-    /// Whether nobody has the item any more.
+    /// Whether the item was dropped.
     pub(crate) fn is_gone(&self) -> bool {
         self.0.strong_count() == 0
     }
@@ -361,12 +361,12 @@ impl fmt::Debug for Item {
     }
 }
 
-/// Which of two resourceVersions is the newer one; `None` if they are not both numbers.
+/// Compares two resourceVersions; `None` if they are not both numbers.
 pub(crate) fn compare_versions(one: &str, other: &str) -> Option<Ordering> {
     Some(version_number(one)?.cmp(&version_number(other)?))
 }
 
-/// A resourceVersion that can be compared with others.
+/// A resourceVersion as a number, if it is one.
 pub(crate) fn version_number(version: &str) -> Option<u64> {
     version.parse().ok()
 }

@@ -1,6 +1,5 @@
-//! From lists and watches to a key in a work queue: the machinery between an API server and a
-//! controller, under the names that Kubernetes has for it. It knows no HTTP: whoever implements
-//! [`ListWatch`] can be mirrored.
+//! Informers, listers and work queues: the parts between an API server and a controller, with the
+//! names of client-go. The crate contains no HTTP; a source of objects implements [`ListWatch`].
 //!
 //! ```text
 //! ListWatch ─▶ Reflector ─▶ DeltaFifo ─▶ SharedInformer ─┬─▶ Indexer ◀─ Lister ◀──┐
@@ -19,10 +18,10 @@
 //! };
 //! use keel::{Clock, Entropy, Tasks};
 //!
-//! /// A server on which nothing ever happens.
-//! struct Quiet;
+//! /// A server with one object, which never changes.
+//! struct OneObject;
 //!
-//! impl ListWatch for Quiet {
+//! impl ListWatch for OneObject {
 //!     fn list(&self, _: ListRequest) -> BoxFuture<'_, Result<List, ListWatchError>> {
 //!         Box::pin(async {
 //!             List::parse(r#"{"metadata":{"resourceVersion":"7"},
@@ -37,7 +36,7 @@
 //!     }
 //! }
 //!
-//! /// Queues the key of whatever something happened to.
+//! /// Adds the key of each changed object to a queue.
 //! struct Enqueue(WorkQueue<ObjectKey>);
 //!
 //! impl EventHandler for Enqueue {
@@ -56,7 +55,7 @@
 //! # async fn main() {
 //! let (clock, entropy, tasks) = (Clock::system(), Entropy::system(), Tasks::new());
 //! let informer =
-//!     SharedInformer::new(Arc::new(Quiet), InformerOptions::default(), &clock, &entropy, &tasks);
+//!     SharedInformer::new(Arc::new(OneObject), InformerOptions::default(), &clock, &entropy, &tasks);
 //! let queue = WorkQueue::new(&QueueOptions::default(), &clock, &entropy);
 //! informer.add_handler(Arc::new(Enqueue(queue.clone())), &HandlerOptions::default());
 //! informer.start();
@@ -69,16 +68,14 @@
 //! # }
 //! ```
 //!
-//! What lies behind these names is an eventually complete mirror: events may come late or merged,
-//! but for each object the last thing that a handler is told is the last thing that happened.
+//! A cache is eventually consistent: events may be late or merged, but the last notification of each
+//! object has its last state.
 
 pub mod item;
-mod outline;
-mod packing;
-mod own_words;
-mod hex_tail;
+mod json_spans;
+mod json_dictionary;
 pub mod list_watch;
-mod recent;
+mod pack_queue;
 pub mod transform;
 pub mod reflector;
 mod unconfirmed_writes;
@@ -89,7 +86,7 @@ mod resync;
 pub mod informer;
 pub mod informer_factory;
 pub mod write_observer;
-mod decoded;
+mod decoded_cache;
 pub mod lister;
 pub mod work_queue;
 #[cfg(test)]
@@ -107,7 +104,7 @@ pub use item::{BadItem, Item, ObjectKey};
 pub use list_watch::{
     List, ListRequest, ListWatch, ListWatchError, Selection, WatchEvent, WatchRequest, WatchStream,
 };
-pub use lister::{Listed, Lister, Misfit};
+pub use lister::{Listed, Lister, ObjectDecodeError};
 pub use reflector::{
     Reflector, ReflectorItem, ReflectorOptions, ReflectorPhase, ReflectorStatus, ReflectorStore,
     Transaction,

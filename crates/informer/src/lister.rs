@@ -1,9 +1,9 @@
-//! [`Lister`]: typed reads from an indexer. Objects are decoded when they are read, into a type
-//! that need not name more than the reader wants.
+//! [`Lister`]: typed reads from an indexer. Objects are decoded when they are read, into a type that
+//! may have only the fields of interest.
 //!
 //! ```
 //! # use {informer::{Indexer, Item}, std::sync::Arc};
-//! use informer::{Listed, Lister, Misfit};
+//! use informer::{Listed, Lister, ObjectDecodeError};
 //!
 //! #[derive(serde::Deserialize)]
 //! struct Sized { spec: Spec }
@@ -19,9 +19,9 @@
 //! let object = lister.shared("n", "a")?.unwrap(); // an Arc, which later reads share
 //! assert_eq!(object.spec.size, 3);
 //!
-//! let Listed { objects, misfits } = lister.list_namespace("n");
+//! let Listed { objects, errors } = lister.list_namespace("n");
 //! assert_eq!(objects[0].spec.size, 3);
-//! let Misfit { item, error } = &misfits[0]; // reported, and the rest is there
+//! let ObjectDecodeError { item, error } = &errors[0]; // logged, and the other objects are returned
 //! assert_eq!(item.name(), "b");
 //! assert!(error.to_string().contains("expected u32"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -34,31 +34,31 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     Indexer, Item, NoSuchIndex, ObjectKey,
-    decoded::{DEFAULT_BUDGET, Decoded},
+    decoded_cache::{DEFAULT_BUDGET, DecodedCache},
 };
 
-/// See the [module documentation](self). Clones share what [`shared`](Self::shared) keeps.
+/// See the [module documentation](self). Clones share the cache of [`shared`](Self::shared).
 pub struct Lister<T> {
     indexer: Arc<Indexer>,
-    decoded: Arc<Decoded<T>>,
+    decoded: Arc<DecodedCache<T>>,
 }
 
-/// What a list gave: the objects that fit the type, and those that do not.
+/// The objects of a list, and those that cannot be decoded.
 #[derive(Debug)]
 pub struct Listed<T> {
-    /// In the order of namespaces and names.
+    /// The objects, in the order of namespaces and names.
     pub objects: Vec<T>,
-    /// As they are, with the reason.
-    pub misfits: Vec<Misfit>,
+    /// The objects that cannot be decoded.
+    pub errors: Vec<ObjectDecodeError>,
 }
 
-/// An object that does not fit the type it was read as.
+/// An object that cannot be decoded into the type of a lister.
 #[derive(Debug, thiserror::Error)]
 #[error("{} does not fit the type", .item.key())]
-pub struct Misfit {
-    /// The object, raw.
+pub struct ObjectDecodeError {
+    /// The object.
     pub item: Item,
-    /// What does not fit.
+    /// The reason.
     #[source]
     pub error: serde_json::Error,
 }
@@ -66,7 +66,7 @@ pub struct Misfit {
 impl<T> Lister<T> {
     /// Reads from `indexer`.
     pub fn new(indexer: Arc<Indexer>) -> Self {
-        Self { indexer, decoded: Arc::new(Decoded::new(DEFAULT_BUDGET)) }
+        Self { indexer, decoded: Arc::new(DecodedCache::new(DEFAULT_BUDGET)) }
     }
 
     /// The indexer, for reads without decoding.
@@ -77,40 +77,40 @@ impl<T> Lister<T> {
 
 impl<T: DeserializeOwned> Lister<T> {
     /// The object with this name; the namespace is empty for objects that have none.
-    pub fn get(&self, namespace: &str, name: &str) -> Result<Option<T>, Misfit> {
+    pub fn get(&self, namespace: &str, name: &str) -> Result<Option<T>, ObjectDecodeError> {
         self.get_key(&ObjectKey::new(namespace, name))
     }
 
     /// The object with this key.
-    pub fn get_key(&self, key: &ObjectKey) -> Result<Option<T>, Misfit> {
+    pub fn get_key(&self, key: &ObjectKey) -> Result<Option<T>, ObjectDecodeError> {
         self.indexer.get(key).map(decode).transpose()
     }
 
-    /// The object with this name, to be read and not changed. A state that is read a second time is
-    /// kept decoded, and then handed to all who ask, for as long as it stays and there is room.
+    /// The object with this name, shared with other readers. A state that is read a second time is
+    /// cached in its decoded form.
     ///
-    /// The room is 32 MiB, counted by JSON; of what does not fit, those read least lately are decoded
-    /// again.
-    pub fn shared(&self, namespace: &str, name: &str) -> Result<Option<Arc<T>>, Misfit> {
+    /// The cache has 32 MiB, measured by the length of the JSON; the objects that were not read
+    /// lately are evicted.
+    pub fn shared(&self, namespace: &str, name: &str) -> Result<Option<Arc<T>>, ObjectDecodeError> {
         self.shared_key(&ObjectKey::new(namespace, name))
     }
 
-    /// The object with this key, as [`shared`](Self::shared) gives it.
-    pub fn shared_key(&self, key: &ObjectKey) -> Result<Option<Arc<T>>, Misfit> {
+    /// The object with this key, shared with other readers; see [`shared`](Self::shared).
+    pub fn shared_key(&self, key: &ObjectKey) -> Result<Option<Arc<T>>, ObjectDecodeError> {
         let Some(item) = self.indexer.get(key) else {
-            self.decoded.forget(key);
+            self.decoded.remove(key);
             return Ok(None);
         };
-        if !item.note_reading() {
-            self.decoded.forget(key);
+        if !item.mark_read() {
+            self.decoded.remove(key);
             return decode(item).map(|object| Some(Arc::new(object)));
         }
         if let Some(object) = self.decoded.get(&item) {
             return Ok(Some(object));
         }
-        match item.measure_and_decode() {
-            (length, Ok(object)) => Ok(Some(self.decoded.keep(&item, length, object))),
-            (_, Err(error)) => Err(Misfit { item, error }),
+        match item.decode_with_length() {
+            (length, Ok(object)) => Ok(Some(self.decoded.insert(&item, length, object))),
+            (_, Err(error)) => Err(ObjectDecodeError { item, error }),
         }
     }
 
@@ -124,7 +124,7 @@ impl<T: DeserializeOwned> Lister<T> {
         self.indexer.list_namespace(namespace).into_iter().collect()
     }
 
-    /// The objects with certain labels, in one namespace or (None) in all.
+    /// The objects that `selector` selects, in one namespace or (`None`) in all.
     pub fn select(&self, namespace: Option<&str>, selector: &LabelSelector) -> Listed<T> {
         let items = match namespace {
             Some(namespace) => self.indexer.list_namespace(namespace),
@@ -139,21 +139,21 @@ impl<T: DeserializeOwned> Lister<T> {
     }
 }
 
-fn decode<T: DeserializeOwned>(item: Item) -> Result<T, Misfit> {
-    item.decode().map_err(|error| Misfit { item, error })
+fn decode<T: DeserializeOwned>(item: Item) -> Result<T, ObjectDecodeError> {
+    item.decode().map_err(|error| ObjectDecodeError { item, error })
 }
 
 impl<T: DeserializeOwned> FromIterator<Item> for Listed<T> {
     fn from_iter<I: IntoIterator<Item = Item>>(items: I) -> Self {
-        let mut listed = Self { objects: Vec::new(), misfits: Vec::new() };
+        let mut listed = Self { objects: Vec::new(), errors: Vec::new() };
         for item in items {
             match decode(item) {
                 Ok(object) => listed.objects.push(object),
-                Err(misfit) => listed.misfits.push(misfit),
+                Err(decode_error) => listed.errors.push(decode_error),
             }
         }
-        for misfit in &listed.misfits {
-            tracing::warn!(object = %misfit.item.key(), error = %misfit.error, "{misfit}");
+        for decode_error in &listed.errors {
+            tracing::warn!(object = %decode_error.item.key(), error = %decode_error.error, "{decode_error}");
         }
         listed
     }

@@ -1,5 +1,5 @@
-//! Resync: at a handler's own period, everything that is cached goes through the Delta FIFO once
-//! more, for that handler only. No request is made; it is the handler's second look.
+//! Resync: a handler with a resync period is called again for all cached objects, through the Delta
+//! FIFO. No request is sent.
 
 use std::{sync::Arc, time::Duration};
 

@@ -10,20 +10,22 @@ use std::{
 use keel::Clock;
 use machinery::Object;
 
-use crate::{Indexer, Item, item::ManagedFields, packing::Dictionary, recent::Recent};
+use crate::{
+    Indexer, Item, item::ManagedFields, json_dictionary::JsonDictionary, pack_queue::PackQueue,
+};
 
-/// So many names of namespaces are not worth looking at.
-const FEW_NAMESPACES: usize = 64;
+/// The number of namespaces from which on unused ones are removed.
+const MIN_NAMESPACES_TO_CLEAN: usize = 64;
 
-/// Changes objects before they are cached, so that what nobody reads takes no memory.
+/// Changes objects before they are cached, for instance to save memory.
 #[derive(Clone)]
 pub enum Transform {
-    /// Takes out `metadata.managedFields`, which controllers do not read and which are often half of
-    /// an object. An object that is written back without them keeps them: servers see to that.
+    /// Removes `metadata.managedFields`, which controllers do not read and which are often half of an
+    /// object. If the object is written without them, the server keeps them.
     StripManagedFields,
-    /// Changes the object. Name, namespace, uid and resourceVersion should be left alone: whoever
-    /// changes them gets the object under the new name. An object on which it panics, or that
-    /// cannot be [read](Item::object), is cached as it came.
+    /// Changes the object. Name, namespace, uid and resourceVersion should not be changed: the object
+    /// is cached under the changed name. An object for which it panics, or that cannot be
+    /// [decoded](Item::object), is cached unchanged.
     Custom(Arc<dyn Fn(&mut Object) + Send + Sync>),
 }
 
@@ -42,7 +44,7 @@ impl Transform {
         match self {
             Self::StripManagedFields => {
                 let namespace = item.key().namespace().into();
-                item.compact(namespace, ManagedFields::Left)
+                item.compact(namespace, ManagedFields::Remove)
             }
             Self::Custom(change) => {
                 let mut object = match item.object() {
@@ -56,21 +58,21 @@ impl Transform {
                     tracing::error!(object = ?item, "a transform panicked");
                     return item;
                 }
-                // A transform that leaves no name behind has not made an object.
+                // An object without a name cannot be cached; the transform is ignored.
                 Item::parse(object.to_bytes()).unwrap_or(item)
             }
         }
     }
 }
 
-/// How objects are kept.
+/// The form of cached objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Storage {
-    /// What objects have in common is kept once: a fraction of the memory, and a few microseconds
-    /// for each read.
+    /// The common parts of objects are stored once. This takes a fraction of the memory, and a few
+    /// microseconds for each read.
     #[default]
     Packed,
-    /// The bytes as they came.
+    /// The received bytes.
     Plain,
 }
 
@@ -79,27 +81,27 @@ pub enum Storage {
 pub(crate) struct Transformer {
     transforms: Vec<Transform>,
     storage: Storage,
-    dictionary: Arc<Dictionary>,
-    recent: Mutex<Recent>,
+    dictionary: Arc<JsonDictionary>,
+    pack_queue: Mutex<PackQueue>,
     namespaces: Mutex<Namespaces>,
 }
 
-/// The names of namespaces, each of them once.
+/// The names of namespaces, each of them once in memory.
 #[derive(Default)]
 struct Namespaces {
     known: HashSet<Arc<str>>,
-    /// With so many, those that no object is in any more are looked for.
-    many: usize,
+    /// The number of names at which those without objects are removed.
+    cleanup_at: usize,
 }
 
 impl Namespaces {
-    fn shared(&mut self, namespace: &str) -> Arc<str> {
+    fn intern(&mut self, namespace: &str) -> Arc<str> {
         if let Some(known) = self.known.get(namespace) {
             return Arc::clone(known);
         }
-        if self.known.len() >= self.many {
+        if self.known.len() >= self.cleanup_at {
             self.known.retain(|namespace| Arc::strong_count(namespace) > 1);
-            self.many = FEW_NAMESPACES.max(2 * self.known.len());
+            self.cleanup_at = MIN_NAMESPACES_TO_CLEAN.max(2 * self.known.len());
         }
         let namespace: Arc<str> = namespace.into();
         self.known.insert(Arc::clone(&namespace));
@@ -108,51 +110,51 @@ impl Namespaces {
 }
 
 impl Transformer {
-    /// Applies `transforms` in this order.
+    /// A transformer that applies `transforms` in this order.
     pub(crate) fn new(transforms: Vec<Transform>, storage: Storage) -> Self {
         Self { transforms, storage, ..Self::default() }
     }
 
-    /// The form in which `item` is to be cached.
+    /// Transforms and packs an item.
     pub(crate) fn transform(&self, item: Item) -> Item {
         let (item, managed_fields) = self.apply_transforms(item);
-        let namespace = self.shared(item.namespace());
+        let namespace = self.intern(item.namespace());
         match self.storage {
             Storage::Plain => item.compact(namespace, managed_fields),
             Storage::Packed => item.packed(namespace, &self.dictionary, managed_fields),
         }
     }
 
-    /// The same for what has just happened: it is packed later, if it is still there then.
-    pub(crate) fn transform_recent(&self, item: Item, clock: &Clock) -> Item {
+    /// Transforms an item of an event. It is packed later, if it is still cached then.
+    pub(crate) fn transform_unpacked(&self, item: Item, clock: &Clock) -> Item {
         let (item, managed_fields) = self.apply_transforms(item);
-        let namespace = self.shared(item.namespace());
+        let namespace = self.intern(item.namespace());
         let item = item.compact(namespace, managed_fields);
-        if self.storage == Storage::Packed && self.recent().note(&item, clock) {
-            self.settle(clock);
+        if self.storage == Storage::Packed && self.pack_queue().push(&item, clock) {
+            self.pack_due(clock);
         }
         item
     }
 
-    /// Packs what was recent and is not any more.
-    pub(crate) fn settle(&self, clock: &Clock) {
-        let settled = self.recent().take_settled(clock);
+    /// Packs the items of events that are due.
+    pub(crate) fn pack_due(&self, clock: &Clock) {
+        let settled = self.pack_queue().pop_due(clock);
         for item in settled {
-            item.settle(&self.dictionary);
+            item.pack_in_place(&self.dictionary);
         }
     }
 
-    /// Applies all transforms but the last one if that only leaves something out, which need not be
-    /// copied before the rest is.
+    /// Applies the transforms, but for a last [`Transform::StripManagedFields`], which the copy to the
+    /// cache applies.
     fn apply_transforms(&self, item: Item) -> (Item, ManagedFields) {
         let (transforms, managed_fields) = match self.transforms.split_last() {
-            Some((Transform::StripManagedFields, earlier)) => (earlier, ManagedFields::Left),
-            _ => (self.transforms.as_slice(), ManagedFields::Kept),
+            Some((Transform::StripManagedFields, earlier)) => (earlier, ManagedFields::Remove),
+            _ => (self.transforms.as_slice(), ManagedFields::Keep),
         };
         (transforms.iter().fold(item, |item, transform| transform.apply(item)), managed_fields)
     }
 
-    /// The same, but what is cached is not made again.
+    /// Transforms and packs an item, or returns the cached item of the same state.
     pub(crate) fn transform_known(&self, item: Item, indexer: &Indexer) -> Item {
         match indexer.get(item.key()) {
             Some(known) if known.is_same_state(&item) => known,
@@ -160,12 +162,12 @@ impl Transformer {
         }
     }
 
-    fn recent(&self) -> MutexGuard<'_, Recent> {
-        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pack_queue(&self) -> MutexGuard<'_, PackQueue> {
+        self.pack_queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn shared(&self, namespace: &str) -> Arc<str> {
-        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner).shared(namespace)
+    fn intern(&self, namespace: &str) -> Arc<str> {
+        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner).intern(namespace)
     }
 }
 
@@ -176,7 +178,7 @@ mod tests {
     const POD: &str = r#"{"metadata":{"managedFields":[{"manager":"m"}],"name":"a","resourceVersion":"1"},"spec":{}}"#;
 
     #[test]
-    fn transforms_come_before_caching() {
+    fn transforms_are_applied_before_caching() {
         let marked = Transform::custom(|object| drop(object.map_mut().remove("spec")));
         let transformer =
             Transformer::new(vec![Transform::StripManagedFields, marked], Storage::Packed);
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transform_that_takes_the_name_is_ignored() {
+    fn a_transform_that_removes_the_name_is_ignored() {
         let transformer = Transformer::new(
             vec![Transform::custom(|object| drop(object.remove_meta("name")))],
             Storage::Plain,
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_on_which_a_transform_panics_is_cached_as_it_came() {
+    fn an_object_for_which_a_transform_panics_is_cached_unchanged() {
         let clumsy = Transform::custom(|object| assert_eq!(object.name(), "another"));
         let item = Transformer::new(vec![clumsy], Storage::Packed)
             .transform(Item::parse(POD.as_bytes()).unwrap());
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_no_transform_can_read_is_cached_as_it_came() {
+    fn an_object_that_cannot_be_decoded_is_cached_unchanged() {
         let json = r#"{"metadata":{"name":"a"},"spec":1e999}"#;
         for storage in [Storage::Packed, Storage::Plain] {
             let transformer = Transformer::new(
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_are_shared_by_their_objects_and_not_kept_without_any() {
+    fn namespaces_are_shared_by_their_objects_and_removed_without_objects() {
         let transformer = Transformer::default();
         let admit = |namespace: &str| {
             let json = format!(r#"{{"metadata":{{"namespace":"{namespace}","name":"a"}}}}"#);
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_state_is_not_made_again() {
+    fn a_known_state_is_not_packed_again() {
         let (transformer, indexer) = (Transformer::default(), Indexer::new());
         let first = transformer.transform(Item::parse(POD.as_bytes()).unwrap());
         indexer.insert(first.clone());

@@ -1,36 +1,36 @@
-//! [`UnconfirmedWrites`]: what was written through this cache's owner, and what the watch has not confirmed
-//! yet; until it has, older news of these objects is no news.
+//! [`UnconfirmedWrites`]: the observed writes that the watch has not shown yet; until then, older
+//! events of these objects are ignored.
 //!
 //! ```text
-//! cached a@5     observe a@8 (our write)     watch: a@6, a@7 ignored     watch: a@8 confirms
+//! cached a@5     observe a@8 (own write)     watch: a@6, a@7 ignored     watch: a@8 confirms
 //! ```
 //!
 //! A deletion is remembered by the uid, since the answer to a deletion has no resourceVersion: all
-//! states of that uid are ignored until the watch shows its end, or an object with another uid.
+//! states of that uid are ignored until the watch shows its deletion, or an object with another uid.
 //!
-//! A list that was asked for after the write must show the write or something later, whatever the
-//! resourceVersions say: so a server that lost its history is believed in the end. So must a list
-//! whose resourceVersion is not older than the write, even if its answer came first.
+//! A list that was requested after the write shows the write or a later state, whatever the
+//! resourceVersions are, so that the list of a server that lost its history is accepted. So does a
+//! list whose resourceVersion is not older than the write, even if its answer arrived first.
 //!
-//! Bound: a write is forgotten once the watch has got as far, whether or not it has shown the
-//! object, which may be out of its view. The end of an object that was cached is always shown; of
-//! other deletions, the end of which may have been shown already, the last [`MOST_UNSEEN`] are
-//! remembered.
+//! The number of writes is bounded: a write is forgotten once the watch has passed its version,
+//! whether or not it has shown the object, which may be out of scope. The deletion of a cached object
+//! is always shown; of other deletions, which may have been shown already, the last
+//! [`MAX_UNSEEN_DELETIONS`] are remembered.
 
 use std::collections::HashMap;
 
 use crate::{Item, ObjectKey, item::version_number};
 
-/// See the [module documentation](self).
-const MOST_UNSEEN: usize = 512;
-/// From so many remembered writes on, those that can be forgotten are looked for.
-const MANY: usize = 1024;
+/// The number of remembered deletions of objects that were not cached.
+const MAX_UNSEEN_DELETIONS: usize = 512;
+/// The number of writes from which on a cleanup is tried.
+const MIN_CLEANUP: usize = 1024;
 
 /// A point in the order of this cache's writes and lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct Epoch(u64);
 
-/// Where news of an object comes from.
+/// The source of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// An event.
@@ -54,17 +54,17 @@ pub(crate) struct UnconfirmedWrites {
     now: Epoch,
     /// The time of the request for the list that is under way.
     requested: Epoch,
-    /// The last list. All news of a list that was not yet applied is of this one.
+    /// The last list, from which all queued states of a list are.
     listing: Listing,
     unconfirmed: HashMap<ObjectKey, Write>,
-    /// How many were left when those to be forgotten were last looked for.
+    /// The number of writes after the last cleanup.
     left: usize,
 }
 
 struct Write {
     at: Epoch,
     uid: String,
-    /// Of the object; None if it is not known, or no number.
+    /// The resourceVersion of the object, if it is known and a number.
     version: Option<u64>,
     outcome: Outcome,
 }
@@ -73,7 +73,7 @@ struct Write {
 enum Outcome {
     Written,
     Deleted,
-    /// The object was not cached then: its end may have been shown before.
+    /// The object was not cached: the watch may have shown the deletion before.
     DeletedUnseen,
 }
 
@@ -83,7 +83,7 @@ impl UnconfirmedWrites {
         self.requested = self.now;
     }
 
-    /// Remembers the state that a write has left behind.
+    /// Remembers the state after a write.
     pub(crate) fn wrote(&mut self, item: &Item) {
         self.remember(
             item.key(),
@@ -93,7 +93,7 @@ impl UnconfirmedWrites {
         );
     }
 
-    /// Remembers that this object was deleted; `last` is its last state, if that was ever seen.
+    /// Remembers the deletion of an object; `last` is its last state, if it was cached.
     pub(crate) fn deleted(&mut self, key: &ObjectKey, uid: &str, last: Option<&Item>) {
         let seen = last.and_then(|last| version_number(last.resource_version()));
         let written = self.unconfirmed.get(key).and_then(|write| write.version);
@@ -107,20 +107,21 @@ impl UnconfirmedWrites {
         self.unconfirmed.insert(key.clone(), write);
     }
 
-    /// Forgets the writes that the watch has passed and the oldest of unseen deletions, now and then:
-    /// the watch is at `reached`, and only of what is queued there may still be older news.
+    /// Forgets the writes that the watch has passed, and the oldest unseen deletions, if there are
+    /// many. The watch is at `reached`; older states may follow only for objects that are queued.
     pub(crate) fn forget_passed(
         &mut self,
         reached: Option<u64>,
         is_queued: impl Fn(&ObjectKey) -> bool,
     ) {
-        if self.unconfirmed.len() < MANY.max(2 * self.left) {
+        if self.unconfirmed.len() < MIN_CLEANUP.max(2 * self.left) {
             return;
         }
-        let unseen = self.unconfirmed.values().filter(|it| it.outcome == Outcome::DeletedUnseen);
+        let unseen =
+            self.unconfirmed.values().filter(|write| write.outcome == Outcome::DeletedUnseen);
         let mut unseen: Vec<Epoch> = unseen.map(|write| write.at).collect();
         unseen.sort_unstable();
-        let oldest = unseen.get(unseen.len().saturating_sub(MOST_UNSEEN)).copied();
+        let oldest = unseen.get(unseen.len().saturating_sub(MAX_UNSEEN_DELETIONS)).copied();
         self.unconfirmed.retain(|key, write| match write.outcome {
             Outcome::Written => write.is_after(reached) || is_queued(key),
             Outcome::Deleted => true,
@@ -129,8 +130,8 @@ impl UnconfirmedWrites {
         self.left = self.unconfirmed.len();
     }
 
-    /// Whether this state of an object is at least as new as what was written.
-    pub(crate) fn admits_state(&mut self, item: &Item, origin: Origin) -> bool {
+    /// Whether this state of an object is at least as new as the last write.
+    pub(crate) fn accepts_state(&mut self, item: &Item, origin: Origin) -> bool {
         let Some(write) = self.pending(item.key(), origin) else { return true };
         if write.is_newer_than(item) || write.is_deletion() && write.uid == item.uid() {
             return false;
@@ -139,11 +140,11 @@ impl UnconfirmedWrites {
         true
     }
 
-    /// Whether this end of an object lies behind what was written. `last` is its last state, which
-    /// may be an old one if the end was found by listing.
-    pub(crate) fn admits_end(&mut self, last: &Item, origin: Origin) -> bool {
+    /// Whether this deletion of an object is newer than the last write. `last` is its last state,
+    /// which may be an old one if the deletion was found by a list.
+    pub(crate) fn accepts_removal(&mut self, last: &Item, origin: Origin) -> bool {
         let Some(write) = self.pending(last.key(), origin) else { return true };
-        // The list is older than the write: it did not show the object because it could not.
+        // The list is older than the write, and cannot contain the object.
         if origin == Origin::List {
             return false;
         }
@@ -157,7 +158,7 @@ impl UnconfirmedWrites {
     }
 
     /// The list under way has arrived, with the resourceVersion `version` if that is a number.
-    /// Forgets the writes that the list shows, but for those whose news is still queued.
+    /// Forgets the writes that the list decides, but for those whose events are queued.
     pub(crate) fn end_list(
         &mut self,
         version: Option<u64>,
@@ -165,14 +166,14 @@ impl UnconfirmedWrites {
     ) {
         let listing = Listing { requested: self.requested, version };
         self.listing = listing;
-        self.unconfirmed.retain(|key, write| !write.is_judged_by(listing) || is_queued(key));
+        self.unconfirmed.retain(|key, write| !write.is_decided_by(listing) || is_queued(key));
     }
 
-    /// The write that news from `origin` has to be measured against.
+    /// The write with which a state from `origin` has to be compared.
     fn pending(&mut self, key: &ObjectKey, origin: Origin) -> Option<&Write> {
         let listing = self.listing;
         if origin == Origin::List
-            && self.unconfirmed.get(key).is_some_and(|write| write.is_judged_by(listing))
+            && self.unconfirmed.get(key).is_some_and(|write| write.is_decided_by(listing))
         {
             self.unconfirmed.remove(key);
         }
@@ -185,8 +186,8 @@ impl Write {
         self.is_after_known(version_number(item.resource_version()))
     }
 
-    /// Whether a list had to show this write, or what came after it.
-    fn is_judged_by(&self, listing: Listing) -> bool {
+    /// Whether a list shows this write or a later state.
+    fn is_decided_by(&self, listing: Listing) -> bool {
         self.at <= listing.requested || !self.is_deletion() && !self.is_after(listing.version)
     }
 
@@ -194,12 +195,12 @@ impl Write {
         self.outcome != Outcome::Written
     }
 
-    /// Unless both versions are known, it may be.
+    /// True if one of the versions is not known.
     fn is_after(&self, version: Option<u64>) -> bool {
         self.version.zip(version).is_none_or(|(own, other)| own > other)
     }
 
-    /// Unless both versions are known, it is not.
+    /// False if one of the versions is not known.
     fn is_after_known(&self, version: Option<u64>) -> bool {
         self.version.zip(version).is_some_and(|(own, other)| own > other)
     }
@@ -219,49 +220,49 @@ mod tests {
     fn older_events_are_ignored_until_the_write_is_confirmed() {
         let mut writes = UnconfirmedWrites::default();
         writes.wrote(&item("u", 8));
-        assert!(!writes.admits_state(&item("u", 7), Origin::Watch));
-        assert!(!writes.admits_end(&item("old", 7), Origin::Watch));
-        assert!(writes.admits_state(&item("u", 8), Origin::Watch));
-        assert!(writes.admits_state(&item("u", 3), Origin::Watch), "nothing is remembered now");
+        assert!(!writes.accepts_state(&item("u", 7), Origin::Watch));
+        assert!(!writes.accepts_removal(&item("old", 7), Origin::Watch));
+        assert!(writes.accepts_state(&item("u", 8), Origin::Watch));
+        assert!(writes.accepts_state(&item("u", 3), Origin::Watch), "nothing is remembered now");
     }
 
     #[test]
-    fn a_deleted_object_does_not_come_back_but_its_successor_comes() {
+    fn events_of_a_deleted_object_are_ignored_but_not_those_of_its_successor() {
         let mut writes = UnconfirmedWrites::default();
         let delete = |writes: &mut UnconfirmedWrites| {
             let last = item("u", 8);
             writes.deleted(last.key(), last.uid(), Some(&last));
         };
         delete(&mut writes);
-        assert!(!writes.admits_state(&item("u", 9), Origin::Watch));
-        assert!(!writes.admits_state(&item("older", 7), Origin::Watch));
-        assert!(writes.admits_end(&item("u", 10), Origin::Watch));
+        assert!(!writes.accepts_state(&item("u", 9), Origin::Watch));
+        assert!(!writes.accepts_state(&item("older", 7), Origin::Watch));
+        assert!(writes.accepts_removal(&item("u", 10), Origin::Watch));
         delete(&mut writes);
-        assert!(writes.admits_state(&item("successor", 11), Origin::Watch));
+        assert!(writes.accepts_state(&item("successor", 11), Origin::Watch));
         delete(&mut writes);
-        assert!(writes.admits_end(&item("u", 3), Origin::Watch), "the server has gone back");
+        assert!(writes.accepts_removal(&item("u", 3), Origin::Watch), "the server has gone back");
     }
 
     #[test]
-    fn a_list_counts_by_when_it_was_asked_for() {
+    fn a_list_that_was_requested_after_a_write_decides() {
         let mut writes = UnconfirmedWrites::default();
         writes.begin_list();
         writes.wrote(&item("u", 8));
         writes.end_list(Some(7), |_| true);
-        assert!(!writes.admits_state(&item("u", 7), Origin::List));
-        assert!(!writes.admits_end(&item("u", 7), Origin::List));
+        assert!(!writes.accepts_state(&item("u", 7), Origin::List));
+        assert!(!writes.accepts_removal(&item("u", 7), Origin::List));
         writes.begin_list();
         writes.end_list(Some(2), |_| true);
-        assert!(writes.admits_state(&item("u", 2), Origin::List), "the server lost its history");
+        assert!(writes.accepts_state(&item("u", 2), Origin::List), "the server lost its history");
     }
 
     #[test]
-    fn a_list_that_is_not_older_than_a_write_is_believed_even_if_it_was_asked_for_before() {
+    fn a_list_that_is_not_older_than_a_write_decides_even_if_it_was_requested_before() {
         let mut writes = UnconfirmedWrites::default();
         writes.begin_list();
         writes.wrote(&item("u", 8));
         writes.end_list(Some(9), |_| true);
-        assert!(writes.admits_end(&item("u", 8), Origin::List));
+        assert!(writes.accepts_removal(&item("u", 8), Origin::List));
     }
 
     fn named(name: usize, version: usize) -> Item {
@@ -270,35 +271,40 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_the_watch_has_passed_are_forgotten_unless_their_news_is_queued() {
+    fn writes_that_the_watch_has_passed_are_forgotten_unless_their_events_are_queued() {
         let mut writes = UnconfirmedWrites::default();
-        for number in 0..10 * MANY {
+        for number in 0..10 * MIN_CLEANUP {
             writes.wrote(&named(number, number));
             let reached = number.saturating_sub(5).try_into().ok();
             writes.forget_passed(reached, |key| key.name() == "0");
         }
-        assert!(writes.unconfirmed.len() <= MANY);
+        assert!(writes.unconfirmed.len() <= MIN_CLEANUP);
         assert!(writes.unconfirmed.contains_key(named(0, 0).key()));
-        let last = 10 * MANY - 1;
-        assert!(!writes.admits_state(&named(last, last - 1), Origin::Watch), "it is not confirmed");
+        let last = 10 * MIN_CLEANUP - 1;
+        assert!(
+            !writes.accepts_state(&named(last, last - 1), Origin::Watch),
+            "it is not confirmed"
+        );
     }
 
     #[test]
-    fn of_deletions_whose_end_may_have_been_shown_the_last_are_remembered() {
+    fn the_last_deletions_of_objects_that_were_not_cached_are_remembered() {
         let mut writes = UnconfirmedWrites::default();
         let seen = item("u", 1);
         writes.deleted(seen.key(), seen.uid(), Some(&seen));
-        for number in 0..10 * MANY {
+        for number in 0..10 * MIN_CLEANUP {
             writes.deleted(named(number, 1).key(), "u", None);
             writes.forget_passed(Some(9), |_| false);
         }
-        assert!(writes.unconfirmed.len() <= MANY);
-        assert!(!writes.admits_state(&seen, Origin::Watch), "its end will be shown");
+        assert!(writes.unconfirmed.len() <= MIN_CLEANUP);
+        assert!(!writes.accepts_state(&seen, Origin::Watch), "the watch will show its deletion");
         let admits = |writes: &mut UnconfirmedWrites, number: usize| {
             let json = format!(r#"{{"metadata":{{"name":"{number}","uid":"u"}}}}"#);
-            writes.admits_state(&Item::parse(json.into_bytes()).unwrap(), Origin::Watch)
+            writes.accepts_state(&Item::parse(json.into_bytes()).unwrap(), Origin::Watch)
         };
         assert!(admits(&mut writes, 0));
-        assert!((1..=MOST_UNSEEN).all(|back| !admits(&mut writes, 10 * MANY - back)));
+        assert!(
+            (1..=MAX_UNSEEN_DELETIONS).all(|back| !admits(&mut writes, 10 * MIN_CLEANUP - back))
+        );
     }
 }

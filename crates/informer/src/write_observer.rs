@@ -46,7 +46,7 @@ impl<'a> WriteObserver<'a> {
         let state = &self.0.0;
         // Before the transforms, which may remove what the selection reads.
         let is_selected = state.options.selection.selects(&item);
-        let item = state.transformer.transform_recent(item, &state.clock);
+        let item = state.transformer.transform_unpacked(item, &state.clock);
         state.fifo.hold(|queue| {
             let handlers = state.lock();
             let is_known = state.indexer.get(item.key()).is_some();
@@ -54,7 +54,7 @@ impl<'a> WriteObserver<'a> {
                 return;
             }
             let applied = match is_selected {
-                Some(false) => state.indexer.apply_departure(item),
+                Some(false) => state.indexer.apply_write_out_of_scope(item),
                 None | Some(true) => state.indexer.apply_write(item),
             };
             state.indexer.forget_passed_writes(queue.version(), |key| queue.contains(key));

@@ -1,4 +1,4 @@
-//! The kinds of `admissionregistration.k8s.io`: who else is asked before something is stored.
+//! The kinds of `admissionregistration.k8s.io`: admission webhooks and policies.
 
 pub mod mutating_webhook_configuration;
 pub mod validating_webhook_configuration;
@@ -15,7 +15,7 @@ use crate::table;
 use machinery::{ErrorList, Object, Path};
 use types::resource::{Behavior, Resource, Version};
 
-/// Names that end like this belong to configurations that come with the server.
+/// The suffix of the names of configurations that come with the server.
 const RESERVED: &str = ".static.k8s.io";
 
 fn refuse_reserved_name(object: &Object, errors: &mut ErrorList) {

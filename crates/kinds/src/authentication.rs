@@ -1,4 +1,4 @@
-//! `authentication.k8s.io`: questions about who somebody is. Nothing of it is stored.
+//! `authentication.k8s.io`: reviews of tokens and users. They are not stored.
 
 use crate::table;
 use types::columns::{AGE, NAME, age};
@@ -15,7 +15,7 @@ pub fn resources() -> Vec<Resource> {
     ]
 }
 
-/// A kind that is asked and not stored, in the version `v1` of a group of Kubernetes' own.
+/// A kind that is not stored, in the version `v1` of a group of Kubernetes' own.
 pub(crate) fn unstored(group: &str, kind: &str, behavior: &'static Behavior) -> Resource {
     let columns =
         Columns::Fixed(&[NAME, AGE], |object, now| vec![object.name().into(), age(object, now)]);

@@ -1,4 +1,4 @@
-//! `authorization.k8s.io`: questions about what somebody may do. Nothing of it is stored.
+//! `authorization.k8s.io`: reviews of access. They are not stored.
 
 use crate::authentication::unstored;
 use types::resource::{Behavior, Resource, UnstoredKind};

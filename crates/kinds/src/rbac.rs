@@ -1,4 +1,4 @@
-//! The kinds of `rbac.authorization.k8s.io`: who may do what.
+//! The kinds of `rbac.authorization.k8s.io`: roles and their bindings.
 
 pub mod role;
 pub mod cluster_role;

@@ -7,7 +7,7 @@ use crate::{
 };
 use types::resource::{Behavior, Columns, Conventions, Resource, Selectable, Shape, Version};
 
-/// All built-in kinds. Discovery has an order of its own.
+/// All built-in kinds. Discovery sorts them.
 pub fn builtin() -> Vec<Resource> {
     let stored = vec![
         core::binding::resource(),
@@ -116,7 +116,7 @@ pub(crate) fn v1(shape: &str, columns: Columns) -> Version {
     }
 }
 
-/// A field that a field selector may name by its path, with what stands for it when it is absent.
+/// A selectable field whose label is its path, and its value if it is absent.
 pub(crate) fn selectable(label: &str, absent: &'static str) -> Selectable {
     selectable_as(label, label, absent)
 }
@@ -129,8 +129,9 @@ pub(crate) fn selectable_as(label: &str, path: &str, absent: &'static str) -> Se
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::BTreeSet;
+
+    use super::*;
 
     #[test]
     fn no_two_kinds_share_a_name_or_a_place() {

@@ -11,8 +11,8 @@ use crate::Value;
 pub struct Decoded {
     /// Where a key occurs twice in a map, the later one has won.
     pub value: Value,
-    /// What a strict reader has to say of each repeated key: `duplicate field "spec.replicas"` of
-    /// JSON, `line 5: key "k" already set in map` of YAML.
+    /// What strict decoding reports for each repeated key: `duplicate field "spec.replicas"` for
+    /// JSON, `line 5: key "k" already set in map` for YAML.
     pub duplicates: Vec<String>,
     /// The numbers that were not written as integers, if the reader keeps them.
     pub literals: Literals,

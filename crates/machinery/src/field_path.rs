@@ -1,7 +1,7 @@
-//! Where in an object something is wrong ([`Path`]), what is wrong ([`FieldError`]), and the list
-//! that validation fills ([`ErrorList`]).
+//! The place of an error in an object ([`Path`]), the error ([`FieldError`]), and the list that
+//! validation fills ([`ErrorList`]).
 //!
-//! A [`Path`] lives on the stack and is only written out when there is an error to report:
+//! A [`Path`] is on the stack and is only formatted when there is an error to report:
 //!
 //! ```
 //! use machinery::{ErrorList, Path, json};
@@ -14,10 +14,11 @@
 //! );
 //! ```
 
-use crate::{Value, codec, go_value};
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Index;
+
+use crate::{Value, codec, go_value};
 pub use strconv::quote;
 
 /// A place in an object: a chain of borrowed links, cheap to extend and to throw away.
@@ -88,7 +89,7 @@ impl fmt::Display for Path<'_> {
 /// The kind of an error; the names are those of `details.causes[].reason` on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorType {
-    /// Refers to something that is not there.
+    /// Refers to something that does not exist.
     NotFound,
     /// Must be there.
     Required,
@@ -227,15 +228,15 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
-/// The errors found so far. Validation adds to it and goes on; it does not stop at the first, but
-/// what it finds after [`ErrorList::TEXT_MAX`] is not told: each error quotes its place and its value,
-/// and a long one of those may be quoted a hundred thousand times.
+/// The errors found so far. Validation adds to it and goes on; it does not stop at the first.
+/// Errors beyond [`ErrorList::TEXT_MAX`] are not reported: each error quotes its field and its
+/// value, and a long one might be quoted a hundred thousand times.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ErrorList {
     list: Vec<FieldError>,
-    /// Told after the list, see [`declarative`](Self::declarative).
+    /// Reported after the list, see [`declarative`](Self::declarative).
     declarative: Vec<FieldError>,
-    /// Whether an error that was found twice is told twice.
+    /// Whether an error that was found twice is reported twice.
     duplicates_allowed: bool,
     /// Of both lists.
     size: usize,
@@ -252,18 +253,18 @@ impl ErrorList {
         Self::default()
     }
 
-    /// From now on, an error that was found twice is told twice.
+    /// Reports an error that was found twice, twice.
     pub fn allow_duplicates(&mut self) {
         self.duplicates_allowed = true;
     }
 
-    /// The errors that are told: each once, unless it is told as often as it was found.
+    /// The reported errors: each once, unless duplicates are allowed.
     pub fn reported(&self) -> impl Iterator<Item = &FieldError> {
         let mut seen = HashSet::with_capacity(self.len());
         self.iter().filter(move |it| self.duplicates_allowed || seen.insert(it.to_string()))
     }
 
-    /// All errors, in the order in which they are told.
+    /// All errors, in the order in which they are reported.
     pub fn iter(&self) -> impl Iterator<Item = &FieldError> {
         self.list.iter().chain(&self.declarative)
     }
@@ -283,7 +284,7 @@ impl ErrorList {
         self.iter().any(|it| it == error)
     }
 
-    /// Whether further errors are not told any more.
+    /// Whether further errors are not reported.
     pub fn is_full(&self) -> bool {
         self.size >= Self::TEXT_MAX
     }
@@ -296,8 +297,8 @@ impl ErrorList {
         }
     }
 
-    /// Adds what `rules` find after everything else, whatever is found later: Kubernetes tells last
-    /// of the rules that it declares with a field instead of writing them as code.
+    /// Adds the errors of `rules` after all others, including those found later. Kubernetes reports
+    /// the rules of its declarative validation last.
     pub fn declarative(&mut self, rules: impl FnOnce(&mut ErrorList)) {
         if self.is_full() {
             return;
@@ -361,7 +362,7 @@ impl ErrorList {
         self.add(ErrorType::Duplicate, path, Some(value.into()), "");
     }
 
-    /// Refers to something that is not there.
+    /// Refers to something that does not exist.
     pub fn not_found(&mut self, path: &Path<'_>, value: impl Into<Value>) {
         self.add(ErrorType::NotFound, path, Some(value.into()), "");
     }
@@ -426,8 +427,9 @@ impl Index<usize> for ErrorList {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn a_path_prints_as_kubernetes_prints_it() {
@@ -492,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn declared_rules_are_told_last() {
+    fn declarative_errors_are_reported_last() {
         let mut errors = ErrorList::new();
         errors.declarative(|errors| errors.required(&Path::root("a"), ""));
         errors.required(&Path::root("b"), "");
@@ -505,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_seen_is_quoted_by_its_code() {
+    fn invisible_characters_are_escaped() {
         assert_eq!(quote("ä\u{301} \u{fffd}😀"), "\"ä\u{301} \u{fffd}😀\"");
         let unseen = "\u{1}\n\u{7f}\u{a0}\u{202e}\u{feff}\u{e0001}";
         assert_eq!(quote(unseen), r#""\x01\n\x7f\u00a0\u202e\ufeff\U000e0001""#);

@@ -1,11 +1,11 @@
-//! Reading and filling JSON as Go does its structs: what is missing, null or of another type counts
-//! as the zero value.
+//! Reads and sets JSON fields as Go does with structs: a value that is missing, null or of another
+//! type counts as the zero value.
 
 use crate::{Map, Object, Value};
 
 static NULL: Value = Value::Null;
 
-/// The value at `key`, if it is there and not null.
+/// The value at `key`, unless it is missing or null.
 pub fn part<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     value.get(key).filter(|found| !found.is_null())
 }
@@ -116,7 +116,7 @@ pub fn list_mut<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<V
     value.as_array_mut().expect("it was made a list above")
 }
 
-/// Puts the stored value of a top-level part into `new`, or removes it where there is none.
+/// Copies the stored value of a top-level field into `new`, or removes it if there is none.
 pub fn keep(new: &mut Object, old: &Object, key: &str) {
     match old.map().get(key) {
         Some(value) => new.map_mut().insert(key.to_owned(), value.clone()),
@@ -154,7 +154,7 @@ mod tests {
     use crate::json;
 
     #[test]
-    fn what_is_empty_counts_as_absent() {
+    fn empty_values_count_as_absent() {
         assert!(same(&json!({"a": [], "b": 1}), &json!({"b": 1, "c": null})));
         assert!(!same(&json!({"a": 0}), &json!({"a": 1})));
         assert!(!same(&json!([1]), &json!([1, 2])));

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused_in_go_s_words() {
+    fn invalid_durations_are_refused_in_the_words_of_go() {
         for text in ["", "x", "-", ".s", "1.2.3s", " 1", "9223372037s"] {
             assert_eq!(parse(text), Err(format!("time: invalid duration \"{text}\"")));
         }

@@ -1,10 +1,11 @@
 //! Values as Go writes them: in `FieldsV1`, in the last-applied annotation and in errors.
 
-use crate::field_path::quote;
-use crate::{Value, codec};
 use serde_json::Number;
 
-/// JSON that is safe inside of HTML, as Go's encoder has it.
+use crate::field_path::quote;
+use crate::{Value, codec};
+
+/// JSON with the characters of HTML escaped, as Go's encoder writes it.
 pub(crate) fn json(value: &Value) -> String {
     match value {
         Value::Number(number) if number.is_f64() => float(number, 21),
@@ -61,7 +62,7 @@ pub(crate) fn syntax(value: &Value) -> String {
     }
 }
 
-/// `%T` of a value that was read without a type in mind.
+/// `%T` of a value that was decoded without a type.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Number(_) => "float64",

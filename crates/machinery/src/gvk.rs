@@ -81,7 +81,7 @@ impl fmt::Display for GroupVersionKind {
     }
 }
 
-/// A kind in whatever version; prints as `Deployment.apps`.
+/// A kind in any version; prints as `Deployment.apps`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct GroupKind {
     /// Empty for the core group.
@@ -103,7 +103,7 @@ impl fmt::Display for GroupKind {
     }
 }
 
-/// A resource in whatever version; prints as `deployments.apps`.
+/// A resource in any version; prints as `deployments.apps`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct GroupResource {
     /// Empty for the core group.

@@ -8,12 +8,13 @@
 //! # Ok::<(), String>(())
 //! ```
 //!
-//! What is not there is not found; that is no error.
+//! A missing field is not an error; it yields nothing.
 
 mod parser;
 
-use crate::Value;
 use std::cmp::Ordering;
+
+use crate::Value;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq)]
@@ -43,7 +44,7 @@ enum Step {
 #[derive(Debug, Clone, PartialEq)]
 struct Filter {
     left: Operand,
-    /// None asks whether `left` is there.
+    /// None tests whether `left` exists.
     comparison: Option<(Comparison, Operand)>,
 }
 
@@ -64,7 +65,7 @@ enum Comparison {
     GreaterOrEqual,
 }
 
-/// A path with several `..` can find the same value over and over; nobody needs more than this.
+/// The limit of results. A path with several `..` can find the same value repeatedly.
 const FOUND_MAX: usize = 100_000;
 
 impl JsonPath {

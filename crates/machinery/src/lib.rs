@@ -1,7 +1,7 @@
 //! The grammar of the API: what an object is, how it is named, selected and patched, and how a
 //! request fails.
 //!
-//! Everything here is a function of its arguments: no I/O, no async, no clock, no chance.
+//! Everything here is a function of its arguments: no I/O, no async, no clock, no randomness.
 
 pub mod field_path;
 pub mod gvk;

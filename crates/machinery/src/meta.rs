@@ -4,10 +4,11 @@
 
 pub mod initializers;
 
+use std::collections::BTreeSet;
+
 use crate::field_path::{ErrorType, quote};
 use crate::names::{self, NameRule};
 use crate::{ErrorList, GroupVersion, Map, Object, Path, Value, json, timestamp};
-use std::collections::BTreeSet;
 
 const METADATA: Path<'static> = Path::root("metadata");
 const ANNOTATIONS_MAX: usize = 256 * 1024;
@@ -44,7 +45,7 @@ pub fn validate_object_meta(
     initializers::validate(object, errors);
 }
 
-/// Validates the metadata of a changed object against what is stored. The new object carries the
+/// Validates the metadata of a changed object against the stored one. The new object has the
 /// `resourceVersion` that it replaces.
 pub fn validate_object_meta_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     if old.deletion_timestamp().is_some() {
@@ -162,7 +163,7 @@ fn validate_owner_references(references: &[Value], errors: &mut ErrorList) {
     let mut shown: Option<String> = None;
     for (index, reference) in references.iter().enumerate() {
         validate_owner_reference(reference, &path.index(index), errors);
-        // Each further controller is told with all references.
+        // Each further controller is reported with all references.
         if reference["controller"] != true || errors.is_full() {
             continue;
         }
@@ -276,8 +277,8 @@ fn complain(errors: &mut ErrorList, key: &str, value: &str, messages: Vec<String
     }
 }
 
-/// A name that will have a suffix may end in a dash. Upstream's mask takes the character before the
-/// dash with it, and so do we.
+/// A name that will have a suffix may end in a dash. Upstream's mask also removes the character
+/// before the dash, and so does this one.
 fn as_prefix(name: &str) -> String {
     match name.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => {

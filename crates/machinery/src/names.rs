@@ -1,6 +1,6 @@
 //! The rules for names: of objects, labels, ports, keys and variables.
 //!
-//! Each rule returns what it has to complain of, in Kubernetes' words, and nothing if all is well:
+//! Each rule returns its error messages, in Kubernetes' words, and none if the name is valid:
 //!
 //! ```
 //! use machinery::names;

@@ -2,7 +2,7 @@
 
 use crate::{Map, Value, go_value};
 
-/// The value at `path`, or None where there is none.
+/// The value at `path`, or None.
 pub fn nested<'a>(
     object: &'a Map<String, Value>,
     path: &[String],
@@ -70,14 +70,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_no_mistake() {
+    fn missing_fields_are_no_error() {
         assert_eq!(replicas(&json!({})), Ok(None));
         assert_eq!(replicas(&json!({"spec": null})), Ok(None));
         assert_eq!(replicas(&json!({"spec": {"replicas": 3}})), Ok(Some(3)));
     }
 
     #[test]
-    fn what_is_of_another_type_is_told_as_go_tells_it() {
+    fn values_of_another_type_are_reported_in_the_words_of_go() {
         let message = |it: &Value| replicas(it).unwrap_err();
         assert_eq!(
             message(&json!({"spec": {"replicas": {"a": [1, null]}}})),

@@ -2,10 +2,11 @@
 //! object has.
 //!
 //! An object is parsed once when it arrives, changed in place on its way to the store, and written
-//! once; what is stored and served afterwards is those bytes, not this.
+//! once; the bytes are stored and served, not this type.
 
 use crate::codec::json;
-use crate::{GroupVersionKind, Map, Value, gvk::GroupVersion};
+use crate::gvk::GroupVersion;
+use crate::{GroupVersionKind, Map, Value};
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -73,12 +74,12 @@ impl Object {
         self.0.insert("kind".to_owned(), kind.into());
     }
 
-    /// `metadata`, if it is there and a map.
+    /// `metadata`, if it is a map.
     pub fn metadata(&self) -> Option<&Map<String, Value>> {
         self.0.get("metadata")?.as_object()
     }
 
-    /// `metadata`, made if it is not there or not a map.
+    /// `metadata`, created if it is missing or not a map.
     pub fn metadata_mut(&mut self) -> &mut Map<String, Value> {
         let value = self.0.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
         if !value.is_object() {
@@ -184,7 +185,7 @@ impl Object {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(2048);
         json::write(&mut out, &self.0);
-        // These bytes are stored, a million times over: none are to lie idle behind them.
+        // These bytes are stored, possibly a million times: they have no spare capacity.
         out.shrink_to_fit();
         out
     }
@@ -192,8 +193,9 @@ impl Object {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     fn object(value: Value) -> Object {
         Object::from_value(value).unwrap()

@@ -10,19 +10,20 @@
 //! # Ok::<(), machinery::quantity::QuantityError>(())
 //! ```
 //!
-//! An amount is exact to 38 digits and never finer than a billionth (`1n`); what is finer is
-//! rounded away from zero, since who asks for something should get something.
+//! An amount is exact to 38 digits and never finer than a billionth (`1n`). Finer amounts are
+//! rounded away from zero, so that a positive request remains positive.
 
 mod decimal;
 
-use decimal::{Decimal, EXPONENT_MAX};
 use std::cmp::Ordering;
 use std::fmt;
+
+use decimal::{Decimal, EXPONENT_MAX};
 
 /// Why a text is no quantity; the message is for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// It does not even look like one.
+    /// It does not match the format.
     #[error(
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
     )]
@@ -117,7 +118,7 @@ impl Quantity {
         self.amount.rounded(0)
     }
 
-    /// As thousandths: what is finer is rounded away from zero, what does not fit is cut off.
+    /// As thousandths: smaller fractions are rounded away from zero, and overflows are clamped.
     pub fn milli_value(&self) -> i64 {
         self.amount.rounded(-3)
     }
@@ -175,7 +176,7 @@ impl fmt::Display for Quantity {
             return f.write_str("0");
         }
         let format = match self.format {
-            // Below 1Ki, and where the suffix would hide a fraction, decimal suffixes say it better.
+            // Below 1Ki, and where the suffix would hide a fraction, decimal suffixes are used.
             Format::Binary if self.amount.is_below(1024) || !self.amount.is_whole() => {
                 Format::Decimal
             }
@@ -242,8 +243,8 @@ impl<'a> Parts<'a> {
         Ok(Self { negative, whole, fraction, suffix })
     }
 
-    /// Upstream has a quick way for short numbers, and what goes that way and looks canonical at a
-    /// glance keeps its text; `1.500` is never made `1500m`.
+    /// Upstream has a fast path for short numbers. A number on that path keeps its text if it has a
+    /// canonical suffix; `1.500` never becomes `1500m`.
     ///
     /// Upstream: `apimachinery/pkg/api/resource/quantity.go` `ParseQuantity`.
     fn is_printed_as_written(&self, format: Format, scale: i64) -> bool {

@@ -3,9 +3,10 @@
 //! Every constructor below is one way in which Kubernetes refuses a request; its wording is part
 //! of the protocol, since people and scripts read it.
 
+use std::fmt;
+
 use crate::field_path::{ErrorList, quote};
 use crate::{GroupKind, GroupResource, Map, Value, json};
-use std::fmt;
 
 /// The machine-readable cause in a [`Status`]; clients branch on it, so the set is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,13 +123,14 @@ pub struct Status {
     pub code: u16,
     /// Why, for programs.
     pub reason: Reason,
-    /// The reason of somebody who has one of his own, such as a webhook; `reason` is then unknown.
+    /// A reason that is not one of Kubernetes' own, for example from a webhook; `reason` is then
+    /// unknown.
     pub own_reason: Option<Box<str>>,
     /// Why, for people.
     pub message: String,
     /// What it is about; None where Kubernetes writes no details at all.
     pub details: Option<Box<Details>>,
-    /// A token with which to go on with a list that has expired, in whatever state things are now.
+    /// A token to continue a list that has expired, in the current state.
     pub remainder: Option<String>,
 }
 
@@ -181,7 +183,7 @@ impl Status {
         Self::new(409, Reason::AlreadyExists, message).about(what, name).retry_after(1)
     }
 
-    /// Somebody else changed the object first, or a precondition does not hold.
+    /// Another client changed the object first, or a precondition does not hold.
     pub fn conflict(what: &GroupResource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {what} {}: {why}", quote(name));
         Self::new(409, Reason::Conflict, message).about(what, name)
@@ -217,7 +219,7 @@ impl Status {
         Self::new(400, Reason::BadRequest, message)
     }
 
-    /// Not signed in, or not as anybody we know.
+    /// Not authenticated, or with invalid credentials.
     pub fn unauthorized() -> Self {
         Self::new(401, Reason::Unauthorized, "Unauthorized")
     }
@@ -245,7 +247,7 @@ impl Status {
         Self::new(405, Reason::MethodNotAllowed, message).about(&GroupResource::default(), "")
     }
 
-    /// The asked-for history is gone: list again.
+    /// The requested history was compacted: list again.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, Reason::Expired, message)
     }
@@ -255,7 +257,7 @@ impl Status {
         Self::new(504, Reason::Timeout, format!("Timeout: {message}")).retry_after(retry_after)
     }
 
-    /// The asked-for revision lies in the future.
+    /// The requested revision is in the future.
     pub fn revision_too_large(asked: u64, current: u64) -> Self {
         let message = format!("Too large resource version: {asked}, current: {current}");
         let mut status = Self::timeout(&message, 1);
@@ -309,7 +311,7 @@ impl Status {
         Some(status)
     }
 
-    /// The object that goes onto the wire.
+    /// The object as it is sent.
     pub fn to_value(&self) -> Value {
         let mut body = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",

@@ -7,7 +7,11 @@
 //! assert_eq!(timestamp::human_duration(150), "2m30s");
 //! ```
 
+use jiff::SignedDuration;
+use jiff::civil::{Date, DateTime, Time, datetime};
+
 const DAY: i64 = 86_400;
+const EPOCH: DateTime = datetime(1970, 1, 1, 0, 0, 0, 0);
 /// The first second of year 0, and the first after year 9999: four digits, no more.
 const FIRST: i64 = -62_167_219_200;
 const END: i64 = 253_402_300_800;
@@ -22,25 +26,19 @@ pub fn parse(text: &str) -> Option<(i64, u32)> {
     }
     let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
     let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
-    let in_range = (1..=12).contains(&month)
-        && (1..=days_in_month(year, month)).contains(&day)
-        && hour < 24
-        && minute < 60
-        && second < 60;
-    if !in_range {
-        return None;
-    }
+    let date = Date::new(i16::try_from(year).ok()?, small(month)?, small(day)?).ok()?;
+    let time = Time::new(small(hour)?, small(minute)?, small(second)?, 0).ok()?;
     let (nanos, zone) = fraction(rest)?;
-    let local = days_from_civil(year, month, day) * DAY + hour * 3600 + minute * 60 + second;
+    let local = date.to_datetime(time).duration_since(EPOCH).as_secs();
     Some((local - zone_offset(zone)?, nanos))
 }
 
 /// `2024-05-06T07:08:09Z`. Years outside of 0 to 9999 are clamped.
 pub fn format_seconds(seconds: i64) -> String {
     let seconds = seconds.clamp(FIRST, END - 1);
-    let (days, of_day) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
-    let (year, month, day) = civil_from_days(days);
-    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    let at = EPOCH.saturating_add(SignedDuration::from_secs(seconds));
+    let (year, month, day) = (at.year(), at.month(), at.day());
+    let (hour, minute, second) = (at.hour(), at.minute(), at.second());
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
@@ -56,7 +54,7 @@ pub fn human_duration(seconds: i64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / DAY);
     let years = days / 365;
     match seconds {
-        // A clock may be a second off without anybody's being alarmed.
+        // A clock may be a second off.
         ..-1 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),
         0..120 => format!("{seconds}s"),
@@ -80,6 +78,10 @@ fn two_units(large: i64, large_unit: char, small: i64, small_unit: char) -> Stri
 
 fn digits(text: &[u8]) -> Option<i64> {
     text.iter().try_fold(0, |sum, b| b.is_ascii_digit().then(|| sum * 10 + i64::from(b - b'0')))
+}
+
+fn small(number: i64) -> Option<i8> {
+    number.try_into().ok()
 }
 
 /// The nanoseconds of an optional `.123`, and what follows it.
@@ -109,39 +111,6 @@ fn zone_offset(zone: &[u8]) -> Option<i64> {
     }
 }
 
-fn days_in_month(year: i64, month: i64) -> i64 {
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    match month {
-        2 if leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-// Both ways count from 0000-03-01, so that the leap day is the last of its year, in eras of 400
-// years, all of which are 146,097 days long.
-
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
-}
-
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_formatted_parses_back() {
+    fn formatted_times_parse_back() {
         for seconds in (FIRST..END).step_by(1_234_567_891).chain([0, FIRST, END - 1]) {
             assert_eq!(parse(&format_seconds(seconds)), Some((seconds, 0)));
         }

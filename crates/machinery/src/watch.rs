@@ -49,7 +49,7 @@ pub struct Event<'a> {
     /// What happened.
     #[serde(rename = "type")]
     pub event_type: EventType,
-    /// To what, as it was written.
+    /// The object, as it was written.
     #[serde(borrow)]
     pub object: &'a RawValue,
 }

@@ -2,11 +2,11 @@
 //!
 //! ```
 //! use keel::{Clock, Timestamp};
-//! use runtime::conditions::{self, NewCondition, Truth};
+//! use runtime::conditions::{self, NewCondition, ConditionStatus};
 //!
 //! let clock = Clock::manual(Timestamp::from_seconds(1_000));
 //! let mut all = Vec::new();
-//! let ready = NewCondition::new("Ready", Truth::False, "Starting").message("1 of 3 pods");
+//! let ready = NewCondition::new("Ready", ConditionStatus::False, "Starting").message("1 of 3 pods");
 //! assert!(conditions::set(&mut all, ready.clone(), Some(1), &clock));
 //! assert!(!conditions::set(&mut all, ready, Some(1), &clock)); // nothing to write
 //! assert!(!conditions::is_true(&all, "Ready"));
@@ -34,7 +34,7 @@ use keel::Clock;
 
 /// The status of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Truth {
+pub enum ConditionStatus {
     /// It is so.
     True,
     /// It is not.
@@ -43,7 +43,7 @@ pub enum Truth {
     Unknown,
 }
 
-impl Truth {
+impl ConditionStatus {
     /// As the wire has it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl Truth {
     }
 }
 
-impl From<bool> for Truth {
+impl From<bool> for ConditionStatus {
     fn from(truth: bool) -> Self {
         if truth { Self::True } else { Self::False }
     }
@@ -66,7 +66,7 @@ pub struct NewCondition {
     /// What it is about, such as `Ready`.
     pub type_: String,
     /// Whether it is so.
-    pub status: Truth,
+    pub status: ConditionStatus,
     /// Why, for programs, such as `Starting`.
     pub reason: String,
     /// Why, for people.
@@ -77,7 +77,7 @@ pub struct NewCondition {
 
 impl NewCondition {
     /// One without a message, about the object as it is.
-    pub fn new(type_: &str, status: impl Into<Truth>, reason: &str) -> Self {
+    pub fn new(type_: &str, status: impl Into<ConditionStatus>, reason: &str) -> Self {
         let (type_, reason) = (type_.to_owned(), reason.to_owned());
         let (status, message) = (status.into(), String::new());
         Self { type_, status, reason, message, observed_generation: None }
@@ -148,7 +148,7 @@ pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Conditio
 
 /// Whether there is a condition of this type that is true.
 pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
-    find(conditions, type_).is_some_and(|it| it.status == Truth::True.as_str())
+    find(conditions, type_).is_some_and(|it| it.status == ConditionStatus::True.as_str())
 }
 
 /// Takes a condition away; whether it was there.

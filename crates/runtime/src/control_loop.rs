@@ -6,9 +6,7 @@
 
 use std::{
     any::Any,
-    future::{Future, poll_fn},
     panic::AssertUnwindSafe,
-    pin::pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -19,48 +17,36 @@ use std::{
 use futures_util::FutureExt;
 use informer::{
     WorkQueue,
-    work_queue::{Ending, Histogram, Job},
+    work_queue::{Job, JobOutcome},
 };
 use keel::{Clock, Tasks};
+use prometheus_client::metrics::histogram::Histogram;
 
 use crate::{
     Action, Failure, Request,
-    reason::{Cause, Causes, Outcome, Reasons, Record},
+    event_source::EventSources,
+    metrics::{DurationHistogram, reconcile_histogram},
     reconcile::Reconcile,
-    source::Inlets,
+    reconcile_history::{Cause, Causes, Outcome, ReconcileHistory, Record},
 };
 
-/// Where the buckets of reconcile times end: as in controller-runtime, so that dashboards of both
-/// show the same.
-const DURATION_BUCKETS: [u64; 40] = nanos([
-    5, 10, 25, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500, 600, 700, 800, 900, 1_000, 1_250,
-    1_500, 1_750, 2_000, 2_500, 3_000, 3_500, 4_000, 4_500, 5_000, 6_000, 7_000, 8_000, 9_000,
-    10_000, 15_000, 20_000, 25_000, 30_000, 40_000, 50_000, 60_000,
-]);
-
-const fn nanos<const N: usize>(mut millis: [u64; N]) -> [u64; N] {
-    let mut index = 0;
-    while index < N {
-        millis[index] *= 1_000_000;
-        index += 1;
-    }
-    millis
-}
-
-/// A reconcile that took so long may have kept its thread all the time: the other workers get it, or
-/// are seen to be waiting by another thread.
-const LONG: Duration = Duration::from_micros(100);
+/// A worker yields to the other tasks of its thread after a reconcile that took this long.
+const LONG_RECONCILE: Duration = Duration::from_micros(100);
 
 /// See the [module documentation](self).
 pub(crate) struct ControlLoop {
     pub(crate) name: String,
     pub(crate) workers: usize,
     pub(crate) queue: WorkQueue<Request>,
-    pub(crate) reasons: Arc<Reasons>,
+    /// The times for which keys wait in the queue.
+    pub(crate) latency: DurationHistogram,
+    /// The times for which workers have keys.
+    pub(crate) work_duration: DurationHistogram,
+    pub(crate) history: Arc<ReconcileHistory>,
     pub(crate) reconcile: Reconcile,
     pub(crate) clock: Clock,
     /// Until it starts.
-    pub(crate) inlets: Mutex<Option<Inlets>>,
+    pub(crate) event_sources: Mutex<Option<EventSources>>,
     pub(crate) active: AtomicUsize,
 }
 
@@ -69,7 +55,7 @@ type Panic = Box<dyn Any + Send>;
 
 /// What a control loop has done so far.
 #[derive(Debug, Clone)]
-pub(crate) struct Counts {
+pub(crate) struct ReconcileCounts {
     pub(crate) successes: u64,
     pub(crate) requeues: u64,
     pub(crate) requeues_after: u64,
@@ -85,91 +71,67 @@ pub(crate) struct Counts {
 
 impl ControlLoop {
     /// Starts the workers; they end with `tasks`, each after the key that it has. What fills their
-    /// queue ends with `inlet_tasks`.
-    pub(crate) fn start(self: &Arc<Self>, tasks: &Tasks, inlet_tasks: &Tasks) {
-        let inlets = self.inlets.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(inlets) = inlets {
-            inlets.open(&self.queue, &self.reasons, inlet_tasks);
+    /// queue ends with `source_tasks`.
+    pub(crate) fn start(self: &Arc<Self>, tasks: &Tasks, source_tasks: &Tasks) {
+        let event_sources =
+            self.event_sources.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(event_sources) = event_sources {
+            event_sources.open(&self.queue, &self.history, source_tasks);
         }
-        let (shutdown, queue) = (tasks.shutdown(), self.queue.clone());
-        tasks.spawn(&format!("{}-stand-in", self.name), async move {
-            tokio::select! {
-                () = shutdown => {}
-                () = queue.stand_in() => {}
-            }
-        });
         for number in 0..self.workers {
             let control_loop = Arc::clone(self);
             let (shutdown, group) = (tasks.shutdown(), tasks.clone());
             tasks.spawn(&format!("{}-{number}", self.name), async move {
                 tokio::pin!(shutdown);
-                let mut next = None;
                 while !group.is_stopping() {
-                    if next.is_none() {
-                        next = tokio::select! {
-                            biased;
-                            () = &mut shutdown => None,
-                            job = control_loop.queue.get() => job,
-                        };
-                    }
-                    let Some(job) = next else { return };
-                    next = control_loop.work(job).await;
+                    let job = tokio::select! {
+                        biased;
+                        () = &mut shutdown => None,
+                        job = control_loop.queue.get() => job,
+                    };
+                    let Some(job) = job else { return };
+                    control_loop.process(job).await;
                 }
             });
         }
     }
 
-    /// Gives the next key, if one waits.
-    async fn work(&self, mut job: Job<Request>) -> Option<Job<Request>> {
+    async fn process(&self, job: Job<Request>) {
         let request = job.key().clone();
-        let causes = self.reasons.take(&request, job.was_due());
+        let causes = self.history.take(&request, job.was_delayed());
         let began = self.clock.moment();
-        let seat = ActiveSeat::take(self);
-        let ended = self.reconcile(&mut job).await;
-        drop(seat);
+        let active = ActiveWorker::new(self);
+        // The call may panic as well as the future that it returns.
+        let reconcile = async { (self.reconcile)(request.clone()).await };
+        let result = AssertUnwindSafe(reconcile).catch_unwind().await;
+        drop(active);
         let took = self.clock.passed_since(&began);
-        let outcome = Outcome::of(ended);
+        let outcome = Outcome::of(result);
         self.log(&request, &causes, &outcome, took);
-        let (ending, later) = self.decide(&request, &outcome);
+        let (job_outcome, later) = self.decide(&request, &outcome);
         let (at, waited) = (began.shown(), job.waited());
-        // Before the key may come again, with that cause.
-        self.reasons.conclude(Record { request, causes, at, waited, took, outcome }, later);
-        if took >= LONG {
-            job.end(ending);
+        // Before the key can be handed out again, with the cause `later`.
+        self.history.conclude(Record { request, causes, at, waited, took, outcome }, later);
+        job.end(job_outcome);
+        if took >= LONG_RECONCILE {
             tokio::task::yield_now().await;
-            return None;
+        } else {
+            // Many short reconciles keep the thread for as long as a long one.
+            tokio::task::coop::consume_budget().await;
         }
-        let next = job.next(ending);
-        // Many short ones keep the thread as long as one that is long.
-        tokio::task::coop::consume_budget().await;
-        next
     }
 
-    /// While it waits for something, others may get what is queued.
-    async fn reconcile(&self, job: &mut Job<Request>) -> Result<Result<Action, Failure>, Panic> {
-        let request = job.key().clone();
-        // The call itself may panic as well as the future that it returns.
-        let reconcile = async { (self.reconcile)(request).await };
-        let mut reconcile = pin!(AssertUnwindSafe(reconcile).catch_unwind());
-        let ended = poll_fn(|cx| {
-            let ended = reconcile.as_mut().poll(cx);
-            if ended.is_pending() {
-                job.hand_on();
-            }
-            ended
-        });
-        ended.await
-    }
-
-    /// What becomes of the key, and the cause if it comes again by itself.
-    fn decide(&self, request: &Request, outcome: &Outcome) -> (Ending, Option<Cause>) {
+    /// The outcome for the queue, and the cause of the next reconcile if the key is requeued.
+    fn decide(&self, request: &Request, outcome: &Outcome) -> (JobOutcome, Option<Cause>) {
         match outcome {
-            Outcome::Done | Outcome::FailedForGood(_) => (Ending::Success, None),
-            Outcome::Requeue => (Ending::Failure, Some(Cause::Requeue)),
-            Outcome::RequeueAfter(delay) => (Ending::Repetition(*delay), Some(Cause::Requeue)),
+            Outcome::Done | Outcome::FailedPermanently(_) => (JobOutcome::Success, None),
+            Outcome::Requeue => (JobOutcome::Failure, Some(Cause::Requeue)),
+            Outcome::RequeueAfter(delay) => {
+                (JobOutcome::RequeueAfter(*delay), Some(Cause::Requeue))
+            }
             Outcome::Failed(_) | Outcome::Panicked(_) => {
                 let failures = self.queue.failures(request) + 1;
-                (Ending::Failure, Some(Cause::Retry(failures)))
+                (JobOutcome::Failure, Some(Cause::Retry(failures)))
             }
         }
     }
@@ -180,7 +142,7 @@ impl ControlLoop {
             Outcome::Failed(error) => {
                 tracing::warn!(controller, object = %request, %causes, error, "a reconcile failed");
             }
-            Outcome::FailedForGood(error) => {
+            Outcome::FailedPermanently(error) => {
                 tracing::error!(controller, object = %request, %causes, error, "a reconcile failed for good");
             }
             Outcome::Panicked(error) => {
@@ -192,12 +154,12 @@ impl ControlLoop {
         }
     }
 
-    pub(crate) fn counts(&self) -> Counts {
-        Counts { active: self.active.load(Relaxed), ..self.reasons.counts() }
+    pub(crate) fn counts(&self) -> ReconcileCounts {
+        ReconcileCounts { active: self.active.load(Relaxed), ..self.history.counts() }
     }
 }
 
-impl Default for Counts {
+impl Default for ReconcileCounts {
     fn default() -> Self {
         Self {
             successes: 0,
@@ -207,20 +169,20 @@ impl Default for Counts {
             permanent_errors: 0,
             panics: 0,
             active: 0,
-            durations: Histogram::new(&DURATION_BUCKETS),
+            durations: reconcile_histogram(),
         }
     }
 }
 
-impl Counts {
+impl ReconcileCounts {
     pub(crate) fn count(&mut self, outcome: &Outcome, took: Duration) {
-        self.durations.observe(took);
+        self.durations.observe(took.as_secs_f64());
         match outcome {
             Outcome::Done => self.successes += 1,
             Outcome::Requeue => self.requeues += 1,
             Outcome::RequeueAfter(_) => self.requeues_after += 1,
             Outcome::Failed(_) => self.errors += 1,
-            Outcome::FailedForGood(_) => {
+            Outcome::FailedPermanently(_) => {
                 self.errors += 1;
                 self.permanent_errors += 1;
             }
@@ -233,12 +195,14 @@ impl Counts {
 }
 
 impl Outcome {
-    fn of(ended: Result<Result<Action, Failure>, Panic>) -> Self {
-        match ended {
+    fn of(result: Result<Result<Action, Failure>, Panic>) -> Self {
+        match result {
             Ok(Ok(Action::Done)) => Self::Done,
             Ok(Ok(Action::Requeue)) => Self::Requeue,
             Ok(Ok(Action::RequeueAfter(delay))) => Self::RequeueAfter(delay),
-            Ok(Err(failure)) if failure.is_permanent() => Self::FailedForGood(failure.to_string()),
+            Ok(Err(failure)) if failure.is_permanent() => {
+                Self::FailedPermanently(failure.to_string())
+            }
             Ok(Err(failure)) => Self::Failed(failure.to_string()),
             Err(panic) => {
                 let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -250,16 +214,16 @@ impl Outcome {
 }
 
 /// Counts a worker as active, also if its task is aborted.
-struct ActiveSeat<'a>(&'a ControlLoop);
+struct ActiveWorker<'a>(&'a ControlLoop);
 
-impl<'a> ActiveSeat<'a> {
-    fn take(control_loop: &'a ControlLoop) -> Self {
+impl<'a> ActiveWorker<'a> {
+    fn new(control_loop: &'a ControlLoop) -> Self {
         control_loop.active.fetch_add(1, Relaxed);
         Self(control_loop)
     }
 }
 
-impl Drop for ActiveSeat<'_> {
+impl Drop for ActiveWorker<'_> {
     fn drop(&mut self) {
         self.0.active.fetch_sub(1, Relaxed);
     }

@@ -12,7 +12,7 @@ use keel::Tasks;
 use machinery::{Map, Value};
 use tokio::{net::TcpListener, sync::Semaphore};
 
-use crate::{health::Checks, manager::Shared, reason::Record};
+use crate::{health::Checks, manager::ManagerState, reconcile_history::Record};
 
 /// Who comes when so many are served waits.
 const CONNECTIONS: usize = 64;
@@ -20,7 +20,7 @@ const CONNECTIONS: usize = 64;
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
 
 /// Answers until `tasks` are stopped.
-pub(crate) async fn serve(listener: TcpListener, manager: Arc<Shared>, tasks: Tasks) {
+pub(crate) async fn serve(listener: TcpListener, manager: Arc<ManagerState>, tasks: Tasks) {
     let seats = Arc::new(Semaphore::new(CONNECTIONS));
     let shutdown = tasks.shutdown();
     tokio::pin!(shutdown);
@@ -55,7 +55,7 @@ pub(crate) async fn serve(listener: TcpListener, manager: Arc<Shared>, tasks: Ta
     }
 }
 
-fn answer(manager: &Shared, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+fn answer(manager: &ManagerState, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     if request.method() != Method::GET {
         return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered here\n".to_owned());
     }
@@ -70,18 +70,18 @@ fn answer(manager: &Shared, request: &Request<Incoming>) -> Response<Full<Bytes>
 }
 
 fn checked(checks: &Checks, what: &str, is_verbose: bool) -> Response<Full<Bytes>> {
-    let verdict = checks.judge(what);
-    match verdict.is_good {
-        true if is_verbose => text(StatusCode::OK, verdict.report),
+    let report = checks.run(what);
+    match report.has_passed {
+        true if is_verbose => text(StatusCode::OK, report.text),
         true => text(StatusCode::OK, "ok".to_owned()),
-        false => text(StatusCode::INTERNAL_SERVER_ERROR, verdict.report),
+        false => text(StatusCode::INTERNAL_SERVER_ERROR, report.text),
     }
 }
 
-fn reconciles(manager: &Shared) -> Response<Full<Bytes>> {
+fn reconciles(manager: &ManagerState) -> Response<Full<Bytes>> {
     let mut all = Map::new();
     for control_loop in manager.loops() {
-        let records = control_loop.reasons.records();
+        let records = control_loop.history.records();
         let records = records.iter().map(Record::to_value).collect();
         all.insert(control_loop.name.clone(), Value::Array(records));
     }

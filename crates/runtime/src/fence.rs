@@ -34,22 +34,22 @@ pub struct Fenced;
 /// or not. Whoever gets this stops; the next leader finds out.
 ///
 /// ```
-/// use runtime::{Fenced, GivenUp, kube_client};
+/// use runtime::{Fenced, WriteAbandoned, kube_client};
 ///
 /// fn is_deposed(error: &kube_client::Error) -> bool {
 ///     let kube_client::Error::Service(cause) = error else { return false };
-///     cause.is::<Fenced>() || cause.is::<GivenUp>()
+///     cause.is::<Fenced>() || cause.is::<WriteAbandoned>()
 /// }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("gave up a write without an answer: the lease was not renewed in time")]
-pub struct GivenUp;
+pub struct WriteAbandoned;
 
 /// See the [module documentation](self). Clones are the same fence.
 #[derive(Clone)]
-pub(crate) struct Fence(Arc<Shared>);
+pub(crate) struct Fence(Arc<FenceState>);
 
-struct Shared {
+struct FenceState {
     clock: Clock,
     state: Mutex<State>,
 }
@@ -68,7 +68,7 @@ enum State {
 impl Fence {
     /// Closed.
     pub(crate) fn new(clock: &Clock) -> Self {
-        Self(Arc::new(Shared { clock: clock.clone(), state: Mutex::new(State::Closed) }))
+        Self(Arc::new(FenceState { clock: clock.clone(), state: Mutex::new(State::Closed) }))
     }
 
     /// There is nobody to compete with.
@@ -107,7 +107,7 @@ impl Fence {
         loop {
             let (_, left) = self.times();
             if left.is_zero() {
-                return Err(GivenUp.into());
+                return Err(WriteAbandoned.into());
             }
             tokio::select! {
                 biased;

@@ -2,13 +2,13 @@
 //! servers answer in.
 //!
 //! ```
-//! use runtime::health::{Check, Checks, Verdict};
+//! use runtime::health::{Check, Checks, CheckReport};
 //!
 //! let check: Check = Box::new(|| Err("full".to_owned()));
 //! let checks = Checks::default(); // a manager has two: `health` and `readiness`
 //! checks.add("disk", check);
-//! let Verdict { is_good, report } = checks.judge("healthz");
-//! assert!(!is_good && report.contains("[-]disk failed: full"));
+//! let CheckReport { has_passed, text } = checks.run("healthz");
+//! assert!(!has_passed && text.contains("[-]disk failed: full"));
 //! ```
 
 use std::{
@@ -25,11 +25,11 @@ pub struct Checks(Mutex<Vec<(String, Check)>>);
 
 /// The answer of all checks together.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct CheckReport {
     /// Whether all have passed.
-    pub is_good: bool,
+    pub has_passed: bool,
     /// One line for each, and what is wrong where something is.
-    pub report: String,
+    pub text: String,
 }
 
 impl Checks {
@@ -40,23 +40,23 @@ impl Checks {
     }
 
     /// Asks all of them. `what` is the name of the endpoint, `healthz`.
-    pub fn judge(&self, what: &str) -> Verdict {
+    pub fn run(&self, what: &str) -> CheckReport {
         let checks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut is_good, mut report) = (true, "[+]ping ok\n".to_owned());
+        let (mut has_passed, mut text) = (true, "[+]ping ok\n".to_owned());
         for (name, check) in &*checks {
             match check() {
                 Ok(()) => {
-                    let _ = writeln!(report, "[+]{name} ok");
+                    let _ = writeln!(text, "[+]{name} ok");
                 }
                 Err(why) => {
-                    is_good = false;
-                    let _ = writeln!(report, "[-]{name} failed: {why}");
+                    has_passed = false;
+                    let _ = writeln!(text, "[-]{name} failed: {why}");
                 }
             }
         }
-        let verdict = if is_good { "passed" } else { "failed" };
-        let _ = writeln!(report, "{what} check {verdict}");
-        Verdict { is_good, report }
+        let result = if has_passed { "passed" } else { "failed" };
+        let _ = writeln!(text, "{what} check {result}");
+        CheckReport { has_passed, text }
     }
 }
 
@@ -68,9 +68,9 @@ mod tests {
     fn one_bad_check_is_named_and_spoils_all() {
         let checks = Checks::default();
         checks.add("caches", || Ok(()));
-        assert!(checks.judge("readyz").is_good);
+        assert!(checks.run("readyz").has_passed);
         checks.add("disk", || Err("full".to_owned()));
-        let report = "[+]ping ok\n[+]caches ok\n[-]disk failed: full\nreadyz check failed\n";
-        assert_eq!(checks.judge("readyz"), Verdict { is_good: false, report: report.to_owned() });
+        let text = "[+]ping ok\n[+]caches ok\n[-]disk failed: full\nreadyz check failed\n";
+        assert_eq!(checks.run("readyz"), CheckReport { has_passed: false, text: text.to_owned() });
     }
 }

@@ -19,7 +19,7 @@
 
 mod options;
 
-pub use options::{BadElection, LeaderElection};
+pub use options::{InvalidLeaderElection, LeaderElection};
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ impl Elector {
         while !tasks.is_stopping() {
             let begun = self.clock.moment();
             // Not dropped by a stop: what came of it decides what there is to give back.
-            let attempt = self.attempt_in_time().await;
+            let attempt = self.attempt_with_timeout().await;
             let is_leading = *self.leadership.borrow() == Leadership::Leading;
             match attempt {
                 Attempt::Held if !is_leading => {
@@ -123,7 +123,7 @@ impl Elector {
         }
         self.fence.close();
         if self.options.release_on_exit {
-            self.release_in_time().await;
+            self.release_with_timeout().await;
         }
     }
 
@@ -146,12 +146,12 @@ impl Elector {
     }
 
     /// One that hangs must leave time for another.
-    fn time_for_one(&self) -> Duration {
+    fn attempt_timeout(&self) -> Duration {
         self.options.renew_deadline / 2
     }
 
-    async fn attempt_in_time(&mut self) -> Attempt {
-        let most = self.time_for_one();
+    async fn attempt_with_timeout(&mut self) -> Attempt {
+        let most = self.attempt_timeout();
         let deadline = match *self.leadership.borrow() {
             // At least one period: a clock that was set forward leaves no time, but does no harm.
             Leadership::Leading => self.fence.left().min(most).max(self.options.retry_period),
@@ -170,7 +170,7 @@ impl Elector {
             // Somebody else was faster, or the last answer was lost, or there is no lease any more,
             // for which there are three codes: look, and try again the next time.
             Err(kube_client::Error::Api(status)) => match self.look().await {
-                Ok(Some(lease)) if self.is_anothers(&lease) => Attempt::HeldByAnother,
+                Ok(Some(lease)) if self.is_held_by_another(&lease) => Attempt::HeldByAnother,
                 Ok(_) => Attempt::Failed(status.message.clone()),
                 Err(error) => Attempt::Failed(error.to_string()),
             },
@@ -187,7 +187,7 @@ impl Elector {
         };
         // Who deletes a lease does not stop its holder, who is obeyed for as long as ever.
         let last = known.as_ref().or(self.seen.as_ref().map(|(lease, _)| lease));
-        if last.is_some_and(|lease| self.is_anothers(lease)) {
+        if last.is_some_and(|lease| self.is_held_by_another(lease)) {
             return Ok(Attempt::HeldByAnother);
         }
         let sent = self.clock.moment();
@@ -220,7 +220,7 @@ impl Elector {
         Ok(found)
     }
 
-    fn is_anothers(&self, lease: &Lease) -> bool {
+    fn is_held_by_another(&self, lease: &Lease) -> bool {
         let holder = holder(lease);
         if holder.is_empty() || holder == self.options.identity {
             return false;
@@ -254,8 +254,8 @@ impl Elector {
         lease
     }
 
-    async fn release_in_time(&mut self) {
-        let (clock, most) = (self.clock.clone(), self.time_for_one());
+    async fn release_with_timeout(&mut self) {
+        let (clock, most) = (self.clock.clone(), self.attempt_timeout());
         let released = tokio::select! {
             released = self.release() => released.map_err(|error| error.to_string()),
             () = clock.sleep(most) => Err("no answer in time".to_owned()),
@@ -279,7 +279,7 @@ impl Elector {
                     None => return Ok(()),
                 },
             };
-            match self.replace(&self.freed(lease)).await {
+            match self.replace(&self.released_lease(lease)).await {
                 Err(kube_client::Error::Api(status)) if status.code == 404 => return Ok(()),
                 Err(kube_client::Error::Api(status))
                     if status.code == 409 && tries.next().is_some() => {}
@@ -289,7 +289,7 @@ impl Elector {
     }
 
     /// The lease without a holder.
-    fn freed(&self, mut lease: Lease) -> Lease {
+    fn released_lease(&self, mut lease: Lease) -> Lease {
         if let Some(spec) = &mut lease.spec {
             spec.holder_identity = Some(String::new());
             spec.lease_duration_seconds = Some(1);

@@ -15,7 +15,7 @@
 //! # use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 //! # use runtime::{Action, Client, Controller, Failure, Request};
 //! use runtime::{LeaderElection, Manager, ManagerError, ManagerOptions};
-//! use runtime::webhook::{CertificateOptions, Handler, ServerOptions, Target, WebhookServer};
+//! use runtime::webhook::{CertificateOptions, Handler, ServerOptions, InjectionTarget, WebhookServer};
 //! use std::{sync::Arc, time::Duration};
 //!
 //! # async fn sites(_: Request, _: Arc<()>) -> Result<Action, Failure> { Ok(Action::Done) }
@@ -35,7 +35,7 @@
 //! manager.serve_webhooks(
 //!     WebhookServer::new(ServerOptions::default()).at("/convert", convert),
 //!     CertificateOptions::of_service("operators", "site-webhooks"),
-//!     [Target::Conversion("sites.example.com".to_owned())],
+//!     [InjectionTarget::Conversion("sites.example.com".to_owned())],
 //! );
 //! manager.health().add("disk", || Ok(()));
 //! match manager.run().await {
@@ -63,7 +63,9 @@ use std::{
     },
 };
 
-use informer::{InformerFactory, Lister, Scope, Selection, SharedInformer, WorkQueue};
+use informer::{
+    InformerFactory, Lister, Scope, Selection, SharedInformer, WorkQueue, work_queue::QueueOptions,
+};
 use keel::{Clock, Tasks};
 use kube_client::Client;
 use kube_core::Resource;
@@ -74,27 +76,27 @@ use crate::{
     control_loop::ControlLoop,
     controller::{is_namespaced, scope_of},
     endpoint,
+    event_source::{EnqueueHandler, EventSources, controller_uid},
     fence::Fence,
     health::Checks,
     leader_election::{Elector, Leadership},
-    metrics::{self, Figures, requests::Requests},
-    own_writes::managed,
-    reason::{Reasons, Record},
+    managed_client::managed,
+    metrics::{DurationHistogram, ManagerMetrics, requests::Requests},
+    reconcile_history::{ReconcileHistory, Record},
     recorder::{Recorder, Reporter},
-    source::{Feed, Inlets, controller_uid},
-    webhook::{CertificateOptions, Target, WebhookServer, server::ReviewCounts},
+    webhook::{CertificateOptions, InjectionTarget, WebhookServer, server::ReviewMetrics},
 };
 use caches::Caches;
 pub use options::{ManagerError, ManagerOptions};
 use signals::Signals;
-use stop::Abandoned;
+use stop::StopOnDrop;
 use webhooks::Webhooks;
 
 /// See the [module documentation](self). Clones are the same manager.
 #[derive(Clone)]
-pub struct Manager(Arc<Shared>);
+pub struct Manager(Arc<ManagerState>);
 
-pub(crate) struct Shared {
+pub(crate) struct ManagerState {
     options: ManagerOptions,
     /// Not fenced; for the lease only.
     raw_client: Client,
@@ -109,11 +111,11 @@ pub(crate) struct Shared {
     loops: Mutex<Loops>,
     leadership: Mutex<Option<watch::Receiver<Leadership>>>,
     webhooks: Mutex<Option<Webhooks>>,
-    webhook_counts: Mutex<Option<ReviewCounts>>,
+    review_metrics: Mutex<Option<ReviewMetrics>>,
     address: watch::Sender<Option<SocketAddr>>,
     webhook_address: watch::Sender<Option<SocketAddr>>,
     stop: watch::Sender<bool>,
-    /// Everything that feeds the workers.
+    /// Everything that handlers the workers.
     cache_tasks: Tasks,
     worker_tasks: Tasks,
     /// What the workers use: events, and whatever else was started for them.
@@ -151,7 +153,7 @@ impl Manager {
         );
         let caches = Caches::new(factory, options.namespace.clone(), &cache_tasks);
         let fence = Fence::new(clock);
-        Self(Arc::new(Shared {
+        Self(Arc::new(ManagerState {
             client: managed(client, &requests, &fence, &caches.factory, clock, entropy),
             raw_client: counted,
             caches,
@@ -163,7 +165,7 @@ impl Manager {
             loops: Mutex::default(),
             leadership: Mutex::default(),
             webhooks: Mutex::default(),
-            webhook_counts: Mutex::default(),
+            review_metrics: Mutex::default(),
             address: watch::Sender::new(None),
             webhook_address: watch::Sender::new(None),
             stop: watch::Sender::new(false),
@@ -225,32 +227,43 @@ impl Manager {
     pub fn add(&self, controller: Controller) {
         let shared = &self.0;
         let (clock, entropy) = (&shared.options.clock, &shared.options.entropy);
-        let queue = WorkQueue::new(&controller.queue, clock, entropy);
-        let reasons = Arc::new(Reasons::default());
-        let mut feeds = Vec::new();
+        let (latency, work_duration) = (DurationHistogram::default(), DurationHistogram::default());
+        let queue_options = QueueOptions {
+            latency: Arc::new(latency.clone()),
+            work_duration: Arc::new(work_duration.clone()),
+            ..controller.queue
+        };
+        let queue = WorkQueue::new(&queue_options, clock, entropy);
+        let history = Arc::new(ReconcileHistory::default());
+        let mut handlers = Vec::new();
         for source in controller.sources {
             let informer = shared.caches.informer(source.scope.clone(), source.is_namespaced);
             if source.is_owned {
                 informer.indexer().add_index(CONTROLLER_INDEX, controller_uid);
             }
             let options = source.handler_options(&controller.name);
-            let feed = Feed {
+            let handler = EnqueueHandler {
                 kind: source.kind.into(),
                 predicate: source.predicate,
                 mapper: source.mapper,
                 queue: queue.clone(),
-                reasons: Arc::clone(&reasons),
+                history: Arc::clone(&history),
             };
-            feeds.push((informer, options, feed));
+            handlers.push((informer, options, handler));
         }
-        shared.take_in(Arc::new(ControlLoop {
+        shared.add_loop(Arc::new(ControlLoop {
             name: controller.name,
             workers: controller.workers,
             queue,
-            reasons,
+            latency,
+            work_duration,
+            history,
             reconcile: controller.reconcile,
             clock: clock.clone(),
-            inlets: Mutex::new(Some(Inlets { feeds, channels: controller.channels })),
+            event_sources: Mutex::new(Some(EventSources {
+                handlers,
+                channels: controller.channels,
+            })),
             active: AtomicUsize::new(0),
         }));
     }
@@ -279,15 +292,15 @@ impl Manager {
         &self,
         server: WebhookServer,
         certificates: CertificateOptions,
-        targets: impl IntoIterator<Item = Target>,
+        targets: impl IntoIterator<Item = InjectionTarget>,
     ) {
         let is_served = self.0.webhook_address.subscribe();
         self.0.readiness.add("webhooks", move || match *is_served.borrow() {
             Some(_) => Ok(()),
             None => Err("not served yet".to_owned()),
         });
-        let counts = Some(server.counts());
-        *self.0.webhook_counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+        let metrics = Some(server.metrics());
+        *self.0.review_metrics.lock().unwrap_or_else(PoisonError::into_inner) = metrics;
         let webhooks = Webhooks { server, certificates, targets: targets.into_iter().collect() };
         *self.0.webhooks.lock().unwrap_or_else(PoisonError::into_inner) = Some(webhooks);
     }
@@ -328,7 +341,7 @@ impl Manager {
     pub fn records(&self, controller: &str) -> Vec<Record> {
         let loops = self.0.loops();
         let found = loops.iter().find(|control_loop| control_loop.name == controller);
-        found.map(|control_loop| control_loop.reasons.records()).unwrap_or_default()
+        found.map(|control_loop| control_loop.history.records()).unwrap_or_default()
     }
 
     /// Asks it to stop, without waiting for it.
@@ -341,7 +354,7 @@ impl Manager {
     pub async fn run(&self) -> Result<(), ManagerError> {
         let shared = &self.0;
         // Whoever drops the run does not want its tasks either.
-        let mut abandoned = Abandoned(Some(Arc::clone(shared)));
+        let mut abandoned = StopOnDrop(Some(Arc::clone(shared)));
         shared.check_names()?;
         if let Some(election) = &shared.options.leader_election {
             election.check().map_err(ManagerError::Election)?;
@@ -359,13 +372,13 @@ impl Manager {
             Ok(()) => tracing::info!("stopping, as asked"),
             Err(error) => tracing::error!(%error, "stopping"),
         }
-        let stopped = shared.wind_down(outcome.is_ok()).await;
+        let stopped = shared.shut_down(outcome.is_ok()).await;
         abandoned.0 = None;
         outcome.and(stopped.map_err(ManagerError::Unclean))
     }
 }
 
-impl Shared {
+impl ManagerState {
     /// Metrics and records are found by the name of their controller.
     fn check_names(&self) -> Result<(), ManagerError> {
         let mut names = BTreeSet::new();
@@ -438,7 +451,7 @@ impl Shared {
         }
     }
 
-    fn take_in(&self, control_loop: Arc<ControlLoop>) {
+    fn add_loop(&self, control_loop: Arc<ControlLoop>) {
         let mut loops = self.lock_loops();
         if loops.are_started {
             let name = &control_loop.name;
@@ -466,14 +479,15 @@ impl Shared {
         for (who, count) in &*self.drop_counts.lock().unwrap_or_else(PoisonError::into_inner) {
             *dropped.entry(who.clone()).or_default() += count.load(Relaxed);
         }
-        let rendered = metrics::render(&Figures {
-            loops: &self.loops(),
+        let metrics = ManagerMetrics {
+            loops: self.loops(),
             leads: self.leads(),
-            informers: &self.caches.factory.informers(),
-            dropped_events: &Vec::from_iter(dropped),
-            requests: &self.requests,
-        });
-        rendered + &self.webhook_metrics()
+            informers: self.caches.factory.informers(),
+            dropped_events: Vec::from_iter(dropped),
+            requests: self.requests.clone(),
+            reviews: self.review_metrics.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        };
+        metrics.encode()
     }
 
     /// The lease, and whether it is ours.
@@ -482,12 +496,6 @@ impl Shared {
         let leadership = self.leadership.lock().unwrap_or_else(PoisonError::into_inner);
         let leads = leadership.as_ref().is_some_and(|it| *it.borrow() == Leadership::Leading);
         Some((lease, leads))
-    }
-
-    /// What the webhook server counts, if there is one.
-    fn webhook_metrics(&self) -> String {
-        let counts = self.webhook_counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.as_ref().map(ReviewCounts::render).unwrap_or_default()
     }
 
     fn lock_loops(&self) -> MutexGuard<'_, Loops> {

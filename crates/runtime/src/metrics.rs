@@ -1,97 +1,174 @@
-//! What a manager counts, as Prometheus reads it: controllers, queues, requests and the process
-//! under the names that controller-runtime and client-go have for them, so that their dashboards
-//! work; caches and events, of which these say nothing, under our own.
+//! The metrics of a manager, in Prometheus' text format. Controllers, queues, requests and the
+//! process have the names of controller-runtime and client-go, so that their dashboards work; caches
+//! and events, for which these have no metrics, have names of their own.
 
 mod controllers;
 mod caches;
 mod process;
+mod duration_histogram;
 pub(crate) mod requests;
 
-use std::{fmt::Write, sync::Arc};
+pub(crate) use controllers::reconcile_histogram;
+pub(crate) use duration_histogram::DurationHistogram;
 
-use informer::{SharedInformer, work_queue::Histogram};
+use std::{fmt, sync::Arc};
 
-use crate::control_loop::ControlLoop;
+use informer::SharedInformer;
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, EncodeMetric, text::encode},
+    metrics::{MetricType, histogram::Histogram},
+    registry::Registry,
+};
+
+use crate::{control_loop::ControlLoop, webhook::server::ReviewMetrics};
 use requests::Requests;
 
-/// What there is to tell.
-pub(crate) struct Figures<'a> {
-    pub(crate) loops: &'a [Arc<ControlLoop>],
-    /// The lease, and whether it is ours.
+/// The sources of a manager's metrics, which are read for each scrape.
+pub(crate) struct ManagerMetrics {
+    pub(crate) loops: Vec<Arc<ControlLoop>>,
+    /// The lease, and whether this process holds it.
     pub(crate) leads: Option<(String, bool)>,
     /// By the text of their scope.
-    pub(crate) informers: &'a [(String, SharedInformer)],
-    /// Events that were not written, by who told them.
-    pub(crate) dropped_events: &'a [(String, u64)],
-    pub(crate) requests: &'a Requests,
+    pub(crate) informers: Vec<(String, SharedInformer)>,
+    /// The number of events that were not written, by reporting controller.
+    pub(crate) dropped_events: Vec<(String, u64)>,
+    pub(crate) requests: Requests,
+    pub(crate) reviews: Option<ReviewMetrics>,
 }
 
-/// All families.
-pub(crate) fn render(figures: &Figures<'_>) -> String {
-    let mut text = String::new();
-    controllers::render(&mut text, figures.loops);
-    if let Some((lease, leads)) = &figures.leads {
-        head(&mut text, "leader_election_master_status", "gauge", "Whether this is the leader");
-        line(&mut text, "leader_election_master_status", &label("name", lease), u8::from(*leads));
+impl ManagerMetrics {
+    /// All families as text.
+    pub(crate) fn encode(self) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self));
+        let mut text = String::new();
+        encode(&mut text, &registry).expect("a string takes every write");
+        text
     }
-    figures.requests.render(&mut text);
-    caches::render(&mut text, figures.informers);
-    let name = "sampan_events_dropped_total";
-    head(&mut text, name, "counter", "Events that were not written: too many, or refused");
-    for (controller, dropped) in figures.dropped_events {
-        line(&mut text, name, &label("controller", controller), dropped);
+}
+
+impl fmt::Debug for ManagerMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ManagerMetrics")
     }
-    process::render(&mut text);
-    text
 }
 
-pub(crate) fn label(name: &str, value: &str) -> String {
-    let value = value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
-    format!("{name}=\"{value}\"")
-}
-
-pub(crate) fn head(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
-}
-
-pub(crate) fn line(text: &mut String, name: &str, labels: &str, value: impl std::fmt::Display) {
-    let _ = match labels {
-        "" => writeln!(text, "{name} {value}"),
-        _ => writeln!(text, "{name}{{{labels}}} {value}"),
-    };
-}
-
-pub(crate) fn histogram(text: &mut String, name: &str, labels: &str, histogram: &Histogram) {
-    let mut sum = 0;
-    for (end, count) in histogram.buckets() {
-        sum += count;
-        let seconds = std::time::Duration::from_nanos(end).as_secs_f64();
-        line(text, &format!("{name}_bucket"), &format!("{labels},le=\"{seconds}\""), sum);
+impl Collector for ManagerMetrics {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut families = Families(encoder);
+        controllers::encode(&mut families, &self.loops)?;
+        if let Some((lease, leads)) = &self.leads {
+            let samples = [([("name", lease)], u64::from(*leads))];
+            let name = "leader_election_master_status";
+            families.gauge(name, "Whether this process is the leader", samples)?;
+        }
+        self.requests.encode(&mut families)?;
+        caches::encode(&mut families, &self.informers)?;
+        let dropped = self.dropped_events.iter();
+        families.counter(
+            "sampan_events_dropped_total",
+            "Events that were not written: too many, or refused",
+            dropped.map(|(controller, count)| ([("controller", controller)], *count)),
+        )?;
+        process::encode(&mut families)?;
+        self.reviews.as_ref().map_or(Ok(()), |reviews| reviews.encode(&mut families))
     }
-    let all = histogram.count();
-    line(text, &format!("{name}_bucket"), &format!("{labels},le=\"+Inf\""), all);
-    line(text, &format!("{name}_sum"), labels, histogram.sum().as_secs_f64());
-    line(text, &format!("{name}_count"), labels, all);
 }
 
-#[allow(clippy::cast_precision_loss, reason = "Prometheus has nothing but floats")]
-fn float(value: u64) -> f64 {
-    value as f64
+/// Encodes metric families under exactly their names. The library's own counters append `_total` to
+/// the samples but not to the family.
+pub(crate) struct Families<'a>(DescriptorEncoder<'a>);
+
+impl Families<'_> {
+    pub(crate) fn counter<L: EncodeLabelSet, V: EncodeGaugeValue>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (L, V)>,
+    ) -> fmt::Result {
+        self.values(name, help, MetricType::Counter, samples)
+    }
+
+    pub(crate) fn gauge<L: EncodeLabelSet, V: EncodeGaugeValue>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (L, V)>,
+    ) -> fmt::Result {
+        self.values(name, help, MetricType::Gauge, samples)
+    }
+
+    /// A family with one sample, which has no labels.
+    pub(crate) fn value(
+        &mut self,
+        name: &str,
+        help: &str,
+        metric_type: MetricType,
+        value: f64,
+    ) -> fmt::Result {
+        let help = format!("{help}.");
+        self.0.encode_descriptor(name, &help, None, metric_type)?.encode_gauge(&value)
+    }
+
+    pub(crate) fn histogram<'h, L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (L, &'h Histogram)>,
+    ) -> fmt::Result {
+        let help = format!("{help}.");
+        let mut family = self.0.encode_descriptor(name, &help, None, MetricType::Histogram)?;
+        for (labels, histogram) in samples {
+            histogram.encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+
+    fn values<L: EncodeLabelSet, V: EncodeGaugeValue>(
+        &mut self,
+        name: &str,
+        help: &str,
+        metric_type: MetricType,
+        samples: impl IntoIterator<Item = (L, V)>,
+    ) -> fmt::Result {
+        let help = format!("{help}.");
+        let mut family = self.0.encode_descriptor(name, &help, None, metric_type)?;
+        for (labels, value) in samples {
+            family.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+
+    #[derive(Debug)]
+    struct Sample(Histogram);
+
+    impl Collector for Sample {
+        fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+            let mut families = Families(encoder);
+            families.counter("c_total", "Counted", [([("name", "a\"b")], 3_u64)])?;
+            families.histogram("h", "Observed", [([("name", "a")], &self.0)])
+        }
+    }
 
     #[test]
-    fn buckets_are_summed_up_and_labels_escaped() {
-        let (mut text, mut observed) = (String::new(), Histogram::new(&[10_000, 10_000_000]));
-        observed.observe(Duration::from_micros(5));
-        observed.observe(Duration::from_millis(5));
-        histogram(&mut text, "h", &label("name", "a\"b"), &observed);
-        let expected = r#"h_bucket{name="a\"b",le="0.00001"} 1"#;
-        assert!(text.starts_with(expected), "{text}");
-        assert!(text.contains("le=\"0.01\"} 2\n") && text.contains("le=\"+Inf\"} 2\n"), "{text}");
+    fn families_have_their_names_and_labels_are_escaped() {
+        let histogram = Histogram::new([0.01, 1.0]);
+        histogram.observe(0.005);
+        histogram.observe(0.5);
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Sample(histogram)));
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let start = "# HELP c_total Counted.\n# TYPE c_total counter\nc_total{name=\"a\\\"b\"} 3\n";
+        assert!(text.starts_with(start), "{text}");
+        for line in ["h_bucket{le=\"0.01\",name=\"a\"} 1", "h_bucket{le=\"1.0\",name=\"a\"} 2"] {
+            assert!(text.lines().any(|it| it == line), "no {line} in {text}");
+        }
     }
 }

@@ -7,7 +7,7 @@
 //! # drop(predicate);
 //! ```
 //!
-//! The ready-made ones judge updates; that an object came or went always counts for them.
+//! The ready-made ones predicate updates; that an object came or went always counts for them.
 
 use std::{fmt, sync::Arc};
 
@@ -16,9 +16,9 @@ use machinery::Value;
 
 /// See the [module documentation](self).
 #[derive(Clone)]
-pub struct Predicate(Option<Arc<Judge>>);
+pub struct Predicate(Option<Arc<PredicateFn>>);
 
-type Judge = dyn Fn(&ObjectEvent) -> bool + Send + Sync;
+type PredicateFn = dyn Fn(&ObjectEvent) -> bool + Send + Sync;
 
 impl Predicate {
     /// Everything counts.
@@ -26,9 +26,9 @@ impl Predicate {
         Self(None)
     }
 
-    /// What `judge` says. An event on which it panics is lost for this controller.
-    pub fn custom(judge: impl Fn(&ObjectEvent) -> bool + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(judge)))
+    /// What `predicate` says. An event on which it panics is lost for this controller.
+    pub fn custom(predicate: impl Fn(&ObjectEvent) -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(predicate)))
     }
 
     /// The spec was changed: the server counts that for custom resources and most others. An
@@ -52,9 +52,9 @@ impl Predicate {
         Self::update(|old, new| old.resource_version() != new.resource_version())
     }
 
-    fn update(judge: impl Fn(&Item, &Item) -> bool + Send + Sync + 'static) -> Self {
+    fn update(predicate: impl Fn(&Item, &Item) -> bool + Send + Sync + 'static) -> Self {
         Self::custom(move |event| match event {
-            ObjectEvent::Updated { old, new } => judge(old, new),
+            ObjectEvent::Updated { old, new } => predicate(old, new),
             ObjectEvent::Added { .. } | ObjectEvent::Deleted { .. } => true,
         })
     }
@@ -80,11 +80,11 @@ impl Predicate {
 
     /// Whether this event counts.
     pub fn admits(&self, event: &ObjectEvent) -> bool {
-        self.0.as_ref().is_none_or(|judge| judge(event))
+        self.0.as_ref().is_none_or(|predicate| predicate(event))
     }
 
     /// Whether nobody is asked.
-    pub(crate) fn is_everything(&self) -> bool {
+    pub(crate) fn accepts_all(&self) -> bool {
         self.0.is_none()
     }
 }

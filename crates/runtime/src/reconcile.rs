@@ -6,7 +6,7 @@
 use std::{error::Error as StdError, fmt, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
-use informer::{Misfit, ObjectKey};
+use informer::{ObjectDecodeError, ObjectKey};
 
 /// Which object to look after.
 pub type Request = ObjectKey;
@@ -24,7 +24,7 @@ pub enum Action {
 
 /// A reconcile that went wrong.
 ///
-/// Every error is a transient failure by `?`, but for [`Misfit`], which is a permanent one.
+/// Every error is a transient failure by `?`, but for [`ObjectDecodeError`], which is a permanent one.
 /// (It is not an error itself, since `?` could not convert into it then.)
 ///
 /// ```
@@ -66,7 +66,7 @@ impl Failure {
 impl<E: StdError + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let cause: Box<dyn StdError + Send + Sync> = Box::new(error);
-        let is_permanent = cause.is::<Misfit>();
+        let is_permanent = cause.is::<ObjectDecodeError>();
         Self { cause, is_permanent }
     }
 }
@@ -130,6 +130,6 @@ mod tests {
     fn an_object_that_does_not_fit_will_not_fit_the_next_time() {
         let item = Item::parse(br#"{"metadata":{"name":"a"}}"#.as_slice()).unwrap();
         let error = item.decode::<u32>().unwrap_err();
-        assert!(Failure::from(Misfit { item, error }).is_permanent());
+        assert!(Failure::from(ObjectDecodeError { item, error }).is_permanent());
     }
 }

@@ -1,16 +1,16 @@
 //! [`Recorder`]: tells people what a controller does, as Events beside the objects it is about.
 //!
 //! Telling never holds up a reconcile: an event goes into a bounded queue and is written by a task
-//! of its own. When the queue is full the event is dropped and counted, since events are news and
+//! of its own. When the queue is full the event is dropped and counted, since events are new_event and
 //! not state. What is written is thinned first (see [`correlator`]).
 //!
 //! ```no_run
 //! use k8s_openapi::api::core::v1::ConfigMap;
-//! use runtime::{Manager, recorder::Severity};
+//! use runtime::{Manager, recorder::EventType};
 //!
 //! # fn example(manager: &Manager, map: &ConfigMap) {
 //! let recorder = manager.recorder("example.com/bucket-operator");
-//! recorder.record(map, Severity::Warning, "NoBucket", "the bucket is gone");
+//! recorder.record(map, EventType::Warning, "NoBucket", "the bucket is gone");
 //! # }
 //! ```
 //!
@@ -52,27 +52,27 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use correlator::{Correlator, Decision, News};
+use correlator::{Correlator, Decision, NewEvent};
 
 /// Events that wait to be written; more than a burst of reconciles makes.
-const QUEUE: usize = 1000;
+const QUEUE_CAPACITY: usize = 1000;
 
 /// Upstream gives up on an event after a dozen tries; five with a growing pause are a minute.
-const TRIES: u32 = 5;
+const MAX_ATTEMPTS: u32 = 5;
 
 /// For what is still to be told when it is time to stop.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Whether somebody should worry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Severity {
+pub enum EventType {
     /// All is well.
     Normal,
     /// Something is not as it should be.
     Warning,
 }
 
-impl Severity {
+impl EventType {
     /// As the wire has it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -101,7 +101,7 @@ impl Reporter {
 /// See the [module documentation](self). Clones write to the same queue.
 #[derive(Debug, Clone)]
 pub struct Recorder {
-    queue: mpsc::Sender<News>,
+    queue: mpsc::Sender<NewEvent>,
     dropped: Arc<AtomicU64>,
     clock: Clock,
 }
@@ -115,7 +115,7 @@ impl Recorder {
         entropy: &Entropy,
         tasks: &Tasks,
     ) -> Self {
-        let (queue, news) = mpsc::channel(QUEUE);
+        let (queue, new_event) = mpsc::channel(QUEUE_CAPACITY);
         let dropped = Arc::default();
         let writer = Writer {
             client,
@@ -126,34 +126,34 @@ impl Recorder {
             dropped: Arc::clone(&dropped),
         };
         let stop = tasks.shutdown();
-        tasks.spawn("event recorder", writer.run(news, stop));
+        tasks.spawn("event recorder", writer.run(new_event, stop));
         Self { queue, dropped, clock: clock.clone() }
     }
 
     /// Tells something about an object.
-    pub fn record<K>(&self, regarding: &K, severity: Severity, reason: &str, message: &str)
+    pub fn record<K>(&self, regarding: &K, event_type: EventType, reason: &str, message: &str)
     where
         K: Resource<DynamicType = ()>,
     {
-        self.record_about(regarding.object_ref(&()), severity, reason, message);
+        self.record_about(regarding.object_ref(&()), event_type, reason, message);
     }
 
     /// Tells something about an object of which only the reference is known.
     pub fn record_about(
         &self,
         regarding: ObjectReference,
-        severity: Severity,
+        event_type: EventType,
         reason: &str,
         message: &str,
     ) {
-        let news = News {
+        let new_event = NewEvent {
             regarding,
-            severity,
+            event_type,
             reason: reason.to_owned(),
             message: message.to_owned(),
             at: self.clock.now(),
         };
-        if self.queue.try_send(news).is_err() {
+        if self.queue.try_send(new_event).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -164,7 +164,7 @@ impl Recorder {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Goes on to tell how many when the recorder is gone.
+    /// Goes on to process how many when the recorder is gone.
     pub(crate) fn drop_count(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.dropped)
     }
@@ -181,56 +181,56 @@ struct Writer {
 }
 
 impl Writer {
-    /// Until everybody who could tell something is gone, or `stop`: then what was told before is
-    /// written as long as [`LAST_WORDS`] allow, whatever the server does.
-    async fn run(mut self, mut queue: mpsc::Receiver<News>, stop: impl Future<Output = ()>) {
+    /// Until everybody who could process something is gone, or `stop`: then what was told before is
+    /// written as long as [`STOP_TIMEOUT`] allow, whatever the server does.
+    async fn run(mut self, mut queue: mpsc::Receiver<NewEvent>, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
         let mut end = None;
         loop {
-            let news = if end.is_some() {
+            let new_event = if end.is_some() {
                 queue.try_recv().ok()
             } else {
                 tokio::select! {
                     biased;
-                    news = queue.recv() => news,
+                    new_event = queue.recv() => new_event,
                     () = &mut stop => return,
                 }
             };
-            let Some(news) = news else { return };
-            let telling = self.tell(news);
-            tokio::pin!(telling);
+            let Some(new_event) = new_event else { return };
+            let processing = self.process(new_event);
+            tokio::pin!(processing);
             if end.is_none() {
                 tokio::select! {
                     biased;
-                    () = &mut telling => continue,
+                    () = &mut processing => continue,
                     () = &mut stop => {}
                 }
             }
-            let end = *end.get_or_insert_with(|| Instant::now() + LAST_WORDS);
-            if timeout_at(end, telling).await.is_err() {
+            let end = *end.get_or_insert_with(|| Instant::now() + STOP_TIMEOUT);
+            if timeout_at(end, processing).await.is_err() {
                 return;
             }
         }
     }
 
-    async fn tell(&mut self, news: News) {
-        let decision = self.correlator.decide(&news);
-        if matches!(decision, Decision::Spam) || !self.write(&news, decision).await {
+    async fn process(&mut self, new_event: NewEvent) {
+        let decision = self.correlator.decide(&new_event);
+        if matches!(decision, Decision::Spam) || !self.write(&new_event, decision).await {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    async fn write(&mut self, news: &News, mut decision: Decision) -> bool {
+    async fn write(&mut self, new_event: &NewEvent, mut decision: Decision) -> bool {
         let pauses = (Duration::from_millis(500), Duration::from_secs(20));
         let mut backoff = Backoff::new(pauses.0, pauses.1, self.entropy.clone());
-        while backoff.failures() < TRIES {
+        while backoff.failures() < MAX_ATTEMPTS {
             let written = match &decision {
                 Decision::Spam => return false,
                 Decision::New { key, message, count, first } => {
-                    self.create(news, key, message, (*count, *first)).await
+                    self.create(new_event, key, message, (*count, *first)).await
                 }
                 Decision::Again { name, count, message, .. } => {
-                    self.count(news, name, *count, message).await
+                    self.count(new_event, name, *count, message).await
                 }
             };
             let error = match written {
@@ -238,7 +238,7 @@ impl Writer {
                 Err(error) => error,
             };
             match (&error, decision) {
-                // The event has expired, or somebody has cleaned up: tell it afresh.
+                // The event has expired, or somebody has cleaned up: process it afresh.
                 (
                     kube_client::Error::Api(status),
                     Decision::Again { key, message, count, first, .. },
@@ -249,27 +249,27 @@ impl Writer {
                 // The server has an opinion, such as that the namespace is going; it will not
                 // change.
                 (kube_client::Error::Api(status), _) if (400..429).contains(&status.code) => {
-                    tracing::warn!(reason = %news.reason, %error, "an event was refused");
+                    tracing::warn!(reason = %new_event.reason, %error, "an event was refused");
                     return false;
                 }
                 (_, unchanged) => decision = unchanged,
             }
             self.clock.sleep(backoff.next_delay()).await;
         }
-        tracing::warn!(reason = %news.reason, "an event was given up");
+        tracing::warn!(reason = %new_event.reason, "an event was given up");
         false
     }
 
     /// `history` is how often it has happened, and when first.
     async fn create(
         &mut self,
-        news: &News,
+        new_event: &NewEvent,
         key: &str,
         message: &str,
         history: (i32, Timestamp),
     ) -> kube_client::Result<()> {
-        let event = self.event(news, message, history);
-        self.api(news).create(&PostParams::default(), &event).await?;
+        let event = self.event(new_event, message, history);
+        self.api(new_event).create(&PostParams::default(), &event).await?;
         let name = event.metadata.name.unwrap_or_default();
         self.correlator.was_created(key, name, history.1);
         Ok(())
@@ -277,44 +277,50 @@ impl Writer {
 
     async fn count(
         &self,
-        news: &News,
+        new_event: &NewEvent,
         name: &str,
         count: i32,
         message: &str,
     ) -> kube_client::Result<()> {
-        let patch = json!({"count": count, "message": message, "lastTimestamp": time(news.at)});
+        let patch =
+            json!({"count": count, "message": message, "lastTimestamp": time(new_event.at)});
         let patch = Patch::Merge(patch);
-        self.api(news).patch(name, &PatchParams::default(), &patch).await.map(drop)
+        self.api(new_event).patch(name, &PatchParams::default(), &patch).await.map(drop)
     }
 
-    fn api(&self, news: &News) -> Api<Event> {
-        Api::namespaced(self.client.clone(), namespace(&news.regarding))
+    fn api(&self, new_event: &NewEvent) -> Api<Event> {
+        Api::namespaced(self.client.clone(), namespace(&new_event.regarding))
     }
 
-    fn event(&self, news: &News, message: &str, (count, first): (i32, Timestamp)) -> Event {
+    fn event(
+        &self,
+        new_event: &NewEvent,
+        message: &str,
+        (count, first): (i32, Timestamp),
+    ) -> Event {
         // Names of events are the object's with a suffix; the object's may fill the whole length.
         let of_object: String =
-            news.regarding.name.as_deref().unwrap_or("unknown").chars().take(236).collect();
+            new_event.regarding.name.as_deref().unwrap_or("unknown").chars().take(236).collect();
         Event {
             metadata: ObjectMeta {
                 name: Some(format!("{of_object}.{:016x}", self.entropy.next_u64())),
-                namespace: Some(namespace(&news.regarding).to_owned()),
+                namespace: Some(namespace(&new_event.regarding).to_owned()),
                 ..ObjectMeta::default()
             },
             count: Some(count),
             event_time: None::<MicroTime>,
             first_timestamp: Some(time(first)),
-            last_timestamp: Some(time(news.at)),
-            involved_object: news.regarding.clone(),
+            last_timestamp: Some(time(new_event.at)),
+            involved_object: new_event.regarding.clone(),
             message: Some(message.to_owned()),
-            reason: Some(news.reason.clone()),
+            reason: Some(new_event.reason.clone()),
             reporting_component: Some(self.reporter.controller.clone()),
             reporting_instance: Some(self.reporter.instance.clone()),
             source: Some(EventSource {
                 component: Some(self.reporter.controller.clone()),
                 host: None,
             }),
-            type_: Some(news.severity.as_str().to_owned()),
+            type_: Some(new_event.event_type.as_str().to_owned()),
             ..Event::default()
         }
     }

@@ -6,7 +6,7 @@
 //! use keel::{Clock, Entropy, Tasks};
 //! use kube_core::admission::AdmissionRequest;
 //! use runtime::webhook::{
-//!     Certificates, CertificateOptions, Changed, ServerOptions, Target, WebhookServer, admission,
+//!     Certificates, CertificateOptions, Changed, ServerOptions, InjectionTarget, WebhookServer, admission,
 //! };
 //!
 //! async fn label(request: AdmissionRequest<Pod>) -> Result<Changed<Pod>, admission::Denied> {
@@ -21,7 +21,7 @@
 //! let (clock, entropy, tasks) = (Clock::system(), Entropy::system(), Tasks::new());
 //! let options = CertificateOptions::of_service("operators", "my-webhook");
 //! let certificates = Certificates::start(client, options, &clock, &entropy, &tasks).await?;
-//! certificates.inject(Target::Mutating("my-operator".into()));
+//! certificates.inject(InjectionTarget::Mutating("my-operator".into()));
 //! let server = WebhookServer::new(ServerOptions::default())
 //!     .at("/label-pods", admission::mutating(label));
 //! let address = server.start(&certificates.serving(), &clock, &tasks).await?;
@@ -40,6 +40,6 @@ pub mod serving;
 
 pub use admission::{Allowed, Changed, Denied};
 pub use certificates::{CertificateError, CertificateOptions, Certificates};
-pub use injection::Target;
+pub use injection::InjectionTarget;
 pub use server::{BadReview, Handler, ServerOptions, WebhookServer};
 pub use serving::{ServingCertificate, ServingError};

@@ -1,9 +1,9 @@
 //! Validates the schema of a CRD, before any object is validated by it.
 //!
 //! A schema must be *structural*: every field has its type outside of `allOf`, `anyOf`, `oneOf` and
-//! `not`, so that pruning and defaulting know it without looking at values. Upstream runs three
-//! checks, and so do we: of the [`structure`], of [`defaults`] (if the structure is sound), and of
-//! single [`keywords`]; the last compiles the [`rules`] (if both others found nothing).
+//! `not`, so that pruning and defaulting do not depend on values. As upstream, it runs three
+//! checks: of the [`structure`], of [`defaults`] (if the structure is valid), and of single
+//! [`keywords`]; the last compiles the [`rules`] (if both others found nothing).
 
 mod structure;
 mod defaults;
@@ -15,16 +15,16 @@ use crate::json_schema::JsonSchema;
 use crate::structural::Node;
 use machinery::{ErrorList, Path, Value};
 
-/// What is asked of a schema.
+/// What a schema must satisfy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchemaRequirement {
-    /// What v1 asks: the schema is structural.
+    /// The requirement of v1: the schema is structural.
     Structural,
-    /// What v1beta1 asked of CRDs that keep unknown fields: only that keywords make sense.
+    /// The requirement of v1beta1 for CRDs that keep unknown fields: the keywords are consistent.
     Loose,
 }
 
-/// Finds what is wrong with the schema of a CRD; `path` is that of `openAPIV3Schema`.
+/// Validates the schema of a CRD; `path` is that of `openAPIV3Schema`.
 pub fn check_crd_schema(
     schema: &Value,
     requirement: SchemaRequirement,
@@ -86,7 +86,7 @@ const AT_ROOT_WITH_STATUS: [(&str, &str); 22] = [
 ];
 
 /// The further rules for the root of a schema with a status subresource: updates of `/status` are
-/// validated by `properties.status` alone, so nothing else may speak about it.
+/// validated by `properties.status` alone, so no other keyword may constrain the status.
 pub fn check_root_with_status(schema: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(source) = JsonSchema::of(schema) else { return };
     let kind = source.text("type");

@@ -3,11 +3,11 @@
 use crate::structural::{Additional, Node, NodeFlags, Structural};
 use machinery::{Map, Value};
 
-/// The memory that the defaults of one object may take up, in bytes or so. An object with more of
-/// them is too large to be stored, so what is left out beyond that is not missed.
+/// The approximate memory in bytes that the defaults of one object may take up. An object with more
+/// of them is too large to be stored, so further defaults are omitted.
 const ADDED_MAX: usize = 128 << 20;
 
-/// What a map allocates for every so many entries.
+/// The number of entries that a map allocates at once.
 const MAP_NODE: usize = 640;
 const MAP_NODE_ENTRIES: usize = 11;
 

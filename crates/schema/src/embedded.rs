@@ -31,16 +31,17 @@ const OWNER_REFERENCE: [&str; 6] =
 const MANAGED_FIELDS: [&str; 7] =
     ["apiVersion", "fieldsType", "fieldsV1", "manager", "operation", "subresource", "time"];
 
-/// What is done to each resource, which stands at the path.
+/// Called with each embedded resource and its path.
 type Visit<'v> = &'v mut dyn FnMut(&mut Map<String, Value>, &Path<'_>) -> Result<(), FieldError>;
 
-/// Reads metadata into its type: told are the paths in it that are unknown.
+/// Reads metadata into its type, and returns the paths of unknown fields.
 pub type ReadMetadata<'r> =
     &'r mut dyn FnMut(&mut Value, &mut dyn FnMut(String)) -> Result<(), String>;
 
 impl Structural {
     /// Fails if the type or the metadata of a resource below the root cannot be read. The metadata
-    /// becomes what `read` makes of it; the paths of what is unknown there are appended to `unknown`.
+    /// is replaced by the result of `read`; the paths of its unknown fields are appended to
+    /// `unknown`.
     pub fn read_embedded(
         &self,
         object: &mut Map<String, Value>,
@@ -186,7 +187,7 @@ fn keep(value: &mut Value, fields: &[&str], path: &Path<'_>, unknown: &mut Paths
     }
 }
 
-/// Finds what is wrong with the type and the metadata of all resources below the root.
+/// Validates the type and the metadata of all resources below the root.
 pub(crate) fn validate_below(node: &Node, object: &Map<String, Value>, errors: &mut ErrorList) {
     validate_fields(node, object, &Path::EMPTY, errors);
 }

@@ -1,9 +1,10 @@
-//! [`EnumValues`]: `enum`, the values that there are.
+//! [`EnumValues`]: `enum`, the allowed values.
+
+use std::collections::HashSet;
 
 use crate::json_schema::JsonSchema;
 use crate::validate::Data;
 use machinery::Value;
-use std::collections::HashSet;
 
 /// See the [module documentation](self).
 #[derive(Debug, Default)]

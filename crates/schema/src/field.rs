@@ -1,10 +1,10 @@
-//! Following a path such as `.spec.color` through a schema, for selectable fields and for the fields
-//! that rules complain about.
+//! Resolves a path such as `.spec.color` in a schema, for selectable fields and for the `fieldPath`
+//! of rules.
 
 use crate::json_schema::JsonSchema;
 use machinery::Value;
 
-/// Why a path leads nowhere; the texts are upstream's.
+/// Why a path does not resolve; the texts are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownField {
     /// `[0]` or `['key']` where neither may be.
@@ -25,7 +25,7 @@ pub enum UnknownField {
     /// A bracket was opened and not closed.
     #[error("expected ] but got {0}")]
     Unclosed(String),
-    /// The schema knows no such field.
+    /// The schema has no such field.
     #[error("does not refer to a valid field")]
     NoSuchField,
 }
@@ -74,7 +74,7 @@ enum BracketSyntax {
     Refused,
 }
 
-/// What is left of a path.
+/// The rest of a path.
 struct Steps<'p> {
     rest: &'p str,
     brackets: BracketSyntax,
@@ -106,7 +106,7 @@ impl<'p> Steps<'p> {
         }
     }
 
-    /// A dot, a bracket, a text in quotes, or what is before the next of these.
+    /// A dot, a bracket, a text in quotes, or the text before the next of these.
     fn token(&mut self) -> Option<&'p str> {
         if self.rest.is_empty() {
             return None;
@@ -151,7 +151,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_path_leads_to_a_field_or_says_why_not() {
+    fn a_path_resolves_to_a_field_or_an_error() {
         let schema = json!({"type": "object", "properties": {"spec": {"type": "object",
             "properties": {"color": {"type": "string"}}}}});
         assert_eq!(field_type(&schema, ".spec.color"), Ok("string"));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_in_brackets_are_followed_and_written_as_complaints_write_them() {
+    fn keys_in_brackets_are_resolved_and_written_as_in_errors() {
         let schema = json!({"properties": {"a.b": {"additionalProperties": {"type": "string"}}}});
         let shown = |path| follow(JsonSchema::of(&schema).unwrap(), path).map(|(shown, _)| shown);
         assert_eq!(shown("['a.b'].x"), Ok("a.b[x]".to_owned()));

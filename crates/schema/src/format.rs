@@ -1,4 +1,4 @@
-//! The formats that kube-apiserver checks; all others mean nothing.
+//! The formats that kube-apiserver checks; all others are ignored.
 //!
 //! Each follows the Go function that upstream calls, including where that is more lenient or more
 //! strict than the standard it is named after.
@@ -7,11 +7,13 @@ mod address;
 mod number;
 mod time;
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 use crate::structural::Type;
 use cel::go_url::Url;
 use machinery::names;
-use regex::Regex;
-use std::sync::LazyLock;
 
 /// A format that is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +88,7 @@ const OF_NUMBERS: [(Format, &str, Type); 4] = [
 ];
 
 impl Format {
-    /// The format of that name for values of that type; None if it means nothing there.
+    /// The format of that name for values of that type; None if it has no effect there.
     pub(crate) fn of(name: &str, kind: Type) -> Option<Self> {
         match kind {
             Type::Any | Type::String => {

@@ -1,6 +1,6 @@
 //! [`JsonSchema`]: a schema as its author wrote it, read keyword by keyword.
 //!
-//! Only what is done once for each CRD (compiling, validating, publishing) reads this form.
+//! Only the steps that run once for each CRD (compiling, validating, publishing) read this form.
 
 use crate::format::Format;
 use crate::structural::Type;
@@ -14,7 +14,7 @@ pub(crate) struct JsonSchema<'a>(&'a Map<String, Value>);
 pub(crate) const COMBINATIONS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
 impl<'a> JsonSchema<'a> {
-    /// None for what is not a JSON object.
+    /// None for a value that is not a JSON object.
     pub(crate) fn of(value: &'a Value) -> Option<Self> {
         value.as_object().map(Self)
     }
@@ -39,7 +39,7 @@ impl<'a> JsonSchema<'a> {
         self.0.get(keyword).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Whether the keyword is there and true.
+    /// Whether the keyword is present and true.
     pub(crate) fn flag(self, keyword: &str) -> bool {
         self.0.get(keyword).and_then(Value::as_bool).unwrap_or(false)
     }
@@ -159,7 +159,7 @@ pub fn uses_extensions(schema: &Value) -> bool {
     any(schema, |it| EXTENSIONS.iter().any(|extension| it.non_empty(extension).is_some()))
 }
 
-/// The formats that are named somewhere in the schema and mean nothing to the server; sorted.
+/// The formats in the schema that the server does not know; sorted.
 pub fn unknown_formats(schema: &Value) -> Vec<String> {
     collect(schema, |it| {
         let format = it.text("format");
@@ -191,7 +191,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn what_a_schema_uses_is_found_at_any_depth() {
+    fn keywords_are_found_at_any_depth() {
         let schema = json!({"type": "object", "properties": {"a": {"type": "array", "items":
             {"type": "object", "anyOf": [{"not": {"format": "odd"}}],
              "x-kubernetes-validations": [{"rule": "true"}]}}}});

@@ -1,4 +1,4 @@
-//! Structural schemas: what a custom resource may look like, and what is done to one that arrives.
+//! Structural schemas: the schemas of custom resources, and their application to objects.
 //!
 //! A CRD's schema is validated once ([`check_crd_schema`]) and compiled once
 //! ([`Structural::compile`]). From then on every object that arrives is pruned, defaulted and
@@ -24,7 +24,7 @@
 //! );
 //! ```
 //!
-//! Everything here is a function of its arguments: no I/O, no async, no clock, no chance.
+//! Everything here is a function of its arguments: no I/O, no async, no clock, no randomness.
 
 mod json_schema;
 mod structural;

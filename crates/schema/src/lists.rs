@@ -1,8 +1,9 @@
 //! Lists that are sets or maps have no duplicates.
 
+use std::collections::HashMap;
+
 use crate::structural::{List, Node, NodeFlags};
 use machinery::{ErrorList, Map, Path, Value, codec, json};
-use std::collections::HashMap;
 
 /// Finds duplicates in the lists of an object.
 pub(crate) fn validate(node: &Node, object: &Map<String, Value>, errors: &mut ErrorList) {

@@ -1,8 +1,9 @@
 //! [`SchemaMemory`]: the memory that schemas take up when everything in them is compiled.
 
+use std::collections::HashSet;
+
 use crate::rules::Validator;
 use crate::structural::Structural;
-use std::collections::HashSet;
 
 /// See the [module documentation](self). A pattern that several schemas have counts once.
 #[derive(Debug, Default)]
@@ -57,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_take_up_memory_whether_or_not_an_object_was_judged() {
+    fn rules_count_as_memory_before_they_are_compiled() {
         let rules = json!([{"rule": "!has(self.a) || self.a.matches('^[a-z]+$')"}]);
         assert_eq!(memory(&schema(&json!([]))), 0);
         let unused = memory(&schema(&rules));

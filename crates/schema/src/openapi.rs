@@ -1,9 +1,9 @@
 //! Kinds as `/openapi/v3` publishes them, for `kubectl explain` and client-side checks.
 //!
-//! A custom kind's schema is published as its author wrote it, plus what every kind has: type,
-//! metadata, the extension that names its group, version and kind. [`paths`] lists what can be done
-//! with a kind, [`document`] puts everything of one group and version together. [`swagger`] says the
-//! same in version 2, which older clients want, and [`gnostic`] writes that as protobuf.
+//! A custom kind's schema is published as its author wrote it, plus the common fields: type,
+//! metadata, the extension that names its group, version and kind. [`paths`] lists the operations
+//! of a kind, [`document`] combines everything of one group and version. [`swagger`] converts it to
+//! version 2 for older clients, and [`gnostic`] writes that as protobuf.
 
 mod operations;
 pub mod swagger;
@@ -32,7 +32,7 @@ pub struct Kind<'a> {
     pub list_kind: &'a str,
     /// `widgets`
     pub plural: &'a str,
-    /// Whether objects live in namespaces.
+    /// Whether objects are namespaced.
     pub namespaced: bool,
     /// Whether the document is that of a CRD, which has no strategic merge patch.
     pub crd: bool,
@@ -100,7 +100,7 @@ fn model_name(group: &str, version: &str, kind: &str) -> String {
     format!("{}.{version}.{kind}", group.join("."))
 }
 
-/// The published schema of a custom kind; without a schema of its own it is any object.
+/// The published schema of a custom kind; without a schema it is any object.
 pub fn v3_schema(
     openapi_v3_schema: Option<&Value>,
     kind: &Kind<'_>,
@@ -195,7 +195,7 @@ fn extend(schema: &mut Map<String, Value>, identity: Value, selectable_fields: &
     }
 }
 
-/// A schema and all below it: what says nothing is left out, what is implied is written out.
+/// A schema and all below it: empty keywords are omitted, and implied ones are written out.
 fn publish(source: JsonSchema<'_>, descriptions: &Descriptions) -> Map<String, Value> {
     let mut schema = Map::new();
     for (keyword, value) in source.map() {
@@ -273,7 +273,7 @@ mod tests {
     };
 
     #[test]
-    fn a_schema_is_published_as_written_with_what_every_kind_has() {
+    fn a_schema_is_published_as_written_with_the_common_fields() {
         let schema = json!({"type": "object", "properties": {"spec": {
             "type": "object", "description": "what is wanted", "required": ["size"], "nullable": false,
             "properties": {

@@ -1,6 +1,6 @@
 //! [`Paths`]: places of fields that were dropped, within a bound.
 
-/// The texts of all paths together, in bytes or so: far more than a client is told.
+/// The approximate size of all paths together in bytes: far more than is reported to a client.
 const TEXT_MAX: usize = 1 << 20;
 
 /// See the [module documentation](self). A long key would otherwise be repeated for each of a

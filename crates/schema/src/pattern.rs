@@ -1,14 +1,14 @@
 //! [`Pattern`]: `pattern`, a regular expression that texts must match.
 //!
-//! It is compiled when it is first asked: most CRDs that a server holds see few objects or
-//! none. Nodes with the same pattern share one, and so do schemas that are compiled with the same
-//! [`PatternPool`]. How much memory the patterns of a CRD may take up is validated when the
-//! CRD is stored.
+//! It is compiled at its first use: most CRDs of a server have few objects or none. Nodes with the
+//! same pattern share one, and so do schemas that are compiled with the same [`PatternPool`]. The
+//! memory that the patterns of a CRD may take up is checked when the CRD is stored.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use crate::structural::Node;
 use cel::go_regexp::{self, Matcher};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// See the [module documentation](self).
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct Pattern {
     /// As its author wrote it.
     pub(crate) source: Box<str>,
     compiled: OnceLock<Option<Matcher>>,
-    /// The memory that it takes up once it is compiled, measured when a caller asks.
+    /// The memory that the compiled pattern takes up, measured on demand.
     memory: OnceLock<usize>,
 }
 

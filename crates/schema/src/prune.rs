@@ -12,8 +12,8 @@ impl Structural {
     /// Drops the fields that the schema does not specify, and nulls where null is no value, and
     /// appends the paths of the former to `unknown` as strict field validation words them.
     ///
-    /// `apiVersion`, `kind` and `metadata` of the object itself are left alone; the metadata of
-    /// embedded resources is cut down to what metadata may hold.
+    /// `apiVersion`, `kind` and `metadata` of the object itself are not pruned; the metadata of
+    /// embedded resources is pruned to the fields of metadata.
     pub fn prune(&self, object: &mut Map<String, Value>, unknown: &mut Vec<String>) {
         self.prune_unspecified(object, unknown);
         if self.root.marks.has(NodeFlags::EMBEDDED_BELOW) {
@@ -39,7 +39,7 @@ impl Structural {
         Ok(())
     }
 
-    /// Drops unspecified fields and nulls; does not look at the metadata of embedded resources.
+    /// Drops unspecified fields and nulls; skips the metadata of embedded resources.
     fn prune_unspecified(&self, object: &mut Map<String, Value>, unknown: &mut Vec<String>) {
         if self.keeps_unknown {
             return;

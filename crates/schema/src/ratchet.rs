@@ -3,11 +3,12 @@
 //! Fields correspond by name, items of a list that is a map by their keys. Items of other lists do
 //! not correspond: such a list changed or did not change as a whole.
 
+use std::collections::HashMap;
+
 use crate::lists;
 use crate::structural::{List, Node};
 use crate::validate::Data;
 use machinery::Value;
-use std::collections::HashMap;
 
 /// The items of an old list, to be found by their keys; such lists can be long.
 pub(crate) struct OldItems<'a> {
@@ -56,8 +57,8 @@ fn key_of(keys: &[Box<str>], item: &Value) -> Option<String> {
     Some(text)
 }
 
-/// Whether a value is as it was. Fields that the schema does not know never correspond, as
-/// upstream has it, so an object with such fields counts as changed.
+/// Whether a value is unchanged. As upstream, fields that the schema does not have are never
+/// correlated, so an object with such fields counts as changed.
 pub(crate) fn is_unchanged(node: &Node, new: Data<'_>, old: Data<'_>) -> bool {
     match (new, old) {
         (Data::Null, Data::Null) => true,

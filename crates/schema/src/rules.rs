@@ -1,8 +1,8 @@
 //! `x-kubernetes-validations`: rules in CEL that objects must obey.
 //!
-//! A node of the schema keeps its rules as they were written ([`Rule`]). What they may speak of is
-//! read off the node ([`declare`]), and they become programs when the first object arrives
-//! ([`Validator`]); from then on each object is only evaluated ([`evaluate`]).
+//! A node of the schema keeps its rules as they were written ([`Rule`]). The node determines the
+//! declarations for their variables ([`declare`]), and they become programs when the first object
+//! arrives ([`Validator`]); from then on each object is only evaluated ([`evaluate`]).
 //!
 //! ```
 //! use machinery::{ErrorList, json};
@@ -79,16 +79,16 @@ impl Rule {
         }
     }
 
-    /// What stands for the rule in errors.
+    /// The text that represents the rule in errors.
     fn shown(&self) -> &str {
         if self.message.is_empty() { self.expression.trim() } else { self.message.trim() }
     }
 }
 
 impl Structural {
-    /// Finds the rules that `new` breaks, and returns as warnings the errors about what is as it
-    /// was in `old`. Rules are not tried on an object that is not even of the declared types, so
-    /// `errors` has to hold what else is wrong with it.
+    /// Evaluates the rules on `new`, and returns the errors of values that are unchanged since
+    /// `old` as warnings. Rules are not evaluated on an object that does not have the declared
+    /// types, so `errors` must contain all other errors.
     pub fn validate_rules(
         &self,
         new: &Map<String, Value>,

@@ -1,8 +1,10 @@
 //! [`Structural`]: a schema compiled into the tree that objects are walked with.
 //!
-//! A CRD may be a megabyte of OpenAPI and a server may hold hundreds of them, so a node
-//! keeps only what is asked of objects: no descriptions, keywords that are rarely used behind one
-//! pointer ([`Checks`]), and patterns compiled when they are first needed.
+//! A CRD may be a megabyte of OpenAPI and a server may hold hundreds of them, so a node keeps only
+//! what is needed to validate objects: no descriptions, rarely used keywords behind one pointer
+//! ([`Checks`]), and patterns compiled when they are first needed.
+
+use std::sync::{Arc, OnceLock};
 
 use crate::enum_values::EnumValues;
 use crate::format::Format;
@@ -10,19 +12,18 @@ use crate::json_schema::JsonSchema;
 use crate::pattern::{Pattern, PatternPool};
 use crate::rules::{Rule, Validator};
 use machinery::Value;
-use std::sync::{Arc, OnceLock};
 
 /// See the [module documentation](self).
 #[derive(Debug)]
 pub struct Structural {
     pub(crate) root: Node,
-    /// Nothing is ever pruned: the CRD is a relic of v1beta1.
+    /// Nothing is ever pruned: the CRD was created as v1beta1 with `preserveUnknownFields`.
     pub(crate) keeps_unknown: bool,
     /// Compiled when the first object is validated, for the reason that patterns are.
     pub(crate) validator: OnceLock<Option<Validator>>,
     /// Each once.
     pub(crate) patterns: Box<[Arc<Pattern>]>,
-    /// The memory that the rules take up once they are compiled, measured when a caller asks.
+    /// The memory that the compiled rules take up, measured on demand.
     pub(crate) rule_memory: OnceLock<usize>,
 }
 
@@ -66,7 +67,7 @@ impl Structural {
 /// The `type` of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Type {
-    /// Not non_empty.
+    /// Not set.
     #[default]
     Any,
     Object,
@@ -115,7 +116,7 @@ impl Type {
 pub(crate) struct NodeFlags(u8);
 
 impl NodeFlags {
-    /// null is a value of its own here.
+    /// null is an allowed value.
     pub(crate) const NULLABLE: u8 = 1;
     /// `x-kubernetes-preserve-unknown-fields`
     pub(crate) const PRESERVES_UNKNOWN: u8 = 2;
@@ -147,7 +148,7 @@ impl NodeFlags {
     }
 }
 
-/// How the items of a list are told apart.
+/// How the items of a list are identified.
 #[derive(Debug, Default)]
 pub(crate) enum List {
     /// Not at all.
@@ -159,17 +160,17 @@ pub(crate) enum List {
     Map(Box<[Box<str>]>),
 }
 
-/// What is known of fields that `properties` does not name.
+/// The schema of fields that `properties` does not name.
 #[derive(Debug, Default)]
 pub(crate) enum Additional {
-    /// The keyword is not there.
+    /// The keyword is missing.
     #[default]
     Unstated,
     /// `true`
     Allowed,
     /// `false`
     Forbidden,
-    /// They look like this.
+    /// They have this schema.
     Schema(Box<Node>),
 }
 
@@ -247,7 +248,7 @@ impl Node {
         Some(&self.properties[index].1)
     }
 
-    /// What is known of a field, named or not.
+    /// The schema of a field, named or not.
     pub(crate) fn field(&self, name: &str) -> Option<&Node> {
         self.property(name).or(match &self.additional {
             Additional::Schema(node) => Some(node),

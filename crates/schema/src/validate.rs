@@ -4,8 +4,8 @@
 //! counts how many checks an alternative of `anyOf` or `oneOf` passed, since upstream shows the
 //! errors of the alternative that came closest.
 //!
-//! With an old state at hand an error is forgiven if the value it is in has not changed, so that a
-//! CRD can be tightened without locking out the objects that exist (see [`ratchet`]).
+//! With an old state, an error is dropped if the value that has it is unchanged, so that a CRD can
+//! be tightened without locking out the objects that exist (see [`ratchet`]).
 
 mod combine;
 mod data;
@@ -16,14 +16,15 @@ mod text;
 use crate::structural::{Additional, Checks, Node, NodeFlags, SizeChecks, Structural, Type};
 use crate::{embedded, lists, ratchet};
 pub(crate) use data::Data;
-use machinery::field_path::{ErrorType, quote};
-use machinery::{ErrorList, FieldError, Map, Path, Value};
 use std::cell::Cell;
 use std::collections::HashSet;
+
+use machinery::field_path::{ErrorType, quote};
+use machinery::{ErrorList, FieldError, Map, Path, Value};
 use walk_errors::WalkErrors;
 
 impl Structural {
-    /// Finds what is wrong with `new`; errors in what is as it was in `old` are forgiven.
+    /// Validates `new`; errors of values that are unchanged since `old` are dropped.
     pub fn validate(
         &self,
         new: &Map<String, Value>,
@@ -71,7 +72,7 @@ impl Structural {
     }
 }
 
-/// Validates a value that stands at `at`. The errors' own paths begin below it, as upstream's do.
+/// Validates a value at `at`. The errors' own paths begin below it, as upstream's do.
 pub(crate) fn validate_data(
     node: &Node,
     new: Data<'_>,
@@ -93,7 +94,7 @@ pub(crate) fn validate_data(
     }
 }
 
-/// A walk ends after this many steps: with alternatives, enum_values and required fields, a long schema
+/// A walk ends after this many steps: with alternatives, enums and required fields, a long schema
 /// and a large object make as many as the product of their sizes. The largest object with a
 /// schema of ordinary size needs some hundred thousand.
 const STEPS_MAX: usize = 30_000_000;
@@ -138,7 +139,7 @@ impl Walk<'_> {
         passed
     }
 
-    /// [`check`](Self::check) without forgiveness for the value itself.
+    /// [`check`](Self::check) without ratcheting of the value itself.
     fn apply(
         self,
         node: &Node,
@@ -315,7 +316,7 @@ impl Walk<'_> {
     }
 }
 
-/// ErrorList in upstream's words.
+/// The errors, in upstream's words.
 impl Walk<'_> {
     fn error(
         self,

@@ -1,28 +1,26 @@
-//! Collects what is said about the built-in types and their fields: the text that `kubectl explain`
-//! prints.
+//! Collects the descriptions of the built-in types and their fields: the text that `kubectl
+//! explain` prints.
 //!
 //! The text is not ours, so it is not in this repository. The crate k8s-openapi has it in its
-//! source, which Cargo downloads and points at, but never compiles: that would take longer than the
-//! rest of the server. Where it cannot be found (a vendored build without optional dependencies),
-//! the server is built all the same, and explains fields by name and type alone.
+//! source, which Cargo downloads and locates, but never compiles: that would take longer than the
+//! rest of the server. If it cannot be found (a vendored build without optional dependencies), the
+//! server is built without descriptions.
 //!
-//! What is written, one file per package of OpenAPI names, deflated:
+//! The output, one file per package of OpenAPI names, compressed:
 //!
 //! ```text
 //! \x01 ConfigMap \0 ConfigMap holds… \0 binaryData \0 BinaryData contains… \0 data \0 …
 //! ```
 
-use std::{
-    collections::BTreeMap,
-    env,
-    fmt::Write as _,
-    fs,
-    io::Write as _,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
 
-use flate2::{Compression, write::DeflateEncoder};
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
 
 /// The release whose API is described, as k8s-openapi names it.
 const LEVEL: &str = "v1_35";
@@ -92,8 +90,8 @@ fn read(folder: &Path, packages: &mut BTreeMap<String, String>) {
     }
 }
 
-/// The OpenAPI name of the type that a file defines, what is said of it, and of each field: its
-/// name and the text.
+/// The OpenAPI name of the type that a file defines, its description, and the name and description
+/// of each field.
 ///
 /// The files are written by a program, so that the indentation of a line says what it is.
 fn describe(file: &str) -> Option<(String, Vec<String>)> {

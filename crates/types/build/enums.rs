@@ -28,8 +28,8 @@ impl Enums {
         enums
     }
 
-    /// The place and the number of the values that a field may have whose type is in `package`,
-    /// and whose Go type is `go`. Zero values if any will do.
+    /// The position and the number of the enum values of a field with the Go type `go` in
+    /// `package`. Zeros if it is no enum.
     pub(super) fn span(&self, package: &str, go: &str) -> (usize, usize) {
         // The type of one value of `[]v1.IPFamily` and `map[v1.ResourceName]v1.Status`.
         let go = go.rsplit([']', '*']).next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! [`TypeRef`]: what server-side apply knows of the kinds, built in or custom.
+//! [`TypeRef`]: the schemas of server-side apply for built-in and custom kinds.
 //!
 //! ```
 //! use types::apply::TypeRef;
@@ -26,11 +26,12 @@ pub use custom::{CustomSchema, CustomTypeRef};
 pub use filters::filter;
 pub use versions::ResourceVersions;
 
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
 use crate::{Container, Emit, Field, Item, ListType, Type, normalize};
 use machinery::patch::apply::{Forms, ListRule, MapRule, Scalar, Schema};
 use machinery::{Value, json};
-use std::borrow::Cow;
-use std::sync::LazyLock;
 
 /// A place in an object. See the [module documentation](self).
 #[derive(Debug, Clone, Copy)]
@@ -157,8 +158,7 @@ impl Schema for TypeRef<'_> {
     }
 }
 
-/// The values of fields that Go writes though nobody set them. The parts of an object are absent in
-/// turn.
+/// The values of unset fields that Go writes. The fields of an object are absent themselves.
 struct Zeros {
     null: Value,
     object: Value,
@@ -181,7 +181,7 @@ fn list_rule(field: &Field) -> ListRule {
     match field.list {
         ListType::Map => ListRule::Map,
         ListType::Set => ListRule::Set,
-        // Where only the strategic merge patch was told how a list merges, apply does the same.
+        // Where only the strategic merge patch declares how a list merges, apply does the same.
         ListType::Unset if field.merge && field.merge_key().is_some() => ListRule::Map,
         ListType::Unset if field.merge => ListRule::Set,
         ListType::Unset | ListType::Atomic => ListRule::Atomic,

@@ -22,7 +22,7 @@ pub fn of_kind(api_version: &str, kind: &str) -> Option<&'static Type> {
 /// Kinds that are read in versions that are not served, and have the same fields there.
 const ALIASES: [(&str, &str); 1] = [("policy/v1beta1", "policy/v1.Eviction")];
 
-/// Whether an object of the type's kind may say that it is of another version.
+/// Whether an object of the type's kind may have another `apiVersion`.
 pub fn is_alias(api_version: &str, ty: &Type) -> bool {
     ALIASES.contains(&(api_version, ty.name()))
 }
@@ -44,7 +44,7 @@ pub struct Type {
     wire: Span,
     /// Whether it has `kind` and `apiVersion`, which its protobuf message has not.
     pub is_kind: bool,
-    /// Whether server-side apply sees values of the type as a whole.
+    /// Whether server-side apply treats values of the type as atomic.
     pub atomic: bool,
     /// Whether it is a union, with a field that says which member is set.
     pub union: bool,
@@ -100,7 +100,7 @@ impl Type {
         &FIELDS[self.wire.range()]
     }
 
-    /// The fields of the JSON object that Go writes even when nobody set them, by name.
+    /// The fields of the JSON object that Go writes even if they are unset, by name.
     pub fn always_written(&self) -> impl ExactSizeIterator<Item = &'static Field> {
         BY_NAME[self.always_written.range()].iter().map(|at| &FIELDS[usize::from(*at)])
     }
@@ -153,7 +153,7 @@ pub struct Field {
     pub list: ListType,
     /// Whether the API requires it.
     pub required: bool,
-    /// Whether server-side apply sees a map or an object as a whole.
+    /// Whether server-side apply treats a map or an object as atomic.
     pub atomic: bool,
     /// Whether a strategic merge patch merges a list instead of replacing it.
     pub merge: bool,
@@ -264,7 +264,7 @@ pub enum Container {
     One,
     /// A list.
     List,
-    /// A map whose keys are text.
+    /// A map with string keys.
     Map,
 }
 
@@ -284,7 +284,7 @@ pub enum Emit {
 /// How server-side apply merges a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListType {
-    /// Nothing is said: as a whole.
+    /// Not declared: as a whole.
     Unset,
     /// As a whole.
     Atomic,
@@ -303,7 +303,7 @@ impl Text {
         &TEXT[self.range()]
     }
 
-    /// Cheaper than the text, since nobody has to look where its characters begin.
+    /// Cheaper than the text, since no character boundary is checked.
     fn bytes(self) -> &'static [u8] {
         &TEXT.as_bytes()[self.range()]
     }

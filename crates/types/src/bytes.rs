@@ -1,12 +1,10 @@
 //! Bytes in JSON: base64 as Go reads and writes it.
 
-use base64::{
-    Engine as _,
-    alphabet::STANDARD,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
-};
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// As lenient as Go's decoder, which does not look at the bits behind the last byte.
+/// As lenient as Go's decoder, which ignores the bits after the last byte.
 const ENGINE: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -38,7 +36,7 @@ pub(super) fn encode(bytes: &[u8]) -> String {
     ENGINE.encode(bytes)
 }
 
-/// Where Go's decoder gives up.
+/// The offset of the first byte that Go's decoder refuses.
 fn invalid_offset(text: &[u8]) -> usize {
     let mut symbols = text.iter().copied().enumerate().filter(|(_, c)| !matches!(c, b'\r' | b'\n'));
     let mut start = 0;

@@ -59,7 +59,7 @@ pub fn age(object: &Object, now: &Now) -> Value {
     since(object.meta_text("creationTimestamp"), now).into()
 }
 
-/// How long ago `time` was, or `<unknown>` if it does not say.
+/// The time since `time`, or `<unknown>` if it cannot be parsed.
 pub fn since(time: &str, now: &Now) -> String {
     match timestamp::parse(time) {
         Some((then, _)) => timestamp::human_duration(now.unix_seconds - then),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_counted() {
+    fn omitted_items_are_counted() {
         let items: Vec<String> = ["a", "b", "c"].map(str::to_owned).to_vec();
         assert_eq!(first_of(&items, 2, ","), "a,b + 1 more...");
         assert_eq!(first_of(&items, 3, ", "), "a, b, c");

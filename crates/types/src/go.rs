@@ -1,4 +1,4 @@
-//! How Go names the type of a field, which its decoder tells whoever sent another one.
+//! The Go type of a field, which Go's decoder names in its error about a value of another type.
 
 use super::{Container, Field, Item, Type};
 

@@ -1,4 +1,4 @@
-//! The built-in types of the API, and what a kind is made of.
+//! The built-in types of the API, and the parts of a kind.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -17,10 +17,10 @@
 //! assert_eq!((containers.tag, containers.merge_key()), (2, Some("name")));
 //! ```
 //!
-//! A type has two faces. In JSON it is [`Type::fields`], by name. In protobuf it is
-//! [`Type::wire`], by tag; a field there that is `inline` holds a message whose fields JSON has in
-//! its place: a `Volume` is written `{"name":…,"emptyDir":{}}` in JSON, but as `name` (1) and a
-//! `VolumeSource` (2) in protobuf.
+//! A type has two forms. In JSON it is [`Type::fields`], by name. In protobuf it is [`Type::wire`],
+//! by tag; an `inline` field there holds a message whose fields are in the parent in JSON: a
+//! `Volume` is written `{"name":…,"emptyDir":{}}` in JSON, but as `name` (1) and a `VolumeSource`
+//! (2) in protobuf.
 //!
 //! The table is `tables/*.txt`, of which the build script makes statics without pointers.
 

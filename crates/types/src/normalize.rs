@@ -1,4 +1,4 @@
-//! [`normalize`]: what is left of a JSON object after a trip through Go's structs and back.
+//! [`normalize`]: a JSON object after decoding into Go's structs and encoding again.
 //!
 //! That trip is what the API server does to every built-in object, so clients see it:
 //!
@@ -8,9 +8,9 @@
 //!  "metadata":{},"status":{}}
 //! ```
 //!
-//! `foo` is unknown, and told; `paused` is zero, and left out; `replicas` is a pointer, so that its
-//! zero counts; the others are written whether set or not. Null is as good as absent. Amounts and
-//! times get their canonical form.
+//! `foo` is unknown, and reported; `paused` is zero, and omitted; `replicas` is a pointer, so that
+//! its zero is kept; the others are written even if unset. Null equals absent. Quantities and times
+//! get their canonical form.
 
 mod error;
 mod values;
@@ -18,10 +18,8 @@ mod values;
 pub use error::Error;
 use serde_json::{Map, Number, Value};
 
-use super::{
-    Container, Emit, Field, Item, Type, bytes, go,
-    time::{self, CanonicalTime, Precision},
-};
+use super::time::{self, CanonicalTime, Precision};
+use super::{Container, Emit, Field, Item, Type, bytes, go};
 
 /// Makes `value` what Go's encoder would write of it, had Go's decoder read it as a `ty`.
 ///
@@ -50,7 +48,7 @@ pub fn normalize_with(
     }
 }
 
-/// The value that Go writes for a field that nobody set and that is always written.
+/// The value that Go writes for an unset field that is always written.
 pub fn zero(field: &Field) -> Value {
     if field.emit == Emit::Null || field.container != Container::One {
         return Value::Null;
@@ -79,7 +77,7 @@ fn zero_item(item: Item) -> Value {
     }
 }
 
-/// Where the walk is: a list on the stack, so that nothing is built until somebody must be told.
+/// The path of the walk: a list on the stack, so that no text is built without an error.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     parent: Option<&'a Place<'a>>,
@@ -140,8 +138,8 @@ fn push_name(path: &mut String, name: &str) {
     path.push_str(name);
 }
 
-/// Unknown fields are told up to this many bytes of their paths; a long key is part of the path of
-/// each field below it.
+/// Unknown fields are reported up to this many bytes of their paths; a long key is part of the path
+/// of each field below it.
 const TOLD_MAX: usize = 1 << 20;
 
 struct Walk<'a> {
@@ -150,7 +148,7 @@ struct Walk<'a> {
     /// How many schemas-or-something we are in. Go decodes these by functions of their own, which
     /// drop unknown fields without a word.
     unchecked: usize,
-    /// The length of the paths that were told.
+    /// The length of the reported paths.
     told: usize,
 }
 

@@ -9,20 +9,21 @@
 //! assert!(schemas.contains_key("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"));
 //! ```
 //!
-//! They are made of the [table of types](crate) and the descriptions of the build when somebody asks, since a
-//! server that nobody asks should not hold them.
+//! They are made from the [table of types](crate) and the descriptions of the build on demand, so
+//! that an idle server does not hold them.
 
 mod leaf;
 mod property;
 mod descriptions;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::{Field, Item, Type};
 use descriptions::Descriptions;
 use leaf::Leaf;
 use machinery::{GroupVersion, Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
 
-/// Changes when anything that is said of a built-in type does.
+/// Changes with any fact about a built-in type.
 pub const FINGERPRINT: &str = env!("SAMPAN_TYPES_FINGERPRINT");
 
 /// Where schemas are in a document.
@@ -57,7 +58,7 @@ pub fn schemas(
     schemas
 }
 
-/// What is said of the fields that every kind has.
+/// The descriptions of the fields that every kind has.
 pub fn common_descriptions() -> schema::openapi::Descriptions {
     Descriptions::new().every_kind
 }

@@ -16,10 +16,11 @@
 
 mod field_set;
 
-use super::{Container, Field, Item, Type, find, of_kind};
-use field_set::FieldSet;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
+
+use super::{Container, Field, Item, Type, find, of_kind};
+use field_set::FieldSet;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Copy)]
@@ -39,12 +40,12 @@ enum FieldOrder {
 }
 
 impl<'a> Ordered<'a> {
-    /// A value of a built-in type; of a custom one if there is none.
+    /// A value of a built-in type; without one, of a custom type.
     pub fn new(ty: Option<&'static Type>, value: &'a Value) -> Self {
         Self(ty.map_or(FieldOrder::Sorted, FieldOrder::Type), value)
     }
 
-    /// An object or a document whose `kind` and `apiVersion` tell its type.
+    /// An object or a document whose `kind` and `apiVersion` determine its type.
     pub fn document(value: &'a Value) -> Self {
         Self::new(type_of(value), value)
     }
@@ -59,7 +60,7 @@ impl Serialize for OrderedMap<'_> {
     }
 }
 
-/// The built-in type of a document. Discovery and failures are of `v1`, or do not say.
+/// The built-in type of a document. Discovery documents and Status are of `v1`, or have no version.
 fn type_of(value: &Value) -> Option<&'static Type> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -141,8 +142,9 @@ fn write_message<S: Serializer>(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     fn check(value: &Value, expect: &str) {
         assert_eq!(serde_json::to_string(&Ordered::document(value)).unwrap(), expect);

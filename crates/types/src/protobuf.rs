@@ -25,7 +25,7 @@
 //! watch    for each event its length in four bytes, { type (1), object (2): { raw (1): object } }
 //! ```
 //!
-//! What is not set is not written, though Go writes many a zero: no reader can tell.
+//! Unset fields are not written. Go writes many zeros, but readers do not see the difference.
 
 mod decode;
 mod encode;
@@ -36,8 +36,9 @@ pub use encode::{write_field, write_message};
 pub use envelope::{Envelope, write_envelope, write_event};
 pub use wire::Error;
 
-use crate::Type;
 use serde_json::{Map, Value};
+
+use crate::Type;
 
 /// The media type.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
@@ -63,8 +64,8 @@ pub fn encode(object: &Value) -> Option<Vec<u8>> {
 
 /// Reads the message of an object without its envelope.
 ///
-/// What comes out fits the type but for what only [`crate::normalize()`] looks at: the form of
-/// amounts, and what Go would write for fields that are not there.
+/// The result fits the type, except for what only [`crate::normalize()`] checks: the form of
+/// quantities, and the values that Go writes for unset fields.
 pub fn decode(ty: &'static Type, message: &[u8]) -> Result<Map<String, Value>, Error> {
     let mut object = Map::new();
     decode::message(ty, message, &mut object, 0)?;

@@ -1,8 +1,8 @@
-//! [`Resource`]: all that the server knows of one kind, built-in or custom.
+//! [`Resource`]: the description of one kind, built-in or custom.
 //!
-//! A kind is data: names, versions, columns, and at most a few small functions ([`Behavior`])
-//! where it has a mind of its own. The server's verbs are written once, against this type; a
-//! custom resource definition is turned into the same type at run time.
+//! A kind is data: names, versions, columns, and at most a few small functions ([`Behavior`]) where
+//! it differs from others. The server's verbs are written once, against this type; a CRD becomes
+//! the same type at run time.
 
 mod behavior;
 mod conventions;
@@ -13,11 +13,12 @@ pub use behavior::{
 };
 pub use conventions::Conventions;
 
+use std::sync::Arc;
+
 use crate::{OrderedMap, Type};
 use machinery::codec::json;
 use machinery::{GroupKind, GroupResource, GroupVersion, Object, Value};
 use schema::Structural;
-use std::sync::Arc;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone)]
@@ -36,7 +37,7 @@ pub struct Resource {
     pub short_names: Vec<String>,
     /// `all`
     pub categories: Vec<String>,
-    /// Whether objects live in namespaces.
+    /// Whether objects are namespaced.
     pub namespaced: bool,
     /// All versions, served or not, the preferred one first.
     pub versions: Vec<Version>,
@@ -65,7 +66,7 @@ pub struct Version {
     pub served: bool,
     /// The warning that its users get.
     pub deprecation: Option<String>,
-    /// What objects look like in it.
+    /// The schema of objects in it.
     pub shape: Shape,
     /// What `kubectl get` shows besides the name.
     pub columns: Columns,
@@ -73,12 +74,12 @@ pub struct Version {
     pub status: bool,
     /// `/scale`
     pub scale: Option<Scale>,
-    /// Fields beyond `metadata.name` and `metadata.namespace` that a field selector may name.
-    /// Shared with the objects whose fields were read by it.
+    /// Selectable fields besides `metadata.name` and `metadata.namespace`. Shared with the objects
+    /// whose fields were read by it.
     pub selectable: Arc<[Selectable]>,
 }
 
-/// What objects of a version look like.
+/// The schema of the objects of a version.
 #[derive(Debug, Clone)]
 pub enum Shape {
     /// A built-in type: decoded as Go decodes it.
@@ -164,7 +165,7 @@ pub struct Selectable {
     pub label: String,
     /// Where the value is, field by field.
     pub path: Vec<String>,
-    /// The value that stands for an absent field.
+    /// The value of an absent field.
     pub absent: &'static str,
 }
 

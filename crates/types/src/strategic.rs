@@ -1,4 +1,4 @@
-//! [`apply`]: Kubernetes' strategic merge patch, which knows from the types how lists merge.
+//! [`apply`]: Kubernetes' strategic merge patch, which merges lists by the types' patch strategies.
 //!
 //! ```
 //! use serde_json::json;
@@ -12,7 +12,7 @@
 //! # Ok::<(), types::strategic::Error>(())
 //! ```
 //!
-//! What a patch may say besides values:
+//! The directives of a patch:
 //!
 //! ```text
 //! field: null                              remove it
@@ -25,9 +25,9 @@
 //! $setElementOrder/field: [{name: b}, …]   the order of the list afterwards
 //! ```
 //!
-//! Where the original has no value, or one of another type, the patch's value is taken as it is,
-//! without what is null or has `$patch` in it. Other directives stay there, as fields that the type
-//! does not have: whoever reads the result validates them, as all unknown fields.
+//! Where the original has no value, or one of another type, the patch's value is used, without
+//! nulls and objects with `$patch`. Other directives remain in it, as fields that the type does not
+//! have: the validation of unknown fields reports them.
 
 mod error;
 mod go_value;
@@ -113,10 +113,11 @@ fn direct(
     }
 }
 
-/// Removes what `$retainKeys` does not name, if it is there. The patch must not set other fields.
+/// Removes the fields that `$retainKeys` does not name, if it is present. The patch must not set
+/// others.
 ///
-/// Upstream obeys it everywhere, also where the type does not have the strategy of that name, which
-/// is for those who compute patches.
+/// Upstream obeys it everywhere, also where the type does not declare that strategy, which only
+/// matters to clients that compute patches.
 fn retain_keys(original: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), Error> {
     let Some(retained) = patch.get(RETAIN_KEYS) else {
         return Ok(());
@@ -183,7 +184,7 @@ fn delete_values(
     key: &str,
     value: &Value,
 ) -> Result<(), Error> {
-    // Upstream sees what is no list as if the prefix were not there.
+    // Upstream treats the key of a value that is no list as if it had no prefix.
     let (Some(Value::Array(old)), Value::Array(unwanted)) = (original.get_mut(key), value) else {
         let both_objects = value.is_object() && original.get(key).is_some_and(Value::is_object);
         if value.is_null() || both_objects {
@@ -219,8 +220,8 @@ fn without_nulls(value: &Value) -> Value {
     }
 }
 
-/// The value without the objects that have a `$patch`, at any depth: whatever they ask for, there
-/// is nothing to do it to.
+/// The value without the objects that have a `$patch`, at any depth: their directives have nothing
+/// to act on.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(object) if object.contains_key(DIRECTIVE) => None,

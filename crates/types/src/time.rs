@@ -1,13 +1,15 @@
 //! Times as Go's `time.Parse` reads them and as the API writes them, with Go's words for a bad one.
 //!
 //! ```text
-//! 2026-01-02T03:04:05Z              seconds: as it stands
+//! 2026-01-02T03:04:05Z              seconds: unchanged
 //! 2026-01-02T03:04:05.678+01:00     seconds: 2026-01-02T02:04:05Z
-//! 2026-01-02T03:04:05.678901Z       microseconds: as it stands, and exactly six digits
+//! 2026-01-02T03:04:05.678901Z       microseconds: unchanged, with exactly six digits
 //! 0001-01-01T00:00:00Z              Go's zero time, which it writes as null
 //! ```
 
-use jiff::{Timestamp, civil::Date, tz::Offset};
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::Offset;
 
 /// Reads an RFC 3339 time and returns it in UTC, to the second; `None` is Go's zero time. The error
 /// is that of Go's `time.Parse`.
@@ -26,7 +28,7 @@ pub(super) enum Precision {
     Microseconds,
 }
 
-/// What becomes of a time.
+/// The canonical form of a time.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CanonicalTime {
     Unchanged,
@@ -47,8 +49,9 @@ pub(super) fn rewrite(text: &str, precision: Precision) -> Result<CanonicalTime,
     })
 }
 
-/// Whether it is certainly valid, in UTC, and of the right precision: almost every time is. Days
-/// after the 28th are left to the parser, which knows the months; so is year 1, Go's zero.
+/// Whether it is certainly valid, in UTC, and of the right precision, which holds for almost every
+/// time. Days after the 28th are left to the parser, which checks the month; so is year 1, Go's
+/// zero.
 fn is_canonical(text: &[u8], precision: Precision) -> bool {
     let layout: &[u8] = match precision {
         Precision::Seconds => b"0000-00-00T00:00:00Z",
@@ -125,7 +128,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Exactly so many digits.
+    /// Exactly this number of digits.
     fn digits(&mut self, count: usize, element: &'static str) -> Result<u32, String> {
         let digits = self.rest.get(..count).filter(|it| it.bytes().all(|c| c.is_ascii_digit()));
         let value = digits.and_then(|digits| digits.parse().ok());
@@ -214,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_in_utc_stands() {
+    fn a_time_in_utc_is_unchanged() {
         check("2026-02-28T03:04:05Z", "2026-02-28T03:04:05Z");
         check("2024-02-29T23:59:59Z", "2024-02-29T23:59:59Z");
     }
@@ -232,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_time_is_told_in_the_words_of_go() {
+    fn an_invalid_time_is_reported_in_the_words_of_go() {
         check("", r#"parsing time "" as "2006-01-02T15:04:05Z07:00": cannot parse "" as "2006""#);
         check(
             "2026-01-02",

@@ -1,11 +1,12 @@
 //! CRDs and their example objects, and where which rule meets which value.
 
-use machinery::codec::yaml;
-use machinery::{ErrorList, Map, Value};
-use schema::Structural;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use machinery::codec::yaml;
+use machinery::{ErrorList, Map, Value};
+use schema::Structural;
 
 const RULES: &str = "x-kubernetes-validations";
 

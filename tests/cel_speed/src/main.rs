@@ -8,12 +8,13 @@
 mod corpus;
 mod public;
 
+use std::path::Path;
+use std::{env, fs};
+
 use corpus::{Case, Site};
 use machinery::{ErrorList, Map, Value};
 use public::Public;
 use schema::Structural;
-use std::path::Path;
-use std::{env, fs};
 
 /// How often everything is evaluated for one measurement.
 const ROUNDS: usize = 50;

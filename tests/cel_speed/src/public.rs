@@ -1,10 +1,12 @@
 //! The public crate `cel`, with all of its extensions.
 
-use crate::{Case, Site, quickest};
-use cel::{Context, Env, Program, Value, extensions, to_value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+
+use cel::{Context, Env, Program, Value, extensions, to_value};
+
+use crate::{Case, Site, quickest};
 
 /// How rules are compiled and evaluated.
 pub struct Public {
@@ -86,7 +88,7 @@ impl Verdicts {
         }
     }
 
-    /// The rules that it can compile, and that hold for it as well wherever they are asked.
+    /// The rules that the public crate can compile, and that it evaluates to true on all objects.
     pub fn good(&self) -> BTreeSet<String> {
         let bad = [&self.not_compiled, &self.failed, &self.otherwise];
         let is_good = |it: &&String| !bad.iter().any(|set| set.contains(*it));

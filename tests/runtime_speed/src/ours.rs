@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use keel::{Clock, Entropy, Tasks};
 use runtime::{
-    Action, Controller, Failure, Informed, Lister, Manager, ManagerOptions, Request, client,
+    Action, Controller, Failure, InformerExt, Lister, Manager, ManagerOptions, Request, client,
     informer::{InformerFactory, InformerOptions, Scope, Selection},
 };
 

@@ -69,7 +69,7 @@ async fn enabling_an_unknown_plugin_fails() {
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert_eq!(
         cause,
-        "the admission plugin NodeRestriction cannot be enabled: it is not there yet"
+        "the admission plugin NodeRestriction cannot be enabled: it is not implemented"
     );
 }
 

@@ -134,7 +134,7 @@ async fn an_aborted_response_does_not_look_complete() {
     assert!(piece.ends_with(b"}"), "{piece:?}");
     breaks.0.notify_one();
     let broken = body.collect().await.unwrap_err();
-    assert_eq!(broken.to_string(), "the answer of another server broke off");
+    assert_eq!(broken.to_string(), "the response of another server is truncated");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
-//! A store that drops events before they are read, or fails: what clients and health checks see.
+//! A store that compacts events before they are read, or whose disk fails: answers and health checks.
 
 use crate::client::JSON;
-use crate::faulty_store::{Faults, FaultyStore, HISTORY};
+use crate::faulty_store::{Fault, FaultyStore, HISTORY};
 use crate::plane::{DEFINITIONS, MAPS, Plane, THINGS, anything, map, thing, things};
 use crate::slow_disk::{self, post_and_disconnect};
 use futures_util::FutureExt;
@@ -11,7 +11,7 @@ use machinery::json;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A plane on a faulty store; the tasks are the store's.
+/// A plane on a faulty store; the tasks are those of the store.
 async fn start() -> (Arc<FaultyStore>, Plane, Tasks) {
     let (config, tasks) = (Plane::config(1), Tasks::new());
     let store = FaultyStore::open(&config.clock, &tasks);
@@ -19,7 +19,7 @@ async fn start() -> (Arc<FaultyStore>, Plane, Tasks) {
     (store, plane, tasks)
 }
 
-/// The code and the lines of a health check.
+/// The code and the body of a health check.
 async fn health(plane: &Plane, path: &str) -> (u16, String) {
     let reply = plane.send(Method::GET, path, JSON, "").await;
     (reply.code, String::from_utf8(reply.bytes.to_vec()).unwrap())
@@ -53,7 +53,7 @@ async fn a_commit_larger_than_the_history_is_served_and_ends_older_watches_with_
 }
 
 #[tokio::test]
-async fn objects_deleted_by_a_lost_event_are_gone() {
+async fn objects_are_deleted_also_if_the_event_was_compacted() {
     let (store, plane, _tasks) = start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let key = "/registry/configmaps/default/a";
@@ -66,7 +66,7 @@ async fn objects_deleted_by_a_lost_event_are_gone() {
 #[tokio::test]
 async fn readyz_fails_while_the_watch_cache_cannot_list() {
     let (store, plane, _tasks) = start().await;
-    store.set_faults(Faults { late_lists: true, ..Faults::default() });
+    store.set_fault(Fault::LateLists);
     store.put_at_once(2 * HISTORY).await;
     let not_ready = |code: u16, _: &machinery::Value| code == 500;
     let report = plane.until("/readyz", not_ready).await;
@@ -74,9 +74,9 @@ async fn readyz_fails_while_the_watch_cache_cannot_list() {
     assert!(report.contains("[-]watch-cache failed: reason withheld\n"), "{report}");
     assert!(report.contains("[+]etcd ok\n"), "{report}");
     assert_eq!(health(&plane, "/readyz/watch-cache").await.0, 500);
-    // The cache recovers without a restart, so liveness does not fail.
+    // The cache recovers without a restart.
     assert_eq!(health(&plane, "/livez").await.0, 200);
-    store.set_faults(Faults::default());
+    store.end_fault();
     plane.until("/readyz", |code, _| code == 200).await;
     assert_eq!(plane.read(MAPS).await["metadata"]["continue"], json!(null));
 }
@@ -85,7 +85,7 @@ async fn readyz_fails_while_the_watch_cache_cannot_list() {
 async fn health_checks_fail_when_the_store_refuses_writes() {
     let (store, plane, _tasks) = start().await;
     assert_eq!(health(&plane, "/readyz").await.0, 200);
-    store.set_faults(Faults { broken: true, ..Faults::default() });
+    store.set_fault(Fault::Broken);
     assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 500);
     for path in ["/readyz", "/livez", "/healthz"] {
         let (code, report) = health(&plane, path).await;
@@ -93,7 +93,7 @@ async fn health_checks_fail_when_the_store_refuses_writes() {
         assert!(report.contains("[-]etcd failed: reason withheld\n"), "{path}: {report}");
         assert_eq!(health(&plane, &format!("{path}/etcd")).await.0, 500);
     }
-    // Reads still succeed.
+    // Reads continue.
     plane.read(MAPS).await;
 }
 
@@ -126,7 +126,7 @@ async fn a_write_that_waits_for_an_earlier_one_has_an_age_of_its_own() {
     assert!(Box::pin(plane.post(MAPS, &second)).now_or_never().is_none());
     plane.advance(1);
     assert_eq!(health(&plane, "/readyz").await.0, 500);
-    // Only the second write is left, a second old.
+    // Only the second write is pending, for a second.
     let mut waiting = disk.waiting();
     disk.release_one();
     waiting.changed().await.unwrap();
@@ -146,7 +146,7 @@ async fn a_list_read_in_pages_expires_also_when_the_store_cannot_be_compacted() 
     let page = plane.read(&format!("{MAPS}?limit=1")).await;
     let token = page["metadata"]["continue"].as_str().unwrap();
     plane.create(MAPS, &map("c", &json!({}))).await;
-    store.set_faults(Faults { broken: true, ..Faults::default() });
+    store.set_fault(Fault::Broken);
     let expires = |code: u16, _: &machinery::Value| {
         plane.advance(5 * 60);
         code == 410
@@ -161,10 +161,10 @@ async fn a_failed_repair_of_the_authentication_config_map_is_retried() {
     let (store, plane, _tasks) = start().await;
     let complete = plane.read(AUTHENTICATION_CONFIG_MAP).await["data"].clone();
     let key = "/registry/configmaps/kube-system/extension-apiserver-authentication";
-    store.set_faults(Faults { broken: true, ..Faults::default() });
+    store.set_fault(Fault::Broken);
     store.edit(key, |map| map["data"] = json!({})).await;
     store.until_refused(key).await;
-    store.set_faults(Faults::default());
+    store.end_fault();
     let is_repaired = |_: u16, map: &machinery::Value| {
         plane.advance(1);
         map["data"] == complete

@@ -2,13 +2,11 @@
 //! lists of unlike elements.
 
 use super::Checked;
-use crate::{
-    ast::{Expr, Id, Kind, Literal},
-    library::regexes,
-    source::Issue,
-    time::{Duration, Timestamp},
-    types::Type,
-};
+use crate::ast::{Expr, Id, Kind, Literal};
+use crate::library::regexes;
+use crate::source::Issue;
+use crate::time::{Duration, Timestamp};
+use crate::types::Type;
 
 /// Errors in literals.
 pub(super) fn check(checked: &Checked, offsets: &[usize]) -> Vec<Issue> {

@@ -1,10 +1,11 @@
 //! Which type fits where, and what that says about type variables.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::types::Type;
 
-/// What the type variables stand for, as far as it is known.
+/// The types bound to type variables, as far as they are known.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Substitution {
     known: HashMap<Arc<str>, Type>,
@@ -84,7 +85,7 @@ impl Substitution {
         }
     }
 
-    /// Lets the variable `name` stand for `ty`, or checks that what it stands for fits.
+    /// Binds the variable `name` to `ty`, or checks that `ty` fits the bound type.
     fn bind(&mut self, name: &Arc<str>, ty: &Type) -> Bound {
         if matches!(ty, Type::Param(own) if own == name) {
             return Bound::Fits;

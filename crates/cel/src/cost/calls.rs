@@ -1,13 +1,11 @@
 //! What each function is estimated to cost, and how large its result may be.
 
+use super::estimator::{Estimator, Operand};
 use super::{
     AUTHORIZATION_COST, CostEstimate, LIST_COST, REGEX_FACTOR, STRING_FACTOR, STRUCT_COST, Size,
-    estimator::{Estimator, Operand},
 };
-use crate::{
-    ast::{Kind, Literal},
-    types::Type,
-};
+use crate::ast::{Kind, Literal};
+use crate::types::Type;
 
 /// Patterns of named formats are at most so long.
 const MAX_FORMAT_PATTERN: f64 = 128.0;
@@ -15,7 +13,7 @@ const MAX_FORMAT_PATTERN: f64 = 128.0;
 /// Names of formats are at most so long.
 const MAX_FORMAT_NAME: u64 = 64;
 
-/// A call whose cost is asked for.
+/// A call whose cost is estimated.
 pub(super) struct CallSite<'u, 'c> {
     pub(super) function: &'u str,
     pub(super) overload: &'u str,
@@ -41,7 +39,7 @@ pub(super) fn estimate<'c>(estimator: &Estimator<'c>, call: &CallSite<'_, 'c>) -
     (cost.plus(args), size)
 }
 
-/// In an `Option`, because the functions that call it may know no estimate.
+/// In an `Option`, because the functions that call it may have no estimate.
 #[allow(clippy::unnecessary_wraps, reason = "the last expression of functions that return options")]
 fn unsized_cost(cost: CostEstimate) -> Option<Estimate> {
     Some((cost, None))

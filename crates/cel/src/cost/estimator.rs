@@ -6,13 +6,11 @@
 use std::collections::HashMap;
 
 use super::{CostEstimate, LIST_COST, MAP_COST, STRUCT_COST, Size, calls};
-use crate::{
-    ast::{ACCUMULATOR, Expr, Fold, Id, Kind, Literal},
-    checker::{Checked, Reference},
-    decl::{DeclKind, DeclType},
-    env::Env,
-    types::Type,
-};
+use crate::ast::{ACCUMULATOR, Expr, Fold, Id, Kind, Literal};
+use crate::checker::{Checked, Reference};
+use crate::decl::{DeclKind, DeclType};
+use crate::env::Env;
+use crate::types::Type;
 
 /// The least and the most that the expression costs.
 pub(crate) fn estimate(checked: &Checked, env: &Env) -> CostEstimate {
@@ -351,7 +349,7 @@ impl<'c> Estimator<'c> {
         own.or_else(|| self.local_of(expr).and_then(|local| local.entries))
     }
 
-    /// The largest size that is declared for what lies at the end of the path.
+    /// The largest declared size of the value at the path.
     fn declared_size(&self, path: &[String]) -> Option<Size> {
         let (first, rest) = path.split_first()?;
         // Upstream: the estimator ignores where a path begins, so that elements of literals have

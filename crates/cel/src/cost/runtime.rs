@@ -1,7 +1,9 @@
 //! The account of an evaluation: what a call costs for the values that it was given.
 
 use super::{AUTHORIZATION_COST, LIST_COST, REGEX_FACTOR, STRING_FACTOR, STRUCT_COST, scale};
-use crate::{library::formats::Format, plan::Call, value::Value};
+use crate::library::formats::Format;
+use crate::plan::Call;
+use crate::value::Value;
 
 /// What the call will cost, or none if that depends on its result.
 pub(crate) fn before(call: &Call, args: &[Value<'_>]) -> Option<u64> {
@@ -59,7 +61,7 @@ pub(crate) fn before(call: &Call, args: &[Value<'_>]) -> Option<u64> {
     })
 }
 
-/// The cost of a call that depends on its result, which is none if the call failed.
+/// The cost of a call that depends on its result, which is None if the call failed.
 pub(crate) fn after(call: &Call, args: &[Value<'_>], result: Option<&Value<'_>>) -> u64 {
     let size = result.map_or(1, Value::cost_size);
     if call.function == "join" {
@@ -69,7 +71,7 @@ pub(crate) fn after(call: &Call, args: &[Value<'_>], result: Option<&Value<'_>>)
     size.saturating_add(1 + LIST_COST)
 }
 
-/// What `==` or `!=` costs: the smaller of the two is gone through.
+/// The cost of `==` or `!=`: the size of the smaller operand.
 pub(crate) fn equality(left: &Value<'_>, right: &Value<'_>, equals: bool) -> u64 {
     if equals && matches!(left, Value::Opaque(_)) {
         return 1;
@@ -115,7 +117,7 @@ fn contains(call: &Call, own: u64, other: u64) -> u64 {
     cost
 }
 
-/// What is nested deeper counts as one, lest the stack be at the mercy of the data.
+/// Deeper values count as one, so that the data cannot exhaust the stack.
 const MAX_DEPTH: usize = 256;
 
 /// Going through a value with everything in it.

@@ -89,7 +89,7 @@ impl<'a> Evaluator<'a, '_> {
         value
     }
 
-    /// The same, and nobody else holds it afterwards.
+    /// The same, for a value that is not shared.
     pub(super) fn take(&mut self, slot: usize) -> EvalResult<'a> {
         if let Local::Lazy(init) = self.locals[slot] {
             return self.initial(slot, init);

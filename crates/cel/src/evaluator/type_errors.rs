@@ -1,4 +1,4 @@
-//! What is said of values that a step of an expression cannot use, in cel-go's words.
+//! Errors about values of the wrong type, in cel-go's words.
 
 use super::{EvalError, List, Map, Value};
 
@@ -7,8 +7,9 @@ pub(super) fn not_iterable(value: &Value<'_>) -> EvalError {
     format!("got '{}', expected iterable type", value.go_type()).into()
 }
 
-/// Of arguments for which a function has no overload. It is named if already the first of them can
-/// have no part in it, unless that is of a type that is asked itself; a conversion always is.
+/// The error about arguments for which a function has no overload. It names the function if no
+/// overload accepts the first argument, unless that argument has a method for it; a conversion is
+/// always named.
 pub(super) fn no_overload(function: &str, args: &[Value<'_>]) -> EvalError {
     let Some(first) = args.first() else { return EvalError::no_such_overload() };
     let takes_first = match function {

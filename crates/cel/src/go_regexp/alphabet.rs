@@ -1,10 +1,10 @@
-//! [`AlphabetRegex`]: an expression that is matched over the kinds of characters that it tells apart,
-//! instead of over the bytes of UTF-8.
+//! [`AlphabetRegex`]: an expression that is matched over the classes of characters that it
+//! distinguishes, instead of over the bytes of UTF-8.
 //!
-//! A class such as `\p{L}` has hundreds of ranges, and an automaton over UTF-8 has all of them once
-//! more for each repetition: `\p{L}{1,256}` takes 8 MB. But the expression tells only letters from
-//! other characters, so a text is first rewritten to one byte for each character, and the automaton
-//! is one over bytes:
+//! A class such as `\p{L}` has hundreds of ranges, and an automaton over UTF-8 repeats all of them
+//! for each repetition: `\p{L}{1,256}` takes 8 MB. But the expression only distinguishes letters
+//! from other characters, so a text is first rewritten to one byte for each character, and the
+//! automaton is one over bytes:
 //!
 //! ```text
 //! ^[\p{L}-]{1,256}$    letters are a, the hyphen is b, everything else is c:  ^[ab]{1,256}$
@@ -13,7 +13,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use regex_automata::{meta, util::syntax};
+use regex_automata::meta;
+use regex_automata::util::syntax;
 use regex_syntax::hir::{
     Class, ClassBytes, ClassBytesRange, ClassUnicode, Hir, HirKind, Look, Repetition,
 };
@@ -29,8 +30,8 @@ pub(super) struct AlphabetRegex {
 }
 
 impl AlphabetRegex {
-    /// Compiles an expression of the `regex` crate's; None if it takes up more than `limit` bytes, or
-    /// looks at something else than characters and both ends of the text.
+    /// Compiles an expression of the `regex` crate; None if it takes up more than `limit` bytes, or
+    /// depends on more than characters and both ends of the text.
     pub(super) fn compile(expression: &str, limit: usize, cache_limit: usize) -> Option<Self> {
         let hir = syntax::parse(expression).ok()?;
         let alphabet = Alphabet::of(&hir)?;
@@ -69,7 +70,7 @@ impl AlphabetRegex {
     }
 }
 
-/// The kinds of characters that an expression tells apart, at most 256.
+/// The classes of characters that an expression distinguishes, at most 256.
 #[derive(Debug, Clone)]
 struct Alphabet {
     /// The letter of each range of characters, by its first character; it ends before the next.
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_at_words_or_lines_has_no_alphabet() {
+    fn patterns_with_word_or_line_boundaries_have_no_alphabet() {
         for expression in [r"(?-u:\b)a", "(?m)^a$"] {
             assert!(AlphabetRegex::compile(expression, 1 << 20, 1 << 18).is_none());
         }

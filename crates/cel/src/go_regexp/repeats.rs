@@ -13,7 +13,7 @@ const MAX_REPEAT: u32 = 1000;
 /// See the [module documentation](self).
 #[derive(Debug)]
 pub(super) struct Repeats {
-    /// For each group that is open, the most repeats in what is before it in the group around.
+    /// For each open group, the largest number of repeats before it in the enclosing group.
     outer: Vec<u32>,
     /// The same for this group, up to the last operand.
     before: u32,

@@ -1,4 +1,4 @@
-//! Percent-escapes, which differ by the part of a URL in which they stand.
+//! Percent-escapes, which differ by the part of a URL.
 
 use strconv::quote_bytes;
 
@@ -14,7 +14,7 @@ pub(super) enum Mode {
     Fragment,
 }
 
-/// Whether the byte stands for itself in this part.
+/// Whether the byte needs no escape in this part.
 fn is_plain(byte: u8, mode: Mode) -> bool {
     if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
         return true;
@@ -29,7 +29,7 @@ fn is_plain(byte: u8, mode: Mode) -> bool {
     others.contains(&byte)
 }
 
-/// Whether the text may be left as it was written.
+/// Whether the text needs no escapes.
 pub(super) fn is_encoded(text: &[u8], mode: Mode) -> bool {
     text.iter().all(|byte| b"!$&'()*+,;=:@[]%".contains(byte) || is_plain(*byte, mode))
 }
@@ -46,7 +46,7 @@ pub(super) fn escape(bytes: &[u8], mode: Mode) -> String {
     escaped
 }
 
-/// The bytes that the text stands for; fails in Go's words.
+/// The decoded bytes of the text; the error has Go's words.
 pub(super) fn unescape(text: &[u8], mode: Mode) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -1,11 +1,12 @@
-//! URLs against a table of what Go 1.26 made of them: fixed ones, and some made of random pieces.
+//! URLs against a table of the results of Go 1.26: fixed ones, and some made of random pieces.
 //!
 //! A line holds the text, the errors of `ParseRequestURI` and of `Parse` (null if there is none), and
 //! if there is no error of the latter: scheme, host, hostname, port, escaped path, query, and the URL
 //! as Go writes it.
 
-use super::Url;
 use serde_json::{Map, Value, json};
+
+use super::Url;
 
 fn query(url: &Url) -> Value {
     let mut lists = Map::new();
@@ -16,7 +17,7 @@ fn query(url: &Url) -> Value {
     lists.into()
 }
 
-/// What this crate makes of a text, as a line of the table.
+/// The result of this crate for a text, as a line of the table.
 fn line(text: &str) -> Value {
     let (requested, parsed) = (Url::parse_request_uri(text).err(), Url::parse(text));
     let Ok(url) = parsed else { return json!([text, requested, parsed.err()]) };

@@ -1,15 +1,11 @@
-//! `ip(x)`, `cidr(x)` and what can be asked of them.
+//! `ip(x)`, `cidr(x)` and their methods.
 
-use std::{
-    any::Any,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-};
+use std::any::Any;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{EvalResult, Library, Plain, no_such_overload};
-use crate::{
-    go_netip::parse_addr,
-    value::{Opaque, Value},
-};
+use crate::go_netip::parse_addr;
+use crate::value::{Opaque, Value};
 
 /// An address.
 #[derive(Debug, PartialEq, Eq)]

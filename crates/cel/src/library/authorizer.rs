@@ -3,23 +3,25 @@
 //! The caller brings the authorizer: a value made by [`authorizer`] from anything that implements
 //! [`Authorizer`].
 
-use std::{any::Any, fmt, sync::Arc};
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
 
 use super::{EvalResult, Library, Plain, no_such_overload};
 use crate::value::{Opaque, Value};
 
-/// Who decides.
+/// Decides whether an action is allowed.
 pub trait Authorizer: fmt::Debug + Send + Sync {
     /// Whether what `check` describes may be done.
     fn authorize(&self, check: &Check) -> Decision;
 }
 
-/// What an expression asks about.
+/// The attributes of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Check {
     /// The account to authorizer instead of the requester: namespace and name.
     pub service_account: Option<(String, String)>,
-    /// The path, for what is no resource.
+    /// The path, for non-resource requests.
     pub path: Option<String>,
     /// The API group.
     pub group: String,
@@ -35,7 +37,7 @@ pub struct Check {
     pub field_selector: String,
     /// Which labels are selected.
     pub label_selector: String,
-    /// What is to be done.
+    /// The verb.
     pub verb: String,
 }
 
@@ -192,7 +194,7 @@ fn declare_decisions(library: &mut Library) {
     });
 }
 
-/// The check with one thing more said.
+/// The check with one more attribute.
 fn next<'a>(
     args: &mut [Value<'a>],
     kind: &'static str,

@@ -3,11 +3,9 @@
 use std::mem;
 
 use super::{EvalResult, Library, no_such_overload};
-use crate::{
-    error::EvalError,
-    time::{Duration, Timestamp},
-    value::{Text, Value, numbers},
-};
+use crate::error::EvalError;
+use crate::time::{Duration, Timestamp};
+use crate::value::{Text, Value, numbers};
 
 pub(super) fn declare(library: &mut Library) {
     library.add("type", "type", "(A) -> type(A)", |args| match args {

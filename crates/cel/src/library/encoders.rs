@@ -1,9 +1,7 @@
 //! `base64.encode` and `base64.decode`.
 
-use base64::{
-    Engine,
-    engine::general_purpose::{STANDARD, STANDARD_NO_PAD},
-};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 
 use super::{Library, no_such_overload};
 use crate::value::Value;

@@ -1,15 +1,15 @@
 //! `format.named('dns1123Label').value().validate(x)`: names and other formats of Kubernetes.
 
-use std::{any::Any, sync::OnceLock};
+use std::any::Any;
+use std::sync::OnceLock;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use regex::Regex;
 
 use super::{Library, Plain, no_such_overload, urls};
-use crate::{
-    time::Timestamp,
-    value::{Opaque, Value},
-};
+use crate::time::Timestamp;
+use crate::value::{Opaque, Value};
 
 const NAME: &str = "kubernetes.NamedFormat";
 
@@ -39,7 +39,7 @@ const LABEL_VALUE_ERROR: &str = "a valid label must be an empty string or consis
 
 type Validate = fn(&str) -> Vec<String>;
 
-/// A format: its name in expressions, how long its pattern counts, and what is wrong with a text.
+/// A format: its name in expressions, the length of its pattern for the cost, and its errors.
 type Row = (&'static str, u64, Validate);
 
 const FORMATS: &[Row] = &[
@@ -65,7 +65,7 @@ const FORMATS: &[Row] = &[
 pub(crate) struct Format(&'static Row);
 
 impl Format {
-    /// What stands for the length of a pattern in the cost.
+    /// The length of the pattern for the cost.
     pub(crate) fn regex_size(&self) -> u64 {
         self.0.1
     }

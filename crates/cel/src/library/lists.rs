@@ -1,17 +1,14 @@
 //! Functions on lists, CEL's extension and Kubernetes' own, and inserting into maps.
 
-use std::{cmp::Ordering, mem};
+use std::cmp::Ordering;
+use std::mem;
 
 use super::{EvalResult, Library, Plain, no_such_overload, operators};
-use crate::{
-    error::EvalError,
-    macros::Family,
-    time::Duration,
-    value::{
-        List, Value,
-        equality::{compare, equal},
-    },
-};
+use crate::error::EvalError;
+use crate::macros::Family;
+use crate::time::Duration;
+use crate::value::equality::{compare, equal};
+use crate::value::{List, Value};
 
 /// `lists.range` makes no longer lists: they would fill memory before they cost anything.
 const MAX_RANGE: i64 = 1_000_000;
@@ -40,7 +37,7 @@ const ORDERED: &[(&str, [&str; 4])] = &[
     ("bytes", signatures!("bytes")),
 ];
 
-/// The extension that comes with CEL.
+/// The lists extension of cel-go.
 pub(super) fn declare(library: &mut Library) {
     library.macros.add(Family::Lists);
     library.add("slice", "list_slice", "list(T).(int, int) -> list(T)", slice);
@@ -109,7 +106,7 @@ pub(super) fn declare_kubernetes(library: &mut Library) {
     });
 }
 
-/// What `transformMap` and its kin are made of.
+/// The overloads of `transformMap` and similar macros.
 pub(super) fn declare_map_insert(library: &mut Library) {
     library.macros.add(Family::TwoVariables);
     let one = "(map(K, V), K, V) -> map(K, V)";
@@ -278,7 +275,7 @@ fn extreme<'a>(args: &mut [Value<'a>], name: &str, worse: Ordering) -> EvalResul
     best.ok_or_else(|| format!("{name} called on empty list").into())
 }
 
-/// The elements say what is added: of a list of which nothing was known, any overload is tried.
+/// The elements determine the operation: for a list of unknown type, every overload is tried.
 fn sum<'a>(args: &mut [Value<'a>], zero: Value<'a>) -> EvalResult<'a> {
     let mut total = None;
     for value in list_of(args)?.iter() {

@@ -1,12 +1,12 @@
 //! `math.greatest`, `math.abs`, `math.bitAnd` … Kubernetes does not have them.
 
-use std::{cmp::Ordering, mem};
+use std::cmp::Ordering;
+use std::mem;
 
 use super::{EvalResult, Library, Plain, no_such_overload};
-use crate::{
-    macros::Family,
-    value::{Value, equality::compare},
-};
+use crate::macros::Family;
+use crate::value::Value;
+use crate::value::equality::compare;
 
 pub(super) fn declare(library: &mut Library) {
     library.macros.add(Family::Math);

@@ -1,17 +1,14 @@
 //! Operators: arithmetic with overflow checks, comparisons, membership, the logical ones'
 //! signatures.
 
-use std::{cmp::Ordering, mem};
+use std::cmp::Ordering;
+use std::mem;
 
 use super::{EvalResult, Library, Plain, Run, no_such_overload};
-use crate::{
-    error::EvalError,
-    time::Duration,
-    value::{
-        Value,
-        equality::{compare, equal},
-    },
-};
+use crate::error::EvalError;
+use crate::time::Duration;
+use crate::value::Value;
+use crate::value::equality::{compare, equal};
 
 /// Pairs of types that have an order, and the part of an overload's name that says so.
 const ORDERED: &[(&str, &str)] = &[

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{EvalResult, Library, Run, no_such_overload};
-use crate::{macros::Family, value::Value};
+use crate::macros::Family;
+use crate::value::Value;
 
 pub(super) fn declare(library: &mut Library) {
     library.macros.add(Family::Optional);

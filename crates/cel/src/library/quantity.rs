@@ -7,7 +7,7 @@ use crate::value::{Opaque, Value};
 
 const NAME: &str = "kubernetes.Quantity";
 
-/// Billionths: upstream rounds what is finer away from zero.
+/// Billionths: upstream rounds smaller fractions away from zero.
 const UNIT: i128 = 1_000_000_000;
 
 const PATTERN_ERROR: &str = "quantities must match the regular expression \
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn suffixes_scale_and_what_is_too_fine_is_rounded_up() {
+    fn suffixes_scale_and_small_fractions_are_rounded_up() {
         let check = |text: &str, expected: Option<i128>| {
             assert_eq!(parse(text).ok().map(|it| it.billionths), expected, "{text}");
         };

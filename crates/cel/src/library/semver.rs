@@ -1,13 +1,14 @@
 //! `semver('1.2.3-rc.1')`: versions and their order.
 
-use std::{any::Any, cmp::Ordering};
+use std::any::Any;
+use std::cmp::Ordering;
 
 use super::{EvalResult, Library, Plain, no_such_overload};
 use crate::value::{Opaque, Value};
 
 const NAME: &str = "kubernetes.Semver";
 
-/// A version; what stands behind `+` does not count.
+/// A version; build metadata after `+` is ignored.
 #[derive(Debug, PartialEq, Eq)]
 struct Semver {
     numbers: [u64; 3],

@@ -1,7 +1,8 @@
-//! Lists seen as sets: `sets.contains`, `sets.equivalent`, `sets.intersects`.
+//! Set operations on lists: `sets.contains`, `sets.equivalent`, `sets.intersects`.
 
 use super::{EvalResult, Library, no_such_overload};
-use crate::value::{Value, equality::equal};
+use crate::value::Value;
+use crate::value::equality::equal;
 
 pub(super) fn declare(library: &mut Library) {
     let declared = "(list(T), list(T)) -> bool";

@@ -1,8 +1,7 @@
 //! The language's own functions on strings and collections: `size`, `contains`, `matches` …
 
-use crate::go_regexp::Matcher;
-
 use super::{EvalResult, Library, Run, no_such_overload};
+use crate::go_regexp::Matcher;
 use crate::value::Value;
 
 pub(super) fn declare(library: &mut Library) {

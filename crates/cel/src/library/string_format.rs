@@ -2,10 +2,8 @@
 
 use std::iter::Peekable;
 
-use crate::{
-    error::EvalError,
-    value::{List, Value, numbers},
-};
+use crate::error::EvalError;
+use crate::value::{List, Value, numbers};
 
 /// The format with its clauses filled from the list.
 pub(super) fn format(format: &str, args: &List<'_>) -> Result<String, EvalError> {
@@ -46,7 +44,7 @@ fn precision(characters: &mut Peekable<std::str::Chars<'_>>) -> Result<Option<us
         characters.next();
     }
     match digits.parse() {
-        // Nobody needs more; a larger number would only fill memory.
+        // A limit, so that a large number cannot fill the memory.
         Ok(precision) if precision <= 1_000 => Ok(Some(precision)),
         _ => Err(format!("could not parse formatting clause: invalid precision {digits:?}").into()),
     }

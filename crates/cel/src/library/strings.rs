@@ -1,7 +1,8 @@
 //! Functions on strings; positions are counted in code points.
 
 use super::{EvalResult, Library, no_such_overload, string_format};
-use crate::{error::EvalError, value::Value};
+use crate::error::EvalError;
+use crate::value::Value;
 
 pub(super) fn declare(library: &mut Library) {
     library.add("charAt", "string_char_at_int", "string.(int) -> string", char_at);
@@ -64,7 +65,7 @@ fn out_of_range(index: i64) -> EvalError {
     format!("index out of range: {index}").into()
 }
 
-/// A position in a text, or the error that it is none.
+/// A position in a text, or the error about an invalid one.
 fn position(index: i64, characters: &[char]) -> Result<usize, EvalError> {
     let found = usize::try_from(index).ok().filter(|index| *index <= characters.len());
     found.ok_or_else(|| out_of_range(index))

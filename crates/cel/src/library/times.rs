@@ -1,7 +1,9 @@
 //! The parts of timestamps and durations: `getHours`, `getDayOfWeek` …
 
 use super::{EvalResult, Library, no_such_overload};
-use crate::{error::EvalError, time::Civil, value::Value};
+use crate::error::EvalError;
+use crate::time::Civil;
+use crate::value::Value;
 
 pub(super) fn declare(library: &mut Library) {
     accessor(library, "getFullYear", "year", |args| part(args, |it| it.year));

@@ -3,11 +3,9 @@
 use std::any::Any;
 
 use super::{EvalResult, Library, Plain, no_such_overload};
-use crate::{
-    error::EvalError,
-    go_url::Url,
-    value::{Map, Opaque, Value},
-};
+use crate::error::EvalError;
+use crate::go_url::Url;
+use crate::value::{Map, Opaque, Value};
 
 const NAME: &str = "kubernetes.URL";
 
@@ -69,8 +67,8 @@ pub(super) fn request_uri_error(text: &str) -> Option<String> {
     Url::parse_request_uri(text).err()
 }
 
-/// A URL must be one that a request could have, and is then read as a reference: only that reading
-/// knows fragments, and takes `//host/path` for a host and a path.
+/// A URL must be valid for a request, and is then parsed as a reference, which has fragments and
+/// takes `//host/path` as a host and a path.
 // Upstream: apiserver/pkg/cel/library/urls.go stringToUrl
 fn parse(text: &str) -> Result<Url, String> {
     Url::parse_request_uri(text)?;

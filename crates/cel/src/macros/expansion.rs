@@ -1,15 +1,13 @@
 //! The tools with which macros build their expansions.
 
 use super::MacroError;
-use crate::{
-    ast::{ACCUMULATOR, Expr, Fold, Item, Kind, Literal, UNUSED},
-    parser::Nodes,
-};
+use crate::ast::{ACCUMULATOR, Expr, Fold, Item, Kind, Literal, UNUSED};
+use crate::parser::Nodes;
 
 /// A macro call that is being rewritten.
 pub(super) struct Expansion<'a> {
     pub(super) nodes: &'a mut Nodes,
-    /// Where the call stands, and so all that it becomes.
+    /// The position of the call, and so of its expansion.
     pub(super) offset: usize,
 }
 
@@ -48,7 +46,7 @@ impl Expansion<'_> {
         MacroError(self.nodes.offset(expr.id), message.to_owned())
     }
 
-    /// The same tree with ids of its own: types and costs are kept per node.
+    /// The same tree with new ids: types and costs are kept per node.
     pub(super) fn copy(&mut self, expr: &Expr) -> Expr {
         let offset = self.nodes.offset(expr.id);
         let mut kind = expr.kind.clone();

@@ -1,16 +1,14 @@
-//! [`Nodes`]: makes the nodes of a tree, and knows where they stand and how high they are.
+//! [`Nodes`]: creates the nodes of a tree, with their positions and heights.
 
 use super::{MAX_NESTING, ParseAborted};
-use crate::{
-    ast::{Expr, Id, Kind},
-    source::Issue,
-};
+use crate::ast::{Expr, Id, Kind};
+use crate::source::Issue;
 
 /// Makes nodes; macros use it as well.
 pub(crate) struct Nodes {
     /// By id, in code points.
     pub(super) offsets: Vec<usize>,
-    /// By id: how many nodes lie on the longest way down.
+    /// By id: the number of nodes on the longest path down.
     pub(super) heights: Vec<usize>,
     pub(super) issues: Vec<Issue>,
 }

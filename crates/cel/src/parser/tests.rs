@@ -1,4 +1,4 @@
-//! What the parser makes of an expression, and what it says about a broken one.
+//! Parsed expressions, and errors about invalid ones.
 
 use super::*;
 use crate::macros::Family;
@@ -63,7 +63,7 @@ fn fails(source: &str, expected: &str) {
 }
 
 #[test]
-fn operators_bind_as_the_grammar_says() {
+fn operators_bind_as_in_the_grammar() {
     check("1 + 2 * 3", "_+_(Int(1), _*_(Int(2), Int(3)))");
     check("a || b && c || d", "_||_(a, _&&_(b, c), d)");
     check("a ? b : c ? d : e", "_?_:_(a, b, _?_:_(c, d, e))");
@@ -75,7 +75,7 @@ fn operators_bind_as_the_grammar_says() {
 }
 
 #[test]
-fn members_calls_and_literals_are_told_apart() {
+fn members_calls_and_literals_differ() {
     check("a.b(c)[0].?d", "_?._(_[_](a.b(c), Int(0)), String(\"d\"))");
     check("[1, 2,]", "[Int(1), Int(2)]");
     check("{'a': 1}.a", "{String(\"a\"): Int(1)}.a");
@@ -94,7 +94,7 @@ fn macros_become_folds() {
 }
 
 #[test]
-fn a_missing_operand_is_named_with_what_could_stand_there() {
+fn a_missing_operand_is_reported_with_the_expected_tokens() {
     check(
         "object.x +",
         "ERROR: <input>:1:11: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', \

@@ -2,11 +2,12 @@
 
 use std::cmp::Ordering;
 
-use super::{Value, numbers::Number};
+use super::Value;
+use super::numbers::Number;
 use crate::error::EvalError;
 
-/// Values that are nested deeper are not compared to the end, and count as different: the stack
-/// must hold whatever JSON a client sends.
+/// Values that are nested deeper are not compared completely, and count as different, so that the
+/// JSON of a client cannot exhaust the stack.
 const MAX_DEPTH: usize = 256;
 
 /// Whether two values are equal; values of unlike types are not.
@@ -14,7 +15,7 @@ pub(crate) fn equal(a: &Value<'_>, b: &Value<'_>) -> bool {
     equal_within(a, b, MAX_DEPTH)
 }
 
-/// The same for parts of values, of which so many more levels are looked at.
+/// The same for parts of values, down to this many more levels.
 pub(super) fn equal_within(a: &Value<'_>, b: &Value<'_>, depth: usize) -> bool {
     let Some(depth) = depth.checked_sub(1) else {
         return false;

@@ -1,12 +1,10 @@
 //! [`Fingerprints`]: finds equal values among many without comparing each with each.
 //!
-//! Equal values have equal fingerprints, whatever kinds of numbers they have. Unequal values mostly
-//! have different ones, so the few values with the same fingerprint are compared.
+//! Equal values have equal fingerprints, even with different types of numbers. Unequal values
+//! mostly have different ones, so the few values with the same fingerprint are compared.
 
-use std::{
-    collections::HashMap,
-    hash::{BuildHasher, Hash, Hasher, RandomState},
-};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 use super::{List, Map, Value};
 use crate::decl::ListKind;

@@ -1,19 +1,18 @@
 //! JSON to values, as a declared type reads it, and values back to JSON.
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Number, Value as Json};
 
 use super::{List, Map, Text, Value, numbers};
-use crate::{
-    decl::{DeclKind, DeclType, ListKind},
-    error::EvalError,
-    time::{Duration, Timestamp},
-};
+use crate::decl::{DeclKind, DeclType, ListKind};
+use crate::error::EvalError;
+use crate::time::{Duration, Timestamp};
 
 static DYN: DeclType = DeclType::DYN;
 static ATOMIC: ListKind = ListKind::Atomic;
 
-/// How `json` looks to an expression that was told it is a `decl`.
+/// The value of `json` for an expression in which it is declared as `decl`.
 pub(crate) fn view<'a>(json: &'a Json, decl: &'a DeclType) -> Result<Value<'a>, EvalError> {
     if json.is_null() && !matches!(decl.shape, DeclKind::Dyn) {
         return if decl.nullable {

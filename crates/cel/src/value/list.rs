@@ -4,16 +4,12 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::{
-    Value,
-    equality::{equal, equal_within},
-    fingerprint::Fingerprints,
-    json::view,
-};
-use crate::{
-    decl::{DeclType, ListKind},
-    error::EvalError,
-};
+use super::Value;
+use super::equality::{equal, equal_within};
+use super::fingerprint::Fingerprints;
+use super::json::view;
+use crate::decl::{DeclType, ListKind};
+use crate::error::EvalError;
 
 /// A list.
 #[derive(Debug, Clone)]
@@ -73,7 +69,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// `self + other`, as the kind of the left list wants it.
+    /// `self + other`, by the list type of the left list.
     pub(crate) fn plus(self, other: &List<'a>) -> Result<List<'a>, EvalError> {
         let kind = self.kind();
         if *kind == ListKind::Atomic {
@@ -93,7 +89,7 @@ impl<'a> List<'a> {
         Ok(Self::Sum { values: Arc::new(values), kind })
     }
 
-    /// A list that nobody else holds grows in place: comprehensions stay linear.
+    /// A list that is not shared grows in place: comprehensions stay linear.
     fn appended(self, other: &List<'a>) -> Result<List<'a>, EvalError> {
         let mut own = match self {
             Self::Values(values) => values,
@@ -106,7 +102,7 @@ impl<'a> List<'a> {
         Ok(Self::Values(own))
     }
 
-    /// Equality, as the kind of the left list wants it.
+    /// Equality, by the list type of the left list.
     pub(super) fn equals(&self, other: &List<'a>, depth: usize) -> bool {
         let equal = |a: &Value<'a>, b: &Value<'a>| equal_within(a, b, depth);
         if self.len() != other.len() {

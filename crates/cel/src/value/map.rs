@@ -1,15 +1,16 @@
 //! [`Map`]: computed entries, or a view of a JSON object; and [`Struct`], a message.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::{Text, Value, equality::equal_within, json::view, numbers};
-use crate::{
-    decl::{DeclKind, DeclType, Object},
-    error::EvalError,
-    escaping,
-};
+use super::equality::equal_within;
+use super::json::view;
+use super::{Text, Value, numbers};
+use crate::decl::{DeclKind, DeclType, Object};
+use crate::error::EvalError;
+use crate::escaping;
 
 type JsonMap = serde_json::Map<String, Json>;
 
@@ -37,7 +38,7 @@ pub enum Map<'a> {
 /// The entries of a computed map.
 #[derive(Debug, Clone, Default)]
 pub struct Entries<'a> {
-    /// The key is kept as it was written, too: `1u` stays unsigned.
+    /// The key is also kept as it was written: `1u` stays unsigned.
     by_key: BTreeMap<Key, (Value<'a>, Value<'a>)>,
 }
 
@@ -74,7 +75,7 @@ impl Key {
 }
 
 impl<'a> Entries<'a> {
-    /// Sets an entry; an error if the key is of a type that keys cannot have, or is there.
+    /// Sets an entry; an error if the key has an invalid type, or exists.
     pub(crate) fn insert(&mut self, key: Value<'a>, value: Value<'a>) -> Result<(), EvalError> {
         let Some(index) = Key::of(&key) else {
             return Err(format!("unsupported key type: {}", key.type_name()).into());
@@ -113,7 +114,7 @@ impl<'a> Map<'a> {
                 entries.by_key.get(&Key::of(key)?).map(|(_, value)| Ok(value.clone()))
             }
             (_, Value::String(name)) => self.field(name),
-            // Only of what has no schema it is said which keys it cannot have.
+            // Only a map without a schema reports keys of the wrong type.
             (Self::Json { value, .. }, key) if matches!(value.shape, DeclKind::Dyn) => {
                 Some(Err(format!("unsupported map key type: {}", key.go_type()).into()))
             }
@@ -139,7 +140,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The value of a JSON key, whatever expressions call it.
+    /// The value of a JSON key, by its unescaped name.
     pub(super) fn raw(&self, key: &str) -> Option<Result<Value<'a>, EvalError>> {
         match self {
             Self::Object { .. } => self.field(&escaping::escape(key)?),
@@ -147,7 +148,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The keys in order; of an object those that are declared and present.
+    /// The keys in order; for an object, those that are declared and present.
     pub fn keys(&self) -> Vec<Value<'a>> {
         match self {
             Self::Values(entries) => entries.by_key.values().map(|(key, _)| key.clone()).collect(),
@@ -162,7 +163,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// This map with one entry more; a map that nobody else holds grows in place.
+    /// This map with one more entry; a map that is not shared grows in place.
     pub(crate) fn inserted(self, key: Value<'a>, value: Value<'a>) -> Result<Self, EvalError> {
         let mut own = match self {
             Self::Values(entries) => entries,

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comparison_does_not_lose_what_a_float_cannot_hold() {
+    fn comparison_of_large_integers_is_exact() {
         let big = Number::Int(9_007_199_254_740_993);
         assert_eq!(big.compare(Number::Double(9_007_199_254_740_992.0)), Some(Ordering::Greater));
         assert_eq!(Number::Uint(u64::MAX).compare(Number::Int(-1)), Some(Ordering::Greater));

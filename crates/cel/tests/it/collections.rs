@@ -3,7 +3,7 @@
 use crate::check_all;
 
 #[test]
-fn quantifiers_stop_when_they_know() {
+fn quantifiers_stop_when_the_result_is_known() {
     check_all(&[
         ("[1, 2, 3].all(e, e > 0)", "true"),
         ("[1, 2, 3].all(e, e > 1)", "false"),
@@ -35,7 +35,7 @@ fn lists_are_mapped_and_filtered() {
 }
 
 #[test]
-fn a_comprehension_may_run_over_what_another_has_bound() {
+fn a_comprehension_may_iterate_over_a_bound_variable() {
     check_all(&[
         ("[3, 1, 2].map(e, e * 2).sortBy(e, -e)", "[6,4,2]"),
         ("cel.bind(l, [1, 2].map(e, e + 1), l.all(e, l.exists(f, f == e)))", "true"),
@@ -90,7 +90,7 @@ fn membership_is_tested_in_lists_and_keys() {
 }
 
 #[test]
-fn sizes_count_what_is_there() {
+fn sizes_are_those_of_the_values() {
     check_all(&[
         ("size([1, 2])", "2"),
         ("[1, 2].size()", "2"),

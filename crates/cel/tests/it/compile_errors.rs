@@ -1,8 +1,7 @@
 //! What the compiler says of expressions that cannot be used.
 
-use cel::{DeclType, Env, Library, Object};
-
 use crate::check_all;
+use cel::{DeclType, Env, Library, Object};
 
 /// Compiles against `self`, an object with `n` (int), `s` (string) and `o` (an object).
 fn refused(source: &str, expected: &str) {
@@ -59,7 +58,7 @@ fn types_that_do_not_fit_are_shown_with_the_operator() {
 }
 
 #[test]
-fn what_is_not_declared_is_named() {
+fn undeclared_names_are_reported() {
     refused(
         "self.missing > 1",
         "compilation failed: ERROR: <input>:1:5: undefined field 'missing'\n | self.missing > 1\n | \
@@ -102,7 +101,7 @@ fn values_of_the_libraries_have_no_fields() {
 }
 
 #[test]
-fn every_error_is_told_and_each_once() {
+fn every_error_is_reported_once() {
     refused(
         "self.a + self.b == self.n.c",
         "compilation failed: ERROR: <input>:1:5: undefined field 'a'\n | self.a + self.b == \
@@ -113,7 +112,7 @@ fn every_error_is_told_and_each_once() {
 }
 
 #[test]
-fn only_collections_are_gone_through() {
+fn only_collections_can_be_iterated() {
     refused(
         "self.n.all(x, x > 0)",
         "compilation failed: ERROR: <input>:1:5: expression of type 'int' cannot be range of a \
@@ -122,7 +121,7 @@ fn only_collections_are_gone_through() {
 }
 
 #[test]
-fn what_kubernetes_leaves_out_is_not_there() {
+fn functions_outside_of_kubernetes_do_not_exist() {
     for source in ["math.abs(1)", "cel.bind(a, 1, a)", "base64.encode(b'')", "'a'.reverse()"] {
         let env = Env::new(Library::kubernetes());
         assert!(env.compile(source).is_err(), "{source}");

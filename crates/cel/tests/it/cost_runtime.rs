@@ -1,7 +1,8 @@
 //! What evaluations cost. The figures are Kubernetes' own, for these expressions and data.
 
-use cel::{Bindings, Budget, DeclKind, DeclType, Env, EvalError, Library, ListKind, Object};
 use serde_json::{Value as Json, json};
+
+use cel::{Bindings, Budget, DeclKind, DeclType, Env, EvalError, Library, ListKind, Object};
 
 fn object(name: &str, fields: Vec<(&str, DeclType)>) -> DeclType {
     DeclType::object(Object::new(
@@ -116,7 +117,7 @@ fn strings_cost_by_length() {
 }
 
 #[test]
-fn lists_cost_what_is_looked_at() {
+fn lists_cost_their_visited_elements() {
     costs(&[
         ("1 in self.list", 5),
         ("self.list[0] in self.list", 8),
@@ -166,7 +167,7 @@ fn comprehensions_cost_by_round() {
 }
 
 #[test]
-fn presence_and_choice_cost_no_more_than_their_parts() {
+fn presence_tests_and_conditionals_cost_their_parts() {
     costs(&[
         ("has(self.a.b)", 2),
         ("!has(self.a.c)", 3),

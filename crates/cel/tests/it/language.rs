@@ -47,7 +47,7 @@ fn comparison_crosses_the_kinds_of_numbers() {
 }
 
 #[test]
-fn what_decides_hides_errors() {
+fn a_deciding_operand_hides_errors() {
     check_all(&[
         ("false && 1 / 0 == 1", "false"),
         ("1 / 0 == 1 && false", "false"),

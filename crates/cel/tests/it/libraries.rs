@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use cel::{
-    Bindings, Budget, DeclType, Env, Library,
-    library::authorizer::{Authorizer, Check, Decision, authorizer, authorizer_type},
-};
-
 use crate::{check_all, show};
+use cel::library::authorizer::{Authorizer, Check, Decision, authorizer, authorizer_type};
+use cel::{Bindings, Budget, DeclType, Env, Library};
 
 #[test]
-fn addresses_are_read_and_judged() {
+fn addresses_are_parsed_and_classified() {
     check_all(&[
         ("isIP('192.168.0.1')", "true"),
         ("isIP('192.168.0.256')", "false"),
@@ -153,7 +150,7 @@ fn versions_are_ordered() {
 }
 
 #[test]
-fn formats_say_what_is_wrong() {
+fn formats_report_errors() {
     check_all(&[
         ("format.dns1123Label().validate('ok').hasValue()", "false"),
         ("format.dns1123Label().validate('Not Ok').value().size()", "1"),
@@ -170,7 +167,7 @@ fn formats_say_what_is_wrong() {
 }
 
 #[test]
-fn math_is_there_for_those_who_ask() {
+fn math_functions_compute() {
     check_all(&[
         ("math.greatest(1, 3, 2)", "3"),
         ("math.greatest(1, 2.5)", "double 2.5"),
@@ -201,7 +198,7 @@ impl Authorizer for OnlyReaders {
 }
 
 #[test]
-fn the_authorizer_is_asked_with_all_that_was_said() {
+fn the_authorizer_gets_all_attributes() {
     let decl = DeclType::value(authorizer_type());
     let env = Env::new(Library::kubernetes()).variable("authorizer", decl);
     let check = |source: &str, expected: &str| {

@@ -1,11 +1,12 @@
-//! Expressions and what comes of them, in tables by topic.
+//! Expressions and their results, in tables by topic.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::sync::{Arc, OnceLock};
 
-use cel::{Bindings, Budget, DeclType, Env, Extension, Library, Program, Value};
 use serde_json::{Value as Json, json};
+
+use cel::{Bindings, Budget, DeclType, Env, Extension, Library, Program, Value};
 
 mod collections;
 mod compile_errors;

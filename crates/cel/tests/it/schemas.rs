@@ -1,14 +1,14 @@
-//! JSON seen through declared types.
+//! JSON with declared types.
 
 use std::sync::Arc;
 
+use serde_json::{Value as Json, json};
+
+use crate::{run, show};
 use cel::{
     Bindings, Budget, DeclKind, DeclType, Env, EvalError, Fields, Library, ListKind, Messages,
     Object, Type, Value,
 };
-use serde_json::{Value as Json, json};
-
-use crate::{run, show};
 
 fn check(decl: DeclType, data: &Json, table: &[(&str, &str)]) {
     let env = Env::new(Library::kubernetes()).variable("self", decl);
@@ -91,7 +91,7 @@ fn a_null_field_is_absent_and_a_null_element_is_null() {
 }
 
 #[test]
-fn lists_compare_and_add_as_their_kind_says() {
+fn lists_compare_and_add_by_their_list_type() {
     let pair = || {
         let fields = [("k".to_owned(), DeclType::string(9)), ("v".to_owned(), DeclType::int())];
         DeclType::object(Object::new("pair", fields))
@@ -125,7 +125,7 @@ fn lists_compare_and_add_as_their_kind_says() {
 }
 
 #[test]
-fn unions_of_numbers_and_strings_are_told_apart_when_they_are_seen() {
+fn unions_of_numbers_and_strings_are_resolved_by_value() {
     let decl = object(vec![("port", DeclType::new(DeclKind::IntOrString, 10))]);
     let source = "type(self.port) == int ? self.port < 5 : self.port.endsWith('%')";
     check(decl.clone(), &json!({"port": 3}), &[(source, "true")]);
@@ -141,7 +141,7 @@ fn unions_of_numbers_and_strings_are_told_apart_when_they_are_seen() {
 }
 
 #[test]
-fn what_is_not_declared_counts_for_equality_only() {
+fn undeclared_fields_count_for_equality_only() {
     let inner = || DeclType::object(Object::new("inner", [("n".to_owned(), DeclType::int())]));
     let decl = object(vec![("a", inner()), ("b", inner()), ("c", inner())]);
     let data = json!({"a": {"n": 1, "u": 1}, "b": {"n": 1, "u": 2}, "c": {"n": 1, "u": 1}});
@@ -177,7 +177,7 @@ impl Fields for Variables {
 }
 
 #[test]
-fn fields_may_be_computed_when_they_are_asked_for() {
+fn fields_may_be_computed_on_demand() {
     let fields = [("n".to_owned(), DeclType::any()), ("broken".to_owned(), DeclType::any())];
     let decl = DeclType::object(Object::new("kubernetes.variables", fields));
     let env = Env::new(Library::kubernetes()).variable("variables", decl);
@@ -222,7 +222,7 @@ impl Messages for Open {
 }
 
 #[test]
-fn messages_are_made_where_the_environment_knows_them() {
+fn messages_are_created_if_the_environment_has_them() {
     let env =
         Env::new(Library::kubernetes()).variable("x", DeclType::any()).messages(Arc::new(Open));
     let x = json!({"n": 2});

@@ -1,4 +1,4 @@
-//! Scripts with one line for each deltas that comes out, and random ones against a naive model.
+//! Scripts with one line for each popped entry, and random changes against a naive model.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ fn new_fifo() -> (DeltaFifo, Arc<Indexer>) {
     (DeltaFifo::new(&indexer), indexer)
 }
 
-/// Feeds `script` and prints what pops out. `+a` is added, `~a` updated, `-a` deleted, `=ab` a list
+/// Runs `script` and compares the popped entries. `+a` is added, `~a` updated, `-a` deleted, `=ab` a list
 /// of a and b, `!a` a resync for handler 1, `?a` one for handler 2; `.` pops and applies.
 fn check(script: &str, expected: &str) {
     let (fifo, indexer) = new_fifo();
@@ -60,8 +60,8 @@ fn apply(indexer: &Indexer, delta: Delta) -> char {
         Delta::Added(item) => ('+', indexer.apply_state(item, Origin::Watch)),
         Delta::Updated(item) => ('~', indexer.apply_state(item, Origin::Watch)),
         Delta::Replaced(item) => ('=', indexer.apply_state(item, Origin::List)),
-        Delta::Deleted(item) => ('-', indexer.apply_end(item, Origin::Watch)),
-        Delta::DeletedFinalStateUnknown(item) => ('x', indexer.apply_end(item, Origin::List)),
+        Delta::Deleted(item) => ('-', indexer.apply_removal(item, Origin::Watch)),
+        Delta::DeletedFinalStateUnknown(item) => ('x', indexer.apply_removal(item, Origin::List)),
         Delta::Sync(..) => return '!',
     };
     drop(applied);
@@ -69,12 +69,12 @@ fn apply(indexer: &Indexer, delta: Delta) -> char {
 }
 
 #[test]
-fn a_deltas_is_told_whole_and_in_the_order_of_first_changes() {
+fn entries_are_popped_whole_in_the_order_of_their_first_changes() {
     check("+a +b ~a", "a +~\nb +");
 }
 
 #[test]
-fn a_key_that_was_popped_queues_anew() {
+fn a_key_that_was_popped_is_queued_again() {
     check("+a +b . ~a", "b +\na ~");
 }
 
@@ -84,33 +84,33 @@ fn two_deletions_are_one() {
 }
 
 #[test]
-fn what_a_list_lacks_was_deleted_unnoticed() {
+fn a_known_object_that_a_list_lacks_was_deleted() {
     check("=ab . . =b", "b =\na x");
 }
 
 #[test]
-fn a_watched_deletion_is_not_replaced_by_a_guess() {
+fn a_watched_deletion_is_not_replaced_by_that_of_a_list() {
     check("+a . -a =b", "a -\nb =");
 }
 
 #[test]
-fn what_is_queued_but_not_cached_can_be_missed_too() {
+fn a_queued_object_that_a_list_lacks_was_deleted() {
     check("+a =b", "a +x\nb =");
 }
 
 #[test]
-fn an_object_that_returns_has_both_ends_in_its_deltas() {
+fn an_object_that_is_created_again_has_both_changes() {
     check("+a -a +a", "a +-+");
 }
 
 #[test]
-fn a_resync_yields_to_news_and_to_itself() {
+fn a_resync_is_left_out_if_a_delta_waits() {
     check("+a . !a !a ?a", "a !!");
     check("+a . ~a !a", "a ~");
 }
 
 #[test]
-fn a_long_deltas_keeps_its_last_update() {
+fn a_long_entry_keeps_its_last_update() {
     let (fifo, _) = new_fifo();
     fifo.apply([Transaction::Add(item("a", 0))]);
     fifo.apply((1..=100).map(|version| Transaction::Update(item("a", version))));
@@ -137,11 +137,11 @@ fn an_empty_first_list_is_a_list() {
     assert!(fifo.has_synced());
 }
 
-/// The world that the FIFO is told of, and what it must have kept of it.
+/// The objects on the server, and the expected content of the FIFO.
 #[derive(Default)]
 struct Model {
     world: BTreeMap<&'static str, u64>,
-    /// Keys with untold changes, in the order of their first ones.
+    /// Keys with queued changes, in the order of their first changes.
     order: Vec<&'static str>,
     version: u64,
 }
@@ -183,7 +183,7 @@ impl Model {
         }
     }
 
-    /// Anything may have happened meanwhile, and is seen only now.
+    /// Changes objects at random, and lists them.
     fn relist(&mut self, entropy: &Entropy, fifo: &DeltaFifo) {
         let before: Vec<_> = self.world.keys().copied().collect();
         self.world.retain(|_, _| entropy.below(3) > 0);

@@ -1,18 +1,17 @@
-//! [`HandlerQueue`]: the events that one handler has not taken yet.
+//! [`HandlerQueue`]: the events that wait for one handler.
 //!
-//! As long as there is room, every event is kept. When `capacity` events wait, a new event is
-//! merged into the one that waits for the same object, so that the handler still gets from where
-//! it is to where the object is:
+//! Up to `capacity` events, every event is kept. When `capacity` events wait, a new event is merged
+//! into the waiting event of the same object:
 //!
-//! | waits | comes | remains |
+//! | waiting event | new event | result |
 //! |---|---|---|
 //! | added | updated | added, with the new state |
 //! | added | deleted | nothing |
-//! | updated | updated | updated, from the old of the first to the new of the second |
+//! | updated | updated | updated, from the first old state to the second new state |
 //! | updated | deleted | deleted |
-//! | deleted | added | both: it is another object |
+//! | deleted | added | both, since it is another object |
 //!
-//! Bound: `capacity`, and two for each object that exists or that the handler has seen.
+//! The queue is bounded by `capacity` and two events for each object.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -21,15 +20,15 @@ use crate::{ObjectKey, event_handler::ObjectEvent};
 /// See the [module documentation](self).
 pub(super) struct HandlerQueue {
     capacity: usize,
-    /// None where an event was merged away.
+    /// `None` where an event was removed by a merge.
     waiting: VecDeque<Option<Waiting>>,
-    /// The number of the first in `waiting`; the others follow.
+    /// The number of the first entry in `waiting`; the others have the following numbers.
     first: u64,
-    /// The number of the last event of each object, once there was no room; until then nothing is
-    /// looked for.
+    /// The number of the last event of each object; `None` until the queue is full for the first
+    /// time.
     last: Option<HashMap<ObjectKey, u64>>,
-    /// The holes in `waiting`.
-    merged_away: usize,
+    /// The number of entries in `waiting` that are `None`.
+    holes: usize,
     closed: bool,
 }
 
@@ -47,18 +46,11 @@ pub(super) enum Popped {
 
 impl HandlerQueue {
     pub(super) fn new(capacity: usize) -> Self {
-        Self {
-            capacity,
-            waiting: VecDeque::new(),
-            first: 0,
-            last: None,
-            merged_away: 0,
-            closed: false,
-        }
+        Self { capacity, waiting: VecDeque::new(), first: 0, last: None, holes: 0, closed: false }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.waiting.len() - self.merged_away
+        self.waiting.len() - self.holes
     }
 
     pub(super) fn push(&mut self, event: ObjectEvent) {
@@ -71,7 +63,8 @@ impl HandlerQueue {
         let key = event.item().key().clone();
         let last = self.last.get_or_insert_with(|| last_of(&self.waiting, self.first));
         let Some(number) = last.get(&key).copied() else { return self.append(event) };
-        let place = &mut self.waiting[usize::try_from(number - self.first).expect("it waits")];
+        let place =
+            &mut self.waiting[usize::try_from(number - self.first).expect("the last event waits")];
         let Some(Waiting::Event(waiting)) = place.take() else {
             unreachable!("the last event of an object waits, and is an event");
         };
@@ -83,8 +76,8 @@ impl HandlerQueue {
             }
             Merged::Away => {
                 last.remove(&key);
-                self.merged_away += 1;
-                self.close_gaps();
+                self.holes += 1;
+                self.compact();
             }
         }
     }
@@ -110,7 +103,7 @@ impl HandlerQueue {
                     return Popped::Event(event);
                 }
                 Some(Waiting::Synced) => return Popped::Synced,
-                None => self.merged_away -= 1,
+                None => self.holes -= 1,
             }
         }
         self.last = None;
@@ -132,12 +125,12 @@ impl HandlerQueue {
         self.waiting.push_back(Some(Waiting::Event(event)));
     }
 
-    /// Numbers the waiting events anew once half of the places are empty.
-    fn close_gaps(&mut self) {
-        if self.merged_away * 2 < self.waiting.len() {
+    /// Removes the holes once half of the entries are holes.
+    fn compact(&mut self) {
+        if self.holes * 2 < self.waiting.len() {
             return;
         }
-        self.merged_away = 0;
+        self.holes = 0;
         self.waiting.retain(Option::is_some);
         self.last = Some(last_of(&self.waiting, self.first));
     }

@@ -1,4 +1,4 @@
-//! The indexer against a list that is searched from end to end, and the order of own writes.
+//! The indexer against a naive model, and observed writes.
 
 use keel::Entropy;
 
@@ -21,7 +21,7 @@ fn shown(items: impl IntoIterator<Item = Item>) -> Vec<String> {
     items.into_iter().map(|item| format!("{item:?}")).collect()
 }
 
-/// Keeps what it was given in a plain list.
+/// Keeps items in a list.
 #[derive(Default)]
 struct Model(Vec<Item>);
 
@@ -83,12 +83,12 @@ fn it_agrees_with_a_naive_model() {
 }
 
 #[test]
-fn an_index_that_nobody_added_is_an_error() {
+fn an_unknown_index_is_an_error() {
     assert_eq!(Indexer::new().by_index("x", "y").unwrap_err(), NoSuchIndex("x".to_owned()));
 }
 
 #[test]
-fn a_read_after_a_write_sees_it_whatever_the_watch_says_late() {
+fn a_read_after_a_write_shows_it_despite_late_events() {
     let indexer = Indexer::new();
     indexer.apply_state(item("n", "a", "red", 5), Origin::Watch);
     indexer.apply_write(item("n", "a", "blue", 8));
@@ -102,7 +102,7 @@ fn a_read_after_a_write_sees_it_whatever_the_watch_says_late() {
 }
 
 #[test]
-fn the_answer_to_a_write_that_was_overtaken_is_ignored() {
+fn the_answer_to_an_older_write_is_ignored() {
     let indexer = Indexer::new();
     indexer.apply_state(item("n", "a", "red", 9), Origin::Watch);
     indexer.apply_write(item("n", "a", "blue", 8));
@@ -119,13 +119,13 @@ fn a_deleted_object_stays_deleted() {
     indexer.end_list(Some(6), |_| true);
     indexer.apply_state(item("n", "a", "red", 6), Origin::List);
     assert!(indexer.is_empty());
-    indexer.apply_end(item("n", "a", "red", 7), Origin::Watch);
+    indexer.apply_removal(item("n", "a", "red", 7), Origin::Watch);
     indexer.apply_state(item("n", "a", "red", 8), Origin::Watch);
     assert_eq!(shown(indexer.list()), ["n/a@8"]);
 }
 
 #[test]
-fn an_object_that_was_deleted_before_it_was_ever_cached_does_not_come() {
+fn an_object_that_was_deleted_before_it_was_cached_is_not_cached() {
     let indexer = Indexer::new();
     indexer.apply_deletion(&ObjectKey::new("n", "a"), "na");
     indexer.apply_state(item("n", "a", "red", 5), Origin::Watch);
@@ -133,11 +133,11 @@ fn an_object_that_was_deleted_before_it_was_ever_cached_does_not_come() {
 }
 
 #[test]
-fn the_last_state_is_the_watchs_or_else_the_one_that_was_told() {
+fn the_last_state_is_that_of_the_watch_or_the_cached_one() {
     let indexer = Indexer::new();
     let ended = |indexer: &Indexer, origin| {
         indexer.apply_state(item("n", "a", "red", 8), Origin::Watch);
-        match indexer.apply_end(item("n", "a", "red", 5), origin) {
+        match indexer.apply_removal(item("n", "a", "red", 5), origin) {
             Applied::Deleted(last) => last.resource_version().to_owned(),
             other => panic!("{other:?}"),
         }
@@ -155,20 +155,20 @@ fn a_deletion_of_an_earlier_object_with_that_name_changes_nothing() {
 }
 
 #[test]
-fn a_created_object_survives_a_list_from_before() {
+fn a_created_object_survives_an_older_list() {
     let indexer = Indexer::new();
     indexer.begin_list();
     indexer.apply_write(item("n", "a", "red", 5));
     indexer.end_list(Some(4), |_| false);
     let created = item("n", "a", "red", 5);
-    assert!(matches!(indexer.apply_end(created.clone(), Origin::List), Applied::Nothing));
+    assert!(matches!(indexer.apply_removal(created.clone(), Origin::List), Applied::Nothing));
     indexer.begin_list();
     indexer.end_list(Some(5), |_| false);
-    assert!(matches!(indexer.apply_end(created, Origin::List), Applied::Deleted(_)));
+    assert!(matches!(indexer.apply_removal(created, Origin::List), Applied::Deleted(_)));
 }
 
 #[test]
-fn an_object_on_which_an_index_function_panics_is_cached_all_the_same() {
+fn an_object_for_which_an_index_function_panics_is_cached() {
     let indexer = Indexer::new();
     indexer.add_index("color", |item| {
         assert_ne!(item.name(), "a", "it dislikes this one");

@@ -1,73 +1,67 @@
-//! [`Body`]: the JSON of an object, in one of the forms that it has between the wire and the cache.
+//! [`Body`]: the JSON of an object, plain or packed.
 
 use std::{
     cell::Cell,
     ops::Range,
     sync::{Arc, Mutex, PoisonError},
-    thread::LocalKey,
 };
 
 use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::{
-    outline::{cut_of, find_path},
-    own_words::OwnWords,
-    packing::Dictionary,
+    json_dictionary::JsonDictionary,
+    json_spans::{find_member, removal_of},
 };
 
 /// See the [module documentation](self).
 pub(super) enum Body {
     Plain(Box<Plain>),
-    Packed(Box<[u8]>, Arc<Dictionary>),
+    Packed(Box<[u8]>, Arc<JsonDictionary>),
 }
 
-/// JSON as it is: in a buffer that it has in common with others, as it came, or in one of its own.
+/// Plain JSON, in a buffer of its own or in a part of a received buffer.
 pub(super) struct Plain {
     json: Bytes,
-    /// Where `metadata.managedFields` are, as far as reading it has shown.
+    /// The position of `metadata.managedFields`, if it is known.
     managed_fields: Option<Range<usize>>,
 }
 
 thread_local! {
-    /// Memory that each decoding needs for a moment, left for the next one; empty in between.
+    /// A buffer for unpacked JSON, which is reused for the next object; empty in between.
     static UNPACKED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-    /// The same for what has marks still.
-    static TEXT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// What an object that is larger than this needed is given back.
-const LARGEST_UNPACKED: usize = 64 << 10;
+/// The buffer of an object that is larger than this is not reused.
+const MAX_BUFFER: usize = 64 << 10;
 
 impl Body {
     pub(super) fn plain(json: Bytes, managed_fields: Option<Range<usize>>) -> Self {
         Self::Plain(Box::new(Plain { json, managed_fields }))
     }
 
-    /// `own` are the words of the object that this is the body of.
-    pub(super) fn json(&self, own: OwnWords<'_>) -> Bytes {
+    pub(super) fn json(&self) -> Bytes {
         match self {
             Self::Plain(plain) => plain.json.clone(),
             Self::Packed(packed, dictionary) => {
-                let (mut json, mut text) = (Vec::new(), TEXT.take());
-                dictionary.unpack(packed, own, &mut text, &mut json);
-                keep(&TEXT, text);
+                let mut json = Vec::new();
+                dictionary.unpack(packed, &mut json);
                 json.into()
             }
         }
     }
 
-    /// What to cut out of its JSON so that no managedFields are left.
+    /// The range of its JSON to remove so that no managedFields are left.
     pub(super) fn managed_fields(&self, json: &[u8]) -> Option<Range<usize>> {
         let known = match self {
             Self::Plain(plain) => plain.managed_fields.clone(),
             Self::Packed(..) => None,
         };
-        let member = known.or_else(|| find_path(json, &["metadata", "managedFields"]))?;
-        Some(cut_of(json, member))
+        let member = known.or_else(|| find_member(json, &["metadata", "managedFields"]))?;
+        Some(removal_of(json, member))
     }
 
-    /// In memory.
+    /// The number of bytes in memory.
     pub(super) fn size(&self) -> usize {
         match self {
             Self::Plain(plain) => plain.json.len(),
@@ -76,18 +70,18 @@ impl Body {
     }
 }
 
-/// What the JSON says. It is looked through once for whether it is UTF-8, which is faster than string
-/// by string.
+/// Decodes JSON. The whole text is checked for UTF-8 at once, which is faster than string by string.
 pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, serde_json::Error> {
     match str::from_utf8(json) {
         Ok(text) => serde_json::from_str(text),
-        // Bytes that are not may well be where nobody reads.
+        // Bytes that are not UTF-8 may be in a part that `T` leaves out.
         Err(_) => serde_json::from_slice(json),
     }
 }
 
-/// Lets `read` read the JSON of a body, which is not locked meanwhile: reading runs foreign code.
-pub(super) fn read<T>(body: &Mutex<Body>, own: OwnWords<'_>, read: impl FnOnce(&[u8]) -> T) -> T {
+/// Calls `read` with the JSON of a body, which is not locked meanwhile: decoding runs code of the
+/// type.
+pub(super) fn read<T>(body: &Mutex<Body>, read: impl FnOnce(&[u8]) -> T) -> T {
     let locked = body.lock().unwrap_or_else(PoisonError::into_inner);
     let (packed, dictionary) = match &*locked {
         Body::Plain(plain) => {
@@ -97,20 +91,14 @@ pub(super) fn read<T>(body: &Mutex<Body>, own: OwnWords<'_>, read: impl FnOnce(&
         }
         Body::Packed(packed, dictionary) => (packed, dictionary),
     };
-    // Reading may lead to reading: whoever is within gets memory of their own.
+    // A nested read finds no buffer, and allocates one.
     let mut json = UNPACKED.take();
-    let mut text = TEXT.take();
-    dictionary.unpack(packed, own, &mut text, &mut json);
+    dictionary.unpack(packed, &mut json);
     drop(locked);
-    keep(&TEXT, text);
     let result = read(&json);
-    keep(&UNPACKED, json);
-    result
-}
-
-fn keep(place: &'static LocalKey<Cell<Vec<u8>>>, mut memory: Vec<u8>) {
-    if memory.capacity() <= LARGEST_UNPACKED {
-        memory.clear();
-        place.set(memory);
+    if json.capacity() <= MAX_BUFFER {
+        json.clear();
+        UNPACKED.set(json);
     }
+    result
 }

@@ -1,11 +1,11 @@
-//! [`ElementType`]: the type that the elements of a list lack, and have elsewhere.
+//! [`ElementType`]: `apiVersion` and `kind` of the elements of a list, which lack them on the wire.
 
 use std::borrow::Cow;
 
-use super::head::{Head, Mention};
-use crate::outline::{cut_of, find_path};
+use super::head::{Head, Presence};
+use crate::json_spans::{find_member, removal_of};
 
-/// See the [module documentation](self). As members of an object.
+/// See the [module documentation](self). The fields are members of a JSON object.
 pub(crate) struct ElementType {
     /// `"apiVersion":"v1"`
     pub(crate) api_version: String,
@@ -14,25 +14,25 @@ pub(crate) struct ElementType {
 }
 
 impl ElementType {
-    /// The JSON of an object with this type, in so far as it has none of its own; None if it has.
+    /// Adds the members that the object lacks to its JSON; `None` if it has both.
     pub(super) fn write_into(&self, json: &[u8], head: &Head<'_>) -> Option<Vec<u8>> {
-        let mentions =
+        let members =
             [(head.api_version, &self.api_version, "apiVersion"), (head.kind, &self.kind, "kind")];
-        if mentions.iter().all(|(mention, ..)| *mention == Mention::WithValue) {
+        if members.iter().all(|(presence, ..)| *presence == Presence::Present) {
             return None;
         }
         let room = json.len() + self.api_version.len() + self.kind.len() + 2;
         let mut body = Vec::with_capacity(room);
         body.push(b'{');
         let mut rest = Cow::Borrowed(json.trim_ascii_start());
-        for (mention, member, name) in mentions {
-            if mention == Mention::AsNull
-                && let Some(null) = find_path(&rest, &[name])
+        for (presence, member, name) in members {
+            if presence == Presence::Null
+                && let Some(null) = find_member(&rest, &[name])
             {
-                let cut = cut_of(&rest, null);
+                let cut = removal_of(&rest, null);
                 rest.to_mut().drain(cut);
             }
-            if mention != Mention::WithValue {
+            if presence != Presence::Present {
                 body.extend_from_slice(member.as_bytes());
                 body.push(b',');
             }

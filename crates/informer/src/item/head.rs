@@ -1,9 +1,9 @@
-//! [`Head`]: what is read of an object before it is cached: the names by which it is found, and
-//! whether it says of which type it is.
+//! [`Head`]: the part of an object that is read before it is cached: its metadata, and whether it has
+//! `apiVersion` and `kind`.
 //!
-//! It is read strictly first, since that is fast. An object that does not fit, such as one with a
-//! namespace of null or a generation in quotes, is read again as Go reads JSON; what makes no sense
-//! there counts as absent, so that whatever has a name can be cached as it came.
+//! The first attempt is strict, since that is fast. If it fails, for instance on a namespace of null
+//! or a generation in quotes, the object is decoded as Go decodes JSON, and a field of a wrong type
+//! counts as absent, so that every object with a name can be cached.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -21,9 +21,9 @@ pub(super) struct Head<'a> {
     #[serde(borrow)]
     pub(super) metadata: Metadata<'a>,
     #[serde(default)]
-    pub(super) api_version: Mention,
+    pub(super) api_version: Presence,
     #[serde(default)]
-    pub(super) kind: Mention,
+    pub(super) kind: Presence,
 }
 
 #[derive(Deserialize)]
@@ -43,25 +43,24 @@ pub(super) struct Metadata<'a> {
     managed_fields: Option<&'a RawValue>,
 }
 
-/// How an object speaks of something.
+/// Whether an object has a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Mention {
+pub(super) enum Presence {
     #[default]
-    Nowhere,
-    AsNull,
-    WithValue,
+    Absent,
+    Null,
+    Present,
 }
 
-impl<'de> Deserialize<'de> for Mention {
+impl<'de> Deserialize<'de> for Presence {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Option::<IgnoredAny>::deserialize(deserializer)?;
-        Ok(if value.is_some() { Self::WithValue } else { Self::AsNull })
+        Ok(if value.is_some() { Self::Present } else { Self::Null })
     }
 }
 
 impl<'a> Head<'a> {
-    /// Where `metadata.managedFields` are in `json`, of which this is the head; None if that is not
-    /// known.
+    /// The position of `metadata.managedFields` in `json`, whose head this is, if it is known.
     pub(super) fn managed_fields(&self, json: &[u8]) -> Option<Range<usize>> {
         let value = self.metadata.managed_fields?.get();
         let start = value.as_ptr().addr() - json.as_ptr().addr();
@@ -70,9 +69,9 @@ impl<'a> Head<'a> {
         Some(key_start..start + value.len())
     }
 
-    /// Whether it speaks of its type only to say that there is none.
-    pub(super) fn mentions_null(&self) -> bool {
-        [self.api_version, self.kind].contains(&Mention::AsNull)
+    /// Whether `apiVersion` or `kind` is null.
+    pub(super) fn has_null_type(&self) -> bool {
+        [self.api_version, self.kind].contains(&Presence::Null)
     }
 
     pub(super) fn read(json: &'a [u8]) -> Result<Self, BadItem> {
@@ -86,10 +85,10 @@ fn read_again<'a>(json: &[u8], error: serde_json::Error) -> Result<Head<'a>, Bad
         return Err(BadItem::Malformed(error));
     };
     let text = |key| Cow::Owned(object.meta_text(key).to_owned());
-    let mention = |key| match object.get(&[key]) {
-        None => Mention::Nowhere,
-        Some(value) if value.is_null() => Mention::AsNull,
-        Some(_) => Mention::WithValue,
+    let presence = |key| match object.get(&[key]) {
+        None => Presence::Absent,
+        Some(value) if value.is_null() => Presence::Null,
+        Some(_) => Presence::Present,
     };
     Ok(Head {
         metadata: Metadata {
@@ -100,7 +99,7 @@ fn read_again<'a>(json: &[u8], error: serde_json::Error) -> Result<Head<'a>, Bad
             generation: object.generation(),
             managed_fields: None,
         },
-        api_version: mention("apiVersion"),
-        kind: mention("kind"),
+        api_version: presence("apiVersion"),
+        kind: presence("kind"),
     })
 }

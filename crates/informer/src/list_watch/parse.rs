@@ -22,7 +22,7 @@ struct RawList<'a> {
     kind: String,
     #[serde(default)]
     metadata: ListMetadata,
-    // Go writes a list without elements as null at times.
+    // Go encodes a nil slice as null.
     #[serde(borrow, default)]
     items: Option<Vec<&'a RawValue>>,
 }
@@ -44,11 +44,11 @@ fn as_text(json: Bytes) -> Bytes {
 }
 
 impl List {
-    /// Reads a list as Kubernetes sends it: `{"kind":"PodList","metadata":{…},"items":[…]}`.
+    /// Parses a list in Kubernetes' JSON: `{"kind":"PodList","metadata":{…},"items":[…]}`.
     ///
-    /// The items of a list lack the type that they have in a watch; it is written into them, so
-    /// that an object's bytes do not depend on how it was seen. Bytes that are not UTF-8 become
-    /// U+FFFD, as in Go: one object that has them must not cost all others.
+    /// The items of a list lack `apiVersion` and `kind`, unlike those of a watch; they are added, so
+    /// that the bytes of an object are the same from both. Bytes that are not UTF-8 become U+FFFD, as
+    /// in Go, so that one object with such bytes does not hide the others.
     pub fn parse(json: impl Into<Bytes>) -> Result<Self, ListWatchError> {
         let json = as_text(json.into());
         let raw_list: RawList<'_> = serde_json::from_slice(&json)
@@ -76,10 +76,10 @@ impl List {
 }
 
 impl WatchEvent {
-    /// Reads one line of a watch.
+    /// Parses one line of a watch.
     pub fn parse(line: impl Into<Bytes>) -> Result<Self, ListWatchError> {
         let line = line.into();
-        if let Some(event) = Self::parse_usual(&line) {
+        if let Some(event) = Self::parse_fast(&line) {
             return Ok(event);
         }
         let malformed = |error: serde_json::Error| ListWatchError::Malformed(error.into());
@@ -92,7 +92,7 @@ impl WatchEvent {
             EventType::Deleted => Self::Deleted,
             EventType::Bookmark | EventType::Error => {
                 let object = Object::new(serde_json::from_str(json).map_err(malformed)?);
-                return Ok(Self::about_the_watch(event.event_type, object));
+                return Ok(Self::of_watch(event.event_type, object));
             }
         };
         let item = Item::parse(line.slice_ref(json.as_bytes()));
@@ -110,9 +110,9 @@ impl WatchEvent {
         Self::Bad { resource_version, error: Arc::new(error) }
     }
 
-    /// A line about an object, written as all servers write it; None if it is another one. What is
-    /// left between the words around it is the object, if it is JSON at all: so it is read once.
-    fn parse_usual(line: &Bytes) -> Option<Self> {
+    /// Parses an event of an object in the usual order of its members, with one pass over the JSON of
+    /// the object; `None` for any other line.
+    fn parse_fast(line: &Bytes) -> Option<Self> {
         let typed = line.strip_prefix(br#"{"type":""#)?.strip_suffix(b"}")?;
         let object_of = |event_type: EventType| {
             let object = typed.strip_prefix(event_type.as_str().as_bytes())?;
@@ -124,7 +124,7 @@ impl WatchEvent {
             .or_else(|| object_of(EventType::Deleted).map(Self::Deleted))
     }
 
-    fn about_the_watch(event_type: EventType, object: Object) -> Self {
+    fn of_watch(event_type: EventType, object: Object) -> Self {
         if event_type == EventType::Bookmark {
             return Self::Bookmark {
                 resource_version: object.resource_version().to_owned(),
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_items_of_a_list_get_their_type() {
+    fn the_items_of_a_list_get_api_version_and_kind() {
         let list = List::parse(
             r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5","continue":"t"},
             "items":[{"metadata":{"name":"a"}},{"kind":"Pod","metadata":{"name":"b"}},{"metadata":{}},
@@ -168,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_nothing_may_be_null() {
+    fn an_empty_list_may_be_null() {
         let list =
             List::parse(r#"{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":null}"#);
         assert!(list.unwrap().items.is_empty());
     }
 
     #[test]
-    fn one_object_that_is_no_unicode_does_not_hide_the_others() {
+    fn an_object_that_is_not_utf_8_does_not_hide_the_others() {
         let list = b"{\"items\":[{\"metadata\":{\"name\":\"a\"},\"spec\":\"\xff\"},{\"metadata\":{\"name\":\"b\"}}]}";
         let list = List::parse(list.as_slice()).unwrap();
         assert_eq!((list.items.len(), list.bad.len()), (2, 0));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_means_the_same_however_it_is_written() {
+    fn members_of_a_line_may_have_any_order_and_white_space() {
         let object = r#"{"metadata":{"namespace":"n","name":"a"}}"#;
         for line in [
             format!(r#"{{"type":"DELETED","object":{object}}}"#),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_line_about_a_bad_object_is_an_event() {
+    fn a_line_with_a_bad_object_is_an_event() {
         let line = r#"{"type":"MODIFIED","object":{"metadata":{"resourceVersion":"7"}}}"#;
         let WatchEvent::Bad { resource_version, error } = WatchEvent::parse(line).unwrap() else {
             panic!("it has no name")

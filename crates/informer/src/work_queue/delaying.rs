@@ -1,4 +1,4 @@
-//! [`Delayed`]: keys that are to be added later, and [`Passage`], the time by which they wait.
+//! [`Delayed`]: the keys that are added after a delay.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -6,30 +6,12 @@ use std::{
     time::Duration,
 };
 
-use keel::{Clock, Moment};
-
 use crate::work_queue::priority::Priority;
 
-/// Time as it passes, however the clock is set meanwhile.
-pub(super) struct Passage {
-    clock: Clock,
-    began: Moment,
-}
-
-impl Passage {
-    pub(super) fn new(clock: &Clock) -> Self {
-        Self { clock: clock.clone(), began: clock.moment() }
-    }
-
-    /// Since the beginning.
-    pub(super) fn now(&self) -> Duration {
-        self.clock.passed_since(&self.began)
-    }
-}
-
-/// A key is in here once, with the earliest time and the highest priority that were asked for.
+/// See the [module documentation](self). A key is contained once, with the earliest time and the
+/// highest priority with which it was added.
 pub(super) struct Delayed<K> {
-    /// By the time; the number tells keys of the same time apart.
+    /// By time; the number distinguishes keys of the same time.
     by_time: BTreeMap<(Duration, u64), (K, Priority)>,
     places: HashMap<K, (Duration, u64)>,
     count: u64,
@@ -57,7 +39,7 @@ impl<K: Clone + Eq + Hash> Delayed<K> {
         self.by_time.insert(place, (key, priority));
     }
 
-    /// Takes out what is due.
+    /// Takes out the keys that are due.
     pub(super) fn take_due(&mut self, now: Duration) -> Vec<(K, Priority)> {
         if self.next_due().is_none_or(|due| due > now) {
             return Vec::new();
@@ -70,7 +52,7 @@ impl<K: Clone + Eq + Hash> Delayed<K> {
         due
     }
 
-    /// When the next key is due.
+    /// The time at which the next key is due.
     pub(super) fn next_due(&self) -> Option<Duration> {
         self.by_time.keys().next().map(|(due, _)| *due)
     }
@@ -84,7 +66,6 @@ impl<K: Clone + Eq + Hash> Delayed<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use keel::Timestamp;
 
     #[test]
     fn the_earlier_time_and_the_higher_priority_win() {
@@ -96,19 +77,5 @@ mod tests {
         assert!(delayed.take_due(at(4)).is_empty());
         assert_eq!(delayed.take_due(at(5)), [("a", Priority::NORMAL)]);
         assert_eq!((delayed.len(), delayed.next_due()), (0, None));
-    }
-
-    #[test]
-    fn no_time_passes_when_the_clock_is_set() {
-        let clock = Clock::manual(Timestamp::from_seconds(10_000));
-        let passage = Passage::new(&clock);
-        let mut passed = Duration::ZERO;
-        for hours in [-1, 1] {
-            clock.jump(Timestamp::from_seconds(10_000 + hours * 3600));
-            assert_eq!(passage.now(), passed);
-            clock.advance(Duration::from_secs(3));
-            passed += Duration::from_secs(3);
-            assert_eq!(passage.now(), passed);
-        }
     }
 }

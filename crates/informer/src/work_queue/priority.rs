@@ -1,8 +1,7 @@
-//! [`ByPriority`]: keys that wait, the most urgent first, and among equals the oldest.
+//! [`PriorityQueue`]: the keys that wait, in the order of their priority and age.
 //!
-//! Waiting makes urgent: each [aging time](ByPriority::new) counts as much as one step of
-//! priority. So a flood of resyncs does not hold up a fresh event, and a stream of fresh events
-//! does not hold up a resync for ever.
+//! Each [aging time](PriorityQueue::new) of waiting counts as one step of priority. So many resyncs
+//! do not delay a new event, and a stream of new events does not delay a resync for ever.
 //!
 //! ```text
 //! aging 10 s:   low since 0 s       (-1 + 2 = 1 at 25 s)   goes before
@@ -14,95 +13,96 @@ use std::{
     time::Duration,
 };
 
-/// How urgent a key is; higher goes first.
+/// The priority of a key; the highest is handed out first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Priority(pub i32);
 
 impl Priority {
-    /// For what nobody waits for: a resync, the objects that were there at the start.
+    /// For a resync, and for the objects of the first list.
     pub const LOW: Self = Self(-1);
-    /// For what happens.
+    /// For a change.
     pub const NORMAL: Self = Self(0);
-    /// For what must overtake.
+    /// For keys that overtake changes.
     pub const HIGH: Self = Self(1);
 }
 
 /// See the [module documentation](self).
-pub(super) struct ByPriority<K> {
+pub(super) struct PriorityQueue<K> {
     aging: Duration,
-    /// In the order of arrival. Some places were given up.
-    lines: BTreeMap<Priority, VecDeque<Place<K>>>,
-    drawn: u64,
-    /// How many keys wait.
+    /// In the order of arrival. Some entries are stale.
+    queues: BTreeMap<Priority, VecDeque<Entry<K>>>,
+    last_ticket: u64,
+    /// The number of keys that wait.
     waiting: usize,
-    /// So many places in the lines were given up.
-    given_up: usize,
+    /// The number of stale entries.
+    stale: usize,
 }
 
-/// Tells the place that a key has now from those that it gave up.
+/// Identifies the valid entry of a key among its stale ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
 
-struct Place<K> {
+struct Entry<K> {
     key: K,
     since: Duration,
     ticket: Ticket,
 }
 
-impl<K> ByPriority<K> {
+impl<K> PriorityQueue<K> {
     pub(super) fn new(aging: Duration) -> Self {
         let aging = aging.max(Duration::from_nanos(1));
-        Self { aging, lines: BTreeMap::new(), drawn: 0, waiting: 0, given_up: 0 }
+        Self { aging, queues: BTreeMap::new(), last_ticket: 0, waiting: 0, stale: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
         self.waiting
     }
 
-    /// Gets in line.
+    /// Appends a key.
     pub(super) fn push(&mut self, key: K, priority: Priority, since: Duration) -> Ticket {
-        self.drawn += 1;
+        self.last_ticket += 1;
         self.waiting += 1;
-        let ticket = Ticket(self.drawn);
-        self.lines.entry(priority).or_default().push_back(Place { key, since, ticket });
+        let ticket = Ticket(self.last_ticket);
+        self.queues.entry(priority).or_default().push_back(Entry { key, since, ticket });
         ticket
     }
 
-    /// The same for a key that waits already, and gives its place up.
+    /// Appends a key that waits already, with another priority; its earlier entry becomes stale.
     pub(super) fn push_again(&mut self, key: K, priority: Priority, since: Duration) -> Ticket {
         self.waiting -= 1;
-        self.given_up += 1;
+        self.stale += 1;
         self.push(key, priority, since)
     }
 
-    /// The next key, and since when it has waited. `has` says whether a key has this place still.
+    /// The next key, and the time since which it has waited. `is_valid` says whether an entry of a key
+    /// is not stale.
     pub(super) fn pop(
         &mut self,
         now: Duration,
-        has: impl Fn(&K, Ticket) -> bool,
+        is_valid: impl Fn(&K, Ticket) -> bool,
     ) -> Option<(K, Duration)> {
         let mut next: Option<(i64, Duration, Priority)> = None;
-        let Self { lines, aging, given_up, .. } = self;
-        lines.retain(|priority, line| {
-            while *given_up > 0 && line.front().is_some_and(|it| !has(&it.key, it.ticket)) {
-                line.pop_front();
-                *given_up -= 1;
+        let Self { queues, aging, stale, .. } = self;
+        queues.retain(|priority, queue| {
+            while *stale > 0 && queue.front().is_some_and(|it| !is_valid(&it.key, it.ticket)) {
+                queue.pop_front();
+                *stale -= 1;
             }
-            let Some(Place { since, .. }) = line.front() else { return false };
+            let Some(Entry { since, .. }) = queue.front() else { return false };
             let steps = now.saturating_sub(*since).as_nanos() / aging.as_nanos();
-            let urgency = i64::from(priority.0) + i64::try_from(steps).unwrap_or(i64::MAX / 2);
+            let effective = i64::from(priority.0) + i64::try_from(steps).unwrap_or(i64::MAX / 2);
             let is_next = next.is_none_or(|(best, oldest, _)| {
-                urgency > best || urgency == best && *since <= oldest
+                effective > best || effective == best && *since <= oldest
             });
             if is_next {
-                next = Some((urgency, *since, *priority));
+                next = Some((effective, *since, *priority));
             }
             true
         });
         let (_, since, priority) = next?;
-        let place = self.lines.get_mut(&priority)?.pop_front()?;
+        let entry = self.queues.get_mut(&priority)?.pop_front()?;
         self.waiting -= 1;
-        Some((place.key, since))
+        Some((entry.key, since))
     }
 }
 
@@ -117,47 +117,47 @@ mod tests {
     }
 
     #[test]
-    fn the_urgent_go_first_and_equals_in_order() {
-        let mut line = ByPriority::new(AGING);
+    fn the_highest_priority_is_first_and_equals_keep_their_order() {
+        let mut queue = PriorityQueue::new(AGING);
         for (key, priority) in [("a", 0), ("b", -1), ("c", 1), ("d", 0)] {
-            line.push(key, Priority(priority), at(0));
+            queue.push(key, Priority(priority), at(0));
         }
         let order: Vec<_> =
-            std::iter::from_fn(|| line.pop(at(1), |_, _| true)).map(|(key, _)| key).collect();
+            std::iter::from_fn(|| queue.pop(at(1), |_, _| true)).map(|(key, _)| key).collect();
         assert_eq!(order, ["c", "a", "d", "b"]);
     }
 
     #[test]
-    fn a_thousand_resyncs_do_not_hold_up_an_event() {
-        let mut line = ByPriority::new(AGING);
+    fn a_thousand_resyncs_do_not_delay_an_event() {
+        let mut queue = PriorityQueue::new(AGING);
         for key in 0..1000 {
-            line.push(key, Priority::LOW, at(0));
+            queue.push(key, Priority::LOW, at(0));
         }
-        line.push(1000, Priority::NORMAL, at(5));
-        assert_eq!(line.pop(at(5), |_, _| true).unwrap().0, 1000);
+        queue.push(1000, Priority::NORMAL, at(5));
+        assert_eq!(queue.pop(at(5), |_, _| true).unwrap().0, 1000);
     }
 
     #[test]
-    fn a_stream_of_events_does_not_hold_up_a_resync_for_ever() {
-        let mut line = ByPriority::new(AGING);
-        line.push(u64::MAX, Priority::LOW, at(0));
+    fn a_stream_of_events_does_not_delay_a_resync_for_ever() {
+        let mut queue = PriorityQueue::new(AGING);
+        queue.push(u64::MAX, Priority::LOW, at(0));
         let turn = (0..100).find(|second| {
-            line.push(*second, Priority::NORMAL, at(*second));
-            line.pop(at(*second), |_, _| true).unwrap().0 == u64::MAX
+            queue.push(*second, Priority::NORMAL, at(*second));
+            queue.pop(at(*second), |_, _| true).unwrap().0 == u64::MAX
         });
         assert_eq!(turn, Some(10));
     }
 
     #[test]
-    fn a_key_that_becomes_urgent_waits_only_once() {
-        let mut line = ByPriority::new(AGING);
-        line.push("a", Priority::LOW, at(0));
-        line.push("b", Priority::NORMAL, at(0));
-        let ticket = line.push_again("a", Priority::HIGH, at(0));
-        let mut pop = || line.pop(at(0), |key, held| *key != "a" || held == ticket);
+    fn a_key_whose_priority_rises_waits_only_once() {
+        let mut queue = PriorityQueue::new(AGING);
+        queue.push("a", Priority::LOW, at(0));
+        queue.push("b", Priority::NORMAL, at(0));
+        let ticket = queue.push_again("a", Priority::HIGH, at(0));
+        let mut pop = || queue.pop(at(0), |key, held| *key != "a" || held == ticket);
         assert_eq!(pop().unwrap().0, "a");
         assert_eq!(pop().unwrap().0, "b");
         assert!(pop().is_none());
-        assert_eq!((line.len(), line.given_up), (0, 0));
+        assert_eq!((queue.len(), queue.stale), (0, 0));
     }
 }

@@ -1,15 +1,15 @@
-//! [`Queue`]: which keys wait, and which are being worked on.
+//! [`Queue`]: the keys that wait, and those that are being processed.
 //!
 //! ```text
-//! add(a) add(a)   waiting: a             stingy: a key waits once
-//! take() = a      worked on: a
-//! add(a)          worked on: a, again    nobody else gets it meanwhile …
-//! done(a)         waiting: a             … and it comes again
+//! add(a) add(a)   waiting: a               a key waits once
+//! take() = a      processing: a
+//! add(a)          processing: a, dirty: a  no other worker gets it meanwhile …
+//! done(a)         waiting: a               … and it is handed out again
 //! ```
 //!
 //! Invariants:
-//! - a key is worked on by one worker at most;
-//! - a key waits if and only if it was added since it was last taken, and is not worked on.
+//! - a key is processed by one worker at most;
+//! - a key waits if and only if it is dirty and not being processed.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -17,65 +17,65 @@ use std::{
     time::Duration,
 };
 
-use crate::work_queue::priority::{ByPriority, Priority, Ticket};
+use crate::work_queue::priority::{Priority, PriorityQueue, Ticket};
 
 /// See the [module documentation](self).
 pub(super) struct Queue<K> {
-    line: ByPriority<K>,
-    /// Keys that were added since they were last taken: in the line, or to get there when the work
-    /// on them is done.
-    added: HashMap<K, Added>,
-    /// Since when the keys that are worked on are.
-    at_work: HashMap<K, Duration>,
+    waiting: PriorityQueue<K>,
+    /// The keys that were added since they were last taken.
+    dirty: HashMap<K, Dirty>,
+    /// The keys that are being processed, and since when.
+    processing: HashMap<K, Duration>,
 }
 
 #[derive(Clone, Copy)]
-struct Added {
+struct Dirty {
     priority: Priority,
-    at: Duration,
-    was_due: bool,
-    /// None while the key is worked on.
+    since: Duration,
+    was_delayed: bool,
+    /// The entry in `waiting`; `None` while the key is being processed.
     ticket: Option<Ticket>,
 }
 
-/// How a key got here.
+/// The way in which a key is added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// Somebody added it.
+    /// By a call.
     Added,
-    /// It was to come at this time.
-    Due,
+    /// By the end of a delay.
+    Delayed,
 }
 
-/// A key that a worker gets.
+/// A key that is handed out to a worker.
 pub(super) struct Taken<K> {
     pub(super) key: K,
     pub(super) priority: Priority,
     pub(super) waited: Duration,
-    /// Whether one of those who added it was the time for which it was put off.
-    pub(super) was_due: bool,
+    /// Whether the end of a delay was one of its additions.
+    pub(super) was_delayed: bool,
 }
 
 impl<K: Clone + Eq + Hash> Queue<K> {
     pub(super) fn new(aging: Duration) -> Self {
-        Self { line: ByPriority::new(aging), added: HashMap::new(), at_work: HashMap::new() }
+        let waiting = PriorityQueue::new(aging);
+        Self { waiting, dirty: HashMap::new(), processing: HashMap::new() }
     }
 
-    /// Keys in the line.
+    /// The number of keys that wait.
     pub(super) fn depth(&self) -> usize {
-        self.line.len()
+        self.waiting.len()
     }
 
-    /// Since when the keys that are worked on are.
-    pub(super) fn worked_on(&self) -> impl Iterator<Item = Duration> {
-        self.at_work.values().copied()
+    /// The times since which keys are being processed.
+    pub(super) fn processing_since(&self) -> impl Iterator<Item = Duration> {
+        self.processing.values().copied()
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.at_work.is_empty() && self.line.len() == 0
+        self.processing.is_empty() && self.waiting.len() == 0
     }
 
-    /// Whether it was news.
+    /// Adds a key; returns whether it was not dirty before.
     pub(super) fn add(
         &mut self,
         key: K,
@@ -83,23 +83,23 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         now: Duration,
         arrival: Arrival,
     ) -> bool {
-        let was_due = arrival == Arrival::Due;
-        let Self { line, added, at_work } = self;
-        match added.entry(key) {
-            Entry::Vacant(place) => {
-                let key = place.key();
-                let is_free = at_work.is_empty() || !at_work.contains_key(key);
-                let ticket = is_free.then(|| line.push(key.clone(), priority, now));
-                place.insert(Added { priority, at: now, was_due, ticket });
+        let was_delayed = arrival == Arrival::Delayed;
+        let Self { waiting, dirty, processing } = self;
+        match dirty.entry(key) {
+            Entry::Vacant(entry) => {
+                let key = entry.key();
+                let is_processed = processing.contains_key(key);
+                let ticket = (!is_processed).then(|| waiting.push(key.clone(), priority, now));
+                entry.insert(Dirty { priority, since: now, was_delayed, ticket });
                 true
             }
-            Entry::Occupied(mut place) => {
-                let key = place.key().clone();
-                let known = place.get_mut();
-                known.was_due |= was_due;
+            Entry::Occupied(mut entry) => {
+                let key = entry.key().clone();
+                let known = entry.get_mut();
+                known.was_delayed |= was_delayed;
                 if priority > known.priority {
                     known.priority = priority;
-                    let push = |_| line.push_again(key, priority, known.at);
+                    let push = |_| waiting.push_again(key, priority, known.since);
                     known.ticket = known.ticket.map(push);
                 }
                 false
@@ -107,22 +107,22 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// The next key.
+    /// Takes the next key.
     pub(super) fn take(&mut self, now: Duration) -> Option<Taken<K>> {
-        let added = &self.added;
-        let has = |key: &K, ticket| added.get(key).is_some_and(|it| it.ticket == Some(ticket));
-        let (key, since) = self.line.pop(now, has)?;
-        let added = self.added.remove(&key).expect("a key in the line was added");
-        self.at_work.insert(key.clone(), now);
-        let Added { priority, was_due, .. } = added;
-        Some(Taken { key, priority, waited: now.saturating_sub(since), was_due })
+        let dirty = &self.dirty;
+        let is_valid = |key: &K, ticket| dirty.get(key).is_some_and(|it| it.ticket == Some(ticket));
+        let (key, since) = self.waiting.pop(now, is_valid)?;
+        let dirty = self.dirty.remove(&key).expect("a key that waits is dirty");
+        self.processing.insert(key.clone(), now);
+        let Dirty { priority, was_delayed, .. } = dirty;
+        Some(Taken { key, priority, waited: now.saturating_sub(since), was_delayed })
     }
 
-    /// How long the key was worked on. If it was added meanwhile, it waits again.
+    /// Ends the processing of a key, and returns its duration. If the key is dirty, it waits again.
     pub(super) fn done(&mut self, key: &K, now: Duration) -> Duration {
-        let Some(began) = self.at_work.remove(key) else { return Duration::ZERO };
-        if let Some(added) = self.added.get_mut(key) {
-            added.ticket = Some(self.line.push(key.clone(), added.priority, added.at));
+        let Some(began) = self.processing.remove(key) else { return Duration::ZERO };
+        if let Some(dirty) = self.dirty.get_mut(key) {
+            dirty.ticket = Some(self.waiting.push(key.clone(), dirty.priority, dirty.since));
         }
         now.saturating_sub(began)
     }

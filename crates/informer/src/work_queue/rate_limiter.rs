@@ -1,25 +1,25 @@
-//! [`RateLimiter`]: when to try a key again: later after each failure of its own, and not more keys
-//! a second than all of them together may.
+//! [`RateLimiter`]: the delay before a failed key is handed out again. It grows with each failure of
+//! the key, and limits the rate of all keys together.
 
 use std::{collections::HashMap, hash::Hash, time::Duration};
 
 use keel::{Backoff, Entropy};
 
-/// How fast keys come back.
+/// The rate at which failed keys are handed out again.
 #[derive(Debug, Clone)]
 pub struct RateLimits {
-    /// The longest wait after a key's first failure; it doubles with each.
+    /// The longest delay after the first failure of a key; it doubles with each failure.
     pub backoff_base: Duration,
-    /// The longest wait after many failures.
+    /// The longest delay after many failures.
     pub backoff_cap: Duration,
-    /// All keys together: one in so much time.
+    /// The time between two keys of all keys together.
     pub interval: Duration,
-    /// So many may come at once, if there were none for a while.
+    /// The number of keys that may come at once after a pause.
     pub burst: u32,
 }
 
 impl Default for RateLimits {
-    /// Upstream's figures: 5 ms up to 1000 s for a key; 10 a second, 100 at once, for all.
+    /// As client-go: 5 ms to 1000 s for a key; 10 keys a second, 100 at once, for all keys.
     fn default() -> Self {
         Self {
             backoff_base: Duration::from_millis(5),
@@ -50,7 +50,7 @@ impl<K: Eq + Hash> RateLimiter<K> {
         }
     }
 
-    /// Counts a failure of `key` and says how long to wait.
+    /// Counts a failure of `key` and returns its delay.
     pub(super) fn delay(&mut self, key: K, now: Duration) -> Duration {
         let failures = self.failures.entry(key).or_default();
         *failures = failures.saturating_add(1);
@@ -62,14 +62,14 @@ impl<K: Eq + Hash> RateLimiter<K> {
     }
 
     pub(super) fn forget(&mut self, key: &K) {
-        // Mostly nothing has failed, and then the key need not be hashed.
+        // Saves the hash of the key in the common case.
         if !self.failures.is_empty() {
             self.failures.remove(key);
         }
     }
 }
 
-/// A bucket of tokens, kept as the time at which it will be full again.
+/// A token bucket, represented by the time at which it will be full again.
 struct Bucket {
     interval: Duration,
     tolerance: Duration,
@@ -77,7 +77,7 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Takes a token, and says how long it takes until that token is there.
+    /// Takes a token, and returns the time until the token is available.
     fn take(&mut self, now: Duration) -> Duration {
         self.taken = self.taken.max(now).saturating_add(self.interval);
         self.taken.saturating_sub(now.saturating_add(self.tolerance))

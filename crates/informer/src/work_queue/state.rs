@@ -1,13 +1,12 @@
-//! [`State`]: all of a work queue that its lock guards; no method waits or wakes anybody.
+//! [`State`]: the part of a work queue that its lock guards; no method waits or wakes a worker.
 
-use std::{hash::Hash, time::Duration};
+use std::{hash::Hash, sync::Arc, time::Duration};
 
-use keel::{Clock, Entropy};
+use keel::{Clock, Entropy, Moment};
 
 use super::{
-    Ending, Job, Priority, QueueMetrics, QueueOptions, Shared, Thread,
-    attendance::{Attendance, Seat},
-    delaying::{Delayed, Passage},
+    HistogramMetric, Job, JobOutcome, Priority, QueueMetrics, QueueOptions,
+    delaying::Delayed,
     queue::{Arrival, Queue, Taken},
     rate_limiter::RateLimiter,
 };
@@ -17,46 +16,18 @@ pub(super) struct State<K> {
     pub(super) queue: Queue<K>,
     pub(super) delayed: Delayed<K>,
     pub(super) limiter: RateLimiter<K>,
-    /// Read under the lock: whoever does more between two locks gives way to another processor there,
-    /// and pays for fetching all of this back.
-    pub(super) passage: Passage,
-    /// What has been counted so far; the rest of the fields is filled in when asked for.
-    pub(super) counted: QueueMetrics,
+    clock: Clock,
+    /// All times in the queue are counted from here.
+    began: Moment,
+    adds: u64,
+    retries: u64,
+    latency: Arc<dyn HistogramMetric>,
+    work_duration: Arc<dyn HistogramMetric>,
     pub(super) is_shut_down: bool,
-    /// A worker was woken and has not looked yet.
+    /// A worker was woken and has not read the queue yet.
     pub(super) is_waking: bool,
-    pub(super) attendance: Attendance,
-    pub(super) stand_in: StandIn,
-    /// Workers that wait.
-    pub(super) asleep: usize,
-    /// One of them looks whether the one that is seated gets on.
-    pub(super) is_watched: bool,
-}
-
-/// Whoever is woken last, see [`WorkQueue::stand_in`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StandIn {
-    Absent,
-    Waits,
-    Woken,
-}
-
-/// A worker that waits, until it is dropped.
-pub(super) struct Asleep<'a, K: Clone + Eq + Hash> {
-    pub(super) queue: &'a Shared<K>,
-    /// Whether it is the one that looks after the one that is seated.
-    pub(super) is_watching: bool,
-}
-
-impl<K: Clone + Eq + Hash> Drop for Asleep<'_, K> {
-    fn drop(&mut self) {
-        let mut state = self.queue.lock();
-        let now = state.passage.now();
-        state.wake(self);
-        // It may be the one that was woken.
-        state.is_waking = false;
-        self.queue.rouse(state, now, Thread::This);
-    }
+    /// The number of workers that wait for a key.
+    pub(super) idle_workers: usize,
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
@@ -65,25 +36,33 @@ impl<K: Clone + Eq + Hash> State<K> {
             queue: Queue::new(options.aging),
             delayed: Delayed::new(),
             limiter: RateLimiter::new(&options.limits, entropy),
-            passage: Passage::new(clock),
-            counted: QueueMetrics::default(),
+            clock: clock.clone(),
+            began: clock.moment(),
+            adds: 0,
+            retries: 0,
+            latency: Arc::clone(&options.latency),
+            work_duration: Arc::clone(&options.work_duration),
             is_shut_down: false,
             is_waking: false,
-            attendance: Attendance::default(),
-            stand_in: StandIn::Absent,
-            asleep: 0,
-            is_watched: false,
+            idle_workers: 0,
         }
     }
 
-    pub(super) fn may_stand_in(&mut self) -> bool {
-        self.stand_in = StandIn::Waits;
-        !self.is_shut_down
+    /// The time since the queue was made, independent of changes of the clock.
+    pub(super) fn now(&self) -> Duration {
+        self.clock.passed_since(&self.began)
     }
 
-    pub(super) fn wake(&mut self, asleep: &Asleep<'_, K>) {
-        self.asleep -= 1;
-        self.is_watched &= !asleep.is_watching;
+    /// Whether an idle worker should be woken: at least `keys` keys wait, and no worker is on its
+    /// way.
+    pub(super) fn needs_worker(&self, keys: usize) -> bool {
+        !self.is_waking && self.idle_workers > 0 && self.queue.depth() >= keys
+    }
+
+    /// A worker is not idle any more. It may be the one that was woken.
+    pub(super) fn end_idle(&mut self) {
+        self.idle_workers -= 1;
+        self.is_waking = false;
     }
 
     pub(super) fn add(&mut self, key: K, priority: Priority, now: Duration, arrival: Arrival) {
@@ -91,11 +70,11 @@ impl<K: Clone + Eq + Hash> State<K> {
             return;
         }
         if self.queue.add(key, priority, now, arrival) {
-            self.counted.adds += 1;
+            self.adds += 1;
         }
     }
 
-    /// Whether those who sleep until the next key is due have to sleep less.
+    /// Returns whether the next delayed key is due earlier than before.
     pub(super) fn add_after(
         &mut self,
         key: K,
@@ -104,7 +83,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         delay: Duration,
     ) -> bool {
         if delay.is_zero() {
-            self.add(key, priority, now, Arrival::Due);
+            self.add(key, priority, now, Arrival::Delayed);
             return false;
         }
         if self.is_shut_down {
@@ -116,52 +95,57 @@ impl<K: Clone + Eq + Hash> State<K> {
         is_sooner
     }
 
-    /// The same for a key that failed.
+    /// Delays a key that failed; returns whether the next delayed key is due earlier than before.
     pub(super) fn add_rate_limited(&mut self, key: K, priority: Priority, now: Duration) -> bool {
         let delay = self.limiter.delay(key.clone(), now);
-        self.counted.retries += 1;
+        self.retries += 1;
         self.add_after(key, priority, now, delay)
     }
 
-    fn add_due(&mut self, now: Duration) {
+    /// Adds the delayed keys that are due.
+    pub(super) fn add_due(&mut self, now: Duration) {
         for (key, priority) in self.delayed.take_due(now) {
-            self.add(key, priority, now, Arrival::Due);
+            self.add(key, priority, now, Arrival::Delayed);
         }
     }
 
-    /// The next key for whoever has this seat, and the seat that they have then.
-    pub(super) fn take(
-        &mut self,
-        seat: Option<Seat>,
-        now: Duration,
-    ) -> Option<(Taken<K>, Option<Seat>)> {
-        self.add_due(now);
-        // Once there will be no more, nobody is to wait for another.
-        if self.attendance.is_with_another(seat, now) && !self.is_shut_down {
-            return None;
-        }
+    /// Takes the next key.
+    pub(super) fn take(&mut self, now: Duration) -> Option<Taken<K>> {
         let taken = self.queue.take(now)?;
-        self.counted.latency.observe(taken.waited);
-        Some((taken, self.attendance.take(seat, now)))
+        self.latency.observe(taken.waited);
+        Some(taken)
     }
 
-    /// How long a job took that has ended, and whether those who sleep have to sleep less.
-    pub(super) fn end(&mut self, job: &Job<K>, ending: Ending, now: Duration) -> (Duration, bool) {
+    /// Ends a job; returns whether the next delayed key is due earlier than before.
+    pub(super) fn end(&mut self, job: &Job<K>, outcome: JobOutcome, now: Duration) -> bool {
         let (key, priority) = (job.key(), job.priority());
-        let is_sooner = match ending {
-            Ending::Abandoned => false,
-            Ending::Success => {
+        let is_sooner = match outcome {
+            JobOutcome::Unknown => false,
+            JobOutcome::Success => {
                 self.limiter.forget(key);
                 false
             }
-            Ending::Failure => self.add_rate_limited(key.clone(), priority, now),
-            Ending::Repetition(delay) => {
+            JobOutcome::Failure => self.add_rate_limited(key.clone(), priority, now),
+            JobOutcome::RequeueAfter(delay) => {
                 self.limiter.forget(key);
                 self.add_after(key.clone(), priority, now, delay)
             }
         };
-        let worked = self.queue.done(key, now);
-        self.counted.work_duration.observe(worked);
-        (worked, is_sooner)
+        self.work_duration.observe(self.queue.done(key, now));
+        is_sooner
+    }
+
+    pub(super) fn metrics(&self) -> QueueMetrics {
+        let now = self.now();
+        let running = || self.queue.processing_since().map(|since| now.saturating_sub(since));
+        QueueMetrics {
+            depth: self.queue.depth(),
+            delayed: self.delayed.len(),
+            adds: self.adds,
+            retries: self.retries,
+            unfinished: running().count(),
+            unfinished_work: running().sum(),
+            longest_running: running().max().unwrap_or_default(),
+        }
     }
 }

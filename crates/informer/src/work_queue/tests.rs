@@ -1,6 +1,9 @@
-//! The queue against a naive model, and what only time shows.
+//! The queue with a manual clock, and against a naive model.
 
-use std::{collections::BTreeMap, pin::Pin};
+use std::{
+    collections::BTreeMap,
+    pin::{Pin, pin},
+};
 
 use keel::Timestamp;
 
@@ -16,12 +19,12 @@ fn queue() -> (WorkQueue<&'static str>, Clock) {
     (WorkQueue::new(&options, &clock, &Entropy::seeded(1)), clock)
 }
 
-/// The next key, if there is one now.
+/// The next job, if a key waits.
 async fn get_now<K: Clone + Eq + Hash>(queue: &WorkQueue<K>) -> Option<Job<K>> {
     poll(pin!(queue.get())).await.flatten()
 }
 
-/// What comes of it, if that is known now.
+/// The output, if the future is ready.
 async fn poll<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
     tokio::select! {
         biased;
@@ -31,7 +34,7 @@ async fn poll<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
 }
 
 #[tokio::test]
-async fn a_key_that_is_added_while_it_is_worked_on_comes_again_and_not_before() {
+async fn a_key_that_is_added_while_it_is_processed_is_handed_out_again_afterwards() {
     let (queue, _) = queue();
     queue.add("a");
     let job = queue.get().await.unwrap();
@@ -44,7 +47,7 @@ async fn a_key_that_is_added_while_it_is_worked_on_comes_again_and_not_before() 
 }
 
 #[tokio::test]
-async fn keys_that_come_together_reach_all_workers_that_wait() {
+async fn keys_that_are_added_together_wake_all_idle_workers() {
     let (queue, _) = queue();
     let barrier = tokio::sync::Barrier::new(3);
     let work = async || {
@@ -59,11 +62,11 @@ async fn keys_that_come_together_reach_all_workers_that_wait() {
         }
     };
     let all = async { tokio::join!(work(), work(), work(), add) };
-    tokio::time::timeout(5 * SECOND, all).await.expect("nobody waits for a key that is there");
+    tokio::time::timeout(5 * SECOND, all).await.expect("no worker waits while a key does");
 }
 
 #[tokio::test]
-async fn a_delayed_key_comes_when_its_time_has_come() {
+async fn a_delayed_key_is_handed_out_after_its_delay() {
     let (queue, clock) = queue();
     queue.add_after("a", 5 * SECOND, Priority::NORMAL);
     let mut get = pin!(queue.get());
@@ -73,24 +76,24 @@ async fn a_delayed_key_comes_when_its_time_has_come() {
 }
 
 #[tokio::test]
-async fn a_key_says_whether_its_time_has_come_or_somebody_has_added_it() {
+async fn a_job_says_whether_its_key_was_delayed() {
     let (queue, clock) = queue();
     queue.add("a");
     let job = queue.get().await.unwrap();
-    assert!(!job.was_due());
-    job.repeat_after(10 * SECOND);
+    assert!(!job.was_delayed());
+    job.requeue_after(10 * SECOND);
     clock.advance(SECOND);
     queue.add("a");
     let job = queue.get().await.unwrap();
-    assert!(!job.was_due(), "it was put off for longer");
+    assert!(!job.was_delayed(), "its delay is not over");
     clock.advance(9 * SECOND);
     assert!(get_now(&queue).await.is_none());
     job.succeed();
-    assert!(queue.get().await.unwrap().was_due(), "its time came while it was worked on");
+    assert!(queue.get().await.unwrap().was_delayed(), "its delay ended while it was processed");
 }
 
 #[tokio::test]
-async fn a_sleeping_worker_learns_of_an_earlier_time() {
+async fn an_idle_worker_is_woken_for_a_shorter_delay() {
     let (queue, clock) = queue();
     queue.add_after("late", 100 * SECOND, Priority::NORMAL);
     let mut get = pin!(queue.get());
@@ -102,7 +105,7 @@ async fn a_sleeping_worker_learns_of_an_earlier_time() {
 }
 
 #[tokio::test]
-async fn a_failing_key_comes_later_each_time_until_it_succeeds() {
+async fn the_delay_of_a_failing_key_grows_until_it_succeeds() {
     let (queue, clock) = queue();
     queue.add("a");
     for failures in 1..10 {
@@ -116,7 +119,7 @@ async fn a_failing_key_comes_later_each_time_until_it_succeeds() {
 }
 
 #[tokio::test]
-async fn a_job_that_panics_is_given_back() {
+async fn the_key_of_a_worker_that_panics_is_released() {
     let (queue, _) = queue();
     queue.add("a");
     let job = queue.get().await.unwrap();
@@ -134,15 +137,15 @@ async fn a_key_may_be_delayed_for_ever() {
     let (queue, clock) = queue();
     clock.advance(SECOND);
     queue.add("a");
-    queue.get().await.unwrap().repeat_after(Duration::MAX);
+    queue.get().await.unwrap().requeue_after(Duration::MAX);
     assert!(get_now(&queue).await.is_none());
     assert_eq!(queue.metrics().delayed, 1);
     queue.add("a");
-    assert_eq!(*get_now(&queue).await.unwrap().key(), "a", "nobody has it");
+    assert_eq!(*get_now(&queue).await.unwrap().key(), "a", "no worker has it");
 }
 
 #[tokio::test]
-async fn limits_beyond_all_measure_hold_keys_back_and_nothing_else() {
+async fn the_largest_limits_delay_keys_without_an_overflow() {
     let clock = Clock::manual(Timestamp::from_seconds(0));
     let limits = RateLimits { interval: Duration::MAX, burst: 1, ..RateLimits::default() };
     let options = QueueOptions { limits, ..QueueOptions::default() };
@@ -155,14 +158,14 @@ async fn limits_beyond_all_measure_hold_keys_back_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn draining_hands_out_what_waits_and_waits_for_what_is_worked_on() {
+async fn draining_hands_out_waiting_keys_and_waits_for_unfinished_ones() {
     let (queue, _) = queue();
     queue.add("a");
     queue.add("b");
     queue.add_after("never", SECOND, Priority::NORMAL);
     let first = queue.get().await.unwrap();
     let mut drained = pin!(queue.drain());
-    assert!(poll(drained.as_mut()).await.is_none(), "a is worked on, b waits");
+    assert!(poll(drained.as_mut()).await.is_none(), "a is processed, b waits");
     queue.add("too late");
     drop(queue.get().await.unwrap());
     drop(first);
@@ -171,8 +174,22 @@ async fn draining_hands_out_what_waits_and_waits_for_what_is_worked_on() {
 }
 
 #[tokio::test]
-async fn metrics_tell_how_long_things_took() {
-    let (queue, clock) = queue();
+async fn metrics_show_durations() {
+    #[derive(Debug, Default)]
+    struct Sum(Mutex<Duration>);
+    impl HistogramMetric for Sum {
+        fn observe(&self, duration: Duration) {
+            *self.0.lock().unwrap() += duration;
+        }
+    }
+    let (latency, work_duration) = (Arc::<Sum>::default(), Arc::<Sum>::default());
+    let options = QueueOptions {
+        latency: Arc::<Sum>::clone(&latency),
+        work_duration: Arc::<Sum>::clone(&work_duration),
+        ..QueueOptions::default()
+    };
+    let clock = Clock::manual(Timestamp::from_seconds(0));
+    let queue = WorkQueue::new(&options, &clock, &Entropy::seeded(1));
     queue.add("a");
     queue.add("a");
     queue.add("b");
@@ -181,159 +198,51 @@ async fn metrics_tell_how_long_things_took() {
     clock.advance(3 * SECOND);
     let metrics = queue.metrics();
     assert_eq!((metrics.depth, metrics.adds, metrics.unfinished), (1, 2, 1));
-    assert_eq!((metrics.latency.sum(), metrics.longest_running), (2 * SECOND, 3 * SECOND));
+    assert_eq!((*latency.0.lock().unwrap(), metrics.longest_running), (2 * SECOND, 3 * SECOND));
     drop(job);
-    assert_eq!(queue.metrics().work_duration.sum(), 3 * SECOND);
-}
-
-/// A worker that was done so quickly with so many keys that it is left alone with the rest.
-async fn seated(queue: &WorkQueue<&'static str>) -> Job<&'static str> {
-    for _ in 0..100 {
-        queue.add("quick");
-        let job = get_now(queue).await.expect("nobody else has it");
-        assert!(job.next(Ending::Success).is_none());
-    }
-    for key in ["mine", "a", "b"] {
-        queue.add(key);
-    }
-    let job = queue.get().await.unwrap();
-    assert_eq!(*job.key(), "mine");
-    job
-}
-
-async fn key_for_others(queue: &WorkQueue<&'static str>) -> Option<&'static str> {
-    get_now(queue).await.map(|job| *job.key())
+    assert_eq!(*work_duration.0.lock().unwrap(), 3 * SECOND);
 }
 
 #[tokio::test]
-async fn a_worker_that_is_quickly_done_is_left_alone_until_it_waits_or_goes() {
+async fn a_worker_that_is_dropped_after_it_was_woken_wakes_another() {
     let (queue, _) = queue();
-    let job = seated(&queue).await;
-    let mut other = pin!(queue.get());
-    assert!(poll(other.as_mut()).await.is_none());
-    let mut job = job.next(Ending::Success).unwrap();
-    assert_eq!(*job.key(), "a");
-    assert!(poll(other.as_mut()).await.is_none());
-    job.hand_on();
-    assert_eq!(*other.await.unwrap().key(), "b");
-    job.succeed();
-
-    let job = seated(&queue).await;
-    assert_eq!(key_for_others(&queue).await, None);
-    drop(job);
-    assert_eq!(key_for_others(&queue).await, Some("a"));
-}
-
-#[tokio::test]
-async fn keys_that_take_long_leave_nobody_alone() {
-    let (queue, clock) = queue();
-    let mut job = seated(&queue).await;
-    assert_eq!(key_for_others(&queue).await, None);
-    for _ in 0..20 {
-        clock.advance(SECOND);
-        queue.add("long");
-        job = job.next(Ending::Success).unwrap();
-    }
-    queue.add("more");
-    assert_eq!((*job.key(), key_for_others(&queue).await), ("long", Some("more")));
-}
-
-#[tokio::test]
-async fn a_worker_that_does_not_come_back_is_replaced() {
-    let (queue, clock) = queue();
-    let _stuck = seated(&queue).await;
-    let mut get = pin!(queue.get());
-    assert!(poll(get.as_mut()).await.is_none(), "the other one may still come");
-    clock.advance(WATCH);
-    let job = tokio::time::timeout(SECOND, get).await.expect("it looks by itself").unwrap();
-    assert_eq!(*job.key(), "a");
-}
-
-#[tokio::test]
-async fn a_key_that_is_added_wakes_another_if_the_one_that_is_alone_is_stuck() {
-    let (queue, clock) = queue();
-    let stuck = async {
-        let job = seated(&queue).await;
-        // The other one has looked then, and left the keys to the one that is alone.
-        tokio::task::yield_now().await;
-        clock.advance(Duration::from_millis(1));
-        queue.add("c");
-        tokio::task::yield_now().await;
-        assert_eq!(queue.metrics().unfinished, 2);
-        drop(job);
-    };
-    let other = async {
-        let _job = queue.get().await.unwrap();
-        std::future::pending::<()>().await;
-    };
-    tokio::select! {
-        biased;
-        () = stuck => {}
-        () = other => {}
-    }
-}
-
-#[tokio::test]
-async fn nobody_is_left_alone_with_a_queue_that_is_shut_down() {
-    let (queue, _) = queue();
-    let job = seated(&queue).await;
-    queue.shut_down();
-    assert_eq!(key_for_others(&queue).await, Some("a"));
-    assert_eq!(*job.next(Ending::Success).unwrap().key(), "b");
-    assert!(queue.get().await.is_none());
-}
-
-#[tokio::test]
-async fn a_worker_that_gave_up_watching_is_followed_by_the_next() {
-    let (queue, clock) = queue();
-    let _stuck = seated(&queue).await;
-    assert!(get_now(&queue).await.is_none(), "it watches, and is dropped");
-    assert!(!queue.0.lock().is_watched);
-    let mut get = pin!(queue.get());
-    assert!(poll(get.as_mut()).await.is_none());
-    clock.advance(WATCH);
-    assert_eq!(*get.await.unwrap().key(), "a");
-}
-
-#[tokio::test]
-async fn a_worker_that_gives_up_after_it_was_woken_is_followed_by_another() {
-    let (queue, _) = queue();
-    let mut job = seated(&queue).await;
     let mut stays = pin!(queue.get());
-    {
-        let mut watches = pin!(queue.get());
-        assert!(poll(watches.as_mut()).await.is_none());
-        job.hand_on();
-    }
-    assert_eq!(*poll(stays.as_mut()).await.flatten().unwrap().key(), "a");
-    let mut stays = pin!(queue.get());
-    {
-        let mut leaves = pin!(queue.get());
-        assert_eq!(*poll(leaves.as_mut()).await.flatten().unwrap().key(), "b");
-    }
     {
         let mut leaves = pin!(queue.get());
         assert!(poll(leaves.as_mut()).await.is_none());
         assert!(poll(stays.as_mut()).await.is_none());
-        queue.add("c");
+        queue.add("a");
     }
-    assert_eq!(*poll(stays.as_mut()).await.flatten().unwrap().key(), "c");
+    assert_eq!(*poll(stays.as_mut()).await.flatten().unwrap().key(), "a");
 }
 
-/// Keys in a plain list, searched from end to end.
+#[tokio::test]
+async fn a_delay_is_independent_of_changes_of_the_clock() {
+    let (queue, clock) = queue();
+    clock.jump(Timestamp::from_seconds(10_000));
+    queue.add_after("a", 5 * SECOND, Priority::NORMAL);
+    for seconds in [0, 20_000] {
+        clock.jump(Timestamp::from_seconds(seconds));
+        assert!(get_now(&queue).await.is_none());
+    }
+    clock.advance(5 * SECOND);
+    assert_eq!(*get_now(&queue).await.unwrap().key(), "a");
+}
+
+/// Keys in a list.
 #[derive(Default)]
 struct Model {
     waiting: Vec<(&'static str, Priority, Duration)>,
-    worked_on: BTreeMap<&'static str, Option<(Priority, Duration)>>,
+    processing: BTreeMap<&'static str, Option<(Priority, Duration)>>,
     delayed: Vec<(&'static str, Priority, Duration)>,
 }
 
 impl Model {
     fn add(&mut self, key: &'static str, priority: Priority, now: Duration) {
-        if let Some(again) = self.worked_on.get_mut(key) {
+        if let Some(again) = self.processing.get_mut(key) {
             let known = again.get_or_insert((priority, now));
             known.0 = known.0.max(priority);
-        } else if let Some(at) = self.waiting.iter().position(|waits| waits.0 == key) {
+        } else if let Some(at) = self.waiting.iter().position(|entry| entry.0 == key) {
             if priority > self.waiting[at].1 {
                 let (_, _, since) = self.waiting.remove(at);
                 self.waiting.push((key, priority, since));
@@ -351,16 +260,16 @@ impl Model {
         for (key, priority, _) in due {
             self.add(key, priority, now);
         }
-        // Without aging, since the model's time is short: the highest priority, then the first.
-        let urgent = self.waiting.iter().map(|waits| waits.1).max()?;
-        let at = self.waiting.iter().position(|waits| waits.1 == urgent)?;
+        // The highest priority, then the first key; aging is disabled.
+        let urgent = self.waiting.iter().map(|entry| entry.1).max()?;
+        let at = self.waiting.iter().position(|entry| entry.1 == urgent)?;
         let (key, ..) = self.waiting.remove(at);
-        self.worked_on.insert(key, None);
+        self.processing.insert(key, None);
         Some(key)
     }
 
     fn done(&mut self, key: &'static str) {
-        if let Some(Some((priority, since))) = self.worked_on.remove(key) {
+        if let Some(Some((priority, since))) = self.processing.remove(key) {
             self.waiting.push((key, priority, since));
         }
     }
@@ -387,9 +296,9 @@ async fn walk(entropy: &Entropy) {
                 queue.add_with_priority(key, priority);
                 model.add(key, priority, now);
             }
-            // Each key is delayed once at a time: how two delays are merged has its own test.
+            // Each key is delayed once at a time; another test merges two delays.
             2 if model.delayed.iter().all(|delayed| delayed.0 != key) => {
-                // Times of their own, so that the order of two that are due is certain.
+                // Different delays, so that the order of due keys is defined.
                 let delay = Duration::from_nanos(1 + entropy.below(1 << 40));
                 queue.add_after(key, delay, priority);
                 model.delayed.push((key, priority, now + delay));
@@ -400,16 +309,9 @@ async fn walk(entropy: &Entropy) {
                 now += step;
             }
             4 if !jobs.is_empty() => {
-                let mut job: Job<&'static str> =
+                let job: Job<&'static str> =
                     jobs.swap_remove(usize::try_from(entropy.below(jobs.len() as u64)).unwrap());
                 model.done(job.key());
-                if entropy.below(2) == 0 {
-                    // So that nobody is left alone, of which the model knows nothing.
-                    job.hand_on();
-                    let next = job.next(Ending::Success);
-                    assert_eq!(next.as_ref().map(|job| *job.key()), model.take(now));
-                    jobs.extend(next);
-                }
             }
             _ => {
                 let job = get_now(&queue).await;
@@ -417,6 +319,6 @@ async fn walk(entropy: &Entropy) {
                 jobs.extend(job);
             }
         }
-        assert_eq!(queue.metrics().unfinished, model.worked_on.len());
+        assert_eq!(queue.metrics().unfinished, model.processing.len());
     }
 }

@@ -1,4 +1,4 @@
-//! One informer for all who ask, and reads through its lister.
+//! Informers that are shared, and reads through a lister.
 
 use std::{
     sync::{
@@ -43,7 +43,7 @@ fn things() -> Scope {
 }
 
 #[tokio::test]
-async fn who_asks_for_the_same_gets_the_same() {
+async fn equal_scopes_share_one_informer() {
     let server = Server::new();
     server.put("a", "red");
     server.put("b", "blue");
@@ -74,7 +74,7 @@ async fn who_asks_for_the_same_gets_the_same() {
 }
 
 #[tokio::test]
-async fn a_factory_that_is_stopped_says_who_never_synced() {
+async fn a_stopped_factory_names_the_informers_without_a_list() {
     let server = Server::new();
     server.world().absent = true;
     let (factory, _) = factory(&server);
@@ -86,7 +86,7 @@ async fn a_factory_that_is_stopped_says_who_never_synced() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_a_factory_that_was_stopped() {
+async fn waiting_ends_when_the_factory_is_stopped() {
     let server = Server::new();
     server.world().absent = true;
     let (factory, _) = factory(&server);
@@ -102,14 +102,14 @@ async fn nobody_waits_for_a_factory_that_was_stopped() {
         tokio::task::yield_now().await;
         factory.shutdown(Duration::from_secs(5)).await.unwrap();
     };
-    // Whether or not it was ever started.
+    // Whether or not it was started.
     let (waited, ()) = tokio::join!(tokio::time::timeout(Duration::from_secs(5), waiting), stop);
     assert_eq!(waited.unwrap(), (false, false, false));
     assert!(informer.subscribe(&HandlerOptions::default()).next().await.is_none());
 }
 
 #[tokio::test]
-async fn what_was_told_before_the_stop_can_still_be_taken() {
+async fn events_from_before_the_stop_can_still_be_taken() {
     let server = Server::new();
     server.put("a", "red");
     let (factory, _) = factory(&server);
@@ -123,7 +123,7 @@ async fn what_was_told_before_the_stop_can_still_be_taken() {
 }
 
 #[tokio::test]
-async fn one_object_that_does_not_fit_does_not_hide_the_others() {
+async fn an_object_that_cannot_be_decoded_does_not_hide_the_others() {
     #[derive(Deserialize)]
     struct Strict {
         #[allow(dead_code, reason = "only whether it fits matters")]
@@ -146,8 +146,8 @@ async fn one_object_that_does_not_fit_does_not_hide_the_others() {
     factory.start();
     factory.wait_for_sync().await.unwrap();
     let listed = informer.lister::<Strict>().list();
-    assert_eq!((listed.objects.len(), listed.misfits.len()), (2, 1));
-    assert_eq!(listed.misfits[0].item.name(), "b");
+    assert_eq!((listed.objects.len(), listed.errors.len()), (2, 1));
+    assert_eq!(listed.errors[0].item.name(), "b");
     assert!(informer.lister::<Strict>().get("n", "b").is_err());
     factory.shutdown(Duration::from_secs(5)).await.unwrap();
 }

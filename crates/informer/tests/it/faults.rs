@@ -1,5 +1,5 @@
-//! Everything goes wrong at random; after the last fault the cache equals the server, and every
-//! handler has been told a history that ends in the final state.
+//! Random faults; after the last fault the cache equals the server, and the last notification of
+//! every handler has the final state.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,12 +23,12 @@ use crate::{
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 #[test]
-fn after_the_last_fault_everybody_agrees() {
+fn after_the_last_fault_cache_and_handlers_equal_the_server() {
     for_seeds(120, |entropy| run(walk(&entropy, InformerOptions::default())));
 }
 
 #[test]
-fn objects_that_come_into_view_and_leave_it_do_too() {
+fn objects_that_enter_and_leave_the_scope_are_cached_correctly() {
     for_seeds(60, |entropy| {
         let labels = LabelSelector::parse("color in (red,blue)").unwrap();
         let selection = Selection { labels, ..Selection::default() };
@@ -46,7 +46,7 @@ async fn walk(entropy: &Entropy, options: InformerOptions) {
     world.server.world().initial_events =
         pick(entropy, &[Sent, Sent, Refused, Refused, Broken, Endless]);
     let early = world.record();
-    let again = if entropy.below(2) == 0 { Recorder::new() } else { Recorder::prompt() };
+    let again = if entropy.below(2) == 0 { Recorder::new() } else { Recorder::inline() };
     let resync_period = Some(Duration::from_secs(1 + entropy.below(300)));
     let handler: Arc<Recorder> = Arc::clone(&again);
     world
@@ -58,7 +58,7 @@ async fn walk(entropy: &Entropy, options: InformerOptions) {
     });
     world.informer.start();
     let mut late = None;
-    // Answers to writes that are still on their way.
+    // Answers to writes that have not arrived yet.
     let mut answers = Vec::new();
     for step in 0..120 {
         happen(&world, entropy, &mut answers).await;
@@ -84,8 +84,7 @@ async fn walk(entropy: &Entropy, options: InformerOptions) {
         server.expiring_tokens = 0;
         server.refusals.clear();
     }
-    // A connection that was silenced ends by its deadline only, and nothing else may happen before
-    // its next event.
+    // A silent connection ends by its timeout only, and the next event shows that.
     world.server.put("last", "red");
     let final_state = world.on_server();
     let late = late.expect("it was added half way");
@@ -101,7 +100,7 @@ async fn walk(entropy: &Entropy, options: InformerOptions) {
     world.stop().await;
 }
 
-/// One thing that somebody does, or that goes wrong.
+/// One random write or fault.
 async fn happen(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
     let (server, name) = (&world.server, pick(entropy, &NAMES));
     let color = pick(entropy, &["red", "green", "blue"]);
@@ -115,7 +114,7 @@ async fn happen(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
             let known = world.informer.indexer().get(written.key());
             let is_selected = world.options.selection.selects(&written) == Some(true);
             let is_there = known.is_some_and(|known| known.is_same_state(&written));
-            // Versions of an older backup look old, until a list shows what is the case.
+            // The versions of a restored backup are older, until the next list.
             let is_comparable = !server.world().was_restored;
             assert!(
                 is_there || !is_selected || !is_comparable,
@@ -134,7 +133,7 @@ async fn happen(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
         27 => server.cut(),
         28 if entropy.below(3) == 0 => {
             server.restore(entropy);
-            // Nobody answers for a server that is no more.
+            // The answers of the replaced server are lost.
             answers.clear();
         }
         29 => {
@@ -179,7 +178,7 @@ async fn happen(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
     }
 }
 
-/// Takes everything that waits for a handler which has taken nothing so far.
+/// Takes all waiting events of a subscription.
 async fn catch_up(mut slow: Subscription) -> Arc<Recorder> {
     let recorder = Recorder::new();
     let next = async |slow: &mut Subscription| -> Option<ObjectEvent> {
@@ -190,7 +189,7 @@ async fn catch_up(mut slow: Subscription) -> Arc<Recorder> {
         }
     };
     while let Some(event) = next(&mut slow).await {
-        event.tell(&*recorder);
+        event.dispatch(&*recorder);
     }
     recorder
 }

@@ -1,4 +1,4 @@
-//! What handlers are told, and when.
+//! The notifications of handlers, and observed writes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ async fn watching() -> TestWorld {
 }
 
 #[tokio::test]
-async fn a_handler_that_comes_late_begins_with_what_is_there() {
+async fn a_late_handler_is_called_for_all_cached_objects() {
     let world = watching().await;
     let late = Recorder::new();
     let handler: Arc<Recorder> = Arc::clone(&late);
@@ -37,9 +37,9 @@ async fn a_handler_that_comes_late_begins_with_what_is_there() {
 }
 
 #[tokio::test]
-async fn a_prompt_handler_is_told_the_same_without_waiting() {
+async fn an_inline_handler_gets_the_same_events_at_once() {
     let world = watching().await;
-    let (prompt, usual) = (Recorder::prompt(), world.record());
+    let (prompt, usual) = (Recorder::inline(), world.record());
     let handler: Arc<Recorder> = Arc::clone(&prompt);
     let registration = world.informer.add_handler(handler, &HandlerOptions::default());
     assert!(registration.synced.get());
@@ -60,7 +60,7 @@ async fn a_prompt_handler_is_told_the_same_without_waiting() {
 }
 
 #[tokio::test]
-async fn a_handler_has_synced_when_it_has_dealt_with_the_initial_objects() {
+async fn a_handler_has_synced_after_the_initial_objects() {
     let world = watching().await;
     let mut subscription = world.informer.subscribe(&HandlerOptions::default());
     let synced = subscription.synced();
@@ -74,7 +74,7 @@ async fn a_handler_has_synced_when_it_has_dealt_with_the_initial_objects() {
 }
 
 #[tokio::test]
-async fn a_removed_handler_is_told_nothing_more() {
+async fn a_removed_handler_is_not_called() {
     let world = watching().await;
     let recorder = Recorder::new();
     let handler: Arc<Recorder> = Arc::clone(&recorder);
@@ -91,7 +91,7 @@ async fn a_removed_handler_is_told_nothing_more() {
 }
 
 #[tokio::test]
-async fn each_handler_looks_again_at_its_own_period() {
+async fn each_handler_is_resynced_at_its_own_period() {
     let world = watching().await;
     let (often, never) = (Recorder::new(), world.record());
     let handler: Arc<Recorder> = Arc::clone(&often);
@@ -108,7 +108,7 @@ async fn each_handler_looks_again_at_its_own_period() {
 }
 
 #[tokio::test]
-async fn a_slow_handler_holds_up_nobody_and_misses_no_final_state() {
+async fn a_slow_handler_delays_no_other_and_gets_every_final_state() {
     let world = watching().await;
     // Two initial objects, their end, and one more.
     let options = HandlerOptions { queue_capacity: 4, ..HandlerOptions::default() };
@@ -122,7 +122,7 @@ async fn a_slow_handler_holds_up_nobody_and_misses_no_final_state() {
     assert!(slow.backlog() <= 4 + 2, "{slow:?}");
     let told = Recorder::new();
     while told.state() != world.on_server() {
-        slow.next().await.unwrap().tell(&*told);
+        slow.next().await.unwrap().dispatch(&*told);
     }
     assert_eq!(told.take_story(), "i+a i+b ~a");
     world.stop().await;
@@ -149,7 +149,7 @@ async fn a_handler_that_panics_gets_the_next_event() {
 }
 
 #[tokio::test]
-async fn an_own_write_is_told_at_once_and_only_once() {
+async fn an_observed_write_is_notified_at_once_and_only_once() {
     let world = watching().await;
     let recorder = world.record();
     world.quiesce().await;
@@ -171,7 +171,7 @@ async fn an_own_write_is_told_at_once_and_only_once() {
 }
 
 #[tokio::test]
-async fn a_list_after_a_write_tells_what_is_gone_unless_it_came_since() {
+async fn a_list_after_a_write_deletes_objects_unless_they_are_newer() {
     let world = watching().await;
     let recorder = world.record();
     world.quiesce().await;
@@ -194,7 +194,7 @@ async fn a_list_after_a_write_tells_what_is_gone_unless_it_came_since() {
 }
 
 #[tokio::test]
-async fn the_answer_to_a_write_does_not_bring_back_what_was_deleted_after_it() {
+async fn a_late_answer_does_not_restore_a_deleted_object() {
     let world = watching().await;
     let written = world.server.put("a", "blue");
     world.server.delete("a");
@@ -209,12 +209,12 @@ async fn the_answer_to_a_write_does_not_bring_back_what_was_deleted_after_it() {
 }
 
 #[tokio::test]
-async fn an_object_is_gone_with_its_last_finalizer_whenever_the_answer_comes() {
+async fn an_object_is_deleted_with_its_last_finalizer() {
     for is_late in [false, true] {
         let world = watching().await;
         let recorder = world.record();
         world.quiesce().await;
-        // As servers answer: with the version of before.
+        // A server answers with the version from before the deletion.
         let mut answer = world.server.delete("a").unwrap().object().unwrap();
         answer.set_meta("deletionTimestamp", "2026-01-01T00:00:00Z");
         if is_late {
@@ -229,7 +229,7 @@ async fn an_object_is_gone_with_its_last_finalizer_whenever_the_answer_comes() {
 }
 
 #[tokio::test]
-async fn an_own_write_is_in_view_or_not_before_its_labels_are_transformed_away() {
+async fn the_scope_of_a_write_is_decided_before_the_transforms() {
     let mut options = informer::InformerOptions::default();
     options.transforms.push(Transform::custom(|object| drop(object.remove_meta("labels"))));
     options.selection.labels = LabelSelector::parse("color=red").unwrap();
@@ -243,7 +243,7 @@ async fn an_own_write_is_in_view_or_not_before_its_labels_are_transformed_away()
 }
 
 #[tokio::test]
-async fn transforms_see_objects_before_the_cache_does() {
+async fn cached_objects_are_transformed() {
     let mut options = informer::InformerOptions::default();
     options.transforms.push(Transform::custom(|object| drop(object.map_mut().remove("spec"))));
     let world = TestWorld::with(&Entropy::seeded(1), options);

@@ -1,4 +1,4 @@
-//! The machinery as a whole, against a simulated API server, in simulated time.
+//! Informers against a simulated API server, in simulated time.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 

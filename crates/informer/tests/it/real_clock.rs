@@ -1,4 +1,4 @@
-//! Timers on the system clock: resync, delayed keys, and back-off. The other tests move a manual
+//! Timers on the system clock: resync, delayed keys, and backoff. The other tests move a manual
 //! clock, which cannot show that a sleep of the system clock ends.
 
 use std::{sync::Arc, time::Duration};
@@ -12,12 +12,12 @@ use machinery::Status;
 
 use crate::{recorder::Recorder, world::TestWorld};
 
-/// Longer than the slowest machine takes.
+/// Longer than the test takes on a slow machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 const DELAY: Duration = Duration::from_millis(200);
 
-/// Looks again and again until `is_so`.
+/// Waits until `is_so`.
 async fn until(what: &str, is_so: impl Fn() -> bool) {
     let looking = async {
         while !is_so() {
@@ -50,7 +50,7 @@ async fn a_handler_is_resynced_periodically() {
 }
 
 #[tokio::test]
-async fn a_refused_list_is_repeated_after_a_back_off() {
+async fn a_refused_list_is_repeated_after_a_backoff() {
     let reflector = ReflectorOptions { backoff_base: DELAY, ..ReflectorOptions::default() };
     let world = started(reflector);
     world.server.world().refusals.extend(vec![Status::unauthorized(); 2]);
@@ -61,7 +61,7 @@ async fn a_refused_list_is_repeated_after_a_back_off() {
 }
 
 #[tokio::test]
-async fn a_delayed_key_comes_when_its_delay_is_over() {
+async fn a_delayed_key_is_handed_out_after_its_delay() {
     let clock = Clock::system();
     let queue = WorkQueue::new(&QueueOptions::default(), &clock, &Entropy::seeded(1));
     let moment = clock.moment();
@@ -72,7 +72,7 @@ async fn a_delayed_key_comes_when_its_delay_is_over() {
 }
 
 #[tokio::test]
-async fn a_failed_key_comes_again_after_its_back_off() {
+async fn a_failed_key_is_handed_out_after_its_backoff() {
     let clock = Clock::system();
     let limits = RateLimits { backoff_base: DELAY, ..RateLimits::default() };
     let options = QueueOptions { limits, ..QueueOptions::default() };

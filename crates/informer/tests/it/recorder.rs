@@ -1,5 +1,4 @@
-//! [`Recorder`]: a handler that holds the informer to its word: each event must follow from the one
-//! before.
+//! [`Recorder`]: a handler that checks that each event is consistent with the previous ones.
 
 use std::{
     collections::BTreeMap,
@@ -8,11 +7,11 @@ use std::{
 
 use informer::{EventHandler, Item};
 
-/// What was told so far, and the state it adds up to.
+/// The recorded events, and the resulting state.
 #[derive(Default)]
 pub(crate) struct Recorder {
     seen: Mutex<Seen>,
-    is_prompt: bool,
+    is_inline: bool,
 }
 
 #[derive(Default)]
@@ -26,12 +25,12 @@ impl Recorder {
         Arc::default()
     }
 
-    /// One that wants no queue.
-    pub(crate) fn prompt() -> Arc<Self> {
-        Arc::new(Self { is_prompt: true, ..Self::default() })
+    /// An inline handler.
+    pub(crate) fn inline() -> Arc<Self> {
+        Arc::new(Self { is_inline: true, ..Self::default() })
     }
 
-    /// Name and version of everything that should exist, by what was told.
+    /// Name and version of all objects by the recorded events.
     pub(crate) fn state(&self) -> BTreeMap<String, String> {
         let seen = self.seen.lock().unwrap();
         let version = |item: &Item| item.resource_version().to_owned();
@@ -39,7 +38,7 @@ impl Recorder {
     }
 
     /// The events since the last call, such as `+a`, `~a`, `-a`; initial ones `i+a`, resyncs `=a`,
-    /// missed deletions `x a`.
+    /// deletions with an unknown final state `xa`.
     pub(crate) fn take_story(&self) -> String {
         std::mem::take(&mut self.seen.lock().unwrap().story).join(" ")
     }
@@ -70,7 +69,7 @@ impl EventHandler for Recorder {
         seen.story.push(format!("{mark}{}", item.name()));
     }
 
-    fn is_prompt(&self) -> bool {
-        self.is_prompt
+    fn is_inline(&self) -> bool {
+        self.is_inline
     }
 }

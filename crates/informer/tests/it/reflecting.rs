@@ -1,4 +1,4 @@
-//! How listing and watching goes on after each kind of failure.
+//! Lists and watches after each kind of failure.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn watching() -> TestWorld {
 }
 
 #[tokio::test]
-async fn a_list_comes_in_pages_if_the_server_does_not_stream_it() {
+async fn a_list_is_requested_in_pages_if_the_server_does_not_stream_it() {
     let world = watching().await;
     assert_eq!(world.take_log(), "watch list list watch");
     assert_eq!(world.informer.reflector_status().borrow().lists, 1);
@@ -31,7 +31,7 @@ async fn a_list_comes_in_pages_if_the_server_does_not_stream_it() {
 }
 
 #[tokio::test]
-async fn an_event_moves_the_report_and_wakes_nobody_who_waits_for_one() {
+async fn an_event_changes_the_status_without_waking_its_receivers() {
     let world = watching().await;
     let mut report = world.informer.reflector_status();
     let before = report.borrow_and_update().resource_version.clone();
@@ -44,7 +44,7 @@ async fn an_event_moves_the_report_and_wakes_nobody_who_waits_for_one() {
 }
 
 #[tokio::test]
-async fn a_list_comes_in_the_watch_if_the_server_streams_it() {
+async fn a_list_is_streamed_if_the_server_supports_it() {
     let world = TestWorld::new(&Entropy::seeded(1));
     world.server.world().initial_events = InitialEvents::Sent;
     world.server.put("a", "red");
@@ -57,7 +57,7 @@ async fn a_list_comes_in_the_watch_if_the_server_streams_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_ignores_the_wish_for_a_stream_or_fails_at_it_is_listed() {
+async fn a_server_that_ignores_or_fails_a_streamed_list_is_listed_in_pages() {
     for answer in [InitialEvents::Endless, InitialEvents::Broken] {
         let world = TestWorld::new(&Entropy::seeded(1));
         world.server.world().initial_events = answer;
@@ -70,7 +70,8 @@ async fn a_server_that_ignores_the_wish_for_a_stream_or_fails_at_it_is_listed() 
     }
 }
 
-/// A server that was never started, with three objects and this answer to the wish for a stream.
+/// An informer that is not started, of a server with three objects and this support of streamed
+/// lists.
 fn streaming(answer: InitialEvents) -> TestWorld {
     let world = TestWorld::new(&Entropy::seeded(1));
     world.server.world().initial_events = answer;
@@ -81,7 +82,7 @@ fn streaming(answer: InitialEvents) -> TestWorld {
 }
 
 #[tokio::test]
-async fn a_stream_without_an_end_is_noticed_however_much_happens_meanwhile() {
+async fn an_endless_stream_is_detected_during_other_changes() {
     for (creates, longest) in [(false, 15), (true, 180)] {
         let world = streaming(InitialEvents::Endless);
         world.informer.start();
@@ -101,7 +102,7 @@ async fn a_stream_without_an_end_is_noticed_however_much_happens_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_stream_that_ends_before_its_end_is_not_asked_for_again() {
+async fn a_stream_that_is_cut_is_not_requested_again() {
     let world = streaming(InitialEvents::Sent);
     world.server.world().faults.push_back(Fault::Cut(2));
     world.informer.start();
@@ -112,7 +113,7 @@ async fn a_stream_that_ends_before_its_end_is_not_asked_for_again() {
 }
 
 #[tokio::test]
-async fn streams_that_fail_again_and_again_are_replaced_by_a_list() {
+async fn streams_that_fail_repeatedly_are_replaced_by_a_list() {
     let world = streaming(InitialEvents::Sent);
     world.server.world().faults.extend([Fault::Truncated(1); 3]);
     world.informer.start();
@@ -123,7 +124,7 @@ async fn streams_that_fail_again_and_again_are_replaced_by_a_list() {
 }
 
 #[tokio::test]
-async fn an_object_without_a_name_is_counted_and_passed_over() {
+async fn an_object_without_a_name_is_counted_and_left_out() {
     for answer in [InitialEvents::Sent, InitialEvents::Refused] {
         let world = streaming(answer);
         world.server.put_nameless();
@@ -141,7 +142,7 @@ async fn an_object_without_a_name_is_counted_and_passed_over() {
 }
 
 #[tokio::test]
-async fn a_place_from_which_the_server_cannot_go_on_is_left_by_a_list() {
+async fn a_version_that_the_server_cannot_serve_leads_to_a_list() {
     let world = watching().await;
     world.server.world().refusals.push_back(Status::bad_request("no such version"));
     world.server.cut();
@@ -156,7 +157,7 @@ async fn a_place_from_which_the_server_cannot_go_on_is_left_by_a_list() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_say_which_state_it_lists_is_watched_all_the_same() {
+async fn a_list_without_a_version_is_followed_by_a_watch() {
     let world = TestWorld::new(&Entropy::seeded(1));
     world.server.world().hides_versions = true;
     for name in ["c", "a", "b"] {
@@ -173,7 +174,7 @@ async fn a_server_that_does_not_say_which_state_it_lists_is_watched_all_the_same
 }
 
 #[tokio::test]
-async fn a_watch_that_was_cut_goes_on_where_it_was() {
+async fn a_watch_that_was_cut_is_resumed() {
     let world = watching().await;
     world.server.world().faults.push_back(Fault::Cut(1));
     world.server.restart();
@@ -188,7 +189,7 @@ async fn a_watch_that_was_cut_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_line_that_was_cut_off_is_asked_for_again() {
+async fn a_line_that_was_cut_off_is_requested_again() {
     let world = watching().await;
     world.server.world().faults.push_back(Fault::Truncated(0));
     world.server.restart();
@@ -201,7 +202,7 @@ async fn a_line_that_was_cut_off_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn history_that_is_gone_is_made_up_for_by_a_list() {
+async fn compacted_history_leads_to_a_list() {
     let world = watching().await;
     let recorder = world.record();
     world.quiesce().await;
@@ -229,7 +230,7 @@ async fn an_error_event_with_410_leads_to_a_list() {
 }
 
 #[tokio::test]
-async fn a_server_from_an_older_backup_is_believed() {
+async fn the_state_of_a_restored_backup_is_accepted() {
     let world = watching().await;
     world.observe_write(world.server.put("own", "red"));
     world.server.restore(&Entropy::seeded(3));
@@ -240,7 +241,7 @@ async fn a_server_from_an_older_backup_is_believed() {
 }
 
 #[tokio::test]
-async fn events_that_come_again_lead_to_a_list_and_are_not_told_again() {
+async fn repeated_events_lead_to_a_list_and_are_not_notified_again() {
     let world = watching().await;
     let recorder = world.record();
     world.server.put("a", "blue");
@@ -272,12 +273,12 @@ async fn events_in_the_wrong_order_lead_to_a_list() {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_patience_gets_it() {
+async fn a_retry_after_is_respected() {
     let world = watching().await;
     world.server.world().refusals.push_back(Status::too_many_requests("slow down", 60));
     world.server.restart();
     world.quiesce().await;
-    // The watch was closed in vain, which has a back-off of its own.
+    // The watch was closed early, which has a backoff of its own.
     world.until("refused", || world.server.world().refusals.is_empty()).await;
     world.take_log();
     world.clock.advance(Duration::from_secs(59));
@@ -290,7 +291,7 @@ async fn a_server_that_asks_for_patience_gets_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_keeps_refusing_is_asked_less_and_less() {
+async fn the_delay_grows_while_a_server_refuses() {
     let world = watching().await;
     world.server.world().refusals.extend(vec![Status::unauthorized(); 20]);
     world.server.restart();
@@ -321,7 +322,7 @@ async fn a_server_that_keeps_refusing_is_asked_less_and_less() {
 }
 
 #[tokio::test]
-async fn a_definition_that_disappears_takes_its_objects_with_it_and_may_come_back() {
+async fn the_objects_of_a_deleted_crd_are_deleted_and_the_crd_may_return() {
     let world = watching().await;
     let recorder = world.record();
     world.server.world().absent = true;
@@ -339,7 +340,7 @@ async fn a_definition_that_disappears_takes_its_objects_with_it_and_may_come_bac
 }
 
 #[tokio::test]
-async fn objects_are_not_gone_because_somebody_says_so_for_a_while() {
+async fn a_temporary_404_deletes_no_objects() {
     let world = watching().await;
     let wait = async |seconds: u64| {
         for _ in 0..seconds {
@@ -351,7 +352,7 @@ async fn objects_are_not_gone_because_somebody_says_so_for_a_while() {
         world.server.world().absent = true;
         world.server.restart();
         wait(25).await;
-        // It is there again, but not well.
+        // The resource exists again, but the server refuses.
         world.server.world().absent = false;
         world.server.world().refusals.push_back(Status::unavailable("starting"));
         world.until("refused", || world.server.world().refusals.is_empty()).await;
@@ -363,7 +364,7 @@ async fn objects_are_not_gone_because_somebody_says_so_for_a_while() {
 }
 
 #[tokio::test]
-async fn a_resource_that_was_never_there_does_not_count_as_listed() {
+async fn a_resource_that_never_existed_has_not_synced() {
     let world = TestWorld::new(&Entropy::seeded(1));
     world.server.world().absent = true;
     world.informer.start();
@@ -378,7 +379,7 @@ async fn a_resource_that_was_never_there_does_not_count_as_listed() {
 }
 
 #[tokio::test]
-async fn a_silent_connection_is_given_up() {
+async fn a_silent_connection_is_closed() {
     let world = watching().await;
     world.server.world().faults.push_back(Fault::Silent(0));
     world.server.restart();
@@ -391,7 +392,7 @@ async fn a_silent_connection_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_list_whose_token_expires_is_taken_in_one_piece() {
+async fn a_list_whose_token_expires_is_requested_without_pages() {
     let world = TestWorld::new(&Entropy::seeded(1));
     for name in ["a", "b", "c"] {
         world.server.put(name, "red");
@@ -405,7 +406,7 @@ async fn a_list_whose_token_expires_is_taken_in_one_piece() {
 }
 
 #[tokio::test]
-async fn a_list_in_one_piece_that_fails_is_followed_by_one_in_pages() {
+async fn a_failed_list_without_pages_is_followed_by_one_in_pages() {
     let world = streaming(InitialEvents::Refused);
     world.server.world().expiring_tokens = 1;
     world.informer.start();

@@ -1,5 +1,5 @@
-//! [`Server`]: a simulated API server for one resource: history, compaction, pages, bookmarks, and
-//! whatever a test wants to go wrong.
+//! [`Server`]: a simulated API server for one resource, with history, compaction, pages, bookmarks
+//! and faults.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -15,41 +15,41 @@ use keel::Entropy;
 use machinery::{Status, Value, json, watch::INITIAL_EVENTS_END};
 use tokio::sync::Notify;
 
-/// What befalls one watch, after so many events.
+/// The fault of one watch, after a number of events.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
     /// The connection ends between two events.
     Cut(u64),
-    /// It ends in the middle of a line.
+    /// The connection ends within a line.
     Truncated(u64),
-    /// An ERROR event says 410.
+    /// An ERROR event with the code 410.
     Expired(u64),
-    /// An ERROR event says 500.
+    /// An ERROR event with the code 500.
     Failed(u64),
     /// A proxy repeats older events first.
     Replayed(u64),
-    /// Two events change their places.
+    /// Events arrive in the wrong order.
     Reordered(u64),
-    /// Nothing comes any more, and the connection stays.
+    /// No more events arrive, and the connection stays open.
     Silent(u64),
 }
 
-/// What comes of the wish for a watch that begins with all objects.
+/// The support of watches with initial events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InitialEvents {
     Sent,
     Refused,
-    /// The server knows of them, and fails.
+    /// The server supports them, and fails.
     Broken,
-    /// They have no end, as with servers that do not know of them.
+    /// No bookmark ends them, as with servers that do not support them.
     Endless,
 }
 
-/// A handle on the server; clones are the same one.
+/// A handle of the server; clones are the same server.
 #[derive(Clone)]
-pub(crate) struct Server(Arc<Shared>);
+pub(crate) struct Server(Arc<ServerState>);
 
-struct Shared {
+struct ServerState {
     world: Mutex<World>,
     changed: Notify,
 }
@@ -58,26 +58,26 @@ pub(crate) struct World {
     pub(crate) revision: u64,
     pub(crate) objects: BTreeMap<ObjectKey, Value>,
     history: Vec<Change>,
-    /// History before this is gone.
+    /// History before this revision was compacted.
     oldest: u64,
-    /// The rest of lists that are read in pages.
+    /// The remaining objects of lists in pages, by continue token.
     pages: HashMap<String, (u64, Vec<Value>)>,
-    /// Connections of an earlier life end.
-    life: u64,
+    /// Changes when all connections are closed.
+    generation: u64,
     uids: u64,
     /// Requests answered so far, as `list` or `watch 7`.
     pub(crate) log: Vec<String>,
-    /// What the next requests are answered with instead.
+    /// The answers to the next requests.
     pub(crate) refusals: VecDeque<Status>,
-    /// What befalls the next watches.
+    /// The faults of the next watches.
     pub(crate) faults: VecDeque<Fault>,
-    /// How many of the next pages after a first one are asked for too late.
+    /// The number of the next continue tokens that are expired.
     pub(crate) expiring_tokens: u32,
-    /// Whether the resource is not there at all.
+    /// Whether the resource does not exist.
     pub(crate) absent: bool,
-    /// Whether lists do not say which state they show.
+    /// Whether lists have no version.
     pub(crate) hides_versions: bool,
-    /// Whether its versions ever went back.
+    /// Whether a backup was restored.
     pub(crate) was_restored: bool,
     pub(crate) initial_events: InitialEvents,
 }
@@ -97,7 +97,7 @@ impl Server {
             history: Vec::new(),
             oldest: 1_000_000,
             pages: HashMap::new(),
-            life: 0,
+            generation: 0,
             uids: 0,
             log: Vec::new(),
             refusals: VecDeque::new(),
@@ -108,14 +108,14 @@ impl Server {
             was_restored: false,
             initial_events: InitialEvents::Refused,
         };
-        Self(Arc::new(Shared { world: Mutex::new(world), changed: Notify::new() }))
+        Self(Arc::new(ServerState { world: Mutex::new(world), changed: Notify::new() }))
     }
 
     pub(crate) fn world(&self) -> MutexGuard<'_, World> {
         self.0.world.lock().unwrap()
     }
 
-    /// Makes or changes an object, and answers with it.
+    /// Creates or updates an object, and returns it.
     pub(crate) fn put(&self, name: &str, color: &str) -> Item {
         let mut world = self.world();
         let key = ObjectKey::new("n", name);
@@ -135,7 +135,7 @@ impl Server {
         Item::parse(new.to_string().into_bytes()).unwrap()
     }
 
-    /// Something happens to an object that has no name.
+    /// Creates an object without a name.
     pub(crate) fn put_nameless(&self) {
         let mut world = self.world();
         world.revision += 1;
@@ -146,7 +146,7 @@ impl Server {
         self.0.changed.notify_waiters();
     }
 
-    /// Deletes an object, and answers with its last state.
+    /// Deletes an object, and returns its last state.
     pub(crate) fn delete(&self, name: &str) -> Option<Item> {
         let mut world = self.world();
         let old = world.objects.remove(&ObjectKey::new("n", name))?;
@@ -157,7 +157,7 @@ impl Server {
         Some(Item::parse(old.to_string().into_bytes()).unwrap())
     }
 
-    /// Forgets all history, and the pages of all lists.
+    /// Compacts all history, and expires all continue tokens.
     pub(crate) fn compact(&self) {
         let mut world = self.world();
         world.oldest = world.revision;
@@ -165,19 +165,19 @@ impl Server {
         world.pages.clear();
     }
 
-    /// Ends all connections and forgets all history.
+    /// Closes all connections and compacts all history.
     pub(crate) fn restart(&self) {
         self.compact();
         self.cut();
     }
 
-    /// Ends all connections.
+    /// Closes all connections.
     pub(crate) fn cut(&self) {
-        self.world().life += 1;
+        self.world().generation += 1;
         self.0.changed.notify_waiters();
     }
 
-    /// The same from an old backup: revisions go back, and some objects are not there.
+    /// Restores a backup: the revision is older, and some objects do not exist.
     pub(crate) fn restore(&self, entropy: &Entropy) {
         {
             let mut world = self.world();
@@ -244,7 +244,7 @@ impl Server {
             server: self.clone(),
             selection: request.selection.clone(),
             cursor,
-            life: world.life,
+            generation: world.generation,
             sent: 0,
             ready: first.into(),
             fault,
@@ -311,17 +311,17 @@ struct Connection {
     server: Server,
     selection: Selection,
     cursor: u64,
-    life: u64,
+    generation: u64,
     sent: u64,
     ready: VecDeque<String>,
     fault: Option<Fault>,
     is_over: bool,
 }
 
-enum Suffered {
+enum FaultEffect {
     Nothing,
     End,
-    /// This, and then the end.
+    /// The last event or error.
     Last(Result<WatchEvent, ListWatchError>),
 }
 
@@ -334,10 +334,10 @@ impl Connection {
             let server = self.server.clone();
             let mut changed = std::pin::pin!(server.0.changed.notified());
             changed.as_mut().enable();
-            match self.suffer() {
-                Suffered::Nothing => {}
-                Suffered::End => return None,
-                Suffered::Last(answer) => return Some((answer, self)),
+            match self.apply_fault() {
+                FaultEffect::Nothing => {}
+                FaultEffect::End => return None,
+                FaultEffect::Last(answer) => return Some((answer, self)),
             }
             self.fetch();
             if let Some(line) = self.ready.pop_front() {
@@ -345,22 +345,22 @@ impl Connection {
                 return Some((WatchEvent::parse(line), self));
             }
             changed.await;
-            if server.world().life != self.life || server.world().absent {
+            if server.world().generation != self.generation || server.world().absent {
                 return None;
             }
         }
     }
 
-    /// The fault, if its time has come.
-    fn suffer(&mut self) -> Suffered {
+    /// Applies the fault, if it is due.
+    fn apply_fault(&mut self) -> FaultEffect {
         match self.fault {
-            Some(Fault::Cut(after)) if self.sent >= after => return Suffered::End,
+            Some(Fault::Cut(after)) if self.sent >= after => return FaultEffect::End,
             Some(Fault::Truncated(after)) if self.sent >= after => {
                 self.fetch();
-                let Some(line) = self.ready.pop_front() else { return Suffered::Nothing };
+                let Some(line) = self.ready.pop_front() else { return FaultEffect::Nothing };
                 self.is_over = true;
                 let end = line.len() * usize::try_from(after % 7 + 1).unwrap() / 8;
-                return Suffered::Last(WatchEvent::parse(line.as_bytes()[..end].to_vec()));
+                return FaultEffect::Last(WatchEvent::parse(line.as_bytes()[..end].to_vec()));
             }
             Some(Fault::Expired(after)) if self.sent >= after => {
                 return self.fail(&Status::expired("too old resource version"));
@@ -374,25 +374,25 @@ impl Connection {
             }
             Some(Fault::Reordered(after)) if self.sent >= after => {
                 self.fetch();
-                // What a bookmark promises must be true, or nobody could be right.
+                // A bookmark must be correct, or no client could be.
                 if !self.ready.iter().any(|line| line.contains("BOOKMARK")) {
                     self.ready.make_contiguous().reverse();
                 }
             }
             _ => {}
         }
-        Suffered::Nothing
+        FaultEffect::Nothing
     }
 
-    fn fail(&mut self, status: &Status) -> Suffered {
+    fn fail(&mut self, status: &Status) -> FaultEffect {
         self.is_over = true;
-        Suffered::Last(WatchEvent::parse(line("ERROR", &status.to_value())))
+        FaultEffect::Last(WatchEvent::parse(line("ERROR", &status.to_value())))
     }
 
-    /// Takes what happened since the cursor, and a bookmark if none of it is to be seen.
+    /// Adds the events since the cursor, or a bookmark if none of them is in scope.
     fn fetch(&mut self) {
         let world = self.server.world();
-        if self.cursor >= world.revision || world.life != self.life {
+        if self.cursor >= world.revision || world.generation != self.generation {
             return;
         }
         let since = world.history.iter().filter(|change| change.revision > self.cursor);

@@ -163,11 +163,11 @@ impl TestReflector {
     }
 
     fn start_at(version: Option<&str>, script: impl IntoIterator<Item = Answer>) -> Self {
-        Self::start_with(ReflectorOptions::default(), version, script)
+        Self::start_with(&ReflectorOptions::default(), version, script)
     }
 
     fn start_with(
-        options: ReflectorOptions,
+        options: &ReflectorOptions,
         version: Option<&str>,
         script: impl IntoIterator<Item = Answer>,
     ) -> Self {
@@ -175,7 +175,7 @@ impl TestReflector {
         let clock = Clock::manual(Timestamp::from_seconds(0));
         let source = Arc::new(Script(Mutex::new(script.into_iter().collect())));
         let store: Arc<Calls> = Arc::clone(&calls);
-        let options = ReflectorOptions { watch_timeout: None, ..options };
+        let options = ReflectorOptions { watch_timeout: None, ..options.clone() };
         let mut reflector = Reflector::new(source, store, options, &clock, &Entropy::seeded(1));
         if let Some(version) = version {
             reflector = reflector.starting_at(version.to_owned());
@@ -283,7 +283,7 @@ async fn a_first_failure_is_retried_at_once_on_request_and_the_next_one_after_a_
         Answer::List(&["c"], 30),
     ];
     let options = ReflectorOptions { retries_at_once: true, ..ReflectorOptions::default() };
-    let reflector = TestReflector::start_with(options, Some("7"), script);
+    let reflector = TestReflector::start_with(&options, Some("7"), script);
     reflector.quiesce().await;
     assert_eq!(reflector.take_calls(), ["~a@8", "=b@20"]);
     assert!(reflector.clock.next_deadline().is_some());

@@ -19,7 +19,7 @@ pub(crate) struct TestWorld {
 }
 
 impl TestWorld {
-    /// With pages of two objects, and not started.
+    /// An informer with pages of two objects, not started.
     pub(crate) fn new(entropy: &Entropy) -> Self {
         let reflector = ReflectorOptions { page_size: 2, ..ReflectorOptions::default() };
         Self::with(entropy, InformerOptions { reflector, ..InformerOptions::default() })
@@ -29,7 +29,7 @@ impl TestWorld {
         Self::on(&Clock::manual(Timestamp::from_seconds(0)), entropy, options)
     }
 
-    /// On a given clock; only on a manual one, the methods that move it may be called.
+    /// An informer on this clock. The methods that move the clock need a manual one.
     pub(crate) fn on(clock: &Clock, entropy: &Entropy, options: InformerOptions) -> Self {
         let (server, tasks) = (Server::new(), Tasks::new());
         let source = Arc::new(server.clone());
@@ -37,7 +37,7 @@ impl TestWorld {
         Self { server, informer, clock: clock.clone(), tasks, options }
     }
 
-    /// A handler with a queue of its own.
+    /// Adds a handler.
     pub(crate) fn record(&self) -> Arc<Recorder> {
         let recorder = Recorder::new();
         let handler: Arc<Recorder> = Arc::clone(&recorder);
@@ -66,7 +66,7 @@ impl TestWorld {
         self.server.state(&self.options.selection)
     }
 
-    /// Lets all tasks run as far as they get without time passing.
+    /// Lets all tasks run until they wait.
     pub(crate) async fn quiesce(&self) {
         for _ in 0..200 {
             tokio::task::yield_now().await;

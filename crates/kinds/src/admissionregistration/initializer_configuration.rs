@@ -1,13 +1,14 @@
-//! `InitializerConfiguration`: who has to finish which new objects before others may see them.
+//! `InitializerConfiguration`: the initializers of new objects, by rules.
 //!
 //! Kubernetes 1.7 to 1.13 had it; the server stores and shows these objects as that did.
+
+use std::collections::HashSet;
 
 use super::matching::validate_targets;
 use crate::table;
 use crate::validation::rules::add_invalid;
 use machinery::fields::{list, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
-use std::collections::HashSet;
 use types::columns::{PLAIN, plain_cells};
 use types::resource::{Behavior, Columns, Resource, Version};
 

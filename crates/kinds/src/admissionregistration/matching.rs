@@ -1,9 +1,10 @@
-//! Which requests a webhook or a policy is asked about.
+//! The requests that match a webhook or a policy.
+
+use std::collections::HashSet;
 
 use crate::validation::rules::{add_invalid, label_selector, qualified_name, supported_only};
 use machinery::fields::{at, default_value, list, map_mut, maps_mut, part, text, texts};
 use machinery::{ErrorList, Map, Path, Value, json, names};
-use std::collections::HashSet;
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
@@ -91,7 +92,7 @@ pub(super) fn validate_targets(errors: &mut ErrorList, path: &Path<'_>, rule: &V
     validate_resource_names(errors, &path.child("resources"), rule);
 }
 
-/// There must be one, and `*` must stand alone.
+/// At least one is required, and `*` must be the only one.
 fn several(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, key: &str, words: &str) {
     let path = path.child(key);
     let items: Vec<&str> = texts(rule, key).collect();
@@ -146,8 +147,8 @@ fn validate_resource_names(errors: &mut ErrorList, path: &Path<'_>, rule: &Value
     }
 }
 
-/// Validates the conditions under which a webhook or a policy is asked. Their expressions are validated
-/// where they are compiled.
+/// Validates the match conditions of a webhook or a policy. Their expressions are validated where
+/// they are compiled.
 pub(super) fn validate_conditions(errors: &mut ErrorList, path: &Path<'_>, conditions: &[Value]) {
     if conditions.len() > MAX_CONDITIONS {
         errors.too_many(path, conditions.len(), MAX_CONDITIONS);
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_meant_by_a_star_is_not_said_again() {
+    fn a_wildcard_excludes_other_items() {
         check(of(&["pods", "pods/*"]), &[]);
         check(
             of(&["pods/*", "pods/log"]),

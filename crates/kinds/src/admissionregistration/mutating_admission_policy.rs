@@ -1,4 +1,4 @@
-//! `MutatingAdmissionPolicy`: expressions that change what is to be stored.
+//! `MutatingAdmissionPolicy`: expressions that change objects before they are stored.
 
 use super::matching::default_resources;
 use super::policy::{SPEC, no_deletion, policy_cells, validate_policy};

@@ -1,6 +1,6 @@
-//! `MutatingWebhookConfiguration`: who is asked over the network to change what is to be stored.
+//! `MutatingWebhookConfiguration`: webhooks that change objects before they are stored.
 //!
-//! The server stores and shows these objects; this file knows nothing of the calls.
+//! The server stores and shows these objects; the calls are made by `apiserver`.
 
 use super::webhook::{cells, defaults as webhook_defaults, validate, warnings};
 use crate::table;
@@ -56,7 +56,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_webhook_must_answer_in_ten_seconds_and_is_asked_once() {
+    fn webhook_defaults_are_ten_seconds_and_no_reinvocation() {
         let hook = json!({"clientConfig": {"service": {}}, "rules": [{}]});
         assert_eq!(
             defaulted(&BEHAVIOR, json!({"webhooks": [hook]})),

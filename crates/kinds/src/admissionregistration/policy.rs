@@ -11,8 +11,8 @@ use types::resource::Now;
 
 pub(super) static SPEC: Path<'static> = Path::root("spec");
 
-/// Validates what both kinds of policies say of themselves, but for what they do; `constraints` has
-/// something to add about what they are for.
+/// Validates what both kinds of policies have in common; `constraints` adds checks of
+/// `matchConstraints`.
 pub(super) fn validate_policy(
     new: &Object,
     old: Option<&Object>,
@@ -90,7 +90,7 @@ fn validate_param_kind(errors: &mut ErrorList, path: &Path<'_>, kind: &Value) {
     }
 }
 
-/// Validates what both kinds of bindings say besides the name of their policy.
+/// Validates what both kinds of bindings have besides the name of their policy.
 pub(super) fn validate_binding(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
     if let Some(reference) = part(spec, "paramRef") {
@@ -127,7 +127,7 @@ fn validate_param_ref(errors: &mut ErrorList, path: &Path<'_>, reference: &Value
     }
 }
 
-/// Mutation is for what is written; nothing is left to change of what is deleted.
+/// Mutation applies to created and updated objects, not to deleted ones.
 pub(super) fn no_deletion(errors: &mut ErrorList, key: &str, spec: &Value) {
     let path = SPEC.child(key);
     let path = path.child("resourceRules");

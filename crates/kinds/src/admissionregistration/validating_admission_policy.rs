@@ -1,4 +1,6 @@
-//! `ValidatingAdmissionPolicy`: expressions that validate what is to be stored.
+//! `ValidatingAdmissionPolicy`: expressions that validate objects before they are stored.
+
+use std::collections::HashSet;
 
 use super::matching::default_resources;
 use super::policy::{SPEC, policy_cells, validate_policy};
@@ -6,7 +8,6 @@ use crate::table;
 use crate::validation::rules::{qualified_name, supported_only};
 use machinery::fields::{at, default_value, list, part, text, top};
 use machinery::{ErrorList, Object, Path, Value};
-use std::collections::HashSet;
 use types::columns::{AGE, NAME, column, integer};
 use types::resource::{Behavior, Column, Columns, Resource, Version, drop_status, keep_status};
 
@@ -81,7 +82,7 @@ fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
                 let message = "requires metadata.name be non-empty";
                 errors.invalid(&path.child("key"), key, message);
             }
-            // The key stands in the audit log after the name of the policy.
+            // The key follows the name of the policy in the audit log.
             name => qualified_name(errors, &path.child("key"), &format!("{name}/{key}")),
         }
         let expression = text(annotation, "valueExpression").trim();
@@ -126,7 +127,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_policy_judges_something_by_something() {
+    fn a_policy_needs_rules_and_validations() {
         assert_eq!(
             refusals(&BEHAVIOR, json!({"spec": {"failurePolicy": "Perhaps"}})),
             [

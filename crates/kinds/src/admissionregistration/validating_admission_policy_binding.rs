@@ -1,4 +1,4 @@
-//! `ValidatingAdmissionPolicyBinding`: where a policy holds, and what follows from its verdict.
+//! `ValidatingAdmissionPolicyBinding`: the scope of a policy, and the actions that its result has.
 
 use super::matching::default_resources;
 use super::policy::{SPEC, binding_cells, validate_binding};
@@ -71,7 +71,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_binding_names_its_policy_and_what_follows() {
+    fn a_binding_needs_a_policy_and_actions() {
         assert_eq!(
             refusals(&BEHAVIOR, json!({"spec": {}})),
             ["spec.policyName: Required value", "spec.validationActions: Required value"]

@@ -1,11 +1,10 @@
-//! `ValidatingWebhookConfiguration`: who is asked over the network to validate what is to be stored.
+//! `ValidatingWebhookConfiguration`: webhooks that validate objects before they are stored.
 //!
-//! The server stores and shows these objects; this file knows nothing of the calls.
+//! The server stores and shows these objects; the calls are made by `apiserver`.
 
 use super::webhook::{cells, defaults, validate, warnings};
-use types::columns::{AGE, NAME, integer};
-
 use crate::table;
+use types::columns::{AGE, NAME, integer};
 use types::resource::{Behavior, Column, Columns, Resource};
 
 /// The row of `ValidatingWebhookConfiguration`.

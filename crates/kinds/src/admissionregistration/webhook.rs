@@ -1,16 +1,17 @@
 //! What both kinds of webhook configurations have in common.
 
+use std::collections::HashSet;
+
 use super::matching;
 use crate::validation::rules::{add_invalid, range_message, supported_only};
 use machinery::fields::{
     at, default_value, integer, list, map_mut, maps_mut, part, text, texts, top,
 };
 use machinery::{ErrorList, Object, Path, Value, json, names};
-use std::collections::HashSet;
 use types::columns::age;
 use types::resource::Now;
 
-/// The versions of `AdmissionReview` that the server speaks.
+/// The versions of `AdmissionReview` that the server supports.
 const REVIEWS: &[&str] = &["v1", "v1beta1"];
 
 pub(super) fn webhooks(object: &Object) -> &[Value] {
@@ -21,7 +22,7 @@ pub(super) fn cells(object: &Object, now: &Now) -> Vec<Value> {
     vec![object.name().into(), webhooks(object).len().into(), age(object, now)]
 }
 
-/// Fills in what a webhook does not say.
+/// Sets the defaults of a webhook.
 pub(super) fn defaults(object: &mut Object) {
     for hook in maps_mut(object.map_mut(), "webhooks") {
         default_value(hook, "failurePolicy", "Fail".into());
@@ -35,7 +36,8 @@ pub(super) fn defaults(object: &mut Object) {
     }
 }
 
-/// What nobody is asked about: a cluster could not work if somebody stood in the way of these.
+/// Resources that webhooks never intercept: a cluster could not recover from a webhook that refuses
+/// them.
 const EXCLUDED: &[(&str, &[&str])] = &[
     ("authentication.k8s.io", &["selfsubjectreviews", "tokenreviews"]),
     (
@@ -68,13 +70,13 @@ pub(super) fn warnings(object: &Object) -> Vec<String> {
             }
         }
     }
-    // Each is told once, however often it is named.
+    // Each is reported once, even if it is named several times.
     let mut seen = HashSet::new();
     warnings.retain(|it| seen.insert(it.clone()));
     warnings
 }
 
-/// What is only asked of configurations that were in order before.
+/// Rules for configurations that were valid before.
 struct Strictness {
     side_effects: bool,
     versions: bool,
@@ -300,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_https_and_no_more() {
+    fn a_url_is_https_without_query_or_fragment() {
         check(
             json!({"clientConfig": {"url": "http://u@h/x?q#f"}}),
             &[
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_webhook_speaks_a_version_of_ours() {
+    fn a_webhook_needs_a_supported_review_version() {
         check(
             json!({"admissionReviewVersions": ["v2"]}),
             &[

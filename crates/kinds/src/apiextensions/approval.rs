@@ -4,11 +4,11 @@ use super::conditions::Condition;
 use machinery::field_path::quote;
 use machinery::{ErrorList, Object, Path};
 
-/// Says who approved of a kind in one of Kubernetes' own groups.
+/// Refers to the approval of a kind in one of Kubernetes' own groups.
 const ANNOTATION: &str = "api-approved.kubernetes.io";
 const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
-/// How a CRD stands with the approval.
+/// The state of a CRD's approval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Approval {
     Missing,
@@ -86,7 +86,7 @@ impl ApprovalStatus {
     }
 }
 
-/// Finds an approval that is missing or malformed, unless the CRD was let through before.
+/// Finds an approval that is missing or malformed, unless the stored CRD has the same one.
 pub(super) fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     let approval = Approval::of(new);
     if !needs_approval(new) || old.is_some_and(|old| Approval::of(old) == approval) {

@@ -23,7 +23,7 @@ impl<'a> Condition<'a> {
     }
 }
 
-/// The condition of a type, if it is there.
+/// The condition of a type, if it exists.
 pub(super) fn find<'a>(status: &'a Value, kind: &str) -> Option<Condition<'a>> {
     list(status, "conditions").iter().map(Condition::of).find(|it| it.kind == kind)
 }

@@ -1,17 +1,18 @@
 //! What `spec.conversion` must obey.
 
+use std::collections::HashSet;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+
 use super::is_established;
 use crate::admissionregistration::webhook::validate_client;
 use crate::validation::rules::one_of;
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use machinery::fields::{at, flag, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
-use std::collections::HashSet;
 
-/// Finds what is wrong with how objects are converted between versions. The places are named as in
-/// upstream's inner type, which has no `webhook` level. What was stored before is not held to rules
-/// that it never obeyed.
+/// Validates the conversion between versions. The paths are those of upstream's internal type,
+/// which has no `webhook` level. A rule that the stored CRD violates is not enforced.
 pub(super) fn validate(spec: &Value, old: Option<&Object>, errors: &mut ErrorList) {
     let Some(conversion) = part(spec, "conversion") else { return };
     let root = Path::root("spec");
@@ -60,7 +61,7 @@ fn webhook_of(crd: &Object) -> &Value {
     at(top(crd, "spec"), &["conversion", "webhook"])
 }
 
-/// Whether a bundle of certificates, in base64, is none or has at least one that looks like it.
+/// Whether a bundle of certificates, in base64, is empty or has at least one certificate.
 fn is_bundle(text: &str) -> bool {
     let Ok(bytes) = BASE64_STANDARD.decode(text) else { return false };
     let pem = String::from_utf8_lossy(&bytes);
@@ -74,7 +75,7 @@ fn is_bundle(text: &str) -> bool {
         })
 }
 
-/// A bundle that was odd already may stay, and one of a CRD that is not served yet.
+/// An invalid bundle is allowed if the stored CRD has one or is not established.
 fn may_keep_invalid_bundle(old: Option<&Object>) -> bool {
     old.is_none_or(|old| {
         let bundle = text(at(webhook_of(old), &["clientConfig"]), "caBundle");

@@ -7,7 +7,7 @@ use machinery::{Object, Value, json};
 use types::columns::{NAME, column, wide};
 use types::resource::{Behavior, Column, Columns, DeletionHooks, Resource, Version};
 
-/// Holds a CRD back until all objects of its kind are gone.
+/// Delays the deletion of a CRD until all objects of its kind are deleted.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 const DEPRECATION: &str = "apiextensions.k8s.io/v1beta1 CustomResourceDefinition is deprecated in v1.16+, unavailable in v1.22+; use apiextensions.k8s.io/v1 CustomResourceDefinition";
@@ -148,7 +148,7 @@ fn add_stored_version(object: &mut Object) {
     }
 }
 
-/// Marks a CRD whose deletion begins: it stays until its objects are gone.
+/// Marks a CRD whose deletion begins: it exists until its objects are deleted.
 pub fn begin_deletion(object: &mut Object, now: &str) {
     if !object.finalizers().any(|it| it == CLEANUP_FINALIZER) {
         list_mut(object.metadata_mut(), "finalizers").push(CLEANUP_FINALIZER.into());

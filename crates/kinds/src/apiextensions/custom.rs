@@ -1,4 +1,7 @@
-//! A CRD at work: the [`Resource`] that it stands for, and what all custom resources do.
+//! The [`Resource`] that a CRD defines, and the behavior of all custom resources.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use super::versions::readable_columns;
 use machinery::field_path::quote;
@@ -8,8 +11,6 @@ use machinery::json_path::JsonPath;
 use machinery::nested::{nested_integer, nested_text};
 use machinery::{ErrorList, Object, Path, Value, meta, names};
 use schema::{PatternPool, Structural};
-use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 use types::resource::{
     Behavior, Columns, Conventions, PathColumn, Resource, Scale, Selectable, Shape, Version,
 };
@@ -17,7 +18,7 @@ use types::resource::{
 /// Why a CRD cannot be served, though it was accepted once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Stored by somebody else, or damaged: it has to be corrected by hand.
+    /// Stored by another server, or damaged: it has to be corrected by hand.
     #[error("the CRD has no storage version")]
     NoStorageVersion,
 }
@@ -57,7 +58,7 @@ pub fn resource_with(crd: &Object, pool: &PatternPool) -> Result<Resource, Error
     })
 }
 
-/// The names that were accepted; those that are asked for as long as none were.
+/// The accepted names, or the requested ones before any are accepted.
 fn names(crd: &Object) -> &Value {
     let accepted = at(top(crd, "status"), &["acceptedNames"]);
     if text(accepted, "kind").is_empty() { at(top(crd, "spec"), &["names"]) } else { accepted }
@@ -188,7 +189,7 @@ static BEHAVIOR: Behavior = Behavior {
     ..Behavior::PLAIN
 };
 
-/// Any finalizer will do, but who adds one that others may have as well is warned.
+/// Every finalizer is allowed, but a new one that may conflict with others causes a warning.
 fn finalizer_warnings(new: &Object, old: &Object) -> Vec<String> {
     let added: BTreeSet<&str> =
         new.finalizers().filter(|it| old.finalizers().all(|old| old != *it)).collect();
@@ -211,7 +212,7 @@ fn finalizer_warnings(new: &Object, old: &Object) -> Vec<String> {
     warnings
 }
 
-/// An update of `/status` changes nothing else, not even metadata, but who manages which field.
+/// An update of `/status` changes nothing else, not even metadata except for `managedFields`.
 fn prepare_status(new: &mut Object, old: &Object) {
     let status = new.map_mut().remove("status");
     let managed = new.remove_meta("managedFields");
@@ -225,12 +226,12 @@ fn prepare_status(new: &mut Object, old: &Object) {
     *new = kept;
 }
 
-/// Finds what is wrong with the number of replicas that `/scale` shows as wanted.
+/// Validates the number of replicas in the spec of a `/scale`.
 pub fn validate_scale_spec(scale: &Scale, object: &Object, errors: &mut ErrorList) {
     validate_replicas(&scale.spec_replicas, object, errors);
 }
 
-/// Finds what is wrong with what `/scale` shows as its status.
+/// Validates the status of a `/scale`.
 pub fn validate_scale_status(scale: &Scale, object: &Object, errors: &mut ErrorList) {
     validate_replicas(&scale.status_replicas, object, errors);
     if let Some(path) = &scale.label_selector

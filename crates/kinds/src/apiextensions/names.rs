@@ -1,17 +1,18 @@
 //! Which names a CRD gets, and what its status says about it.
 //!
-//! The names of all kinds of a group must be told apart, so a CRD gets those that no other
-//! has got before. With all of them it is established: unlike upstream, which waits until its
-//! servers have heard of it, this server serves a kind as soon as that is written.
+//! The names of all kinds of a group must be unique, so a CRD gets those that no other CRD has.
+//! With all of them it is established: unlike upstream, which waits until its servers know the CRD,
+//! this server serves a kind as soon as that status is stored.
+
+use std::collections::BTreeSet;
 
 use super::approval::ApprovalStatus;
 use super::conditions::{Condition, find, set_condition};
 use machinery::fields::{at, text, texts, top};
 use machinery::{Map, Object, Value, json};
-use std::collections::BTreeSet;
 
-/// The status that a CRD should have next to the `others` (those of other groups do not
-/// count), or None if it has it.
+/// The status that a CRD should have, given the `others` (those of other groups do not count), or
+/// None if it is up to date.
 pub fn next_status(crd: &Object, others: &[&Object], now: &str) -> Option<Value> {
     let spec = top(crd, "spec");
     let status = top(crd, "status");
@@ -96,7 +97,7 @@ struct Conflict {
     message: String,
 }
 
-/// Deals out the names that are free. Of several conflicts the last is told.
+/// Assigns the names that are free. Of several conflicts the last is reported.
 fn assign_names(
     asked: &Value,
     had: &Value,
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_group_of_kubernetes_the_status_tells_of_the_approval() {
+    fn the_status_of_a_crd_in_a_protected_group_has_the_approval() {
         let mut crd = object(json!({
             "metadata": {"name": "w.sample.k8s.io",
                 "annotations": {"api-approved.kubernetes.io": "unapproved, for now"}},

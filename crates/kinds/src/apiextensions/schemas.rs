@@ -1,10 +1,11 @@
 //! What the schemas of a CRD must obey, and the fields that selectors may name in them.
 
+use std::collections::{HashMap, HashSet};
+
 use super::validate::{CrdChange, Strictness};
 use machinery::fields::{at, flag, list, part, text};
 use machinery::{ErrorList, Path, Value};
 use schema::SchemaRequirement;
-use std::collections::{HashMap, HashSet};
 
 /// The most fields that selectors may name.
 const SELECTABLE_MAX: usize = 8;
@@ -46,7 +47,7 @@ pub(super) fn require(
     }
     let path = path.child("schema");
     let path = path.child("openAPIV3Schema");
-    // CRDs that had none are not held to the rule.
+    // The rule is not enforced for stored CRDs without a schema.
     let had_none = change.old.is_some_and(|old| !old.is_complete);
     if change.strictness == Strictness::Full && !had_none {
         errors.required(&path, "");
@@ -55,7 +56,8 @@ pub(super) fn require(
     }
 }
 
-/// A default is of no use where unknown fields are kept, since those cannot be told from known ones.
+/// A default has no effect where unknown fields are kept, because they cannot be distinguished from
+/// known ones.
 pub(super) fn require_for_defaults(spec: &Value, errors: &mut ErrorList) {
     let mut schemas = list(spec, "versions").iter().filter_map(schema_of);
     if flag(spec, "preserveUnknownFields") && schemas.any(schema::uses_defaults) {

@@ -7,7 +7,7 @@ use machinery::fields::top;
 /// See the [module documentation](self). Upstream: `finalizer/crd_finalizer.go`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Termination<'a> {
-    /// The deletion was asked for.
+    /// The deletion was requested.
     Pending,
     /// The custom resources are being deleted.
     InProgress,
@@ -17,7 +17,7 @@ pub enum Termination<'a> {
     Completed,
     /// The CRD was never served, and has no custom resources.
     NeverEstablished,
-    /// The CRD is that of a built-in kind, whose objects stay.
+    /// The CRD is that of a built-in kind, whose objects are kept.
     OverlapsBuiltIn,
 }
 
@@ -56,7 +56,7 @@ impl Termination<'_> {
         find(top(crd, "status"), "Terminating") == Some(wanted)
     }
 
-    /// Has the status of a CRD say this.
+    /// Sets the condition in the status of a CRD.
     pub fn set_in(self, crd: &mut Object, now: &str) {
         let (status, reason, message) = self.condition();
         let wanted = Condition { kind: "Terminating", status, reason, message: &message };

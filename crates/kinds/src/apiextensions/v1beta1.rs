@@ -1,7 +1,7 @@
 //! `apiextensions.k8s.io/v1beta1`: CRDs as older manifests have them.
 //!
-//! What v1 says for each version (schema, subresources, columns), v1beta1 may say once for all. On
-//! the way to v1 it is handed down to every version; on the way back it is lifted up again if all
+//! Schema, subresources and columns are per version in v1, and may be at the top in v1beta1. The
+//! conversion to v1 copies them to every version; the conversion back moves them to the top if all
 //! versions agree, so that nothing is lost either way.
 
 use machinery::fields::{default_text, default_value, list_mut, maps_mut};
@@ -10,7 +10,7 @@ use machinery::{Map, Object, Value, json};
 const V1: &str = "apiextensions.k8s.io/v1";
 const V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
 
-/// What can be said once or for each version: the name at the top, and in a version.
+/// The fields that may be at the top or in each version: their names in both places.
 const SHARED: [(&str, &str); 4] = [
     ("validation", "schema"),
     ("subresources", "subresources"),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_once_is_handed_down_and_lifted_up_again() {
+    fn top_level_fields_are_copied_to_versions_and_back() {
         let spec = json!({"scope": "Cluster", "version": "v2", "preserveUnknownFields": false,
             "validation": {"openAPIV3Schema": {"type": "object"}},
             "subresources": {"status": {}},
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_that_differ_keep_what_they_say() {
+    fn versions_that_differ_keep_their_fields() {
         let spec = json!({"versions": [
             {"name": "v1", "schema": {"openAPIV3Schema": {"type": "object"}}},
             {"name": "v2", "schema": {"openAPIV3Schema": {"type": "object", "description": "x"}}}]});

@@ -1,8 +1,10 @@
 //! What a CRD must obey, apart from its versions.
 //!
-//! v1 asks more than v1beta1 did: a structural schema for every version, an approval for groups of
-//! Kubernetes' own, no keeping of unknown fields. What was stored before such a rule existed may
-//! stay as it is.
+//! v1 is stricter than v1beta1: a structural schema for every version, an approval for groups of
+//! Kubernetes' own, no preserved unknown fields. Objects that were stored before such a rule
+//! existed remain valid.
+
+use std::collections::HashSet;
 
 use super::conditions::is_established;
 use super::schemas::StoredSchemas;
@@ -10,7 +12,6 @@ use super::{approval, conversion, versions};
 use crate::validation::rules::{IMMUTABLE, one_of};
 use machinery::fields::{at, flag, list, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
-use std::collections::HashSet;
 
 /// What a CRD is validated by.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +22,7 @@ pub(super) struct CrdChange<'a> {
     pub(super) strictness: Strictness,
 }
 
-/// What the version of the API asks in which a CRD was written.
+/// The rules of the API version in which a CRD was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strictness {
     /// v1
@@ -30,8 +31,7 @@ pub(super) enum Strictness {
     Lenient,
 }
 
-/// Finds what is wrong with a CRD of the hub version that was written in `version` of the
-/// API, and was `old` before.
+/// Validates a CRD of the hub version that was sent in `version` of the API and replaces `old`.
 pub fn validate_in(new: &Object, old: Option<&Object>, version: &str, errors: &mut ErrorList) {
     let strictness =
         if version.ends_with("v1beta1") { Strictness::Lenient } else { Strictness::Full };
@@ -69,7 +69,7 @@ pub fn validate_in(new: &Object, old: Option<&Object>, version: &str, errors: &m
     }
 }
 
-/// Finds what is wrong with a CRD's status.
+/// Validates a CRD's status.
 pub(super) fn status(new: &Object, errors: &mut ErrorList) {
     let path = Path::root("status");
     let accepted = at(top(new, "status"), &["acceptedNames"]);

@@ -4,13 +4,14 @@
 //! columns for all versions that agree on it, and its errors name these places even though a v1
 //! manifest has no such fields. So do ours.
 
+use std::collections::HashSet;
+
 use super::schemas;
 use super::validate::CrdChange;
 use machinery::field_path::ErrorType;
 use machinery::fields::{at, flag, list, part, text};
 use machinery::json_path::JsonPath;
 use machinery::{ErrorList, Path, Value, names};
-use std::collections::HashSet;
 
 /// What upstream lifts out of versions that agree: the name in a version, and at the top.
 const LIFTED: [(&str, &str); 4] = [
@@ -20,7 +21,7 @@ const LIFTED: [(&str, &str); 4] = [
     ("selectableFields", "selectableFields"),
 ];
 
-/// Finds what is wrong with `spec.versions`, but for what all of them say alike.
+/// Validates `spec.versions`, except for what is identical in all of them.
 pub(super) fn validate(change: CrdChange<'_>, errors: &mut ErrorList) {
     let versions = list(change.spec, "versions");
     let root = Path::root("spec");
@@ -52,14 +53,14 @@ pub(super) fn validate(change: CrdChange<'_>, errors: &mut ErrorList) {
         let detail = "must have exactly one version marked as storage version";
         add_error_with_all_versions(change.spec, detail, &path, errors);
     }
-    // Upstream: the first version is also at the top, where it is complained of again.
+    // Upstream: the first version is also at the top, where its errors are repeated.
     let first = versions.first().map(|it| text(it, "name")).unwrap_or_default();
     if !first.is_empty() {
         validate_label(first, &root.child("version"), errors);
     }
 }
 
-/// Finds what is wrong with what all versions say alike: it is complained of once, at the top.
+/// Validates what is identical in all versions: each error is reported once, at the top.
 pub(super) fn validate_identical_in_all_versions(change: CrdChange<'_>, errors: &mut ErrorList) {
     let versions = list(change.spec, "versions");
     let Some(version) = versions.first() else { return };
@@ -76,12 +77,12 @@ fn validate_label(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Whether all versions say the same about something.
+/// Whether a field is the same in all versions.
 fn agree_on(versions: &[Value], key: &str) -> bool {
     versions.iter().all(|it| part(it, key) == part(&versions[0], key))
 }
 
-/// Complains about all versions at once, showing them as the fields of Go structs.
+/// Adds an error about all versions at once, shown as the fields of Go structs.
 fn add_error_with_all_versions(
     spec: &Value,
     detail: &str,
@@ -181,7 +182,7 @@ fn validate_scale(subresources: &Value, path: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
-/// Whether a path begins as paths do; complains if not.
+/// Checks that a path begins with a dot, and adds an error if not.
 fn has_dot(value: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     let has_dot = value.starts_with('.');
     if !has_dot {
@@ -218,8 +219,8 @@ fn validate_column(column: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The columns of a version whose paths can be read. Upstream accepts a path that it cannot read,
-/// and then shows the columns before it only.
+/// The columns of a version up to the first whose path cannot be parsed. Upstream accepts such a
+/// path, and then shows only the columns before it.
 pub(super) fn readable_columns(version: &Value) -> impl Iterator<Item = (&Value, JsonPath)> {
     list(version, "additionalPrinterColumns")
         .iter()

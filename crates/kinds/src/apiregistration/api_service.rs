@@ -1,6 +1,6 @@
-//! `APIService`: who serves a version of a group.
+//! `APIService`: the server of a version of a group.
 //!
-//! The server stores and shows these objects; this file knows nothing of what they lead to.
+//! The server stores and shows these objects; `apiserver` forwards the requests.
 
 use crate::table;
 use crate::validation::rules::{
@@ -72,7 +72,7 @@ fn defaults(object: &mut Object) {
     }
 }
 
-/// What the server serves by itself is there.
+/// A local `APIService` is always available.
 fn prepare_create(object: &mut Object) {
     drop_status(object);
     if part(top(object, "spec"), "service").is_none() {
@@ -83,7 +83,7 @@ fn prepare_create(object: &mut Object) {
     }
 }
 
-/// A status comes without labels, annotations and the like.
+/// Updates of the status keep labels, annotations and other metadata.
 fn prepare_status(new: &mut Object, old: &Object) {
     keep_all_but_status(new, old);
     let mut metadata = Object::new(new.metadata().cloned().unwrap_or_default());
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_says_version_and_group() {
+    fn the_name_is_version_and_group() {
         assert_eq!(refusals(&BEHAVIOR, service("v1.g.io")), Vec::<String>::new());
         assert_eq!(
             refusals(&BEHAVIOR, service("x")),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_serves_is_available() {
+    fn local_api_services_are_available() {
         let service = object(created(&BEHAVIOR, service("v1.g.io")));
         let cells = cells(&service, &Now { unix_seconds: 0 });
         assert_eq!(cells[..3], ["v1.g.io", "Local", "True"].map(Value::from));

@@ -1,7 +1,7 @@
 //! `DaemonSet`: one pod on every node that fits.
 //!
-//! The generation of its template is kept in an annotation, which is all that is left of a field
-//! of earlier versions: it starts at 1 and counts the changes of the template, whoever says what.
+//! The generation of its template is kept in an annotation, which replaces a field of earlier
+//! versions: it starts at 1 and counts the changes of the template. Clients cannot set it.
 
 use super::rollout;
 use crate::table;
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn strategies_and_selectors_are_judged() {
+    fn strategies_and_selectors_are_validated() {
         assert_eq!(
             refusals(&BEHAVIOR, set(json!({"type": "Odd"}))),
             [

@@ -1,4 +1,4 @@
-//! `ReplicaSet`: a number of pods that are all the same.
+//! `ReplicaSet`: a number of equal pods.
 
 use crate::table;
 use crate::validation::rules::at_least_zero;
@@ -99,7 +99,7 @@ pub(super) fn validate_pods(errors: &mut ErrorList, spec: &Value) {
         return workload::invalid_selector(errors, at(spec, &["selector"]), message);
     };
     let path = SPEC.child("template");
-    // An empty selector, which is an error of its own, matches everything.
+    // An empty selector, which is a separate error, matches everything.
     workload::validate_match(errors, &path, &selector, workload::template_labels(spec));
     workload::validate_pods(errors, &path, at(spec, &["template"]), "ReplicaSet");
 }
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_available_is_ready() {
+    fn available_replicas_are_ready() {
         let mut errors = ErrorList::new();
         let status = json!({"replicas": 3, "availableReplicas": 2, "readyReplicas": 1});
         validate_counters(&mut errors, &status);

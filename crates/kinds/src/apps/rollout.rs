@@ -1,5 +1,4 @@
-//! How many pods may be missing, or too many, while a new version is rolled out: a number, or a
-//! percentage of those that are wanted.
+//! `maxUnavailable` and `maxSurge` of a rolling update: a number, or a percentage of the replicas.
 
 use crate::validation::rules::percent;
 use machinery::Value;

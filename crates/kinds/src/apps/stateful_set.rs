@@ -1,5 +1,7 @@
 //! `StatefulSet`: pods with names and volumes of their own, which they keep when they are replaced.
 
+use std::collections::BTreeSet;
+
 use super::rollout;
 use crate::core::pod::{validate_claim_spec, validate_template};
 use crate::table;
@@ -17,7 +19,6 @@ use machinery::fields::{
 };
 use machinery::meta::validate_annotations;
 use machinery::{ErrorList, Map, Object, Path, Value, json, names};
-use std::collections::BTreeSet;
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
 
@@ -132,7 +133,7 @@ fn validate(set: &Object, errors: &mut ErrorList) {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Template {
     Validated,
-    /// It was not right before, and might not be what is changed now.
+    /// It was invalid before, and might be unchanged.
     Tolerated,
 }
 
@@ -206,7 +207,7 @@ fn validate_pods(errors: &mut ErrorList, spec: &Value, judged: Template) {
     if judged == Template::Validated {
         validate_template(errors, &path, &template_of_pods(spec));
     }
-    // Upstream looks at these a second time, so that their errors are reported twice.
+    // Upstream validates these a second time, so that their errors are reported twice.
     let metadata = at(spec, &["template", "metadata"]);
     labels(errors, &path.child("labels"), at(metadata, &["labels"]));
     if let Some(map) = at(metadata, &["annotations"]).as_object() {
@@ -280,7 +281,7 @@ fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList) {
     counters::collisions_only_grow(errors, status, top(old, "status"));
 }
 
-/// `below` is what stands between the claim and its resources in the place that is named.
+/// `below` is the path between the claim and its resources.
 fn warn_of_claims(out: &mut Vec<String>, set: &Object, below: &str) {
     let spec = top(set, "spec");
     let claims = SPEC.child("volumeClaimTemplates");

@@ -1,7 +1,7 @@
 //! `HorizontalPodAutoscaler`: how many pods there should be, by what they have to do.
 //!
-//! `v2` is stored. `v1` knows one metric only; what it has no field for travels in annotations, so
-//! that nothing is lost by reading in `v1` and writing back; see [`conversion`].
+//! `v2` is stored. `v1` has one metric only; the other fields are in annotations, so that nothing
+//! is lost by reading in `v1` and writing back; see [`conversion`].
 
 mod columns;
 mod conversion;
@@ -49,7 +49,7 @@ static BEHAVIOR: Behavior = Behavior {
     ..Behavior::PLAIN
 };
 
-/// What is measured when nothing is said: how busy the processors are, in percent.
+/// The default target: the CPU utilization in percent.
 fn default_metrics(percent: i64) -> Value {
     json!([{"type": "Resource", "resource": {"name": "cpu",
         "target": {"type": "Utilization", "averageUtilization": percent}}}])

@@ -1,7 +1,7 @@
 //! `Job`: pods that run until enough of them have succeeded.
 //!
-//! A job knows its pods by its own uid, which the server writes into the template's labels and into
-//! the selector, unless the author takes care of that (`manualSelector`).
+//! A job selects its pods by its own uid, which the server writes into the template's labels and
+//! into the selector, unless `manualSelector` is set.
 
 mod indexes;
 mod policies;
@@ -23,7 +23,7 @@ use types::resource::{
     keep_all_but_status, keep_status,
 };
 
-/// The labels that name the job: the one with a prefix, and the one that was there before it.
+/// The labels with the job's name: the one with a prefix, and the older one without.
 const NAME_LABELS: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 
 /// The labels that hold the job's uid.
@@ -156,7 +156,7 @@ fn prepare_create(job: &mut Object) {
     adopt_labels(job);
 }
 
-/// What the author has set already stays; validation says so if that does not fit.
+/// Labels and selectors that are set already are kept; validation refuses those that do not match.
 fn generate_selector(job: &mut Object) {
     let (name, uid) = (Value::from(job.name()), Value::from(job.uid()));
     let labels = job.map_at(&["spec", "template", "metadata", "labels"]);

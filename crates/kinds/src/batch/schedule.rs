@@ -1,5 +1,5 @@
-//! Schedules as cron has them: `*/5 8-18 * * mon-fri`, or `@daily`. Only whether they make sense is
-//! validated here; the errors are those that Kubernetes' users know.
+//! Schedules in cron's syntax: `*/5 8-18 * * mon-fri`, or `@daily`. They are only validated here;
+//! the errors are those of upstream's parser.
 
 use super::time_zone;
 use machinery::field_path::quote;
@@ -32,7 +32,7 @@ const DESCRIPTORS: &[&str] =
 
 const EVERY: &str = "@every ";
 
-/// Fails with what is wrong with a schedule.
+/// Fails with the error about a schedule.
 pub(super) fn check(schedule: &str) -> Result<(), String> {
     let schedule = without_zone(schedule)?;
     if schedule.starts_with('@') {
@@ -57,7 +57,7 @@ fn without_zone(schedule: &str) -> Result<&str, String> {
     let zoned = schedule.strip_prefix("TZ=").or_else(|| schedule.strip_prefix("CRON_TZ="));
     let Some(zoned) = zoned else { return Ok(schedule) };
     let Some((zone, rest)) = zoned.split_once(' ') else {
-        // Upstream's parser stumbles over it, and its users know these words.
+        // The message of upstream's parser, which panics here.
         let stumble = "runtime error: slice bounds out of range [:-1]";
         return Err(format!("invalid schedule format: {stumble}"));
     };
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cron_knows_is_accepted() {
+    fn every_cron_syntax_is_accepted() {
         accepts("* * * * ?");
         accepts("*/5 8-18/2 1,15 Jan-MAR mon-fri");
         accepts("3/15 0 * * 0");

@@ -9,7 +9,7 @@ static NAMES: &str = include_str!("time_zones.txt");
 /// The longest part of a name.
 const MAX_PART: usize = 14;
 
-/// What is wrong with the name of a time zone, in Kubernetes' words.
+/// The errors about the name of a time zone, in Kubernetes' words.
 pub(super) fn validate(name: &str) -> Vec<String> {
     if name.is_empty() {
         return vec!["timeZone must be nil or non-empty string".to_owned()];

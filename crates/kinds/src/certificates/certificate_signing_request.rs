@@ -1,4 +1,4 @@
-//! `CertificateSigningRequest`: somebody wants a certificate; others approve, deny and issue it.
+//! `CertificateSigningRequest`: a request for a certificate, its approval and its certificate.
 
 mod conditions;
 
@@ -107,7 +107,7 @@ fn state(status: &Value) -> String {
     state
 }
 
-/// Writes down who asks; whatever the request says about that is not believed.
+/// Sets the requestor from the request's user, replacing what the client sent.
 pub fn set_requestor(object: &mut Object, name: &str, uid: &str, groups: &[String], extra: &Value) {
     let spec = object.map_at(&["spec"]);
     for (key, value) in [
@@ -220,7 +220,7 @@ fn validate_signer(errors: &mut ErrorList, path: &Path<'_>, signer: &str) {
     }
 }
 
-/// Complains of the first label that is wrong.
+/// Adds an error about the first invalid label.
 fn validate_labels(errors: &mut ErrorList, path: &Path<'_>, value: &str, rule: names::NameRule) {
     let Some(label) = value.split('.').find(|label| !rule(label).is_empty()) else { return };
     for message in rule(label) {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_what_for_and_by_whom() {
+    fn a_request_has_usages_and_a_signer() {
         assert_eq!(refusals(&BEHAVIOR, request(json!({}))), Vec::<String>::new());
         assert_eq!(
             refusals(
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_asks_in_anothers_name() {
+    fn the_requestor_is_the_user_of_the_request() {
         let mut request =
             object(request(json!({"username": "admin", "groups": ["system:masters"]})));
         set_requestor(&mut request, "eve", "", &[], &json!({}));
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_shows_what_became_of_it() {
+    fn the_table_shows_the_state() {
         assert_eq!(state(&json!({})), "Pending");
         assert_eq!(
             state(&json!({"conditions": [{"type": "Approved"}], "certificate": "eA=="})),

@@ -1,4 +1,4 @@
-//! `Lease`: who leads, and until when.
+//! `Lease`: the holder of a lock, and its duration.
 
 use crate::table;
 use crate::validation::rules::{at_least_zero, qualified_name, supported_only};
@@ -21,7 +21,7 @@ pub fn resource() -> Resource {
 static BEHAVIOR: Behavior = Behavior {
     validate,
     validate_update: |new, _, errors| validate(new, errors),
-    // Two candidates that write blindly would both believe that they lead.
+    // Two candidates that overwrite each other would both lead.
     unconditional_update: false,
     create_on_update: true,
     ..Behavior::PLAIN

@@ -1,5 +1,5 @@
-//! `Binding`: the old way to say on which node a pod runs; `pods/binding` is the new one. And
-//! `ComponentStatus`, the old way to ask how the server is.
+//! `Binding`: the old way to bind a pod to a node; `pods/binding` is the new one. And
+//! `ComponentStatus`, the old way to read the health of the server.
 
 use crate::table;
 use machinery::{Object, Value};

@@ -67,7 +67,7 @@ fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     validate(new, errors);
 }
 
-/// What was made immutable stays so, and so do these parts of it.
+/// An immutable object stays immutable, and so do these parts of it.
 pub(crate) fn validate_immutable(
     new: &Object,
     old: &Object,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_immutable_stays_as_it_is() {
+    fn immutable_data_cannot_change() {
         let old = json!({"immutable": true, "data": {"k": "v"}});
         assert_eq!(
             refusals_of_update(&BEHAVIOR, json!({"data": {"k": "w"}}), old.clone()),

@@ -1,5 +1,4 @@
-//! `Endpoints`: the addresses behind a service, all in one object, as it was before there were
-//! slices of them.
+//! `Endpoints`: the addresses of a service, all in one object, replaced by `EndpointSlice`.
 
 use crate::table;
 use crate::validation::address;
@@ -51,7 +50,7 @@ fn subsets(object: &Object) -> &[Value] {
 const SHOWN: usize = 3;
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
-    // Each address is shown with each port: what is not shown is counted, not made.
+    // Each address is shown with each port: those that are not shown are counted, not formatted.
     let (mut shown, mut count) = (Vec::new(), 0_usize);
     for subset in subsets(object) {
         let (addresses, ports) = (list(subset, "addresses"), list(subset, "ports"));

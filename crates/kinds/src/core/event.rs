@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_with_a_time_says_who_and_what() {
+    fn an_event_with_an_event_time_needs_reporter_and_action() {
         check(
             json!({"metadata": {"namespace": "a"}, "involvedObject": {"namespace": "a"},
                 "eventTime": "2024-05-06T07:08:09.000000Z", "reportingComponent": "example.com/c"}),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newer_group_refuses_what_only_the_older_has() {
+    fn the_newer_group_refuses_fields_of_the_older() {
         let mut errors = ErrorList::new();
         let event = object(json!({"metadata": {"namespace": "a"}, "type": "Odd", "count": 1,
             "involvedObject": {"namespace": "a"}, "series": {"count": 1}}));

@@ -1,6 +1,8 @@
-//! `LimitRange`: what a pod, a container or a claim of a namespace may ask for.
+//! `LimitRange`: the limits of pods, containers and claims of a namespace.
 
 pub mod enforcement;
+
+use std::collections::{BTreeSet, HashSet};
 
 use crate::table;
 use crate::validation::quantities::{
@@ -10,7 +12,6 @@ use crate::validation::rules::qualified_name;
 use machinery::fields::{at, entries, list, maps_mut, text, top};
 use machinery::quantity::Quantity;
 use machinery::{ErrorList, Map, Object, Path, Value};
-use std::collections::{BTreeSet, HashSet};
 use types::columns::{PLAIN, plain_cells};
 use types::resource::{Behavior, Columns, Resource};
 
@@ -32,8 +33,8 @@ static BEHAVIOR: Behavior = Behavior {
     ..Behavior::PLAIN
 };
 
-/// What is not said of a container follows from what is: its limit from the greatest one, its
-/// request from its limit, and else from the least one.
+/// The defaults of a container follow from each other: the default limit is the maximum, the
+/// default request is the default limit, or else the minimum.
 fn defaults(object: &mut Object) {
     for limit in maps_mut(object.map_at(&["spec"]), "limits") {
         if limit.get("type").is_some_and(|kind| kind == "Container") {
@@ -44,7 +45,7 @@ fn defaults(object: &mut Object) {
     }
 }
 
-/// A range that nobody named is named after its uid.
+/// A limit range without a name is named after its uid.
 fn prepare_create(range: &mut Object) {
     if range.name().is_empty() {
         range.set_meta("name", range.uid().to_owned());
@@ -128,12 +129,12 @@ fn validate_names(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, kind: 
     }
 }
 
-/// What is said of one resource, if it is.
+/// The amount of one resource, if it is set.
 fn amount_in(limit: &Value, part: &str, name: &str) -> Option<Quantity> {
     Some(at(limit, &[part, name])).filter(|value| !value.is_null()).map(amount)
 }
 
-/// Two amounts in this order, the words for them, and where and what is shown if they are not.
+/// Two amounts that must be in this order, their names, and the path and value of the error.
 struct Order {
     less: (&'static str, &'static str),
     more: (&'static str, &'static str),
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_of_a_container_follows_from_what_is() {
+    fn container_defaults_follow_from_limits() {
         let limit = json!({"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Mi"}});
         assert_eq!(
             defaulted(&BEHAVIOR, json!({"spec": {"limits": [limit]}}))["spec"]["limits"][0],
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_nobody_named_has_its_uid_for_a_name() {
+    fn a_limit_range_without_a_name_is_named_after_its_uid() {
         let mut range = object(json!({"metadata": {"uid": "u"}}));
         prepare_create(&mut range);
         assert_eq!(range.name(), "u");

@@ -1,7 +1,7 @@
 //! `Namespace`: a room for names.
 //!
-//! It ends in two steps: deletion begins, its phase becomes `Terminating`, and once its contents
-//! are gone the finalizer in its *spec* is taken away through `/finalize`.
+//! It is deleted in two steps: its phase becomes `Terminating`, and after its contents are deleted
+//! the finalizer in its *spec* is removed through `/finalize`.
 
 use crate::table;
 use crate::validation::rules::qualified_name;
@@ -14,7 +14,7 @@ use types::resource::{
     keep_all_but_status,
 };
 
-/// The finalizer in a namespace's spec that stands for its contents.
+/// The finalizer in a namespace's spec that protects its contents.
 pub const FINALIZER: &str = "kubernetes";
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";

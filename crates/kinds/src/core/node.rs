@@ -2,17 +2,16 @@
 
 pub mod kubelet;
 
+use std::collections::BTreeSet;
+
 use crate::table;
-use crate::validation::address;
-use crate::validation::go_struct;
-use crate::validation::quantities;
 use crate::validation::rules::{add_invalid, one_of, positive, qualified_name};
+use crate::validation::{address, go_struct, quantities};
 use machinery::field_path::ErrorType;
 use machinery::fields::{
     at, default_value, entries, flag, keep, list, list_mut, map_mut, part, text, texts, top,
 };
 use machinery::{ErrorList, Object, Path, Value, json, names};
-use std::collections::BTreeSet;
 use types::columns::{AGE, NAME, age, column, condition, wide};
 use types::resource::{Action, Behavior, Column, Columns, Now, Resource, Subresource, Version};
 
@@ -131,7 +130,7 @@ fn defaults(object: &mut Object) {
     if let Some(spec) = map_mut(object.map_mut(), "spec") {
         let first = spec.get("podCIDR").and_then(Value::as_str).unwrap_or_default().to_owned();
         let ranges = list_mut(spec, "podCIDRs");
-        // The older field wins, since whoever sets it does not know the other.
+        // The older field takes precedence, since a client that sets it does not know the other.
         if !first.is_empty() && ranges.first().is_none_or(|range| *range != first.as_str()) {
             *ranges = vec![first.into()];
         }
@@ -305,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_allocatable_unless_something_is_said() {
+    fn allocatable_defaults_to_capacity() {
         let node = defaulted(&BEHAVIOR, json!({"status": {"capacity": {"cpu": "4"}}}));
         assert_eq!(node["status"]["allocatable"], json!({"cpu": "4"}));
     }
@@ -351,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_shows_what_a_node_says_of_itself() {
+    fn the_table_shows_the_node_info() {
         let node = object(json!({
             "metadata": {"name": "n", "labels": {"node-role.kubernetes.io/control-plane": ""}},
             "spec": {"unschedulable": true},

@@ -150,7 +150,7 @@ fn prepare_create(object: &mut Object) {
     object.map_mut().insert("status".to_owned(), status);
 }
 
-/// A status that does not say when the phase changed keeps what was known of that.
+/// A status without the time of the last phase transition keeps the stored one.
 fn prepare_status(new: &mut Object, old: &Object) {
     keep_all_but_status(new, old);
     let time = old.str_at(&["status", "lastPhaseTransitionTime"]).to_owned();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_shows_what_fits_and_who_has_it() {
+    fn the_table_shows_capacity_and_claim() {
         let volume = object(
             json!({"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"},
             "accessModes": ["ReadWriteMany", "ReadWriteOnce"], "persistentVolumeReclaimPolicy": "Retain",

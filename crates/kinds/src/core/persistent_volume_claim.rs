@@ -1,4 +1,4 @@
-//! `PersistentVolumeClaim`: a wish for storage, and what came of it.
+//! `PersistentVolumeClaim`: a request for storage, and the volume bound to it.
 
 use super::persistent_volume::{CLASS_ANNOTATION, access_modes, class, or_unset, phase};
 use super::pod::validate_claim_spec;
@@ -102,7 +102,7 @@ fn defaults(object: &mut Object) {
     default_value(object.map_at(&["spec"]), "volumeMode", "Filesystem".into());
 }
 
-/// Upstream: what the older field could never name is not there, without a word.
+/// Upstream: a data source that the older field does not allow is dropped without an error.
 fn drop_odd_source(object: &mut Object) {
     let spec = top(object, "spec");
     let source = at(spec, &["dataSource"]);
@@ -119,7 +119,7 @@ fn drop_odd_source(object: &mut Object) {
     }
 }
 
-/// The two fields that say what a volume is filled with at the beginning say the same.
+/// The two fields for the data source of a volume are kept equal.
 fn match_sources(object: &mut Object) {
     let spec = object.map_at(&["spec"]);
     let copied = |from: &Value| {
@@ -186,7 +186,7 @@ pub fn class_of(claim: &Object) -> &str {
     class(claim)
 }
 
-/// Whether a claim asks for more than before.
+/// Whether a claim requests more than before.
 pub fn grows(new: &Object, old: &Object) -> bool {
     amount(storage(top(new, "spec"))) > amount(storage(top(old, "spec")))
 }
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_says_how_much_and_how() {
+    fn a_claim_needs_a_size_and_access_modes() {
         assert_eq!(
             refusals(&BEHAVIOR, json!({"spec": {}})),
             [

@@ -159,7 +159,7 @@ fn each_container(spec: &Value, path: &Path<'_>, mut visit: impl FnMut(&Value, &
     }
 }
 
-/// Whether an init container goes on running beside the others.
+/// Whether an init container is a sidecar, which runs beside the others.
 fn is_sidecar(container: &Value) -> bool {
     machinery::fields::text(container, "restartPolicy") == "Always"
 }

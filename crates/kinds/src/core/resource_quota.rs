@@ -2,12 +2,13 @@
 
 pub mod usage;
 
+use std::collections::BTreeSet;
+
 use crate::table;
 use crate::validation::quantities::{amount, is_huge_pages, resource_name, validate_amount};
 use crate::validation::rules::{IMMUTABLE, invalid_struct};
 use machinery::fields::{at, entries, list, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value};
-use std::collections::BTreeSet;
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{
     Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
@@ -128,7 +129,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// The scopes that say nothing of a resource that the quota is about.
+/// The scopes that do not apply to a resource of the quota.
 fn irrelevant_scopes(spec: &Value) -> BTreeSet<&'static str> {
     SCOPES.iter().copied().filter(|scope| is_irrelevant_scope(spec, scope)).collect()
 }
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_is_about_what_can_be_counted() {
+    fn a_quota_limits_countable_resources() {
         check(json!({"hard": {"pods": "10", "count/widgets.example.com": "1"}}), &[]);
         check(
             json!({"hard": {"pods": "1.5", "storage": "1"}}),
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_shows_what_is_used_of_what_there_is() {
+    fn the_table_shows_used_and_hard_amounts() {
         let quota = object(json!({"metadata": {"name": "q"}, "status":
             {"hard": {"limits.cpu": "2", "pods": "4", "requests.cpu": "1"}, "used": {"pods": "3", "limits.cpu": "500m"}}}));
         let mut cells = cells(&quota, &Now { unix_seconds: 0 });

@@ -1,10 +1,11 @@
 //! `Secret`: keys and values that only some may read.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use super::config_map::{MAX_SIZE, validate_immutable};
 use crate::table;
 use crate::validation::rules::{add_invalid, immutable};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use machinery::fields::{default_text, top};
 use machinery::{ErrorList, Map, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age, column};
@@ -37,7 +38,7 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     vec![object.name().into(), object.str_at(&["type"]).into(), count.into(), age(object, now)]
 }
 
-/// How many bytes a base64 value stands for.
+/// The number of bytes of a base64 value.
 pub(crate) fn decoded_length(value: &Value) -> usize {
     let text = value.as_str().unwrap_or_default().trim_end_matches('=');
     text.len() * 3 / 4

@@ -1,7 +1,7 @@
 //! `Service`: a stable address in front of changing pods.
 //!
-//! Addresses and node ports are handed out by the server, which alone knows which are free; see
-//! [`allocation`] for what it needs to ask and to set before a service is validated.
+//! The server allocates addresses and node ports, since it knows which are free; see [`allocation`]
+//! for its interface.
 
 pub mod allocation;
 mod columns;
@@ -17,10 +17,11 @@ pub use allocation::{
 };
 pub use prepare::keep_allocated;
 
+use std::collections::HashSet;
+
 use crate::table::{self, selectable};
 use machinery::fields::{list, text, texts, top};
 use machinery::{Object, Value, names};
-use std::collections::HashSet;
 use types::resource::{Action, Behavior, Columns, Resource, Subresource, Version};
 
 /// The row of `Service`.
@@ -38,7 +39,7 @@ pub fn resource() -> Resource {
     }
 }
 
-/// Whether a service claims addresses that it did not have: those from outside are anybody's.
+/// Whether a service has external IPs that it did not have before.
 pub fn has_new_external_ips(new: &Object, old: Option<&Object>) -> bool {
     let before: HashSet<&str> =
         old.into_iter().flat_map(|it| texts(top(it, "spec"), "externalIPs")).collect();
@@ -70,7 +71,7 @@ fn kind(spec: &Value) -> &str {
     text(spec, "type")
 }
 
-/// Whether a service has no address of its own, but those of its pods.
+/// Whether a service has no cluster IP.
 fn is_headless(spec: &Value) -> bool {
     matches!(list(spec, "clusterIPs"), [only] if only == "None")
 }
@@ -84,7 +85,7 @@ fn is_external(spec: &Value) -> bool {
     }
 }
 
-/// Whether a load balancer must ask each node whether it has pods of the service.
+/// Whether a load balancer must check each node for pods of the service.
 fn needs_health_check(spec: &Value) -> bool {
     kind(spec) == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local"
 }

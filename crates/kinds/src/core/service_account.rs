@@ -1,4 +1,4 @@
-//! `ServiceAccount`: who a pod is to the API.
+//! `ServiceAccount`: the identity of pods.
 
 use crate::table;
 use machinery::fields::maps_mut;
@@ -36,7 +36,7 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     vec![object.name().into(), age(object, now)]
 }
 
-/// A reference to a secret is to one in the same namespace, whatever else it says.
+/// A reference to a secret has only a name; it refers to the same namespace.
 fn keep_names_of_secrets(object: &mut Object) {
     for secret in maps_mut(object.map_mut(), "secrets") {
         secret.retain(|key, _| key == "name");

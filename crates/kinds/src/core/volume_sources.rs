@@ -1,4 +1,4 @@
-//! The network volume_sources that pods and persistent volumes may name: defaults, and what must be said.
+//! The network volume sources of pods and persistent volumes: defaults and validation.
 
 use crate::validation::rules::{dns_label, in_range, required, supported_only};
 use machinery::fields::{
@@ -33,7 +33,7 @@ pub(super) fn defaults(volume: &mut Map<String, Value>) {
     }
 }
 
-/// Validates a disk of one kind; the other kinds of volumes are none of its business.
+/// Validates a network volume source; other kinds are ignored.
 pub(super) fn validate(errors: &mut ErrorList, path: &Path<'_>, kind: &str, source: &Value) {
     match kind {
         "rbd" | "cephfs" => {
@@ -57,7 +57,7 @@ pub(super) fn validate(errors: &mut ErrorList, path: &Path<'_>, kind: &str, sour
     }
 }
 
-/// Validates a persistent volume's iSCSI disk, whose rules differ a little; `volume` is its name.
+/// Validates a persistent volume's iSCSI disk, whose rules differ slightly; `volume` is its name.
 pub(super) fn validate_persistent_iscsi(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -78,7 +78,7 @@ pub(super) fn validate_persistent_iscsi(
 
 const ODD_NAME: &str = "must be valid format";
 
-/// `unknown` is what is said of a name of no known kind.
+/// `unknown` is the error about a name in no known format.
 fn validate_iscsi(errors: &mut ErrorList, path: &Path<'_>, source: &Value, unknown: &str) {
     let message = |name: &str| match is_iscsi_name(name) {
         None => Some(unknown),
@@ -105,7 +105,7 @@ fn validate_iscsi(errors: &mut ErrorList, path: &Path<'_>, source: &Value, unkno
     }
 }
 
-/// Whether a name is in order; None if it is of no known kind.
+/// Whether a name is valid; None if it has no known format.
 fn is_iscsi_name(name: &str) -> Option<bool> {
     let is_code = |code: &str, length: usize| {
         let mut rest = code.chars();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_told_apart_by_number() {
+    fn targets_are_identified_by_lun() {
         let message = "d.lun: Required value: lun is required if targetWWNs is specified";
         check("fc", json!({"targetWWNs": ["w"]}), &[message]);
     }

@@ -1,5 +1,7 @@
 //! `EndpointSlice`: some of the addresses behind a service.
 
+use std::collections::HashSet;
+
 use crate::table;
 use crate::validation::address;
 use crate::validation::rules::{
@@ -8,7 +10,6 @@ use crate::validation::rules::{
 };
 use machinery::fields::{at, default_value, integer, list, maps_mut, part, same, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
-use std::collections::HashSet;
 use types::columns::{AGE, NAME, age, column, first_of};
 use types::resource::{Behavior, Column, Columns, Now, Resource};
 
@@ -109,7 +110,7 @@ fn prepare_update(new: &mut Object, old: &Object) {
     }
     let labels = |object| at(top(object, "metadata"), &["labels"]);
     if !same(labels(new), labels(old)) {
-        // The labels say to which service the slice belongs.
+        // The labels name the service of the slice.
         new.set_meta("generation", old.generation() + 1);
     }
 }

@@ -1,11 +1,12 @@
 //! `FlowSchema`: which requests are of which priority level.
 
+use std::collections::HashSet;
+
 use super::GROUP;
 use crate::table;
 use crate::validation::rules::{add_invalid, dns_subdomain, required, supported_only};
 use machinery::fields::{at, default_number, flag, list, number, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, json, names};
-use std::collections::HashSet;
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{
     Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
@@ -37,7 +38,7 @@ static BEHAVIOR: Behavior = Behavior {
 static SPEC: Path<'static> = Path::root("spec");
 
 const MAX_PRECEDENCE: i64 = 10000;
-/// The schema whose requests nobody holds up, and who alone is asked first.
+/// The exempt schema, which alone may have the first matching precedence.
 const EXEMPT: &str = "exempt";
 
 const COLUMNS: &[Column] = &[
@@ -210,7 +211,7 @@ fn validate_named(errors: &mut ErrorList, path: &Path<'_>, kind: &str, subject: 
     }
 }
 
-/// The items of a list that must have some, in which `*` must stand alone.
+/// The items of a list that must not be empty, in which `*` must be the only one.
 fn items<'a>(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_but_the_exempt_comes_first() {
+    fn only_the_exempt_schema_has_the_first_precedence() {
         check(json!({}), &[]);
         check(
             json!({"matchingPrecedence": 1}),
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_about_somebody_and_something() {
+    fn a_rule_needs_subjects_and_resources() {
         check(
             json!({"rules": [{"subjects": [{"kind": "User", "group": {"name": "g"}}],
                 "nonResourceRules": [{"verbs": ["look"], "nonResourceURLs": ["a*b"]}]}]}),

@@ -209,7 +209,7 @@ fn validate_queuing(errors: &mut ErrorList, path: &Path<'_>, queuing: &Value) {
     }
 }
 
-/// How many bits it takes to choose one hand of so many cards from the deck.
+/// The number of bits needed to choose one hand of this size from the deck.
 fn entropy_bits(deck: i64, hand: i64) -> u32 {
     let mut hands: u128 = 1;
     for card in 0..hand {

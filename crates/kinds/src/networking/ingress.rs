@@ -2,11 +2,12 @@
 
 mod validate;
 
+use std::collections::BTreeSet;
+
 use super::GROUP;
 use crate::table;
 use machinery::fields::{at, list, part, text, top};
 use machinery::{Object, Value};
-use std::collections::BTreeSet;
 use types::columns::{AGE, NAME, age, column, first_of};
 use types::resource::{
     Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,

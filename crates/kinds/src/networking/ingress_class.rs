@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_in_a_namespace_say_in_which() {
+    fn namespaced_parameters_need_a_namespace() {
         let parameters = json!({"kind": "K", "name": "n", "scope": "Namespace"});
         assert_eq!(
             refusals(

@@ -1,4 +1,4 @@
-//! `IPAddress`: who has an address of the cluster's services.
+//! `IPAddress`: the owner of a cluster IP.
 
 use super::GROUP;
 use crate::table;

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_about_what_comes_in_and_what_it_mentions() {
+    fn policy_types_default_to_the_directions_of_the_rules() {
         let policy = json!({"spec": {"egress": [{"ports": [{"port": 53}]}]}});
         assert_eq!(
             created(&BEHAVIOR, policy),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_is_said_in_one_way() {
+    fn a_peer_is_either_a_selector_or_an_ip_block() {
         assert_eq!(
             refusals(&BEHAVIOR, from(json!({}))),
             ["spec.ingress[0].from[0]: Required value: must specify a peer"]
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_is_stored_may_stay_odd() {
+    fn a_stored_range_may_remain_non_canonical() {
         let odd = || from(json!({"ipBlock": {"cidr": "010.0.0.0/8"}}));
         assert_eq!(refusals(&BEHAVIOR, odd()).len(), 1);
         assert_eq!(refusals_of_update(&BEHAVIOR, odd(), odd()), Vec::<String>::new());

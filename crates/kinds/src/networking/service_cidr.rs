@@ -67,7 +67,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// A range stays; a second one, of the other protocol, may come.
+/// A range is immutable; a second one, of the other family, may be added.
 fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     let path = SPEC.child("cidrs");
     let (ranges, before) = (ranges(new), ranges(old));

@@ -1,14 +1,14 @@
 //! `RuntimeClass`: how containers are run.
 
+use std::collections::{BTreeSet, HashSet};
+
 use crate::core::pod::validate_tolerations;
 use crate::table;
-use crate::validation::go_struct;
-use crate::validation::quantities;
 use crate::validation::rules::{add_invalid, declared_immutable, labels};
+use crate::validation::{go_struct, quantities};
 use machinery::field_path::ErrorType;
 use machinery::fields::{at, part, top};
 use machinery::{ErrorList, Object, Path, Value, json, names};
-use std::collections::{BTreeSet, HashSet};
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{Behavior, Column, Columns, Now, Resource};
 

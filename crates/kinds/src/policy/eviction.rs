@@ -1,4 +1,4 @@
-//! Whether a disruption budget lets a pod go that somebody wants to evict, and what that costs.
+//! Evictions: whether a disruption budget allows one, and its record in the budget's status.
 
 use super::pod_disruption_budget::selects;
 use machinery::fields::{entries, list, number, text, top};
@@ -6,16 +6,16 @@ use machinery::status::Cause;
 use machinery::{GroupResource, Object, Reason, Status, Value};
 use types::columns::condition;
 
-/// How many pods may be on their way out before the budget's controller has seen them go.
+/// The number of disrupted pods that a budget may list before its controller has processed them.
 const MAX_DISRUPTED: usize = 2000;
 
-/// How soon to ask again, in seconds.
+/// The `retryAfterSeconds` of a refusal.
 const RETRY_AFTER: u32 = 10;
 
-/// What whoever evicts a pod is told when its budget does not allow that.
+/// The message if a budget does not allow the eviction.
 pub const VIOLATES: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
-/// Whether anybody would miss the pod: one that does not run, or is going anyway, is missed already.
+/// Whether a budget protects the pod: not if it is not running or is being deleted.
 pub fn needs_budget(pod: &Object) -> bool {
     let phase = pod.str_at(&["status", "phase"]);
     !matches!(phase, "Succeeded" | "Failed" | "Pending") && pod.deletion_timestamp().is_none()
@@ -41,7 +41,7 @@ pub fn more_than_one() -> Status {
     Status::new(500, Reason::Unknown, message)
 }
 
-/// Whether the budget allows a disruption; the error is the answer to whoever wants one.
+/// Checks whether the budget allows a disruption; the error is the response.
 pub fn check_disruption_allowed(budget: &Object) -> Result<(), Status> {
     let name = budget.name();
     let status = top(budget, "status");
@@ -74,7 +74,7 @@ pub fn check_disruption_allowed(budget: &Object) -> Result<(), Status> {
     Ok(())
 }
 
-/// Takes one disruption out of the budget, for the pod that goes at the time `now`.
+/// Records one disruption in the budget, for the pod that is evicted at the time `now`.
 pub fn record_disruption(budget: &mut Object, pod: &str, now: &str) {
     let allowed = number(top(budget, "status"), "disruptionsAllowed");
     let status = budget.map_at(&["status"]);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_that_nobody_has_looked_at_lets_nobody_go() {
+    fn a_budget_without_status_allows_no_disruption() {
         assert_eq!(
             why(&budget(json!({}))),
             "The disruption budget b is still being processed by the server."
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_that_is_used_up_says_what_it_needs() {
+    fn the_message_of_an_exhausted_budget_has_its_numbers() {
         let status = json!({"observedGeneration": 1, "desiredHealthy": 2, "currentHealthy": 2});
         assert_eq!(
             why(&budget(status)),

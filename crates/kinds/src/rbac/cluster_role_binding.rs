@@ -1,4 +1,4 @@
-//! `ClusterRoleBinding`: who has a role everywhere.
+//! `ClusterRoleBinding`: the subjects of a role in the whole cluster.
 
 use super::GROUP;
 use super::role::RuleScope;
@@ -49,7 +49,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn an_account_outside_of_namespaces_says_where_it_is() {
+    fn a_service_account_in_a_cluster_role_binding_needs_a_namespace() {
         let binding = json!({"roleRef": {"kind": "Role", "name": "r"},
             "subjects": [{"kind": "ServiceAccount", "name": "s"}]});
         assert_eq!(

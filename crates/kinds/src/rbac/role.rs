@@ -78,7 +78,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_rule_says_what_may_be_done_with_what() {
+    fn a_rule_needs_verbs_and_resources() {
         assert_eq!(
             refusals(&BEHAVIOR, json!({"rules": [{"verbs": []}]})),
             [

@@ -1,4 +1,4 @@
-//! `RoleBinding`: who has a role in one namespace.
+//! `RoleBinding`: the subjects of a role in one namespace.
 
 use super::GROUP;
 use super::role::RuleScope;
@@ -69,7 +69,7 @@ fn subjects(binding: &Object) -> &[Value] {
     top(binding, "subjects").as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Roles, users and groups are of this group, unless somebody says otherwise.
+/// The default group of roles, users and groups.
 pub(super) fn defaults(object: &mut Object) {
     default_text(object.map_at(&["roleRef"]), "apiGroup", GROUP);
     for subject in maps_mut(object.map_mut(), "subjects") {
@@ -126,7 +126,7 @@ fn validate_subject(errors: &mut ErrorList, path: &Path<'_>, subject: &Value, sc
     }
 }
 
-/// A binding stays with its role: whoever may change its subjects must not gain other rights by it.
+/// The role of a binding is immutable: the right to change subjects must not grant other roles.
 pub(super) fn same_role(new: &Object, old: &Object, errors: &mut ErrorList) {
     let path = Path::root("roleRef");
     errors.declarative(|errors| {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_group_is_known_unless_it_is_said() {
+    fn the_api_group_has_a_default() {
         let binding = json!({"roleRef": {"kind": "Role", "name": "r"},
             "subjects": [{"kind": "User", "name": "u"}, {"kind": "ServiceAccount", "name": "s"}]});
         assert_eq!(

@@ -1,4 +1,6 @@
-//! What a claim wants: requests for devices, constraints among them, and settings for their drivers.
+//! The spec of a claim: requests for devices, constraints among them, and driver configuration.
+
+use std::collections::HashSet;
 
 use crate::storage::declared_driver_name;
 use crate::validation::rules::{
@@ -9,7 +11,6 @@ use machinery::fields::{
     at, default_number, default_text, list, maps_mut, number, part, text, texts,
 };
 use machinery::{ErrorList, Map, Path, Value, names};
-use std::collections::HashSet;
 
 const MAX_REQUESTS: usize = 32;
 const MAX_ALTERNATIVES: usize = 8;
@@ -17,7 +18,7 @@ const MAX_SELECTORS: usize = 32;
 const MAX_PARAMETERS: usize = 10 << 10;
 const MAX_IDENTIFIER: usize = 32;
 
-/// Who does not say how many devices wants one. `spec` is that of a claim or of a template.
+/// The default number of devices is one. `spec` is that of a claim or of a template.
 pub(super) fn defaults(spec: &mut Map<String, Value>) {
     let Some(devices) = spec.get_mut("devices").and_then(Value::as_object_mut) else { return };
     for request in maps_mut(devices, "requests") {
@@ -93,7 +94,7 @@ fn validate_requests(errors: &mut ErrorList, path: &Path<'_>, requests: &[Value]
     each_once(errors, path, requests);
 }
 
-/// No name is there twice.
+/// Names must be unique.
 fn each_once(errors: &mut ErrorList, path: &Path<'_>, requests: &[Value]) {
     let mut seen = HashSet::new();
     for (index, request) in requests.iter().enumerate() {
@@ -237,7 +238,7 @@ fn validate_constraint(
     }
 }
 
-/// Must be the name of an attribute with the domain of who gave it.
+/// Must be the name of an attribute with its domain.
 fn validate_attribute(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     match name.split('/').collect::<Vec<_>>().as_slice() {
         [identifier] => validate_identifier(errors, path, identifier),

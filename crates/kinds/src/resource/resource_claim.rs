@@ -1,4 +1,4 @@
-//! `ResourceClaim`: a wish for devices, and what came of it.
+//! `ResourceClaim`: a request for devices, and their allocation.
 
 use super::{GROUP, device_claim};
 use crate::table;
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_shows_what_became_of_it() {
+    fn the_table_shows_the_state() {
         assert_eq!(state(&object(json!({}))), "pending");
         assert_eq!(
             state(&object(json!({"status": {"allocation": {}, "reservedFor": [{}]}}))),

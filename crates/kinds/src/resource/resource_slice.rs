@@ -1,5 +1,7 @@
 //! `ResourceSlice`: devices that a driver has to offer.
 
+use std::collections::HashSet;
+
 use super::GROUP;
 use crate::core::pod::validate_node_selector;
 use crate::storage::validate_driver_name;
@@ -7,7 +9,6 @@ use crate::table::{self, selectable};
 use crate::validation::rules::{dns_label, dns_subdomain, immutable, positive};
 use machinery::fields::{at, entries, flag, list, number, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
-use std::collections::HashSet;
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{Behavior, Column, Columns, Now, Resource, Version};
 
@@ -130,8 +131,8 @@ fn validate_attributes(errors: &mut ErrorList, path: &Path<'_>, device: &Value) 
     }
 }
 
-/// Whether a text is three numbers with dots between, as semver.org has it; what may follow a `-`
-/// or a `+` are words.
+/// Whether a text is a version by semver.org: three numbers, optionally followed by identifiers
+/// after `-` or `+`.
 fn is_version(text: &str) -> bool {
     let (text, build) = text.split_once('+').map_or((text, None), |(it, rest)| (it, Some(rest)));
     let (numbers, early) = text.split_once('-').map_or((text, None), |(it, rest)| (it, Some(rest)));

@@ -1,5 +1,7 @@
 //! `CSIDriver`: what a driver for volumes can do.
 
+use std::collections::HashSet;
+
 use super::GROUP;
 use crate::table;
 use crate::validation::rules::{immutable, supported_only};
@@ -7,7 +9,6 @@ use machinery::fields::{
     boolean as bool_at, default_value, flag, integer, list, part, same, text, texts, top,
 };
 use machinery::{ErrorList, Object, Path, Value, json};
-use std::collections::HashSet;
 use types::columns::{AGE, NAME, age, boolean, column};
 use types::resource::{Behavior, Column, Columns, Now, Resource};
 

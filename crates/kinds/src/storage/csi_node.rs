@@ -1,12 +1,13 @@
 //! `CSINode`: which drivers for volumes a node has.
 
+use std::collections::{HashMap, HashSet};
+
 use super::GROUP;
 use super::driver::validate_driver_name;
 use crate::table;
 use crate::validation::rules::{at_least_zero, immutable_struct, qualified_name, required};
 use machinery::fields::{at, integer as integer_at, list, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value};
-use std::collections::{HashMap, HashSet};
 use types::columns::{AGE, NAME, age, integer};
 use types::resource::{Behavior, Column, Columns, Now, Resource};
 
@@ -76,7 +77,7 @@ fn validate_driver(errors: &mut ErrorList, path: &Path<'_>, driver: &Value) {
     }
 }
 
-/// What a node said of a driver stays, but for how many volumes it takes.
+/// The drivers of a node are immutable, except for the number of volumes.
 fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     validate(new, errors);
     let path = Path::root("spec");
@@ -104,7 +105,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_driver_is_there_once_and_knows_the_node() {
+    fn drivers_are_unique_and_have_a_node_id() {
         assert_eq!(
             refusals(
                 &BEHAVIOR,

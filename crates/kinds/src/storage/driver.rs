@@ -29,7 +29,7 @@ pub(crate) fn validate_driver_name(errors: &mut ErrorList, path: &Path<'_>, name
     add_invalid(errors, path, name, names::dns1123_subdomain(&name.to_lowercase()));
 }
 
-/// The same where the rule is [declared](ErrorList::declared) with the field.
+/// The same where the rule is [declarative](ErrorList::declarative) with the field.
 pub(crate) fn declared_driver_name(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     errors.declarative(|errors| {
         if name.is_empty() {

@@ -1,12 +1,13 @@
 //! `StorageClass`: how volumes are made on demand.
 
+use std::collections::HashSet;
+
 use super::GROUP;
 use super::driver::{validate_parameters, validate_provisioner};
 use crate::table;
 use crate::validation::rules::{declared_immutable, qualified_name, supported_only, unique};
 use machinery::fields::{default_value, flag, list, part, text, top};
 use machinery::{ErrorList, Object, Path, Value};
-use std::collections::HashSet;
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{Behavior, Column, Columns, Now, Resource};
 
@@ -105,7 +106,7 @@ fn validate_topologies(errors: &mut ErrorList, topologies: &[Value]) {
             }
             keys.insert(key);
         }
-        // Upstream: a term without requirements counts as one that was there before.
+        // Upstream: a term without requirements counts as a duplicate.
         let is_empty = list(term, "matchLabelExpressions").is_empty();
         if !terms.insert(term) || is_empty {
             errors.duplicate(&path, "");
@@ -113,7 +114,7 @@ fn validate_topologies(errors: &mut ErrorList, topologies: &[Value]) {
     }
 }
 
-/// Volumes that are there already were made by what the class said then.
+/// Existing volumes were provisioned with the current parameters, so they are immutable.
 fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     validate(new, errors);
     for field in ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"] {
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_says_who_makes_its_volumes() {
+    fn a_class_needs_a_provisioner() {
         assert_eq!(
             refusals(&BEHAVIOR, json!({"reclaimPolicy": "Recycle", "volumeBindingMode": "Late"})),
             [
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_volumes_were_made_by_stays() {
+    fn provisioning_fields_are_immutable() {
         let class = |policy: &str, size: &str| {
             json!({"provisioner": "a.io/b", "reclaimPolicy": policy,
             "volumeBindingMode": "Immediate", "parameters": {"size": size}})

@@ -134,7 +134,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn an_attachment_says_what_goes_where_by_whom() {
+    fn an_attachment_needs_attacher_source_and_node() {
         assert_eq!(
             refusals(&BEHAVIOR, json!({"spec": {"nodeName": "n"}})),
             [

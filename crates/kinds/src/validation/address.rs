@@ -1,10 +1,11 @@
 //! Addresses and ranges in fields that are older than their rules: what Kubernetes accepts, and the
 //! forms it warns about.
 
-use machinery::field_path::quote;
-use machinery::{ErrorList, Path};
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use machinery::field_path::quote;
+use machinery::{ErrorList, Path};
 
 /// Reads an address as Go's parser of old does: zeros before the digits of an octet are skipped.
 pub(crate) fn parse(text: &str) -> Option<IpAddr> {
@@ -193,7 +194,7 @@ pub(crate) fn are_dual_stack_ranges(ranges: &[&str]) -> bool {
         && parsed.iter().any(|range| range.address.is_ipv6())
 }
 
-/// What to tell the user about an address in an odd form.
+/// The warning about an address in a non-canonical form.
 pub(crate) fn ip_warning(path: &Path<'_>, value: &str) -> Option<String> {
     let address = parse(value)?;
     if value.parse::<IpAddr>().is_err() || is_mapped(value) {
@@ -207,7 +208,7 @@ pub(crate) fn ip_warning(path: &Path<'_>, value: &str) -> Option<String> {
     })
 }
 
-/// What to tell the user about a range in an odd form.
+/// The warnings about a range in a non-canonical form.
 pub(crate) fn cidr_warnings(path: &Path<'_>, value: &str) -> Vec<String> {
     let Some(range) = Range::parse(value) else { return Vec::new() };
     let mut warnings = Vec::new();
@@ -263,14 +264,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_already_is_not_judged_again() {
+    fn stored_values_are_not_validated_again() {
         let mut errors = ErrorList::new();
         ip(&mut errors, &Path::root("f"), "010.0.0.1", &Stored::from(["010.0.0.1"]));
         assert!(errors.is_empty());
     }
 
     #[test]
-    fn odd_forms_are_warned_about() {
+    fn non_canonical_forms_cause_warnings() {
         let path = Path::root("f");
         assert_eq!(ip_warning(&path, "1.2.3.4"), None);
         assert_eq!(

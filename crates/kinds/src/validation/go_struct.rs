@@ -1,16 +1,17 @@
-//! How Go prints the structs behind the API, which some refusals show: every field, in the order
-//! and under the name that the struct has, be it set or not.
+//! How Go prints the structs of the API, which some errors show: every field, set or not, in the
+//! order and under the name that the struct has.
 //!
 //! `go_types.txt` has a line for each struct: its name, then `Field:kind` for each field, or
-//! `Field=json:kind` where the API's name is not the field's with a small first letter, or
-//! `field?:kind` where an unset field is left out. The kinds: `s`tring, `i`nteger (or a string in
+//! `Field=json:kind` where the JSON name is not the field's with a lower-case first letter, or
+//! `field?:kind` where an unset field is omitted. The kinds: `s`tring, `i`nteger (or a string in
 //! its place), `b`oolean, `q`uantity, `t`ime, `m`ap, `l`ist, `p`ointer, or the name of another
 //! struct; a list's or pointer's kind is followed by that of its struct, if it has one.
 
-use machinery::field_path::{ErrorType, quote};
-use machinery::{ErrorList, Path, Value};
 use std::collections::HashMap;
 use std::sync::OnceLock;
+
+use machinery::field_path::{ErrorType, quote};
+use machinery::{ErrorList, Path, Value};
 
 static TABLE: &str = include_str!("go_types.txt");
 
@@ -125,7 +126,7 @@ impl Printer {
         let mut first = true;
         self.out.push('{');
         for field in fields_of(name) {
-            // The fields of metadata are among those of what has it.
+            // The fields of metadata are inlined.
             let found = value
                 .get(&field.json)
                 .or_else(|| value.get("metadata")?.get(&field.json))
@@ -177,7 +178,7 @@ impl Printer {
         self.close(']', first, depth);
     }
 
-    /// A value without a struct of its own.
+    /// A value that is not a struct.
     fn plain(&mut self, value: &Value, depth: usize) {
         let mut first = true;
         match value {
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn every_struct_that_is_named_is_there() {
+    fn every_referenced_struct_exists() {
         let mut missing: Vec<&str> = Vec::new();
         for name in TABLE.lines().filter_map(|line| line.split(' ').next()) {
             for field in fields_of(name) {

@@ -1,13 +1,14 @@
-//! Amounts of resources: which names there are, and what a container may ask for.
+//! Quantities of resources: their names, and the requirements of containers.
+
+use std::collections::{BTreeSet, HashSet};
 
 use crate::validation::rules::{add_invalid, dns_label};
 use machinery::field_path::ErrorType;
 use machinery::fields::{entries, list, text};
 use machinery::quantity::Quantity;
 use machinery::{ErrorList, Path, Value, names};
-use std::collections::{BTreeSet, HashSet};
 
-/// The amount that a JSON value stands for; nothing, if it stands for none.
+/// The quantity of a JSON value; zero if it has none.
 pub(crate) fn amount(value: &Value) -> Quantity {
     let parsed = match value {
         Value::String(text) => Quantity::parse(text),
@@ -42,7 +43,7 @@ pub(crate) fn may_be_overcommitted(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }
 
-/// What is counted in whole pieces.
+/// The resources that are counted as integers.
 const WHOLE: &[&str] = &[
     "pods",
     "resourcequotas",
@@ -70,7 +71,7 @@ const MEASURED: &[&str] = &[
     "requests.storage",
 ];
 
-/// Must not be negative, and whole for what is counted.
+/// Must not be negative, and an integer for counted resources.
 pub(crate) fn validate_amount(errors: &mut ErrorList, path: &Path<'_>, name: &str, value: &Value) {
     let amount = amount(value);
     if amount.is_negative() {
@@ -81,7 +82,7 @@ pub(crate) fn validate_amount(errors: &mut ErrorList, path: &Path<'_>, name: &st
     }
 }
 
-/// Must be the name of a resource that the API knows, or have a domain.
+/// Must be the name of a known resource, or have a domain.
 pub(crate) fn resource_name(errors: &mut ErrorList, path: &Path<'_>, name: &str) -> bool {
     let messages = names::qualified_name(name);
     if !messages.is_empty() {
@@ -98,7 +99,7 @@ pub(crate) fn resource_name(errors: &mut ErrorList, path: &Path<'_>, name: &str)
     true
 }
 
-/// Must be something that a container can ask for.
+/// Must be a resource that a container can request.
 pub(crate) fn container_resource_name(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     resource_name(errors, path, name);
     if !name.contains('/') {
@@ -110,7 +111,7 @@ pub(crate) fn container_resource_name(errors: &mut ErrorList, path: &Path<'_>, n
     }
 }
 
-/// Must be something that a pod as a whole can ask for.
+/// Must be a resource that a pod can request as a whole.
 fn pod_resource_name(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     let is_supported = matches!(name, "cpu" | "memory") || is_huge_pages(name);
     if resource_name(errors, path, name) && !is_supported {
@@ -118,7 +119,7 @@ fn pod_resource_name(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     }
 }
 
-/// Validates what a container asks for; `claims` are the names of the pod's resource claims.
+/// Validates the resources of a container; `claims` are the names of the pod's resource claims.
 pub(crate) fn validate_container(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -129,7 +130,7 @@ pub(crate) fn validate_container(
     validate_claims(errors, &path.child("claims"), requirements, claims);
 }
 
-/// Validates what a pod as a whole asks for.
+/// Validates the pod-level resources.
 pub(crate) fn validate_pod(errors: &mut ErrorList, path: &Path<'_>, requirements: &Value) {
     if requirements.get("claims").is_some() {
         let message = "claims may not be set for Resources at pod-level";
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_shared_is_asked_for_exactly() {
+    fn requests_equal_limits_for_resources_without_overcommit() {
         check(
             json!({"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "2"}}),
             &[r#"r.requests: Invalid value: "1": must be equal to example.com/gpu limit of 2"#],

@@ -1,11 +1,12 @@
 //! The small rules of which the validation of every kind is made, in Kubernetes' words.
 
+use std::collections::HashSet;
+
 use crate::validation::go_struct;
 use machinery::field_path::ErrorType;
 use machinery::fields::{list, same, text};
 use machinery::meta::validate_labels;
 use machinery::{ErrorList, Path, Value, names};
-use std::collections::HashSet;
 
 /// A field that may not change once it is set.
 pub(crate) const IMMUTABLE: &str = "field is immutable";
@@ -50,7 +51,7 @@ pub(crate) fn supported_only(
     }
 }
 
-/// Must lie between two bounds, both allowed.
+/// Must be between two bounds, inclusive.
 pub(crate) fn in_range(errors: &mut ErrorList, path: &Path<'_>, value: i64, low: i64, high: i64) {
     if !(low..=high).contains(&value) {
         errors.invalid(path, value, &range_message(low, high));
@@ -162,7 +163,7 @@ pub(crate) fn immutable(errors: &mut ErrorList, path: &Path<'_>, new: &Value, ol
     }
 }
 
-/// The same where the rule is [declared](ErrorList::declared) with the field, and the value not shown.
+/// The same where the rule is [declarative](ErrorList::declarative) with the field, and the value not shown.
 pub(crate) fn declared_immutable(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -214,14 +215,14 @@ pub(crate) fn qualified_name(errors: &mut ErrorList, path: &Path<'_>, value: &st
     add_invalid(errors, path, value, names::qualified_name(value));
 }
 
-/// Must be a map of labels, if it is there.
+/// Must be a map of labels, or absent.
 pub(crate) fn labels(errors: &mut ErrorList, path: &Path<'_>, map: &Value) {
     if let Some(map) = map.as_object() {
         validate_labels(map, path, errors);
     }
 }
 
-/// Must be a label selector, if it is there.
+/// Must be a label selector, or absent.
 pub(crate) fn label_selector(errors: &mut ErrorList, path: &Path<'_>, selector: &Value) {
     labels(errors, &path.child("matchLabels"), selector.get("matchLabels").unwrap_or(&Value::Null));
     let expressions = path.child("matchExpressions");
@@ -262,7 +263,7 @@ pub(crate) fn has_backsteps(value: &str) -> bool {
     value.split('/').any(|element| element == "..")
 }
 
-/// Must be a relative file path that stays inside of its directory.
+/// Must be a relative file path without `..`.
 pub(crate) fn descending_path(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
     if value.starts_with('/') {
         errors.invalid(path, value, "must be a relative path");

@@ -8,14 +8,14 @@ pub(crate) fn object(value: Value) -> Object {
     Object::from_value(value).expect("the test's object is a map")
 }
 
-/// What the user's object looks like with defaults.
+/// The user's object with defaults.
 pub(crate) fn defaulted(behavior: &Behavior, value: Value) -> Value {
     let mut object = object(value);
     (behavior.defaults)(&mut object);
     object.into_value()
 }
 
-/// What the user's object looks like when it is created.
+/// The user's object as it is created.
 pub(crate) fn created(behavior: &Behavior, value: Value) -> Value {
     let mut object = object(value);
     (behavior.defaults)(&mut object);

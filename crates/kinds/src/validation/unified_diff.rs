@@ -32,7 +32,7 @@ struct Step {
 /// A difference with a longer text than this is not shown.
 const TEXT_MAX: usize = 64 << 10;
 
-/// Stands for a difference that is not shown. Upstream has no limit.
+/// Replaces a difference that is not shown. Upstream has no limit.
 const NOT_SHOWN: &str = "(the difference is too large to be shown)\n";
 
 /// The steps that the differences of one request may take, all together.
@@ -49,7 +49,7 @@ impl Default for DiffBudget {
 }
 
 impl DiffBudget {
-    /// None if fewer than `steps` are left.
+    /// None if fewer than `steps` remain.
     fn spend(&mut self, steps: usize) -> Option<()> {
         let left = self.steps.checked_sub(steps);
         self.steps = left.unwrap_or_default();
@@ -150,7 +150,7 @@ fn steps(left: &[&str], right: &[&str], budget: &mut DiffBudget) -> Option<Vec<S
     Some(steps)
 }
 
-/// All matches in order, neighbors joined, with one of no length at the end.
+/// All matches in order, neighbors joined, with an empty one at the end.
 fn matches(left: &[&str], right: &[&str], budget: &mut DiffBudget) -> Option<Vec<Match>> {
     let places = places_of(right);
     let mut waiting = vec![(0..left.len(), 0..right.len())];
@@ -186,7 +186,7 @@ fn matches(left: &[&str], right: &[&str], budget: &mut DiffBudget) -> Option<Vec
     Some(joined)
 }
 
-/// Where each line of the right text is, without those that are too common to tell anything.
+/// The positions of each line of the right text, without lines that are too common.
 fn places_of<'a>(right: &[&'a str]) -> HashMap<&'a str, Vec<usize>> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (index, line) in right.iter().enumerate() {

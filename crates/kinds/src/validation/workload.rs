@@ -17,10 +17,10 @@ use machinery::selector::LabelSelector;
 use machinery::{ErrorList, Map, Object, Path, Value, names};
 use types::resource::Scale;
 
-/// Where the wishes of every such kind are.
+/// The path of the spec of every such kind.
 pub(crate) static SPEC: Path<'static> = Path::root("spec");
 
-/// Where the number of pods is, wanted and real.
+/// The paths of the desired and the current number of replicas.
 pub(crate) fn scale() -> Scale {
     let path = |parts: [&str; 2]| parts.map(str::to_owned).to_vec();
     Scale {
@@ -30,7 +30,7 @@ pub(crate) fn scale() -> Scale {
     }
 }
 
-/// Fills in the template for pods in a spec, which is there even if its author left it out.
+/// Sets the defaults of the pod template of a spec, which is created if it is missing.
 pub(crate) fn template_defaults(spec: &mut Map<String, Value>) {
     let template = spec.entry("template").or_insert_with(|| Map::new().into());
     if let Some(template) = template.as_object_mut() {
@@ -41,7 +41,7 @@ pub(crate) fn template_defaults(spec: &mut Map<String, Value>) {
     }
 }
 
-/// What a new object has for a status, whatever its creator says.
+/// The status of a new object, which replaces one that the client sent.
 pub(crate) fn reset_status(object: &mut Object, zero: Value) {
     object.map_mut().insert("status".to_owned(), zero);
 }
@@ -105,7 +105,7 @@ pub(crate) fn refuse_labels(errors: &mut ErrorList, path: &Path<'_>, labels: &Va
     errors.invalid(&path.child("labels"), labels.clone(), message);
 }
 
-/// Validates a template for pods that run for ever; `kind` is the kind in the message.
+/// Validates a template for pods that are always restarted; `kind` is the kind in the message.
 pub(crate) fn validate_pods(errors: &mut ErrorList, path: &Path<'_>, template: &Value, kind: &str) {
     validate_template(errors, path, template);
     validate_always_restarted(errors, path, template, kind);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_no_host_name_is_pointed_out() {
+    fn a_name_that_is_no_host_name_causes_a_warning() {
         let named = |name: &str| object(json!({"metadata": {"name": name}}));
         assert_eq!(warnings(&named("a")), Vec::<String>::new());
         assert!(warnings(&named("a.b"))[0].starts_with("metadata.name: this is used in Pod names"));

@@ -1,15 +1,17 @@
 //! Tests of apply, as sentences.
 
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
 use kinds::table;
 use machinery::patch::apply::{self, Force, Request, Set, scale};
 use machinery::{Object, Value, json, timestamp};
-use proptest::prelude::*;
-use std::sync::Arc;
 use types::apply::{CustomSchema, ResourceVersions, TypeRef, filter};
 use types::normalize;
 use types::resource::{Resource, Shape, Version};
 
-/// One object of one resource, and who does what to it.
+/// One object of one resource, and the requests that change it.
 struct Shelf {
     resource: Resource,
     schemas: Vec<Arc<CustomSchema>>,
@@ -155,7 +157,7 @@ fn a_value_can_be_shared_and_sharing_has_no_time() {
     it.apply("one", json!({"data": {"x": "1"}})).apply("two", json!({"data": {"x": "1"}}));
     let fields = r#"{"f:data":{"f:x":{}}}"#;
     assert_eq!(it.owners(), [format!("two Apply @- {fields}"), format!("one Apply @1 {fields}")]);
-    // One lets go of it, and it stays for two; then nobody wants it.
+    // One manager releases the field, and two still own it; then the others release it.
     it.apply("one", json!({}));
     assert_eq!(it.live(&["data"]), json!({"x": "1"}));
     it.apply("two", json!({}));
@@ -203,7 +205,7 @@ fn a_conflict_with_an_update_names_its_version_and_subresource() {
 }
 
 #[test]
-fn an_update_owns_what_it_changes() {
+fn an_update_owns_the_fields_that_it_changes() {
     let mut it = Shelf::of("ConfigMap");
     it.put("mytool", "", json!({"data": {"x": "1"}}));
     it.put("other", "", json!({"data": {"x": "1", "y": "2"}}));
@@ -286,7 +288,7 @@ fn containers_are_a_map_by_name_and_their_order_is_kept() {
 }
 
 #[test]
-fn what_does_not_fit_the_schema_is_told() {
+fn schema_mismatches_are_reported() {
     let mut it = Shelf::of("Deployment");
     let prefix = "failed to create typed patch object (/a; apps/v1, Kind=Deployment): ";
     for (config, why) in [
@@ -459,7 +461,7 @@ fn managers_of_another_version_are_met_on_their_own_ground() {
     }
     let refusal = it.refusal("three", json!({"spec": {"maxReplicas": 6}}));
     assert!(refusal.starts_with("Apply failed with 2 conflicts"), "{refusal}");
-    // Dropped in the new version, a field goes that was applied in the old one.
+    // A field that was applied in the old version is removed if the new version's apply omits it.
     it.apply("one", spec(5, None));
     assert_eq!(it.live(&["spec", "minReplicas"]), json!(1));
     let target = r#"{"f:apiVersion":{},"f:kind":{},"f:name":{}}"#;
@@ -467,7 +469,7 @@ fn managers_of_another_version_are_met_on_their_own_ground() {
         r#"one Apply @4 {{"f:spec":{{"f:maxReplicas":{{}},"f:scaleTargetRef":{target}}}}}"#
     );
     assert_eq!(it.owners()[1], one);
-    // A version that nobody knows owns nothing.
+    // An entry in an unknown version owns nothing.
     let entries = it.live.as_mut().unwrap().get_mut(&["metadata", "managedFields"]).unwrap();
     entries[0]["apiVersion"] = "autoscaling/v0".into();
     it.apply("three", json!({"spec": {"minReplicas": 3}}));
@@ -475,7 +477,7 @@ fn managers_of_another_version_are_met_on_their_own_ground() {
 }
 
 #[test]
-fn a_subresource_may_change_only_what_it_is_for() {
+fn a_subresource_owns_only_its_own_fields() {
     let mut it = Shelf::of("Pod");
     let pod = |image: &str, cpu: &str| {
         let resources = json!({"requests": {"cpu": cpu}});
@@ -487,7 +489,7 @@ fn a_subresource_may_change_only_what_it_is_for() {
 }
 
 #[test]
-fn who_owned_elements_owns_the_list_once_it_is_atomic() {
+fn owners_of_elements_own_a_list_that_became_atomic() {
     let list = |rule: &str| {
         let parts =
             json!({"type": "array", "x-kubernetes-list-type": rule, "items": {"type": "string"}});

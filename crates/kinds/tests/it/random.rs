@@ -1,7 +1,8 @@
-//! Random objects that fit a type: every field now and then, nothing that protobuf cannot tell
-//! from nothing.
+//! Random objects that fit a type: every field with some probability, and no value that protobuf
+//! cannot distinguish from an absent one.
 
 use serde_json::{Map, Value, json};
+
 use types::{Container, Field, Item, Type};
 
 /// An object of `ty`, always the same for the same seed.

@@ -28,8 +28,8 @@ fn objects_of_every_type_come_back_as_they_were() {
     }
 }
 
-/// A metric has one source, which its type names, and a CRD has a scope and versions; chance does
-/// not know that.
+/// Corrects random objects: a metric has one source, which its type names, and a CRD has a scope
+/// and versions.
 fn make_sensible(object: &mut Object) {
     const SOURCES: [(&str, &str); 5] = [
         ("Object", "object"),
@@ -81,7 +81,7 @@ fn objects_of_every_kind_go_through_each_version_and_lose_nothing() {
                 let mut object = Object::from_value(object).unwrap();
                 object.set_type(&hub, &resource.kind);
                 make_sensible(&mut object);
-                // What a kind is not served without is there before any version is asked for.
+                // Defaults are set before an object is converted to any version.
                 (resource.behavior.defaults)(&mut object);
                 let mut back = object.clone();
                 convert(&mut back, &hub, &version);

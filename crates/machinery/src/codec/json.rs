@@ -1,13 +1,13 @@
-//! JSON as Go reads it: what it accepts, what it makes of doubtful input, and how it complains.
+//! JSON as Go reads it: what it accepts, how it treats doubtful input, and its error messages.
 //!
 //! - A repeated key is noted; the last value counts.
 //! - Integers that fit are integers. All other numbers are floats; [`decode`] makes integers of
 //!   floats without a fraction (`1.0`), which Go would print as such, [`decode_exact`] does not.
 //! - Bytes that are not UTF-8, and halves of surrogate pairs, become U+FFFD.
 //!
-//! The reader keeps its own stack, so that depth costs memory, not the thread. Upstream stops at a
-//! depth of 10,000; we stop at [`DEPTH_MAX`], because what is read is later compared, written and
-//! dropped by functions that do use the thread's stack.
+//! The reader keeps its own stack, so that depth costs memory, not the thread's stack. Upstream
+//! stops at a depth of 10,000; this reader stops at [`DEPTH_MAX`], because the result is later
+//! compared, written and dropped by functions that use the thread's stack.
 
 mod occurrences;
 mod scalar;
@@ -39,7 +39,7 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     Ok(decoded)
 }
 
-/// The error of a number that no float can hold, where a float is what is wanted.
+/// The error about a number that overflows a float, where a float is expected.
 pub fn too_large(text: &str) -> DecodeError {
     DecodeError::new(format!("json: cannot unmarshal number {text} into Go value of type float64"))
 }

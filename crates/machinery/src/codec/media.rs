@@ -1,4 +1,4 @@
-//! Media types: what a body is (`Content-Type`), and what a client would like (`Accept`).
+//! Media types: that of a body (`Content-Type`), and those that a client accepts (`Accept`).
 //!
 //! ```
 //! use machinery::codec::media;
@@ -17,7 +17,7 @@ pub struct MediaType {
     pub subtype: String,
     /// All parameters but `q`, in the order given.
     pub params: Vec<(String, String)>,
-    /// How welcome it is, 1 if nothing is said.
+    /// The quality value `q`, 1 by default.
     pub q: f32,
 }
 
@@ -27,12 +27,12 @@ impl MediaType {
         self.params.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether it is just this, whatever its parameters: `application/json`.
+    /// Whether the type is this one, with any parameters: `application/json`.
     pub fn is(&self, essence: &str) -> bool {
         essence.split_once('/') == Some((&self.type_, &self.subtype))
     }
 
-    /// Whether `essence` is what it asks for, by itself or by a wildcard.
+    /// Whether the media type matches `essence`, exactly or by a wildcard.
     pub fn accepts(&self, essence: &str) -> bool {
         let Some((type_, subtype)) = essence.split_once('/') else {
             return false;
@@ -52,14 +52,15 @@ impl fmt::Display for MediaType {
     }
 }
 
-/// The media types of an `Accept` header, the most welcome first; what does not parse is left out.
+/// The media types of an `Accept` header, the most preferred first; those that do not parse are
+/// omitted.
 pub fn parse_accept(header: &str) -> Vec<MediaType> {
     let mut clauses: Vec<MediaType> = header.split(',').filter_map(parse_clause).collect();
     sort_as_upstream(&mut clauses);
     clauses
 }
 
-/// The media type of a `Content-Type` header; None if there is none that could be understood.
+/// The media type of a `Content-Type` header; None if there is no valid one.
 pub fn parse_content_type(header: &str) -> Option<MediaType> {
     let mut parsed = parse_clause(header)?;
     parsed.type_.make_ascii_lowercase();
@@ -95,9 +96,9 @@ fn parse_clause(clause: &str) -> Option<MediaType> {
     Some(parsed)
 }
 
-/// Upstream's order is no order: a wildcard and a less welcome exact type each go before the other,
-/// and the later of the two in the header wins. The insertion sort that Go uses for up to twelve
-/// elements makes that visible, so it is done here as well.
+/// Upstream's order is not transitive: a wildcard and a less preferred exact type each precede the
+/// other, and the later of the two in the header wins. The insertion sort that Go uses for up to
+/// twelve elements makes that visible, so it is done here as well.
 fn sort_as_upstream(clauses: &mut [MediaType]) {
     const INSERTION_SORT_MAX: usize = 12;
     if clauses.len() > INSERTION_SORT_MAX {
@@ -121,10 +122,11 @@ fn goes_before(a: &MediaType, b: &MediaType) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
 
-    /// Prints the clauses of an Accept header, the most welcome first.
+    use super::*;
+
+    /// Prints the clauses of an Accept header, the most preferred first.
     fn check(header: &str, expected: &str) {
         let printed: Vec<String> = parse_accept(header).iter().map(ToString::to_string).collect();
         assert_eq!(printed.join(" "), expected, "{header}");
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_parse_is_left_out() {
+    fn media_types_that_do_not_parse_are_omitted() {
         check("*", "*/*");
         check("json", "");
         check("a/b/c, ,x/y", "x/y");

@@ -16,11 +16,12 @@ mod scalar;
 
 pub use encoder::encode;
 
-use super::{DecodeError, Decoded};
-use builder::Builder;
 use serde_saphyr::granit_parser::{self, ErrorKind, Event, Parser, ScanError};
 
-/// Reads the first document; one that is not there is null.
+use super::{DecodeError, Decoded};
+use builder::Builder;
+
+/// Reads the first document; an empty stream is null.
 pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let text = std::str::from_utf8(bytes)
         .map_err(|_| DecodeError::new("yaml: invalid leading UTF-8 octet"))?;

@@ -10,7 +10,7 @@
 use super::{Comparison, Filter, JsonPath, Operand, Step};
 use crate::Value;
 
-/// Filters may stand in paths in filters, but not without end.
+/// Limits the depth of filters in paths in filters.
 const NESTING_MAX: usize = 16;
 
 pub(super) fn parse(text: &str) -> Result<JsonPath, String> {
@@ -86,7 +86,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Up to whatever ends a name; a backslash takes the next character as it is.
+    /// Up to the end of a name; a backslash escapes the next character.
     fn name(&mut self) -> String {
         let mut name = String::new();
         loop {

@@ -1,10 +1,11 @@
 //! Tests of [`JsonPath`].
 
-use super::*;
-use crate::json;
 use proptest::prelude::*;
 
-/// Looks `path` up in one fixed document and prints what is found, or the error.
+use super::*;
+use crate::json;
+
+/// Evaluates `path` on one fixed document and prints the results, or the error.
 fn check(path: &str, expected: &str) {
     let document = json!({
         "kind": "List",
@@ -70,7 +71,7 @@ fn descent() {
 }
 
 #[test]
-fn what_does_not_parse_is_named() {
+fn errors_name_the_invalid_part() {
     check(".a[0", "unterminated array");
     check(".a['b", "unterminated quoted string");
     check(".a[x]", "invalid array index x]");
@@ -83,7 +84,7 @@ fn what_does_not_parse_is_named() {
 }
 
 #[test]
-fn a_plain_path_knows_its_fields() {
+fn a_plain_path_has_its_fields() {
     assert_eq!(JsonPath::parse(".spec.replicas").unwrap().fields(), Some(vec!["spec", "replicas"]));
     assert_eq!(JsonPath::parse(".spec[0]").unwrap().fields(), None);
 }

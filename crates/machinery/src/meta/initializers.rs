@@ -1,34 +1,35 @@
-//! `metadata.initializers`: who still has to work on a new object before others may see it.
+//! `metadata.initializers`: the initializers that must run on a new object before it is visible.
 //!
 //! ```text
 //! created    {pending: [{name: a.b.c}, {name: d.e.f}]}     a.b.c is first
 //!            {pending: [{name: d.e.f}]}                    a.b.c has done its work
-//!            (nothing)                                     the object is there for everybody
-//! failed     {pending: […], result: {status: Failure, …}}  the object goes
+//!            (nothing)                                     the object is visible to all
+//! failed     {pending: […], result: {status: Failure, …}}  the object is deleted
 //! ```
 //!
 //! Invariant: an object without the field is initialized. A list that has become empty is dropped
 //! ([`remove_if_done`]), and the field never comes back.
 
+use std::collections::BTreeSet;
+
 use super::METADATA;
 use crate::field_path::quote;
 use crate::{ErrorList, Object, Reason, Status, Value, names};
-use std::collections::BTreeSet;
 
 const FIELD: &str = "initializers";
 
-/// Whether somebody still has to work on the object.
+/// Whether initializers are pending.
 pub fn is_uninitialized(object: &Object) -> bool {
     field(object).is_some()
 }
 
-/// Whom the object waits for, in their order.
+/// The names of the pending initializers, in order.
 pub fn pending(object: &Object) -> Vec<&str> {
     let list = field(object).and_then(|it| it["pending"].as_array());
     list.into_iter().flatten().map(|it| it["name"].as_str().unwrap_or_default()).collect()
 }
 
-/// What a creator may say: whom the object waits for, but not how it ends.
+/// Keeps what a creator may set: pending initializers, but no result.
 pub fn begin(object: &mut Object) {
     if let Some(Value::Object(field)) = object.get_mut(&["metadata", FIELD]) {
         field.remove("result");
@@ -36,14 +37,14 @@ pub fn begin(object: &mut Object) {
     }
 }
 
-/// Drops the field when nobody is waited for any more and nobody has failed.
+/// Removes the field if no initializer is pending and none has failed.
 pub fn remove_if_done(object: &mut Object) {
     if is_uninitialized(object) && pending(object).is_empty() && result(object).is_none() {
         object.remove_meta(FIELD);
     }
 }
 
-/// What the creator is told if somebody has failed.
+/// The status for the creator if an initializer has failed.
 pub fn failure(object: &Object) -> Option<Status> {
     let result = result(object)?;
     let code = result["code"].as_u64().and_then(|it| u16::try_from(it).ok());
@@ -83,7 +84,7 @@ pub(super) fn validate(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// Validates a change: only the first of those who are waited for may go, by itself.
+/// Validates a change: only the first pending initializer may be removed, one per update.
 pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     let path = METADATA.child(FIELD);
     let Some(before) = field(old) else {
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_may_go_and_nobody_else() {
+    fn only_the_first_initializer_may_be_removed() {
         let old = waiting(&["a.b.c", "d.e.f"]);
         assert!(messages(&old, &old).is_empty());
         assert!(messages(&waiting(&["d.e.f"]), &old).is_empty());
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_is_dropped_unless_somebody_has_failed() {
+    fn an_empty_list_is_dropped_without_a_failure() {
         let mut done = object(&waiting(&[]));
         remove_if_done(&mut done);
         assert!(!is_uninitialized(&done));
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_final_and_told_as_it_is() {
+    fn a_failure_is_final_and_returned_unchanged() {
         let failed = |code: u32| {
             let result = json!({"status": "Failure", "code": code, "reason": "NoEnvoy",
                 "message": "there is no envoy"});

@@ -1,5 +1,5 @@
-//! Server-side apply: every field has owners, and who applies a configuration changes, takes and
-//! gives up fields.
+//! Server-side apply: every field has owners. Applying a configuration sets fields, takes ownership
+//! of them, and releases those that the configuration no longer has.
 //!
 //! ```
 //! use machinery::patch::apply::{Deduced, Filter, Force, OnlyVersion, Request, apply};
@@ -28,9 +28,9 @@
 //! # Ok::<(), machinery::patch::apply::Error>(())
 //! ```
 //!
-//! [`apply`] merges a configuration; [`update`] follows what all other requests do. Both keep
+//! [`apply`] merges a configuration; [`update`] tracks all other requests. Both maintain
 //! `metadata.managedFields`, where each manager has an [entry](managed) with the [`Set`] of its
-//! fields. How values merge, and which of them are owned as a whole, is the [`Schema`]'s to say.
+//! fields. The [`Schema`] defines how values merge, and which of them are owned as a whole.
 //!
 //! Upstream: sigs.k8s.io/structured-merge-diff and apimachinery's util/managedfields.
 
@@ -67,9 +67,10 @@ pub use set::Set;
 pub use update::{keep_times_if_unchanged, update};
 pub use validate::ValidationErrors;
 
+use std::collections::HashMap;
+
 use crate::{GroupVersion, GroupVersionKind, Map, Object, Value};
 use managed::{Entry, Managed, Operation};
-use std::collections::HashMap;
 
 /// Whether an applier insists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +90,7 @@ pub enum Error {
     /// Not of the request's version and kind: a bad request.
     #[error("invalid object type: {0}")]
     WrongType(String),
-    /// Who owns what is not the client's to say: a bad request.
+    /// The client may not set `managedFields`: a bad request.
     #[error("metadata.managedFields must be nil")]
     ManagedFieldsSent,
     /// The configuration does not fit the schema: 500 without a reason, as upstream has it.
@@ -111,11 +112,11 @@ pub enum Error {
     ManagedFieldsError(#[from] ManagedFieldsError),
 }
 
-/// What becomes of `live` when `config` is applied to it, with `metadata.managedFields`.
+/// The result of applying `config` to `live`, with `metadata.managedFields`.
 ///
-/// `live` is in the version of the request and as it is stored. Of the result, defaults and the
-/// canonical form of values are still to be set. If nothing changed it equals `live` but for who
-/// owns what.
+/// `live` is in the version of the request and as it is stored. Defaults and the canonical form of
+/// values have still to be set on the result. If nothing changed, it equals `live` except for
+/// `managedFields`.
 pub fn apply<S: Schema, V: Versions<S>>(
     request: &Request<'_, S, V>,
     live: Option<&Object>,
@@ -138,7 +139,8 @@ pub fn apply<S: Schema, V: Versions<S>>(
     let applier = request.entry(request.manager, Operation::Apply);
     let own = managed.entry(&applier);
     let last = own.clone();
-    // With the name and the like, which are nobody's: they hold up what is around them.
+    // Includes the name and similar fields, which have no owner, because they keep their parents
+    // alive.
     own.replace_owned(request.filter.apply(fields(request.schema, config.map())));
     request.api_version.clone_into(&mut own.api_version);
     let object = prune::prune(request, merged, &managed, &last)?;
@@ -166,7 +168,7 @@ pub fn apply<S: Schema, V: Versions<S>>(
     Ok(finish(request, object, managed, config))
 }
 
-/// The type and the absence of entries, which upstream looks at first; then what fits the schema.
+/// The type and the absence of entries, which upstream checks first; then the schema.
 fn check<S: Schema, V>(request: &Request<'_, S, V>, config: &Object) -> Result<(), Error> {
     // Upstream: what has an unreadable version has no type at all.
     let gvk = match config.api_version().parse::<GroupVersion>() {
@@ -199,8 +201,7 @@ fn without_managed(object: &Object) -> Object {
     Object::new(parts.collect())
 }
 
-/// Refuses conflicts, unless they are with what kubectl itself applied when it did not know of
-/// field ownership.
+/// Refuses conflicts, except those with kubectl's own fields from client-side apply.
 fn check_conflicts<S: Schema, V>(
     request: &Request<'_, S, V>,
     live: &Object,
@@ -214,8 +215,8 @@ fn check_conflicts<S: Schema, V>(
     if rest.is_empty() { Ok(()) } else { Err(rest) }
 }
 
-/// Puts the applier's new fields into the entry that it had. The time is that of the last change,
-/// and to share a value is none.
+/// Sets the applier's new fields in its former entry. The time is that of the last change; sharing
+/// a value is not a change.
 fn update_entry(managed: &mut Managed, last: Entry, api_version: &str, now: Option<&str>) {
     let own = managed.entry(&last);
     let set = filter::strip(std::mem::take(&mut own.set));
@@ -227,7 +228,7 @@ fn update_entry(managed: &mut Managed, last: Entry, api_version: &str, now: Opti
     managed.drop_empty();
 }
 
-/// Writes down who owns what.
+/// Writes `managedFields`.
 fn finish<S, V>(
     request: &Request<'_, S, V>,
     mut object: Object,

@@ -1,8 +1,8 @@
 //! JSON patch, RFC 6902: a list of operations, all of which must succeed.
 //!
-//! It is less strict than the RFC where upstream's library is: what is not there is null, so it
-//! can be tested, copied and replaced; a negative array index counts from the end; and what is
-//! before the first slash of a path does not matter.
+//! It is less strict than the RFC where upstream's library is: a missing value is null, so it can
+//! be tested, copied and replaced; a negative array index counts from the end; and the text before
+//! the first slash of a path is ignored.
 //!
 //! A document cannot be made larger than `copy` may make it, nor deeper than a document that is
 //! read may be: each operation alone is harmless, but a document that is copied into its own
@@ -11,8 +11,8 @@
 
 mod place;
 
-use crate::codec::{self, json::DEPTH_MAX};
-use crate::{Map, Value};
+use crate::codec::json::DEPTH_MAX;
+use crate::{Map, Value, codec};
 use place::Place;
 
 /// More operations than this are refused.
@@ -25,7 +25,7 @@ pub const COPIED_MAX: usize = 3 << 20;
 /// operations together: the most that [`OPERATIONS_MAX`] operations on a list of 10,000 can shift.
 pub const SHIFTED_MAX: usize = 100_000_000;
 
-/// Why a patch was not applied. The document is then as it was.
+/// Why a patch was not applied. The document is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
     /// It is no list of objects: a bad request. The message is for the client.
@@ -34,7 +34,7 @@ pub enum PatchError {
     /// The request is too large.
     #[error("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {0}")]
     TooManyOperations(usize),
-    /// An operation that does not exist or lacks a part, or whose path leads nowhere.
+    /// An operation that does not exist or lacks a part, or a path that does not exist.
     #[error("operation {index} does not apply: {why}")]
     DoesNotApply {
         /// Which operation, counted from zero.
@@ -68,7 +68,7 @@ pub fn apply(doc: &mut Value, patch: &[u8]) -> Result<(), PatchError> {
 }
 
 fn decode(patch: &[u8]) -> Result<Vec<Map<String, Value>>, PatchError> {
-    // Upstream: it changes the text of a document, so that its numbers stay as they were written.
+    // Upstream: it changes the text of a document, so that its numbers keep their form.
     let decoded = codec::json::decode_exact(patch)
         .map_err(|error| PatchError::Malformed(error.to_string()))?;
     let mismatch = |value: &Value, into: &str| {
@@ -106,7 +106,7 @@ struct Limits {
 }
 
 impl Limits {
-    /// Counts what is put at a path.
+    /// Counts a value that is set at a path.
     fn put(&mut self, path: &str, levels: usize) -> Result<(), Failure> {
         self.deepest = self.deepest.max(path.matches('/').count() + levels);
         if self.deepest > DEPTH_MAX {
@@ -115,8 +115,8 @@ impl Limits {
         Ok(())
     }
 
-    /// Counts what is put at a path that was at another. It is not measured but taken to be as
-    /// deep as the document is: to go through it each time would make a long patch of a large
+    /// Counts a value that is set at a path and comes from another. Its depth is not measured but
+    /// assumed to be that of the document: measuring each time would make a long patch of a large
     /// document slow.
     fn take(&mut self, from: &str, path: &str) -> Result<(), Failure> {
         self.put(path, self.deepest.saturating_sub(from.matches('/').count()))
@@ -176,7 +176,7 @@ fn step(
             limits.take(&from, &path)?;
             let place = Place::find(doc, &from)?;
             let source = place.get()?.unwrap_or(&Value::Null);
-            // Measured before it is there twice.
+            // The size is checked before the copy is made.
             limits.copied += source.to_string().len();
             if limits.copied > COPIED_MAX {
                 return Err(Failure::Other(format!("copying more than {COPIED_MAX} bytes")));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_nowhere_is_refused() {
+    fn paths_that_do_not_exist_are_refused() {
         for patch in [
             r#"[{"op":"add","path":"","value":{}}]"#,
             r#"[{"op":"add","path":"x","value":1}]"#,
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_says_which_and_changes_nothing() {
+    fn a_failure_names_the_operation_and_changes_nothing() {
         check(
             r#"[{"op":"remove","path":"/a"},{"op":"test","path":"/b","value":[]}]"#,
             "testing value /b failed",
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_operations_does_not_parse() {
+    fn only_a_list_of_operations_parses() {
         check(
             r#"{"data":{"k":"v"}}"#,
             "json: cannot unmarshal object into Go value of type jsonpatch.Patch",

@@ -1,4 +1,4 @@
-//! JSON merge patch, RFC 7386: what is given replaces, `null` removes, objects are gone through.
+//! JSON merge patch, RFC 7386: values replace, `null` removes, objects merge recursively.
 //!
 //! As in upstream's library, nulls are dropped from new objects even where these are in lists.
 
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn nulls_inside_of_what_is_new_are_dropped() {
+    fn nulls_inside_of_new_values_are_dropped() {
         let mut doc = json!({});
         apply(&mut doc, &json!({"a": {"b": null, "c": 1}}));
         assert_eq!(doc, json!({"a": {"c": 1}}));

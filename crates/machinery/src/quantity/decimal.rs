@@ -17,7 +17,7 @@ pub(super) struct Decimal {
 const DIGITS_MAX: i64 = 38;
 /// Nothing is finer than a billionth.
 const EXPONENT_MIN: i64 = -9;
-/// Beyond this an exponent makes no difference that anybody could see, and no sum overflows.
+/// Larger exponents are clamped to this one, so that no sum overflows.
 pub(super) const EXPONENT_MAX: i64 = 1_000_000_000;
 
 impl Decimal {
@@ -73,7 +73,7 @@ impl Decimal {
         self.exponent >= 0
     }
 
-    /// Whether it lies between `-bound` and `bound`.
+    /// Whether it is between `-bound` and `bound`.
     pub(super) fn is_below(self, bound: i64) -> bool {
         Self::from(-bound) < self && self < Self::from(bound)
     }
@@ -84,7 +84,7 @@ impl Decimal {
         }
         let (high, low) =
             if self.exponent >= other.exponent { (self, other) } else { (other, self) };
-        // As fine as the finer of the two, unless the coarser one has no room for that.
+        // With the finer scale of the two, unless the coarser one overflows then.
         let room = (DIGITS_MAX - 1 - digit_count(high.mantissa)).max(0);
         let shift = room.min(high.exponent - low.exponent);
         let dropped = high.exponent - low.exponent - shift;

@@ -1,7 +1,8 @@
 //! Tests of [`Quantity`]. The canonical forms were taken from upstream's own rules.
 
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
 
 /// Parses `text` and prints it, or the error.
 fn check(text: &str, expected: &str) {
@@ -64,7 +65,7 @@ fn exponents_stay_exponents() {
 }
 
 #[test]
-fn what_looks_canonical_to_upstream_is_printed_as_written() {
+fn quantities_that_upstream_considers_canonical_are_printed_as_written() {
     check("1.500", "1.500");
     check("1.", "1.");
     check("1.234k", "1.234k");
@@ -75,7 +76,7 @@ fn what_looks_canonical_to_upstream_is_printed_as_written() {
 }
 
 #[test]
-fn odd_spellings_of_zero_are_zero() {
+fn unusual_spellings_of_zero_are_zero() {
     check(".", "0");
     check("+", "0");
     check("-0", "0");
@@ -95,7 +96,7 @@ fn huge_numbers_neither_overflow_nor_lose_their_size() {
 }
 
 #[test]
-fn what_is_no_quantity_is_refused_in_upstreams_words() {
+fn invalid_quantities_are_refused_in_the_words_of_upstream() {
     let format = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
     let suffix = "unable to parse quantity's suffix";
     check("", format);

@@ -1,4 +1,4 @@
-//! [`FieldSelector`]: `metadata.name=x,spec.nodeName!=n`. Which fields there are is the kind's to say.
+//! [`FieldSelector`]: `metadata.name=x,spec.nodeName!=n`. The kind defines the selectable fields.
 //!
 //! ```
 //! use machinery::selector::FieldSelector;
@@ -33,7 +33,7 @@ impl FieldSelector {
         Self::default()
     }
 
-    /// Reads the form that queries use. An error is what the client is told.
+    /// Parses the form used in queries. An error is the message for the client.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut terms = split_terms(text);
         // In this order the first error is upstream's first error.
@@ -66,7 +66,7 @@ impl FieldSelector {
         found.map(|requirement| requirement.value.as_str())
     }
 
-    /// Whether it selects an object with these fields; one that is not there counts as empty.
+    /// Whether it selects an object with these fields; a missing field counts as empty.
     pub fn matches<'a>(&self, field: impl Fn(&str) -> Option<&'a str>) -> bool {
         let holds = |known: &FieldRequirement| {
             (field(&known.field).unwrap_or_default() == known.value) == known.equal
@@ -148,8 +148,9 @@ fn unescape(value: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     /// Parses `text` and prints the result, or the error.
     fn check(text: &str, expected: &str) {
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_parse_is_named() {
+    fn errors_name_the_invalid_part() {
         check(
             "spec.nodeName",
             "invalid selector: 'spec.nodeName'; can't understand 'spec.nodeName'",

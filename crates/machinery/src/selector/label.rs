@@ -11,16 +11,18 @@
 
 mod parser;
 
-use crate::meta::validate_labels;
-use crate::{ErrorList, Path, Value, field_path::quote, names};
 use std::fmt;
+
+use crate::field_path::quote;
+use crate::meta::validate_labels;
+use crate::{ErrorList, Path, Value, names};
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LabelSelector {
     /// All must hold. Sorted by key, which makes the printed form the same for the same meaning.
     requirements: Vec<LabelRequirement>,
-    /// Selects nothing at all, whatever the requirements are.
+    /// Selects nothing, with any requirements.
     nothing: bool,
 }
 
@@ -31,7 +33,7 @@ pub struct LabelRequirement {
     pub key: String,
     /// How its value is compared.
     pub operator: Operator,
-    /// With what; none for the two that ask for existence. Sorted, without repetition.
+    /// The values; none for the two operators that test existence. Sorted, without repetition.
     pub values: Vec<String>,
 }
 
@@ -69,7 +71,7 @@ impl LabelSelector {
         Self { requirements: Vec::new(), nothing: true }
     }
 
-    /// Reads the form that queries use. An error is what the client is told.
+    /// Parses the form used in queries. An error is the message for the client.
     pub fn parse(text: &str) -> Result<Self, String> {
         Ok(Self::of(parser::parse(text)?))
     }
@@ -170,7 +172,7 @@ impl LabelRequirement {
 }
 
 impl Operator {
-    /// Whether a label with this value, or its absence, meets a requirement. `is_listed` says
+    /// Whether a label with this value, or its absence, satisfies a requirement. `is_listed` tests
     /// whether a value is one of those of the requirement, of which `first` is the first.
     pub fn holds(
         self,

@@ -1,4 +1,4 @@
-//! [`LeaderElection`]: how a leader is elected; [`BadElection`]: why nobody could be, or everybody.
+//! [`LeaderElection`]: how a leader is elected; [`InvalidLeaderElection`]: why nobody could be, or everybody.
 
 use std::time::Duration;
 
@@ -28,13 +28,13 @@ pub struct LeaderElection {
 /// What is wrong with a [`LeaderElection`]: see the field that it names.
 ///
 /// ```
-/// use runtime::{BadElection, LeaderElection};
+/// use runtime::{InvalidLeaderElection, LeaderElection};
 ///
 /// let election = LeaderElection::new("operators", "site-operator", "");
-/// assert_eq!(election.check(), Err(BadElection::NoIdentity)); // is $HOSTNAME not set?
+/// assert_eq!(election.check(), Err(InvalidLeaderElection::NoIdentity)); // is $HOSTNAME not set?
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum BadElection {
+pub enum InvalidLeaderElection {
     /// A lease without a holder is free: all would lead.
     #[error("the identity is empty")]
     NoIdentity,
@@ -67,21 +67,21 @@ impl LeaderElection {
     }
 
     /// Whether at most one can lead, and one will: what a manager asks before it runs.
-    pub fn check(&self) -> Result<(), BadElection> {
+    pub fn check(&self) -> Result<(), InvalidLeaderElection> {
         if self.identity.is_empty() {
-            return Err(BadElection::NoIdentity);
+            return Err(InvalidLeaderElection::NoIdentity);
         }
         if self.lease.is_empty() {
-            return Err(BadElection::NoLease);
+            return Err(InvalidLeaderElection::NoLease);
         }
         if self.lease_duration <= self.renew_deadline {
-            return Err(BadElection::LeaseTooShort);
+            return Err(InvalidLeaderElection::LeaseTooShort);
         }
         if self.renew_deadline <= self.retry_period + self.retry_period / JITTER {
-            return Err(BadElection::DeadlineTooShort);
+            return Err(InvalidLeaderElection::DeadlineTooShort);
         }
         if self.retry_period.is_zero() {
-            return Err(BadElection::NoPause);
+            return Err(InvalidLeaderElection::NoPause);
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn check(change: impl FnOnce(&mut LeaderElection)) -> Result<(), BadElection> {
+    fn check(change: impl FnOnce(&mut LeaderElection)) -> Result<(), InvalidLeaderElection> {
         let mut election = LeaderElection::new("default", "lease", "me");
         change(&mut election);
         election.check()
@@ -114,14 +114,17 @@ mod tests {
     #[test]
     fn times_must_leave_room_for_each_other() {
         assert_eq!(check(|_| ()), Ok(()));
-        assert_eq!(check(|it| it.identity.clear()), Err(BadElection::NoIdentity));
-        assert_eq!(check(|it| it.lease.clear()), Err(BadElection::NoLease));
+        assert_eq!(check(|it| it.identity.clear()), Err(InvalidLeaderElection::NoIdentity));
+        assert_eq!(check(|it| it.lease.clear()), Err(InvalidLeaderElection::NoLease));
         let short = check(|it| it.lease_duration = it.renew_deadline);
-        assert_eq!(short, Err(BadElection::LeaseTooShort));
+        assert_eq!(short, Err(InvalidLeaderElection::LeaseTooShort));
         let short = check(|it| it.retry_period = 9 * SECOND);
-        assert_eq!(short, Err(BadElection::DeadlineTooShort));
+        assert_eq!(short, Err(InvalidLeaderElection::DeadlineTooShort));
         assert_eq!(check(|it| it.retry_period = 8 * SECOND), Ok(()));
-        assert_eq!(check(|it| it.retry_period = Duration::ZERO), Err(BadElection::NoPause));
+        assert_eq!(
+            check(|it| it.retry_period = Duration::ZERO),
+            Err(InvalidLeaderElection::NoPause)
+        );
     }
 
     #[test]

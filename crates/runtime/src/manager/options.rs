@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, time::Duration};
 use informer::InformerOptions;
 use keel::{Clock, Entropy, Unclean};
 
-use crate::{BadElection, LeaderElection, webhook::CertificateError};
+use crate::{InvalidLeaderElection, LeaderElection, webhook::CertificateError};
 
 /// How a manager runs.
 pub struct ManagerOptions {
@@ -55,7 +55,7 @@ pub enum ManagerError {
     SameName(String),
     /// Choose other settings: nothing was begun.
     #[error("nobody can be elected like this")]
-    Election(#[source] BadElection),
+    Election(#[source] InvalidLeaderElection),
     /// Choose another address, or end who has it.
     #[error("cannot listen on {address}")]
     Endpoint {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use keel::Unclean;
 use tokio::time::Instant;
 
-use super::Shared;
+use super::ManagerState;
 
 /// For what ends after the workers, of the time that a stop may take: events to be written and a
 /// lease to be given back take next to none of it, but for a server that does not answer.
@@ -14,10 +14,10 @@ const AFTER_WORKERS: Duration = Duration::from_secs(5);
 /// Nobody waits for longer, and no clock counts up to the longest time that can be asked for.
 const LONGEST_STOP: Duration = Duration::from_hours(24);
 
-impl Shared {
+impl ManagerState {
     /// Ends everything in the order of its dependence, all within the time that there is: of which
     /// workers leave something to those who come after them, and each of these to the next.
-    pub(super) async fn wind_down(&self, is_graceful: bool) -> Result<(), Unclean> {
+    pub(super) async fn shut_down(&self, is_graceful: bool) -> Result<(), Unclean> {
         let within = self.options.stop_within.min(LONGEST_STOP);
         let (end, reserve) = (Instant::now() + within, (within / 2).min(AFTER_WORKERS));
         let but_for = |reserve: Duration| (end - reserve).saturating_duration_since(Instant::now());
@@ -48,9 +48,9 @@ impl Shared {
 }
 
 /// A run that was dropped before its end, unless it is empty.
-pub(super) struct Abandoned(pub(super) Option<Arc<Shared>>);
+pub(super) struct StopOnDrop(pub(super) Option<Arc<ManagerState>>);
 
-impl Drop for Abandoned {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         let Some(shared) = self.0.take() else { return };
         shared.fence.close();

@@ -6,13 +6,13 @@ use keel::Tasks;
 use kube_client::Client;
 
 use super::{ManagerError, ManagerOptions};
-use crate::webhook::{CertificateOptions, Certificates, Target, WebhookServer};
+use crate::webhook::{CertificateOptions, Certificates, InjectionTarget, WebhookServer};
 
 /// See the [module documentation](self).
 pub(super) struct Webhooks {
     pub(super) server: WebhookServer,
     pub(super) certificates: CertificateOptions,
-    pub(super) targets: Vec<Target>,
+    pub(super) targets: Vec<InjectionTarget>,
 }
 
 impl Webhooks {

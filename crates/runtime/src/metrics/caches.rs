@@ -1,35 +1,37 @@
-//! How the caches of a manager fare.
+//! The metrics of a manager's caches.
+
+use std::fmt;
 
 use informer::{ReflectorStatus, SharedInformer};
 
-use super::{float, head, label, line};
+use super::Families;
 
-/// The families of all caches, which are named by the text of their scope.
-pub(super) fn render(text: &mut String, informers: &[(String, SharedInformer)]) {
-    let reports = informers.iter().map(|(scope, informer)| {
-        (label("resource", scope), informer.reflector_status().borrow().clone(), informer)
+/// Encodes the families of all caches, which are labeled with the text of their scope.
+pub(super) fn encode(
+    families: &mut Families<'_>,
+    informers: &[(String, SharedInformer)],
+) -> fmt::Result {
+    let rows = informers.iter().map(|(scope, informer)| {
+        ([("resource", scope)], informer.reflector_status().borrow().clone(), informer)
     });
-    let rows: Vec<(String, ReflectorStatus, &SharedInformer)> = reports.collect();
-    let mut family = |name: &str,
-                      kind: &str,
-                      help: &str,
-                      value: fn(&ReflectorStatus, &SharedInformer) -> u64| {
-        let name = format!("sampan_cache_{name}");
-        head(text, &name, kind, help);
-        for (label, report, informer) in &rows {
-            line(text, &name, label, float(value(report, informer)));
-        }
+    let rows: Vec<_> = rows.collect();
+    let objects = rows.iter().map(|(labels, _, informer)| (*labels, informer.indexer().len()));
+    families.gauge("sampan_cache_objects", "Objects in the cache", objects)?;
+    let is_synced = |informer: &SharedInformer| u64::from(informer.has_synced().get());
+    let synced = rows.iter().map(|(labels, _, informer)| (*labels, is_synced(informer)));
+    families.gauge("sampan_cache_synced", "Whether the first list is in the cache", synced)?;
+    let failing =
+        rows.iter().map(|(labels, status, _)| (*labels, u64::from(status.last_error.is_some())));
+    families.gauge("sampan_cache_failing", "Whether lists or watches fail", failing)?;
+    let mut counter = |name: &str, help: &str, value: fn(&ReflectorStatus) -> u64| {
+        families.counter(name, help, rows.iter().map(|(labels, it, _)| (*labels, value(it))))
     };
-    family("objects", "gauge", "Objects in the cache", |_, it| it.indexer().len() as u64);
-    family("synced", "gauge", "Whether the first list is in the cache", |_, it| {
-        u64::from(it.has_synced().get())
-    });
-    family("failing", "gauge", "Whether it cannot list or watch", |report, _| {
-        u64::from(report.last_error.is_some())
-    });
-    family("failures_total", "counter", "Lists and watches that failed", |it, _| it.failures);
-    family("lists_total", "counter", "Lists that were taken over", |it, _| it.lists);
-    family("watches_total", "counter", "Watches that were opened", |it, _| it.watches);
-    let help = "Objects that could not be cached";
-    family("bad_objects_total", "counter", help, |it, _| it.bad_items);
+    let name = "sampan_cache_failures_total";
+    counter(name, "Lists and watches that failed", |status| status.failures)?;
+    let name = "sampan_cache_lists_total";
+    counter(name, "Lists that replaced the content of the cache", |status| status.lists)?;
+    let name = "sampan_cache_watches_total";
+    counter(name, "Watches that were opened", |status| status.watches)?;
+    let name = "sampan_cache_bad_objects_total";
+    counter(name, "Objects that could not be cached", |status| status.bad_items)
 }

@@ -1,102 +1,118 @@
-//! What controllers and their queues count.
+//! The metrics of controllers and their queues.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-use informer::work_queue::{Histogram, QueueMetrics};
+use informer::work_queue::QueueMetrics;
+use prometheus_client::metrics::histogram::Histogram;
 
-use super::{float, head, histogram, label, line};
-use crate::control_loop::{ControlLoop, Counts};
+use super::Families;
+use crate::control_loop::{ControlLoop, ReconcileCounts};
 
-/// The families of all controllers.
-pub(super) fn render(text: &mut String, loops: &[Arc<ControlLoop>]) {
-    let rows: Vec<Row> = loops.iter().map(Row::of).collect();
-    render_reconciles(text, &rows);
-    render_queues(text, &rows);
+/// The upper ends of the buckets of reconcile times in seconds, as in controller-runtime.
+const RECONCILE_BUCKETS: [f64; 40] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
+    1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
+    25.0, 30.0, 40.0, 50.0, 60.0,
+];
+
+/// An empty histogram of reconcile times.
+pub(crate) fn reconcile_histogram() -> Histogram {
+    Histogram::new(RECONCILE_BUCKETS)
 }
 
-struct Row {
-    /// `controller="…"`
-    label: String,
-    /// `name="…",controller="…"`
-    queue_label: String,
-    workers: usize,
-    counts: Counts,
+/// Encodes the families of all controllers.
+pub(super) fn encode(families: &mut Families<'_>, loops: &[Arc<ControlLoop>]) -> fmt::Result {
+    let rows: Vec<Row<'_>> = loops.iter().map(|control_loop| Row::of(control_loop)).collect();
+    encode_reconciles(families, &rows)?;
+    encode_queues(families, &rows)
+}
+
+struct Row<'a> {
+    control_loop: &'a ControlLoop,
+    counts: ReconcileCounts,
     queue: QueueMetrics,
 }
 
-impl Row {
-    fn of(control_loop: &Arc<ControlLoop>) -> Self {
-        let controller = label("controller", &control_loop.name);
-        Self {
-            queue_label: format!("{},{controller}", label("name", &control_loop.name)),
-            label: controller,
-            workers: control_loop.workers,
-            counts: control_loop.counts(),
-            queue: control_loop.queue.metrics(),
-        }
+impl<'a> Row<'a> {
+    fn of(control_loop: &'a ControlLoop) -> Self {
+        let (counts, queue) = (control_loop.counts(), control_loop.queue.metrics());
+        Self { control_loop, counts, queue }
+    }
+
+    fn labels(&self) -> [(&'static str, &'a str); 1] {
+        [("controller", &self.control_loop.name)]
+    }
+
+    /// The samples of reconciles by result.
+    fn results(&self) -> [([(&'static str, &'a str); 2], u64); 4] {
+        let ([controller], counts) = (self.labels(), &self.counts);
+        [
+            ([controller, ("result", "success")], counts.successes),
+            ([controller, ("result", "requeue")], counts.requeues),
+            ([controller, ("result", "requeue_after")], counts.requeues_after),
+            ([controller, ("result", "error")], counts.errors),
+        ]
+    }
+
+    fn queue_labels(&self) -> [(&'static str, &'a str); 2] {
+        [("name", &self.control_loop.name), ("controller", &self.control_loop.name)]
     }
 }
 
-fn render_reconciles(text: &mut String, rows: &[Row]) {
-    let total = "controller_runtime_reconcile_total";
-    head(text, total, "counter", "Reconciles by controller and result");
-    for Row { label, counts, .. } in rows {
-        let results = [
-            ("success", counts.successes),
-            ("requeue", counts.requeues),
-            ("requeue_after", counts.requeues_after),
-            ("error", counts.errors),
-        ];
-        for (result, count) in results {
-            line(text, total, &format!("{label},result=\"{result}\""), count);
-        }
-    }
-    let mut family = |name: &str, kind: &str, help: &str, value: fn(&Row) -> u64| {
-        head(text, name, kind, help);
-        for row in rows {
-            line(text, name, &row.label, value(row));
-        }
+fn encode_reconciles(families: &mut Families<'_>, rows: &[Row<'_>]) -> fmt::Result {
+    families.counter(
+        "controller_runtime_reconcile_total",
+        "Reconciles by controller and result",
+        rows.iter().flat_map(Row::results),
+    )?;
+    let mut counter = |name: &str, help: &str, value: fn(&ReconcileCounts) -> u64| {
+        families.counter(name, help, rows.iter().map(|row| (row.labels(), value(&row.counts))))
     };
     let name = "controller_runtime_reconcile_errors_total";
-    family(name, "counter", "Reconciles that failed", |row| row.counts.errors);
+    counter(name, "Reconciles that failed", |counts| counts.errors)?;
     let name = "controller_runtime_terminal_reconcile_errors_total";
-    family(name, "counter", "Reconciles that failed for good", |row| row.counts.permanent_errors);
+    counter(name, "Reconciles that failed and are not retried", |it| it.permanent_errors)?;
     let name = "controller_runtime_reconcile_panics_total";
-    family(name, "counter", "Reconciles that panicked", |row| row.counts.panics);
+    counter(name, "Reconciles that panicked", |counts| counts.panics)?;
+    let mut gauge = |name: &str, help: &str, value: fn(&Row<'_>) -> usize| {
+        families.gauge(name, help, rows.iter().map(|row| (row.labels(), value(row))))
+    };
     let name = "controller_runtime_max_concurrent_reconciles";
-    family(name, "gauge", "Workers", |row| row.workers as u64);
+    gauge(name, "Workers", |row| row.control_loop.workers)?;
     let name = "controller_runtime_active_workers";
-    family(name, "gauge", "Workers that reconcile", |row| row.counts.active as u64);
-    let name = "controller_runtime_reconcile_time_seconds";
-    head(text, name, "histogram", "How long reconciles take");
-    for row in rows {
-        histogram(text, name, &row.label, &row.counts.durations);
-    }
+    gauge(name, "Workers that reconcile", |row| row.counts.active)?;
+    families.histogram(
+        "controller_runtime_reconcile_time_seconds",
+        "Durations of reconciles",
+        rows.iter().map(|row| (row.labels(), &row.counts.durations)),
+    )
 }
 
-fn render_queues(text: &mut String, rows: &[Row]) {
-    let mut family = |name: &str, kind: &str, help: &str, value: fn(&QueueMetrics) -> f64| {
-        head(text, name, kind, help);
-        for row in rows {
-            line(text, name, &row.queue_label, value(&row.queue));
-        }
+fn encode_queues(families: &mut Families<'_>, rows: &[Row<'_>]) -> fmt::Result {
+    let depths = rows.iter().map(|row| (row.queue_labels(), row.queue.depth));
+    families.gauge("workqueue_depth", "Keys that wait", depths)?;
+    let adds = rows.iter().map(|row| (row.queue_labels(), row.queue.adds));
+    families.counter("workqueue_adds_total", "Keys that were added", adds)?;
+    let retries = rows.iter().map(|row| (row.queue_labels(), row.queue.retries));
+    let help = "Keys that were added after a failure";
+    families.counter("workqueue_retries_total", help, retries)?;
+    let mut seconds = |name: &str, help: &str, value: fn(&QueueMetrics) -> f64| {
+        families.gauge(name, help, rows.iter().map(|row| (row.queue_labels(), value(&row.queue))))
     };
-    family("workqueue_depth", "gauge", "Keys that wait", |it| float(it.depth as u64));
-    family("workqueue_adds_total", "counter", "Keys that were added", |it| float(it.adds));
-    let name = "workqueue_retries_total";
-    family(name, "counter", "Keys that were added after a failure", |it| float(it.retries));
     let name = "workqueue_unfinished_work_seconds";
-    family(name, "gauge", "How long keys are worked on", |it| it.unfinished_work.as_secs_f64());
+    let help = "Sum of the times for which keys are being processed";
+    seconds(name, help, |queue| queue.unfinished_work.as_secs_f64())?;
     let name = "workqueue_longest_running_processor_seconds";
-    family(name, "gauge", "How long the oldest of them is", |it| it.longest_running.as_secs_f64());
-    let mut family = |name: &str, help: &str, value: fn(&QueueMetrics) -> &Histogram| {
-        head(text, name, "histogram", help);
-        for row in rows {
-            histogram(text, name, &row.queue_label, value(&row.queue));
-        }
-    };
-    family("workqueue_queue_duration_seconds", "How long keys wait", |it| &it.latency);
-    family("workqueue_work_duration_seconds", "How long keys are worked on", |it| {
-        &it.work_duration
-    });
+    let help = "Longest time for which a key is being processed";
+    seconds(name, help, |queue| queue.longest_running.as_secs_f64())?;
+    families.histogram(
+        "workqueue_queue_duration_seconds",
+        "Times for which keys wait",
+        rows.iter().map(|row| (row.queue_labels(), &row.control_loop.latency.0)),
+    )?;
+    families.histogram(
+        "workqueue_work_duration_seconds",
+        "Times for which keys are processed",
+        rows.iter().map(|row| (row.queue_labels(), &row.control_loop.work_duration.0)),
+    )
 }

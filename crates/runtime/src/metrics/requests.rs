@@ -1,7 +1,8 @@
-//! [`Requests`]: what a manager asks of its server, counted as client-go counts it.
+//! [`Requests`]: the number of requests of a manager to its server, as client-go counts them.
 
 use std::{
     collections::BTreeMap,
+    fmt,
     future::Future,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
@@ -13,22 +14,22 @@ use http::{Method, Request, Response};
 use kube_client::{Client, client::Body};
 use tower_service::Service;
 
-use super::{head, label, line};
+use super::Families;
 
-/// See the [module documentation](self). Clones count together.
+/// See the [module documentation](self). Clones share their counts.
 #[derive(Clone, Default)]
 pub(crate) struct Requests(Arc<Mutex<Counts>>);
 
 #[derive(Default)]
 struct Counts {
-    /// By code, host and method: as many as there are of these.
+    /// By code, host and method.
     by_kind: BTreeMap<(String, String, Method), u64>,
-    /// Who answered last; a manager has one server. Empty if it is in this process.
+    /// The host of the last answer; a manager has one server. Empty if it is in this process.
     host: String,
 }
 
 impl Requests {
-    /// The same client, with its requests counted.
+    /// A client whose requests are counted.
     pub(crate) fn counting(&self, client: Client) -> Client {
         let namespace = client.default_namespace().to_owned();
         Client::new(Counting { client, requests: self.clone() }, namespace)
@@ -60,15 +61,15 @@ impl Requests {
         *counts.by_kind.entry(kind).or_default() += 1;
     }
 
-    pub(super) fn render(&self, text: &mut String) {
-        let name = "rest_client_requests_total";
-        head(text, name, "counter", "Requests by code, method and host");
+    pub(super) fn encode(&self, families: &mut Families<'_>) -> fmt::Result {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for ((code, host, method), count) in &counts.by_kind {
-            let code = label("code", code);
-            let (host, method) = (label("host", host), label("method", method.as_str()));
-            line(text, name, &format!("{code},{host},{method}"), count);
-        }
+        let samples = counts.by_kind.iter().map(|((code, host, method), count)| {
+            let labels =
+                [("code", code.as_str()), ("host", host.as_str()), ("method", method.as_str())];
+            (labels, *count)
+        });
+        let help = "Requests by code, method and host";
+        families.counter("rest_client_requests_total", help, samples)
     }
 }
 

@@ -120,7 +120,7 @@ where
             let (answer, judged) = judged?;
             let verdict = match judged {
                 Ok(judged) => judged.await,
-                Err(misfit) => Err(misfit),
+                Err(decode_error) => Err(decode_error),
             };
             Ok(answer.with(verdict.map(|allowed| (allowed, None))))
         }
@@ -144,7 +144,7 @@ where
             let (answer, raw, before, changing) = asked?;
             let changed = match changing {
                 Ok(changing) => changing.await,
-                Err(misfit) => Err(misfit),
+                Err(decode_error) => Err(decode_error),
             };
             let verdict = match changed {
                 Err(denied) => Err(denied),

@@ -15,7 +15,7 @@
 //! Whoever writes the Secret first wins; the others take what they find. They look every ten
 //! minutes, and whenever a configuration has other authorities than they know.
 
-mod kept;
+mod certificate_secret;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -25,10 +25,10 @@ use kube_client::{Api, Client, api::PostParams};
 use tokio::sync::{Mutex, watch};
 
 use super::{
-    injection::{Injector, Target},
+    injection::{InjectionTarget, Injector},
     serving::{ServingCertificate, ServingError},
 };
-use kept::Kept;
+use certificate_secret::CertificateSecret;
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -104,12 +104,12 @@ pub enum CertificateError {
 
 /// See the [module documentation](self).
 pub struct Certificates {
-    keeper: Arc<Keeper>,
+    manager: Arc<CertificateManager>,
     tasks: Tasks,
 }
 
 /// Looks after the Secret.
-pub(super) struct Keeper {
+pub(super) struct CertificateManager {
     pub(super) client: Client,
     secrets: Api<Secret>,
     options: CertificateOptions,
@@ -131,7 +131,7 @@ impl Certificates {
         entropy: &Entropy,
         tasks: &Tasks,
     ) -> Result<Self, CertificateError> {
-        let keeper = Arc::new(Keeper {
+        let manager = Arc::new(CertificateManager {
             secrets: Api::namespaced(client.clone(), &options.namespace),
             client,
             options,
@@ -141,28 +141,28 @@ impl Certificates {
             bundle: watch::Sender::new(String::new()),
             looking: Mutex::default(),
         });
-        let due = keeper.look_after().await?;
+        let due = manager.refresh().await?;
         let tasks = tasks.child("webhook certificates");
         let stop = tasks.shutdown();
-        tasks.spawn("rotation", Arc::clone(&keeper).rotate(due, stop));
-        Ok(Self { keeper, tasks })
+        tasks.spawn("rotation", Arc::clone(&manager).rotate(due, stop));
+        Ok(Self { manager, tasks })
     }
 
     /// What a server shows.
     pub fn serving(&self) -> ServingCertificate {
-        self.keeper.serving.clone()
+        self.manager.serving.clone()
     }
 
     /// The authorities that callers should trust, in PEM; changes when they do.
     pub fn bundle(&self) -> watch::Receiver<String> {
-        self.keeper.bundle.subscribe()
+        self.manager.bundle.subscribe()
     }
 
     /// Writes the authorities into a configuration, whenever they change and whenever somebody
     /// overwrites them; also into one that is yet to be made. Others that it has are left in it for
     /// twenty minutes, for replicas that still show what those signed.
-    pub fn inject(&self, target: Target) {
-        let injector = Injector::new(&self.keeper, target);
+    pub fn inject(&self, target: InjectionTarget) {
+        let injector = Injector::new(&self.manager, target);
         self.tasks.spawn("injection", injector.run(self.tasks.shutdown()));
     }
 }
@@ -170,12 +170,12 @@ impl Certificates {
 impl fmt::Debug for Certificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Certificates")
-            .field("options", &self.keeper.options)
+            .field("options", &self.manager.options)
             .finish_non_exhaustive()
     }
 }
 
-impl Keeper {
+impl CertificateManager {
     async fn rotate(self: Arc<Self>, mut due: Timestamp, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
         loop {
@@ -185,7 +185,7 @@ impl Keeper {
                 () = self.clock.sleep_until(wake) => {}
                 () = &mut stop => return,
             }
-            due = match self.look_after().await {
+            due = match self.refresh().await {
                 Ok(due) => due,
                 Err(error) => {
                     tracing::warn!(error = %error, "cannot look after the webhook certificates");
@@ -196,12 +196,12 @@ impl Keeper {
     }
 
     /// Brings the Secret up to date, shows what is in it, and says when to look again.
-    pub(super) async fn look_after(&self) -> Result<Timestamp, CertificateError> {
+    pub(super) async fn refresh(&self) -> Result<Timestamp, CertificateError> {
         let _looking = self.looking.lock().await;
         let name = &self.options.secret;
         for _ in 0..TRIES {
             let secret = self.secrets.get_opt(name).await.map_err(CertificateError::Secret)?;
-            let kept = Kept::renew(secret.as_ref(), &self.options, self.clock.now());
+            let kept = CertificateSecret::renew(secret.as_ref(), &self.options, self.clock.now());
             let kept = kept.map_err(CertificateError::Make)?;
             let is_kept = secret.as_ref().is_some_and(|it| kept.is_in(it));
             if !is_kept && !self.write(secret, &kept).await? {
@@ -220,7 +220,11 @@ impl Keeper {
     }
 
     /// Whether it was ours that was written.
-    async fn write(&self, secret: Option<Secret>, kept: &Kept) -> Result<bool, CertificateError> {
+    async fn write(
+        &self,
+        secret: Option<Secret>,
+        kept: &CertificateSecret,
+    ) -> Result<bool, CertificateError> {
         let post = PostParams::default();
         let written = if let Some(mut secret) = secret {
             secret.data.get_or_insert_default().extend(kept.data());

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The definition names the webhook:
-//! [`Versions::definition_converted_by`], and [`Target::Conversion`](super::Target) keeps the
+//! [`Versions::definition_converted_by`], and [`InjectionTarget::Conversion`](super::InjectionTarget) keeps the
 //! authority in it.
 
 use bytes::Bytes;

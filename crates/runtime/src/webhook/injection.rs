@@ -26,21 +26,21 @@ use tokio::sync::watch;
 
 use super::{
     authority::{self, Facts},
-    certificates::{Keeper, RECHECK},
+    certificates::{CertificateManager, RECHECK},
 };
 
 /// A watch ends after this long, and is begun again.
 const WATCH_SECONDS: u32 = 290;
 
 /// For so long an authority that we do not know stays: by then every replica has read the Secret.
-const TOLERATED: Duration = Duration::from_secs(2 * RECHECK.as_secs());
+const MAX_OTHER_AGE: Duration = Duration::from_secs(2 * RECHECK.as_secs());
 
 /// Between two writes, if somebody changes what was written: at first, and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 
 /// Where authorities are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum InjectionTarget {
     /// All webhooks of a `MutatingWebhookConfiguration`, by its name.
     Mutating(String),
     /// All webhooks of a `ValidatingWebhookConfiguration`, by its name.
@@ -49,7 +49,7 @@ pub enum Target {
     Conversion(String),
 }
 
-impl Target {
+impl InjectionTarget {
     fn name(&self) -> &str {
         match self {
             Self::Mutating(name) | Self::Validating(name) | Self::Conversion(name) => name,
@@ -83,11 +83,11 @@ impl Target {
 
 /// See the [module documentation](self).
 pub(super) struct Injector {
-    keeper: Arc<Keeper>,
+    manager: Arc<CertificateManager>,
     api: Api<DynamicObject>,
-    target: Target,
+    target: InjectionTarget,
     /// Authorities in the configuration that are not ours, and since when they are known.
-    strangers: BTreeMap<String, Moment>,
+    other_authorities: BTreeMap<String, Moment>,
 }
 
 /// What came of an attempt.
@@ -98,16 +98,16 @@ struct Injected {
 }
 
 impl Injector {
-    pub(super) fn new(keeper: &Arc<Keeper>, target: Target) -> Self {
-        let api = Api::all_with(keeper.client.clone(), &target.resource());
-        Self { keeper: Arc::clone(keeper), api, target, strangers: BTreeMap::new() }
+    pub(super) fn new(manager: &Arc<CertificateManager>, target: InjectionTarget) -> Self {
+        let api = Api::all_with(manager.client.clone(), &target.resource());
+        Self { manager: Arc::clone(manager), api, target, other_authorities: BTreeMap::new() }
     }
 
     /// Injects, waits until the bundle or the configuration changes, and injects again.
     pub(super) async fn run(mut self, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
-        let mut bundle = self.keeper.bundle.subscribe();
-        let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, self.keeper.entropy.clone());
+        let mut bundle = self.manager.bundle.subscribe();
+        let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, self.manager.entropy.clone());
         loop {
             let turn = tokio::select! {
                 turn = self.turn(&mut bundle) => turn,
@@ -124,7 +124,7 @@ impl Injector {
                 }
             }
             tokio::select! {
-                () = self.keeper.clock.sleep(backoff.next_delay()) => {}
+                () = self.manager.clock.sleep(backoff.next_delay()) => {}
                 () = &mut stop => return,
             }
         }
@@ -135,9 +135,9 @@ impl Injector {
         let injected = self.inject(bundle).await?;
         tokio::select! {
             changed = self.until_changed(&injected.version) => changed?,
-            // The sender is the keeper's, which we hold.
+            // The sender is the manager's, which we hold.
             _ = bundle.changed() => {}
-            () = self.until_tolerated() => {}
+            () = self.until_other_expires() => {}
         }
         Ok(injected.is_written)
     }
@@ -152,11 +152,11 @@ impl Injector {
         let listed = found.metadata.resource_version.unwrap_or_default();
         for mut object in found.items {
             let ours = authority::certificates(&bundle.borrow_and_update());
-            if !self.put(&mut object.data.clone(), &ours) && self.strangers.is_empty() {
+            if !self.put(&mut object.data.clone(), &ours) && self.other_authorities.is_empty() {
                 continue;
             }
             // Who wrote something else may know better: the Secret may have changed.
-            if let Err(error) = self.keeper.look_after().await {
+            if let Err(error) = self.manager.refresh().await {
                 tracing::warn!(%error, "cannot look after the webhook certificates");
             }
             let ours = authority::certificates(&bundle.borrow_and_update());
@@ -181,7 +181,7 @@ impl Injector {
     /// Puts our authorities everywhere, beside those that are tolerated; whether that changed
     /// anything.
     fn put(&mut self, object: &mut Value, ours: &[String]) -> bool {
-        let (mut is_changed, mut strangers) = (false, BTreeMap::new());
+        let (mut is_changed, mut other_authorities) = (false, BTreeMap::new());
         for config in self.target.client_configs(object) {
             let present = config.get("caBundle").and_then(Value::as_str).unwrap_or_default();
             let present = STANDARD.decode(present).unwrap_or_default();
@@ -191,12 +191,15 @@ impl Injector {
                 if wanted.contains(other) {
                     continue;
                 }
-                let known = strangers.get(other).or_else(|| self.strangers.get(other)).cloned();
-                let since = known.unwrap_or_else(|| self.keeper.clock.moment());
-                if self.is_tolerated(other, &since) {
+                let known = other_authorities
+                    .get(other)
+                    .or_else(|| self.other_authorities.get(other))
+                    .cloned();
+                let since = known.unwrap_or_else(|| self.manager.clock.moment());
+                if self.is_kept_for_others(other, &since) {
                     wanted.push(other.clone());
                 }
-                strangers.insert(other.clone(), since);
+                other_authorities.insert(other.clone(), since);
             }
             let bundle = STANDARD.encode(wanted.concat());
             present.sort_unstable();
@@ -206,21 +209,23 @@ impl Injector {
                 is_changed = true;
             }
         }
-        self.strangers = strangers;
+        self.other_authorities = other_authorities;
         is_changed
     }
 
-    fn is_tolerated(&self, authority: &str, since: &Moment) -> bool {
-        let now = self.keeper.clock.now();
-        self.keeper.clock.passed_since(since) < TOLERATED
+    fn is_kept_for_others(&self, authority: &str, since: &Moment) -> bool {
+        let now = self.manager.clock.now();
+        self.manager.clock.passed_since(since) < MAX_OTHER_AGE
             && Facts::read(authority).is_some_and(|it| now < it.not_after)
     }
 
     /// Ends when one of those that are not ours has to go.
-    async fn until_tolerated(&self) {
-        let clock = &self.keeper.clock;
-        let tolerated = self.strangers.iter().filter(|(it, since)| self.is_tolerated(it, since));
-        let left = tolerated.map(|(_, since)| TOLERATED.saturating_sub(clock.passed_since(since)));
+    async fn until_other_expires(&self) {
+        let clock = &self.manager.clock;
+        let tolerated =
+            self.other_authorities.iter().filter(|(it, since)| self.is_kept_for_others(it, since));
+        let left =
+            tolerated.map(|(_, since)| MAX_OTHER_AGE.saturating_sub(clock.passed_since(since)));
         match left.min() {
             Some(left) => clock.sleep(left).await,
             None => std::future::pending().await,

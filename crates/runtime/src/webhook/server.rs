@@ -26,11 +26,11 @@
 //! `GET /healthz` and `/readyz` answer 200 while the server accepts reviews.
 
 mod connection;
-mod review_counts;
+mod review_metrics;
 mod handler;
 
 pub use handler::{BadReview, Handler};
-pub(crate) use review_counts::ReviewCounts;
+pub(crate) use review_metrics::ReviewMetrics;
 
 use std::{
     collections::BTreeMap, io, net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Duration,
@@ -93,7 +93,7 @@ impl Default for ServerOptions {
 pub struct WebhookServer {
     options: ServerOptions,
     handlers: BTreeMap<String, Handler>,
-    counts: ReviewCounts,
+    metrics: ReviewMetrics,
     large_bodies: Semaphore,
 }
 
@@ -103,14 +103,14 @@ impl WebhookServer {
         Self {
             options,
             handlers: BTreeMap::new(),
-            counts: ReviewCounts::default(),
+            metrics: ReviewMetrics::default(),
             large_bodies: Semaphore::new(LARGE_BODIES),
         }
     }
 
-    /// What it counts from now on.
-    pub(crate) fn counts(&self) -> ReviewCounts {
-        self.counts.clone()
+    /// The metrics of this server.
+    pub(crate) fn metrics(&self) -> ReviewMetrics {
+        self.metrics.clone()
     }
 
     /// Where it is to listen.
@@ -121,7 +121,7 @@ impl WebhookServer {
     /// The same with a handler at `path`, which takes the place of an earlier one.
     #[must_use]
     pub fn at(mut self, path: &str, handler: Handler) -> Self {
-        self.counts.expect(path);
+        self.metrics.add(path);
         self.handlers.insert(path.to_owned(), handler);
         self
     }
@@ -151,7 +151,7 @@ impl WebhookServer {
         let Some(handler) = self.handlers.get(path) else {
             return text(StatusCode::NOT_FOUND, "there is no webhook at this path");
         };
-        let in_flight = self.counts.begin(path);
+        let in_flight = self.metrics.begin(path);
         let response = if request.method() == Method::POST {
             let work = self.review(handler, request.into_body());
             timeout(self.options.handler_timeout, work)

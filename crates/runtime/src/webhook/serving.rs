@@ -37,10 +37,10 @@ const RELOAD: Duration = Duration::from_secs(30);
 
 /// See the [module documentation](self). Clones show the same certificate.
 #[derive(Debug, Clone, Default)]
-pub struct ServingCertificate(Arc<Shown>);
+pub struct ServingCertificate(Arc<CurrentCertificate>);
 
 #[derive(Debug, Default)]
-struct Shown(ArcSwapOption<CertifiedKey>);
+struct CurrentCertificate(ArcSwapOption<CertifiedKey>);
 
 /// Why a certificate cannot be shown.
 #[derive(Debug, thiserror::Error)]
@@ -115,7 +115,7 @@ impl ServingCertificate {
 
     /// TLS that shows whatever is shown at the time of a handshake.
     pub(crate) fn tls(&self) -> Result<Arc<ServerConfig>, rustls::Error> {
-        let resolver: Arc<dyn ResolvesServerCert> = Arc::<Shown>::clone(&self.0);
+        let resolver: Arc<dyn ResolvesServerCert> = Arc::<CurrentCertificate>::clone(&self.0);
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
             .with_no_client_auth()
@@ -125,7 +125,7 @@ impl ServingCertificate {
     }
 }
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.0.load_full()
     }

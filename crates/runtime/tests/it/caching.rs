@@ -10,7 +10,8 @@ use std::{
 
 use machinery::{Value, json};
 use runtime::{
-    Action, Controller, Failure, Lister, Manager, ManagerOptions, Request, reason::Outcome,
+    Action, Controller, Failure, Lister, Manager, ManagerOptions, Request,
+    reconcile_history::Outcome,
 };
 
 use crate::{
@@ -52,10 +53,10 @@ async fn an_object_that_does_not_fit_is_reported_and_kept_while_the_rest_goes_on
     until("all three were looked at", async || manager.records("thing").len() == 3).await;
     assert!(saw(&seen, "a", Some(1)) && saw(&seen, "c", Some(3)));
     let records = manager.records("thing");
-    let misfit = records.iter().find(|record| record.request.name() == "b").unwrap();
-    let Outcome::FailedForGood(why) = &misfit.outcome else { panic!("{misfit:?}") };
+    let decode_error = records.iter().find(|record| record.request.name() == "b").unwrap();
+    let Outcome::FailedPermanently(why) = &decode_error.outcome else { panic!("{decode_error:?}") };
     assert!(why.contains("default/b does not fit the type"), "{why}");
-    let raw = manager.informer::<Thing>().indexer().get(&misfit.request).unwrap();
+    let raw = manager.informer::<Thing>().indexer().get(&decode_error.request).unwrap();
     assert_eq!(raw.object().unwrap().get(&["spec", "size"]), Some(&Value::from("many")));
     running.stop().await;
 }

@@ -12,7 +12,7 @@ use std::{
 use machinery::{Value, json};
 use runtime::{
     Action, Controller, Failure, Manager, ManagerOptions, Mapper, Predicate, Request,
-    reason::Outcome,
+    reconcile_history::Outcome,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -82,7 +82,7 @@ async fn panics_and_failures_are_caught_counted_told_and_tried_again() {
     assert_eq!(outcomes[0], Outcome::Panicked("dropped it".to_owned()));
     assert_eq!(outcomes[1], Outcome::Failed("not now".to_owned()));
     assert_eq!(outcomes[2], Outcome::RequeueAfter(Duration::from_millis(1)));
-    assert_eq!(outcomes[3], Outcome::FailedForGood("never".to_owned()));
+    assert_eq!(outcomes[3], Outcome::FailedPermanently("never".to_owned()));
 
     let address = manager.endpoint().await.unwrap();
     let metrics = get(address, "/metrics").await;

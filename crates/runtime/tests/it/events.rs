@@ -14,7 +14,7 @@ use kube_client::{
     Client,
     api::{DeleteParams, ListParams, PostParams},
 };
-use runtime::recorder::{Recorder, Reporter, Severity};
+use runtime::recorder::{EventType, Recorder, Reporter};
 use serde_json::json;
 
 use crate::{
@@ -57,7 +57,7 @@ async fn what_happens_again_is_counted() {
     let map = map(&plane).await;
     let recorder = recorder(&plane, plane.client.clone());
     for _ in 0..3 {
-        recorder.record(&map, Severity::Warning, "NoBucket", "the bucket is gone");
+        recorder.record(&map, EventType::Warning, "NoBucket", "the bucket is gone");
     }
     let events = plane.api::<Event>();
     let event = until_any(&events, ABOUT, |it| it.count == Some(3)).await;
@@ -78,15 +78,15 @@ async fn an_event_that_was_deleted_meanwhile_is_told_afresh_with_its_count() {
     let events = plane.api::<Event>();
     let mut names = Vec::new();
     for count in 1..=2 {
-        recorder.record(&map, Severity::Normal, "Made", "the bucket is there");
+        recorder.record(&map, EventType::Normal, "Made", "the bucket is there");
         let event = until_any(&events, ABOUT, |it| it.count == Some(count)).await;
         let name = event.metadata.name.unwrap();
         events.delete(&name, &DeleteParams::default()).await.unwrap();
         names.push(name);
     }
     assert_ne!(names[0], names[1]);
-    recorder.record(&map, Severity::Normal, "Made", "the bucket is there");
-    recorder.record(&map, Severity::Normal, "Made", "the bucket is there");
+    recorder.record(&map, EventType::Normal, "Made", "the bucket is there");
+    recorder.record(&map, EventType::Normal, "Made", "the bucket is there");
     until_any(&events, ABOUT, |it| it.count == Some(4)).await;
     assert_eq!(recorder.dropped(), 0);
 }
@@ -97,7 +97,7 @@ async fn a_server_that_is_busy_gets_its_events_later() {
         let plane = Plane::start().await;
         let map = map(&plane).await;
         let (recorder, tries) = refused(&plane, code, 3);
-        recorder.record(&map, Severity::Normal, "Made", "the bucket is there");
+        recorder.record(&map, EventType::Normal, "Made", "the bucket is there");
         until("it tries for the fourth time", async || {
             plane.clock.advance(Duration::from_secs(1));
             tries.load(Ordering::SeqCst) == 4
@@ -115,8 +115,8 @@ async fn events_that_are_never_taken_are_given_up_and_do_not_hold_up_others() {
         let plane = Plane::start().await;
         let map = map(&plane).await;
         let (recorder, tries) = refused(&plane, code, expected);
-        recorder.record(&map, Severity::Normal, "Lost", "nobody reads this");
-        recorder.record(&map, Severity::Normal, "Made", "the bucket is there");
+        recorder.record(&map, EventType::Normal, "Lost", "nobody reads this");
+        recorder.record(&map, EventType::Normal, "Made", "the bucket is there");
         until("the first is given up", async || {
             plane.clock.advance(Duration::from_secs(5));
             recorder.dropped() == 1
@@ -134,7 +134,7 @@ async fn what_was_told_before_a_stop_is_written_all_the_same() {
     let map = map(&plane).await;
     let recorder = recorder(&plane, plane.client.clone());
     for number in 0..5 {
-        recorder.record(&map, Severity::Normal, &format!("Made{number}"), "a bucket is there");
+        recorder.record(&map, EventType::Normal, &format!("Made{number}"), "a bucket is there");
     }
     plane.tasks.stop(Duration::from_secs(5)).await.unwrap();
     let events = plane.api::<Event>().list(&ListParams::default().fields(ABOUT)).await.unwrap();
@@ -146,7 +146,7 @@ async fn a_stop_does_not_wait_long_for_a_server_that_takes_no_events() {
     let plane = Plane::start().await;
     let map = map(&plane).await;
     let (recorder, tries) = refused(&plane, 503, u32::MAX);
-    recorder.record(&map, Severity::Normal, "Made", "a bucket is there");
+    recorder.record(&map, EventType::Normal, "Made", "a bucket is there");
     until("it was tried", async || tries.load(Ordering::SeqCst) == 1).await;
     plane.tasks.stop(Duration::from_secs(5)).await.unwrap();
 }

@@ -17,7 +17,7 @@ use kube_client::{
     Api, Client,
     api::{DeleteParams, PostParams},
 };
-use runtime::webhook::{Certificates, Target};
+use runtime::webhook::{Certificates, InjectionTarget};
 use serde_json::json;
 
 use crate::{
@@ -50,7 +50,7 @@ impl Replica {
         let (entropy, tasks) = (&plane.entropy, &plane.tasks);
         let certificates =
             Certificates::start(client, options, &clock, entropy, tasks).await.unwrap();
-        certificates.inject(Target::Validating("ours".to_owned()));
+        certificates.inject(InjectionTarget::Validating("ours".to_owned()));
         Self { certificates, clock, writes }
     }
 

@@ -13,8 +13,8 @@ use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
 use kube_core::params::{DeleteParams, PostParams};
 use machinery::json;
 use runtime::{
-    Action, Api, BadElection, Controller, Failure, GivenUp, LeaderElection, Manager, ManagerError,
-    ManagerOptions, Request,
+    Action, Api, Controller, Failure, InvalidLeaderElection, LeaderElection, Manager, ManagerError,
+    ManagerOptions, Request, WriteAbandoned,
     keel::{Clock, Entropy, Tasks, Timestamp},
     kube_client,
 };
@@ -241,7 +241,7 @@ async fn who_stands_by_caches_everything_and_queues_nothing() {
     let (send, requests) = mpsc::channel(4);
     manager.add(Controller::for_::<Thing>().channel(requests).reconcile(look, ()));
     let running = Running::start(&manager);
-    until("it is ready", async || manager.readiness().judge("readyz").is_good).await;
+    until("it is ready", async || manager.readiness().run("readyz").has_passed).await;
     for name in ["a", "gone", "b"] {
         world.make_thing(name, json!(1)).await;
     }
@@ -368,7 +368,7 @@ async fn a_write_that_hangs_is_given_up_when_another_may_lead() {
     let Err(kube_client::Error::Service(error)) = written.await.unwrap() else {
         panic!("it was not given up");
     };
-    assert!(error.is::<GivenUp>(), "{error}");
+    assert!(error.is::<WriteAbandoned>(), "{error}");
 }
 
 #[tokio::test]
@@ -390,6 +390,6 @@ async fn an_election_that_all_would_win_is_refused() {
     let election = LeaderElection::new("default", "the-lease", "");
     let options = ManagerOptions { leader_election: Some(election), ..options() };
     let ended = Manager::new(world.client.clone(), options).run().await;
-    let refused = matches!(ended, Err(ManagerError::Election(BadElection::NoIdentity)));
+    let refused = matches!(ended, Err(ManagerError::Election(InvalidLeaderElection::NoIdentity)));
     assert!(refused, "{ended:?}");
 }

@@ -9,8 +9,8 @@ use machinery::json;
 use runtime::{
     Action, Api, CONTROLLER_INDEX, Controller, Failure, LeaderElection, Lister, Manager,
     ManagerOptions, Mapper, Request,
-    reason::Outcome,
-    recorder::{Recorder, Severity},
+    reconcile_history::Outcome,
+    recorder::{EventType, Recorder},
     webhook::{Handler, WebhookServer},
 };
 
@@ -62,7 +62,7 @@ async fn a_replica_that_does_not_lead_serves_webhooks() {
     let manager = Manager::new(client, options);
     let server = WebhookServer::new(server_options()).at("/echo", Handler::new(async |it| Ok(it)));
     manager.serve_webhooks(server, certificate_options(), []);
-    assert!(!manager.readiness().judge("readyz").is_good, "not before it runs");
+    assert!(!manager.readiness().run("readyz").has_passed, "not before it runs");
     let running = Running::start(&manager);
     let address = manager.webhook_endpoint().await.unwrap();
     let secret = Api::<Secret>::namespaced(world.client.clone(), "default")
@@ -74,7 +74,7 @@ async fn a_replica_that_does_not_lead_serves_webhooks() {
         https::send(address, &bundle, &clock, path, body).await.unwrap().0
     };
     assert_eq!(send("/readyz", "").await, 200);
-    until("it is ready", async || manager.readiness().judge("readyz").is_good).await;
+    until("it is ready", async || manager.readiness().run("readyz").has_passed).await;
 
     assert_eq!((send("/echo", "{}").await, send("/echo", "").await), (200, 405));
     let metrics = get(manager.endpoint().await.unwrap(), "/metrics").await;
@@ -92,7 +92,7 @@ async fn a_replica_that_does_not_lead_serves_webhooks() {
 
 async fn tell(request: Request, cx: Arc<(Lister<Thing>, Recorder)>) -> Result<Action, Failure> {
     if let Some(thing) = cx.0.get_key(&request)? {
-        cx.1.record(&thing, Severity::Normal, "Seen", "there it is");
+        cx.1.record(&thing, EventType::Normal, "Seen", "there it is");
     }
     Ok(Action::Done)
 }
@@ -144,10 +144,10 @@ async fn a_cache_that_is_asked_for_late_is_filled_all_the_same() {
     let manager = Manager::new(world.client.clone(), options());
     manager.add(Controller::for_::<ConfigMap>().reconcile(look_away, ()));
     let running = Running::start(&manager);
-    until("it is ready", async || manager.readiness().judge("readyz").is_good).await;
+    until("it is ready", async || manager.readiness().run("readyz").has_passed).await;
     let things = manager.lister::<Thing>();
     until("a is cached", async || things.get("default", "a").unwrap().is_some()).await;
-    until("it is ready again", async || manager.readiness().judge("readyz").is_good).await;
+    until("it is ready again", async || manager.readiness().run("readyz").has_passed).await;
     running.stop().await;
 }
 

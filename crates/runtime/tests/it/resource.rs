@@ -9,8 +9,8 @@ use informer::{
 use kube_client::api::PostParams;
 use kube_core::CustomResourceExt;
 use runtime::{
-    Informed,
-    definition::{self, Unsound},
+    InformerExt,
+    crd::{self, InvalidCrd},
     resource, schema,
 };
 use serde_json::{Value, json};
@@ -134,7 +134,7 @@ fn rules_on_the_whole_object_are_at_the_root() {
 #[test]
 fn the_schema_is_structural() {
     for definition in [Site::crd(), Window::crd()] {
-        definition::check(&definition).unwrap();
+        crd::validate(&definition).unwrap();
     }
 }
 
@@ -147,13 +147,13 @@ pub(crate) struct HeapSpec {
 #[test]
 fn what_a_server_would_refuse_is_told_with_its_field() {
     let mut definition = Heap::crd();
-    let Unsound(faults) = definition::check(&definition).unwrap_err();
+    let InvalidCrd(faults) = crd::validate(&definition).unwrap_err();
     assert_eq!(faults.len(), 1, "{faults:?}");
     let field = "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: ";
     assert!(faults[0].starts_with(field), "{faults:?}");
     assert!(faults[0].contains("undefined field 'hight'"), "{faults:?}");
     definition.spec.versions[0].schema = None;
-    let Unsound(faults) = definition::check(&definition).unwrap_err();
+    let InvalidCrd(faults) = crd::validate(&definition).unwrap_err();
     let missing = "spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required";
     assert_eq!(faults, [missing]);
 }

@@ -8,7 +8,7 @@ use kube_core::CustomResourceExt;
 use runtime::{
     Versions,
     versions::{ConversionError, Versions as _},
-    webhook::{Certificates, Target, WebhookServer, conversion},
+    webhook::{Certificates, InjectionTarget, WebhookServer, conversion},
 };
 use serde_json::{Value, json};
 
@@ -124,7 +124,7 @@ async fn a_server_has_its_objects_converted() {
     let url = Some(format!("https://{address}/convert"));
     let webhook = WebhookClientConfig { url, ..WebhookClientConfig::default() };
     let definition = Gate::definition_converted_by(webhook).unwrap();
-    certificates.inject(Target::Conversion("gates.example.com".to_owned()));
+    certificates.inject(InjectionTarget::Conversion("gates.example.com".to_owned()));
     plane.define(&definition).await;
     let definitions = plane.all::<CustomResourceDefinition>();
     until(&definitions, "gates.example.com", |it| {

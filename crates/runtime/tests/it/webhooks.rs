@@ -12,7 +12,7 @@ use k8s_openapi::{
 use kube_client::api::PostParams;
 use kube_core::{DynamicObject, admission::AdmissionRequest};
 use runtime::webhook::{
-    Allowed, Certificates, Changed, Denied, Handler, ServerOptions, Target, WebhookServer,
+    Allowed, Certificates, Changed, Denied, Handler, InjectionTarget, ServerOptions, WebhookServer,
     admission::{mutating, validating},
     conversion::converting_with,
 };
@@ -78,8 +78,8 @@ async fn a_create_is_changed_and_refused() {
     let plane = Plane::start().await;
     let certificates = certificates(&plane).await;
     let address = serve(&plane, &certificates).await;
-    certificates.inject(Target::Mutating("ours".to_owned()));
-    certificates.inject(Target::Validating("ours".to_owned()));
+    certificates.inject(InjectionTarget::Mutating("ours".to_owned()));
+    certificates.inject(InjectionTarget::Validating("ours".to_owned()));
     let post = PostParams::default();
     let mutating = plane.all::<MutatingWebhookConfiguration>();
     let validating = plane.all::<ValidatingWebhookConfiguration>();
@@ -107,7 +107,7 @@ async fn a_create_is_changed_and_refused() {
 async fn an_overwritten_bundle_is_written_again() {
     let plane = Plane::start().await;
     let certificates = certificates(&plane).await;
-    certificates.inject(Target::Validating("ours".to_owned()));
+    certificates.inject(InjectionTarget::Validating("ours".to_owned()));
     let configurations = plane.all::<ValidatingWebhookConfiguration>();
     let address = SocketAddr::from(([127, 0, 0, 1], 9));
     let asked = serde_json::from_value(configuration(address, "judge")).unwrap();

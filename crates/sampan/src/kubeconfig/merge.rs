@@ -7,7 +7,7 @@
 
 use super::running::is_running;
 use super::{Error, malformed, parse, text};
-use apiserver::certificates::is_made_by_a_plane;
+use apiserver::certificates::is_issued_by_a_plane;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use machinery::codec::yaml;
 use machinery::{Map, Value, json};
@@ -229,7 +229,7 @@ fn check_owner(
     if entry.as_object().is_none_or(Map::is_empty) {
         return Ok(());
     }
-    if certificate(entry, field).is_some_and(|it| is_made_by_a_plane(&it)) {
+    if certificate(entry, field).is_some_and(|it| is_issued_by_a_plane(&it)) {
         return Ok(());
     }
     Err(Error::Taken { path: path.to_owned(), what, name: name.to_owned() })

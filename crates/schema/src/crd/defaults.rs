@@ -1,4 +1,4 @@
-//! Do the defaults obey the schema they stand in?
+//! Checks that defaults are valid by the schema that contains them.
 
 use crate::embedded;
 use crate::json_schema::JsonSchema;
@@ -16,7 +16,7 @@ pub(super) fn check(source: JsonSchema<'_>, node: &Node, path: &Path<'_>, errors
     walk.check_node(source, node, Place::Resource, path);
 }
 
-/// What part of a resource a schema speaks about.
+/// The part of a resource that a schema describes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
     Resource,

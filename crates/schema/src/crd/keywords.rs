@@ -25,7 +25,7 @@ pub(super) fn check(
     found.report(path, errors);
 }
 
-/// What the schemas around this one say about it.
+/// The context from the enclosing schemas.
 #[derive(Debug, Clone, Copy, Default)]
 struct Context<'a> {
     is_root: bool,
@@ -88,7 +88,7 @@ fn check_node(source: JsonSchema<'_>, cx: Context<'_>, path: &Path<'_>, found: &
     }
     lists::check(source, path, &mut found.schema);
     rules::check_texts(source, path, &mut found.schema);
-    // What rules speak of must make sense before they can.
+    // The keywords that rules depend on are checked before the rules.
     if found.schema.len() == before
         && let Some(scope) = scope
     {

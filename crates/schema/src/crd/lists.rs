@@ -1,4 +1,5 @@
-//! Do `x-kubernetes-list-type` and `x-kubernetes-map-type` fit the schema they stand in?
+//! Checks that `x-kubernetes-list-type` and `x-kubernetes-map-type` fit the schema that contains
+//! them.
 
 use crate::json_schema::JsonSchema;
 use machinery::{ErrorList, Path, Value};
@@ -40,7 +41,7 @@ pub(super) fn check(source: JsonSchema<'_>, path: &Path<'_>, errors: &mut ErrorL
     }
 }
 
-/// Whether the schema has the type that the extension needs; complains if not.
+/// Checks that the schema has the type that the extension needs, and adds an error if not.
 fn has_type(
     source: JsonSchema<'_>,
     kind: &str,

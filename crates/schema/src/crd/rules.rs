@@ -1,5 +1,7 @@
 //! Are the rules of a schema well formed, do they compile, and are they cheap enough?
 
+use std::collections::HashSet;
+
 use crate::field;
 use crate::json_schema::JsonSchema;
 use crate::rules::{
@@ -9,7 +11,6 @@ use crate::structural::{Additional, Node};
 use cel::{DeclType, Program, go_regexp};
 use machinery::field_path::ErrorType;
 use machinery::{ErrorList, FieldError, Path, Value};
-use std::collections::HashSet;
 
 /// The most that one expression may cost by estimate, and all of a schema together.
 const EXPRESSION_LIMIT: u64 = 10_000_000;
@@ -75,7 +76,7 @@ impl CrdErrors {
                     format!("must be a regular expression that this server can compile: {error}");
                 self.schema.invalid(path, pattern, &detail);
             }
-            // Told of elsewhere.
+            // Reported elsewhere.
             Err(_) => {}
         }
     }
@@ -103,16 +104,17 @@ impl CrdErrors {
     }
 }
 
-/// What rules need to know of the place they are at.
+/// The context of the rules of a node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scope<'a> {
     node: &'a Node,
     is_resource: bool,
-    /// What values look like; none as long as no node around has rules, or where rules cannot see.
+    /// The declared type of the values; None without rules in an enclosing node, or where rules
+    /// cannot access the values.
     decl: Option<&'a DeclType>,
     /// How many values there can be at this place; none if nothing but the request bounds it.
     cardinality: Option<u64>,
-    /// The outermost list whose items do not correspond to old ones.
+    /// The outermost list whose items cannot be correlated with old ones.
     uncorrelated: Option<&'a Path<'a>>,
 }
 
@@ -121,7 +123,8 @@ impl<'a> Scope<'a> {
         Self { node, is_resource: true, decl: None, cardinality: Some(1), uncorrelated: None }
     }
 
-    /// The type of the values here, if there are rules and the schema around has not told it.
+    /// The type of the values here, if there are rules and the enclosing schema has not determined
+    /// it.
     pub(super) fn declare(self) -> Option<DeclType> {
         if self.decl.is_some() || self.node.rules().is_empty() {
             return None;
@@ -303,7 +306,7 @@ fn check_program(
     }
 }
 
-/// Complains about a rule, which is shown as Go would write it.
+/// Adds an error about a rule, which is shown as Go would write it.
 fn add_rule_error(rule: JsonSchema<'_>, error: &str, path: &Path<'_>, found: &mut CrdErrors) {
     let text = |key| go_json(&Value::from(rule.text(key)));
     let or_null = |key| rule.value(key).map_or_else(|| "null".to_owned(), go_json);
@@ -316,7 +319,7 @@ fn add_rule_error(rule: JsonSchema<'_>, error: &str, path: &Path<'_>, found: &mu
         text("fieldPath"),
         or_null("optionalOldSelf"),
     );
-    // The order of a Go struct's fields is not that of a JSON value, so it goes with the text.
+    // The order of a Go struct's fields is not that of a JSON value, so it is part of the text.
     found.rules.add(ErrorType::Invalid, path, None, &format!("{shown}: {error}"));
 }
 

@@ -4,7 +4,7 @@ use crate::json_schema::{COMBINATIONS, JsonSchema};
 use cel::go_regexp;
 use machinery::{ErrorList, Path, Value};
 
-/// Where a schema stands.
+/// The position of a schema.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Level {
     Root,
@@ -129,7 +129,7 @@ fn restricts_more_than_names(metadata: JsonSchema<'_>) -> bool {
     })
 }
 
-/// Which part of a schema is the one exception to the rule that types stand outside of
+/// The part of a schema that is the one exception to the rule that types are outside of
 /// combinations: `anyOf: [{type: integer}, {type: string}]`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Skipped {
@@ -160,7 +160,7 @@ fn check_values(source: JsonSchema<'_>, skipped: Skipped, path: &Path<'_>, error
     }
 }
 
-/// Keywords that say what a value is, not which values are good, and the error about each.
+/// Keywords that define the type of a value, as opposed to constraints, and the error about each.
 const STRUCTURAL_ONLY: [(&str, &str); 12] = [
     ("type", "must be empty to be structural"),
     ("additionalProperties", "must be undefined to be structural"),
@@ -207,7 +207,7 @@ fn check_nested(source: JsonSchema<'_>, skipped: Skipped, path: &Path<'_>, error
     }
 }
 
-/// Whatever a combination in `values` speaks about must be specified in `structure` too.
+/// Every field that a combination in `values` constrains must be specified in `structure` too.
 fn check_complete(
     values: JsonSchema<'_>,
     structure: JsonSchema<'_>,

@@ -1,4 +1,4 @@
-//! Schemas that kube-apiserver refused, and what it said.
+//! Schemas that kube-apiserver refused, and its messages.
 
 use super::*;
 use machinery::json;
@@ -146,7 +146,7 @@ fn of_metadata_only_the_name_may_be_restricted() {
 }
 
 #[test]
-fn with_a_status_the_root_says_nothing_about_it() {
+fn with_a_status_subresource_the_root_is_restricted() {
     let mut errors = ErrorList::new();
     let schema = json!({"type": "object", "description": "x", "anyOf": [{"required": ["status"]}]});
     check_root_with_status(&schema, &Path::root("s"), &mut errors);
@@ -171,7 +171,7 @@ fn the_patterns_of_a_schema_take_up_a_bounded_memory() {
 }
 
 #[test]
-fn a_pattern_that_is_too_large_by_itself_is_told_with_its_place() {
+fn a_pattern_that_is_too_large_is_reported_with_its_path() {
     let found = of_properties(&json!({"a": {"type": "string", "pattern": "\\b[\\p{L}]{1,900}x"}}));
     assert_eq!(
         found,

@@ -1,11 +1,12 @@
 //! Where something is: hosts, IP and MAC addresses, e-mail, URIs.
 
-use regex::Regex;
 use std::net::Ipv6Addr;
 use std::sync::LazyLock;
 
-/// As `netutils.ParseIPSloppy` has it: zeros may lead, and an IPv6 address that ends in an IPv4 one
-/// will do.
+use regex::Regex;
+
+/// As `netutils.ParseIPSloppy` does it: leading zeros are allowed, and an IPv6 address may end in
+/// an IPv4 one.
 pub(super) fn is_ipv4(text: &str) -> bool {
     text.contains('.') && is_ip(text)
 }

@@ -1,7 +1,8 @@
 //! Numbers that name something: UUIDs, ISBNs, cards.
 
-use regex::Regex;
 use std::sync::LazyLock;
+
+use regex::Regex;
 
 /// 32 digits, with or without the dashes; upper case will do.
 pub(super) fn is_uuid(text: &str, version: Option<char>) -> bool {

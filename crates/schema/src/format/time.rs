@@ -42,7 +42,7 @@ fn is_time(text: &str) -> bool {
     is_clock && (is_zone(rest) || has_fraction && is_zone(after_digits))
 }
 
-/// `1h30m` as Go has it, or `3 weeks` as Scala does.
+/// `1h30m` as in Go, or `3 weeks` as in Scala.
 pub(super) fn is_duration(text: &str) -> bool {
     machinery::go_duration::parse(text).is_ok() || is_loose_duration(text)
 }

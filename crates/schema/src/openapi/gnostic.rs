@@ -1,8 +1,8 @@
-//! Writes a document of version 2 as the protobuf message that kubectl asks for:
+//! Writes a document of version 2 as the protobuf message that kubectl requests:
 //! `openapi.v2.Document` of google/gnostic.
 //!
-//! A message is described by a [`MessageShape`]: which keyword goes into which field, and how. What a
-//! shape does not know (`x-kubernetes-…`) is a vendor extension, and becomes YAML.
+//! A message is described by a [`MessageShape`]: which keyword goes into which field, and how.
+//! Other keywords (`x-kubernetes-…`) are vendor extensions, and become YAML.
 
 mod shape;
 mod wire;

@@ -37,7 +37,7 @@ const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 const PATCH_BODY: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 
-/// The schema of what is at `/scale`.
+/// The schema of `/scale`.
 pub const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 /// Something below an object: `/status`, `/scale`, `/eviction`.
@@ -47,7 +47,7 @@ pub struct Subresource<'a> {
     pub name: &'a str,
     /// The verbs of discovery: either `create` alone, or `get`, `patch` and `update`.
     pub verbs: &'a [&'a str],
-    /// The schema of what is sent and answered.
+    /// The schema of requests and responses.
     pub model: String,
     /// Its group.
     pub group: &'a str,
@@ -198,7 +198,7 @@ fn read_and_change(model: &str) -> [Operation<'_>; 3] {
 /// Where operations are: at a kind's objects, or below them.
 struct Place<'a> {
     kind: &'a Kind<'a>,
-    /// Group, version and kind of what is there.
+    /// Group, version and kind of the resource.
     identity: (&'a str, &'a str, &'a str),
     /// The name of the subresource, or nothing.
     below: &'a str,

@@ -1,8 +1,9 @@
 //! The same documents in version 2 ("Swagger"), which kubectl reads up to 1.26.
 //!
-//! Version 2 can say less: a reference stands beside a description, there are no alternatives, and
-//! nothing can be null. What cannot be said is left out, so that an old kubectl, which validates by
-//! this document before it sends anything, never refuses what the server would take.
+//! Version 2 is less expressive: a reference has a description beside it, there are no
+//! alternatives, and nothing is nullable. What it cannot express is omitted, so that an old
+//! kubectl, which validates by this document before it sends anything, never refuses an object that
+//! the server would accept.
 
 use super::SCHEMAS;
 use machinery::{Map, Value, json};
@@ -10,7 +11,7 @@ use machinery::{Map, Value, json};
 /// Where schemas are in a document of version 2.
 const DEFINITIONS: &str = "#/definitions/";
 
-/// What version 2 cannot say.
+/// The keywords that version 2 lacks.
 const ALTERNATIVES: &[&str] = &["allOf", "anyOf", "oneOf", "not"];
 
 /// The one document of version 2, of paths and definitions that [`path_item`], [`builtin`] and
@@ -36,7 +37,7 @@ pub fn builtin(schema: Value) -> Value {
 }
 
 fn builtin_map(mut schema: Map<String, Value>) -> Map<String, Value> {
-    // Upstream: defaults are left out, for the sake of clients that would apply them.
+    // Upstream: defaults are omitted, because some clients would apply them.
     schema.remove("default");
     // A number or text is sent as either, but only one type has a name: text.
     if schema.remove("oneOf").is_some() {
@@ -68,7 +69,7 @@ fn custom_map(mut schema: Map<String, Value>) -> Map<String, Value> {
     schema.extend(reference.map(|it| ("$ref".to_owned(), it)));
     let nullable = schema.remove("nullable").is_some_and(|it| it == true);
     let open = is_true(&schema, "x-kubernetes-preserve-unknown-fields");
-    // Upstream: kubectl cannot cope with items or properties of a value whose type is not said.
+    // Upstream: kubectl cannot handle items or properties of a value without a type.
     if nullable || open {
         schema.remove("items");
         schema.remove("properties");
@@ -96,7 +97,7 @@ fn custom_map(mut schema: Map<String, Value>) -> Map<String, Value> {
     schema
 }
 
-/// Does to all schemas in a schema what is to be done, and makes its reference one of version 2.
+/// Applies a function to all schemas in a schema, and converts its reference to version 2.
 fn below(schema: &mut Map<String, Value>, change: fn(Map<String, Value>) -> Map<String, Value>) {
     let apply = |value: &mut Value| {
         if let Value::Object(map) = value {
@@ -165,7 +166,7 @@ fn operation(mut operation: Map<String, Value>) -> Value {
     operation.into()
 }
 
-/// A parameter's type stands beside its name.
+/// A parameter has its type next to its name.
 fn parameter(parameter: Value) -> Value {
     let mut parameter = into_map(parameter).unwrap_or_default();
     let schema = parameter.remove("schema").and_then(into_map);
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_stands_beside_its_description_and_defaults_are_gone() {
+    fn a_reference_keeps_its_description_and_defaults_are_removed() {
         let schema = json!({"type": "object", "properties": {"metadata": {
             "allOf": [{"$ref": "#/components/schemas/ObjectMeta"}], "default": {},
             "description": "what"}}});
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_null_has_no_type_and_is_not_required() {
+    fn nullable_fields_have_no_type_and_are_not_required() {
         check(
             json!({"type": "object", "required": ["a"], "properties": {
                 "a": {"type": "object", "nullable": true, "properties": {"b": {}}}}}),
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_hold_anything_names_no_properties() {
+    fn schemas_with_unknown_fields_have_no_properties() {
         check(
             json!({"type": "object", "properties": {"a": {"type": "object",
                 "x-kubernetes-preserve-unknown-fields": true, "properties": {"b": {}}}}}),

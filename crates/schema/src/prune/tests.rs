@@ -1,9 +1,9 @@
-//! What is left of objects, and what is told of the rest.
+//! Pruned objects, and the reported unknown fields.
 
 use super::*;
 use machinery::{codec, json};
 
-/// Prunes `object` by `schema`; returns what is left and what was reported.
+/// Prunes `object` by `schema`; returns the result and the reported fields.
 fn pruned(schema: &Value, mut object: Value) -> (Value, Vec<String>) {
     let mut unknown = Vec::new();
     Structural::compile(schema).prune(object.as_object_mut().unwrap(), &mut unknown);
@@ -46,9 +46,9 @@ fn the_mark_of_a_list_reaches_through_lists_of_lists() {
     assert_eq!(pruned(&schema, object.clone()), (object, vec![]));
 }
 
-/// Each line of the table holds a schema, an object, what kube-apiserver's own functions (v1.38)
-/// leave of the object after pruning and defaulting, and the unknown fields in the order in which
-/// they tell them. Schemas and objects are random.
+/// Each line of the table holds a schema, an object, the result of kube-apiserver's own functions
+/// (v1.38) for pruning and defaulting, and the unknown fields in the order in which they report
+/// them. Schemas and objects are random.
 #[test]
 fn pruning_and_defaulting_follow_the_table_of_upstreams_results() {
     for line in include_str!("cases.jsonl").lines() {
@@ -73,7 +73,7 @@ fn below_preserved_unknown_fields_specified_ones_are_pruned_again() {
 }
 
 #[test]
-fn null_goes_without_a_word_unless_it_is_a_value_or_has_a_default() {
+fn null_is_dropped_unless_it_is_nullable_or_has_a_default() {
     let schema = json!({"type": "object", "properties": {
         "a": {"type": "string", "nullable": true}, "b": {"type": "string"},
         "c": {"type": "string", "default": "x"}}});
@@ -82,7 +82,7 @@ fn null_goes_without_a_word_unless_it_is_a_value_or_has_a_default() {
 }
 
 #[test]
-fn the_metadata_of_an_embedded_resource_is_cut_to_what_metadata_may_hold() {
+fn the_metadata_of_an_embedded_resource_is_pruned() {
     let schema = json!({"type": "object", "properties": {"t": {"type": "object",
         "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}}});
     let object = json!({"t": {"apiVersion": "v1", "kind": "Pod", "spec": {"any": 1},

@@ -3,22 +3,22 @@
 use super::Rule;
 use cel::{CompileError, DeclType, Env, Library, Program, Type};
 
-/// A rule that was compiled, or what is wrong with it.
+/// A compiled rule, or its errors.
 #[derive(Debug, Default)]
 pub(crate) struct Compiled {
     /// None if the rule is empty, or faulty.
     pub(crate) program: Option<Program>,
-    /// What is wrong with the rule.
+    /// The errors of the rule.
     pub(crate) error: Option<String>,
     /// The program that makes the message.
     pub(crate) message: Option<Program>,
-    /// What is wrong with that.
+    /// The errors of the message expression.
     pub(crate) message_error: Option<String>,
     /// Whether it compares with the old state.
     pub(crate) uses_old_self: bool,
 }
 
-/// Compiles the rules of one node, whose values are of the given type, as they are asked for.
+/// Compiles the rules of one node, whose values are of the given type, lazily.
 pub(crate) fn compile(rules: &[Rule], decl: &DeclType) -> impl Iterator<Item = Compiled> {
     let env = Env::new(Library::kubernetes()).variable("self", decl.clone());
     let plain = env.clone().variable("oldSelf", decl.clone());

@@ -1,13 +1,14 @@
-//! What a node of a schema looks like to rules: its declared type, and the sizes that bound costs.
+//! The declaration of a schema node for rules: its type, and the sizes that bound costs.
 //!
 //! Sizes follow upstream to the byte, since whether a rule is accepted depends on them: a string
 //! without `maxLength` may fill a request, a list without `maxItems` has as many items as fit.
+
+use std::sync::Arc;
 
 use crate::format::Format;
 use crate::structural::{Additional, List, Node, SizeChecks, Structural, Type};
 use cel::{DeclKind, DeclType, ListKind, Object, escaping};
 use machinery::Value;
-use std::sync::Arc;
 
 /// The largest request that upstream's estimates assume, in bytes.
 pub(crate) const MAX_REQUEST_SIZE: u64 = 3 * 1024 * 1024;
@@ -19,8 +20,8 @@ const MAX_TEXT: u64 = MAX_REQUEST_SIZE - 2;
 const MAX_NAME: u64 = 253;
 const MAX_GENERATE_NAME: u64 = MAX_NAME - 1;
 
-/// The declared type of a node, or none if rules cannot see its values: nothing is known of them.
-/// Types of objects are named after where they are, beginning with `name`.
+/// The declared type of a node, or None if rules cannot access its values because they have no
+/// type. Object types are named by their path, beginning with `name`.
 pub(crate) fn declare(node: &Node, is_resource: bool, name: &str) -> Option<DeclType> {
     Declaration { metadata: None }.of(node, is_resource, name)
 }
@@ -104,7 +105,7 @@ fn size_checks(node: &Node, read: impl Fn(&SizeChecks) -> Option<u64>) -> Option
     node.checks.as_deref()?.size.as_deref().and_then(read)
 }
 
-/// The fields of a resource that rules always see, whatever its schema says of them.
+/// The fields of a resource that rules can always access, independent of its schema.
 const SUPPLIED: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Whether the schema of a resource itself says all that rules always see of it.

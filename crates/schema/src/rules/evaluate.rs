@@ -15,7 +15,7 @@ const CALL_BUDGET: u64 = 1_000_000;
 /// The longest message that an expression may make, in bytes.
 const MAX_MESSAGE: usize = 5 * 1024;
 
-/// More errors that are forgiven are not told: clients are warned of a few kilobytes at most.
+/// The limit of ratcheted errors: clients get warnings of a few kilobytes at most.
 const FORGIVEN_MAX: usize = 100;
 
 const OUT_OF_BUDGET: &str =
@@ -26,7 +26,7 @@ pub(crate) fn full_budget() -> Budget {
     Budget { remaining: OBJECT_BUDGET, per_call: CALL_BUDGET }
 }
 
-/// Tries all rules; returns the errors that are forgiven.
+/// Evaluates all rules; returns the errors that are ratcheted.
 pub(super) fn check_object(
     validator: &Validator,
     node: &Node,
@@ -43,7 +43,7 @@ pub(super) fn check_object(
     run.forgiven
 }
 
-/// Tries the rules on a default: as a value that stays, then as one that is new.
+/// Evaluates the rules on a default: as an unchanged value, then as a new one.
 pub(crate) fn check_default(
     validator: &Validator,
     node: &Node,
@@ -275,7 +275,7 @@ impl<'f> Evaluation<'f> {
         }
     }
 
-    /// Tells of a rule that gave neither yes nor no.
+    /// Reports a rule that evaluated to neither true nor false.
     fn fail(&mut self, rule: &Rule, error: &EvalError, node: &Node, path: &Path<'_>) {
         let shown = rule.shown();
         let detail = match error {
@@ -299,7 +299,7 @@ impl<'f> Evaluation<'f> {
     }
 }
 
-/// The old state is only there if one of the node's rules asks for it; a message expression alone
+/// The old state is only available if one of the node's rules uses it; a message expression alone
 /// does not get it.
 fn bindings<'a>(
     validator: &'a Validator,
@@ -319,7 +319,7 @@ fn bindings<'a>(
     })
 }
 
-/// A rule said no.
+/// A rule evaluated to false.
 fn failure(
     rule: &Rule,
     node: &Node,
@@ -338,7 +338,7 @@ fn failure(
     FieldError { kind: rule.reason, field: place(path), value, detail }
 }
 
-/// A type_error that shows the type, not the value.
+/// An error that shows the type instead of the value.
 fn type_error(node: &Node, path: &Path<'_>, detail: String) -> FieldError {
     let kind = if node.kind == Type::IntOrString { "" } else { node.kind.name() };
     FieldError { kind: ErrorType::Invalid, field: place(path), value: Some(kind.into()), detail }

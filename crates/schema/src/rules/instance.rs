@@ -1,12 +1,13 @@
 //! [`Instance`]: a value that rules are tried on, with what it was before.
 
+use std::collections::HashMap;
+
 use super::Validator;
 use crate::ratchet;
 use crate::structural::Node;
 use crate::validate::Data;
 use cel::{DeclKind, EvalError};
 use machinery::{Map, Value};
-use std::collections::HashMap;
 
 /// A value that rules are tried on.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +36,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Tells values apart by where they are.
+    /// The address, which identifies a value.
     fn address(self) -> usize {
         match self {
             Self::Root(map) => std::ptr::from_ref(map).addr(),
@@ -75,8 +76,8 @@ impl Pair<'_> {
     }
 }
 
-/// What forgives a type_error: the value is as it was, or, if it corresponds to no old one, the
-/// nearest value around it that does.
+/// What ratchets an error: the value is unchanged, or, if it is correlated with no old value, the
+/// nearest enclosing value that is correlated is unchanged.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Correlation<'a> {
     pub(super) own: Option<Pair<'a>>,

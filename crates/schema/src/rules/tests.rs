@@ -3,7 +3,7 @@
 use crate::Structural;
 use machinery::{ErrorList, Map, Value, json};
 
-/// What rules say of an object that is new, or was `old` before: errors, then warnings.
+/// The results of the rules for an object that is new, or was `old` before: errors, then warnings.
 fn check(spec: &Value, old: Option<&Value>, new: &Value) -> Vec<String> {
     let schema = json!({"type": "object", "properties": {"spec": spec}});
     let whole = |value: &Value| object(json!({"spec": value}));
@@ -57,7 +57,7 @@ fn scalars_are_shown_objects_are_not() {
 }
 
 #[test]
-fn the_root_sees_its_type_and_its_names() {
+fn rules_of_the_root_can_read_type_and_name() {
     let schema = Structural::compile(&json!({"type": "object", "x-kubernetes-validations": [
         {"rule": "self.kind == 'W' && self.metadata.name == 'n'", "message": "at the root"}]}));
     let new = |name| object(json!({"kind": "W", "apiVersion": "v1", "metadata": {"name": name}}));
@@ -83,7 +83,7 @@ fn a_message_is_computed_if_that_gives_one_line() {
 }
 
 #[test]
-fn a_reason_and_a_field_path_change_the_complaint() {
+fn a_reason_and_a_field_path_change_the_error() {
     let schema = pair(&json!([
         {"rule": "false", "message": "m", "reason": "FieldValueRequired", "fieldPath": ".a"},
         {"rule": "false", "message": "m", "reason": "FieldValueForbidden", "fieldPath": "['b']"},
@@ -126,7 +126,7 @@ fn items_of_a_map_meet_their_old_selves_by_key() {
 }
 
 #[test]
-fn what_did_not_change_is_only_warned_of() {
+fn errors_of_unchanged_values_are_warnings() {
     let schema = json!({"type": "object", "properties": {
         "a": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 5"}]},
         "l": {"type": "array", "items": {"type": "integer",
@@ -149,7 +149,7 @@ fn what_did_not_change_is_only_warned_of() {
 }
 
 #[test]
-fn null_is_not_judged() {
+fn rules_are_not_evaluated_on_null() {
     let schema = json!({"type": "integer", "nullable": true,
         "x-kubernetes-validations": [{"rule": "false"}]});
     assert_eq!(check(&schema, None, &json!(null)), NOTHING);

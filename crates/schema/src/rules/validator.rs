@@ -9,7 +9,7 @@ use cel::{DeclType, Program};
 pub(crate) struct Validator {
     /// In the order of the node's own rules.
     pub(crate) rules: Box<[Compiled]>,
-    /// What values at the node look like; of no meaning without rules.
+    /// The declared type of the values at the node; unused without rules.
     pub(crate) decl: DeclType,
     /// Sorted by name.
     properties: Box<[(Box<str>, Validator)]>,
@@ -23,7 +23,7 @@ impl Validator {
         Self::within(node, is_resource, None)
     }
 
-    /// The same for a node of which the node around it may have told the type.
+    /// The same for a node whose type may be determined by the enclosing node.
     fn within(node: &Node, is_resource: bool, told: Option<&DeclType>) -> Option<Self> {
         if !node.marks.has(NodeFlags::RULES_BELOW) {
             return None;

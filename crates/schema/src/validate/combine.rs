@@ -1,7 +1,7 @@
 //! `allOf`, `anyOf`, `oneOf` and `not`.
 //!
-//! Where no alternative holds, the errors of the one that passed most checks are shown, since
-//! that is most likely the one its author had in mind.
+//! If no alternative is valid, the errors of the one that passed most checks are shown, since that
+//! is most likely the intended one.
 
 use super::{Data, Walk, WalkErrors};
 use crate::structural::{Combined, Node};

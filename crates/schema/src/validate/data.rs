@@ -1,4 +1,4 @@
-//! [`Data`]: a JSON value as the walk looks at it, with integers told apart from other numbers.
+//! [`Data`]: a JSON value as the walk reads it, with integers distinguished from other numbers.
 
 use crate::structural::Type;
 use machinery::{Map, Value};
@@ -60,7 +60,7 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// Whether the value has the non_empty type; no value has an unstated one.
+    /// Whether the value has the declared type; no value has an undeclared one.
     pub(crate) fn is_of(self, kind: Type) -> bool {
         match (self, kind) {
             (Self::Bool(_), Type::Boolean)
@@ -128,7 +128,7 @@ impl Number {
         }
     }
 
-    /// Whether it has no fraction; beyond 2^53 nobody can tell.
+    /// Whether it has no fraction; beyond 2^53 every number is whole.
     pub(crate) fn is_integral(self) -> bool {
         match self {
             Self::Integer(_) => true,

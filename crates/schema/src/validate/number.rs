@@ -60,7 +60,7 @@ impl Walk<'_> {
     ) {
         let factor_fits = self.check_range(range, Number::Float(factor), "MultipleOf", path, found);
         let number = comparable(number, factor_fits);
-        // Upstream: integers know no half steps, which is found out only now.
+        // Upstream: a fractional `multipleOf` of integers is only detected here.
         if matches!(number, Number::Integer(_)) && truncated(factor) <= 0 {
             let step = truncated(factor);
             found.add(|| {

@@ -1,9 +1,9 @@
-//! Schemas, objects and the errors that kube-apiserver was seen to make.
+//! Schemas, objects and the recorded errors of kube-apiserver.
 
 use super::*;
 use machinery::json;
 
-/// All errors about `{"spec": spec}` for a schema of `spec`, in order, as one would read them.
+/// All errors about `{"spec": spec}` for a schema of `spec`, in order.
 fn messages(spec_schema: &Value, spec: &Value) -> Vec<String> {
     complaints_about(
         &json!({"type": "object", "properties": {"spec": spec_schema}}),
@@ -145,7 +145,7 @@ fn required_fields_are_named() {
 }
 
 #[test]
-fn alternatives_show_the_complaints_of_the_closest() {
+fn alternatives_report_the_errors_of_the_closest() {
     let schema = json!({"type": "object",
         "oneOf": [{"required": ["a"]}, {"required": ["b"]}], "not": {"required": ["c", "d"]}});
     assert_eq!(
@@ -209,7 +209,7 @@ fn tightened() -> Value {
 }
 
 #[test]
-fn an_unchanged_error_is_forgiven_and_a_changed_one_is_not() {
+fn errors_of_unchanged_values_are_ratcheted() {
     let old = json!({"spec": {"n": 1, "s": "x"}});
     let check = |new: Value| complaints_about(&tightened(), &new, Some(&old));
     assert_eq!(check(json!({"spec": {"n": 1, "s": "y"}})), [""; 0]);
@@ -231,7 +231,7 @@ fn items_of_a_list_map_correspond_by_key_and_those_of_other_lists_do_not() {
 }
 
 #[test]
-fn duplicates_that_were_there_before_are_forgiven() {
+fn duplicates_that_existed_before_are_ratcheted() {
     let schema = tightened();
     let doubled = json!({"spec": {"l": [{"k": "a"}, {"k": "a"}]}});
     assert_eq!(
@@ -242,7 +242,7 @@ fn duplicates_that_were_there_before_are_forgiven() {
 }
 
 #[test]
-fn a_status_is_judged_by_its_own_schema() {
+fn a_status_is_validated_by_its_own_schema() {
     let schema = Structural::compile(&json!({"type": "object", "required": ["spec"], "properties":
         {"status": {"type": "object", "properties": {"phase": {"type": "string"}}}}}));
     let mut errors = ErrorList::new();

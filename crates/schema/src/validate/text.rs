@@ -31,7 +31,7 @@ impl Walk<'_> {
         passed
     }
 
-    /// Tells the first of the three errors, as upstream stops there.
+    /// Reports the first of the three errors, as upstream stops there.
     fn check_length_and_pattern(
         self,
         checks: &TextChecks,
@@ -42,7 +42,7 @@ impl Walk<'_> {
         let length = || text.chars().count() as u64;
         if let Some(max) = checks.max_length.filter(|max| length() > *max) {
             let unit = if max == 1 { "byte" } else { "bytes" };
-            // Characters are counted; upstream's message says bytes all the same.
+            // Characters are counted, though upstream's message says bytes.
             let detail = format!("may not be more than {max} {unit}");
             return found.add(|| self.error(ErrorType::TooLong, path, None, detail));
         }

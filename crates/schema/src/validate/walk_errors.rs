@@ -4,9 +4,10 @@
 //! be repeated in each of a hundred thousand errors. Once the texts take up
 //! [`ErrorList::TEXT_MAX`](machinery::ErrorList::TEXT_MAX), errors are still counted but no longer worded.
 
-use machinery::{ErrorList, FieldError};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+
+use machinery::{ErrorList, FieldError};
 
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
@@ -14,13 +15,13 @@ pub(super) struct WalkErrors {
     list: Vec<FieldError>,
     /// The hash of each error in the list.
     hashes: Vec<u64>,
-    /// How often a hash is there.
+    /// The number of occurrences of a hash.
     seen: HashMap<u64, usize>,
     weight: usize,
     omitted: usize,
 }
 
-/// A state that [`WalkErrors::roll_back`] goes back to.
+/// A state for [`WalkErrors::roll_back`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Checkpoint {
     length: usize,
@@ -69,7 +70,7 @@ impl WalkErrors {
         Checkpoint { length: self.list.len(), weight: self.weight, omitted: self.omitted }
     }
 
-    /// Forgets what was found after the checkpoint.
+    /// Removes the errors that were added after the checkpoint.
     pub(super) fn roll_back(&mut self, checkpoint: Checkpoint) {
         self.list.truncate(checkpoint.length);
         for hash in self.hashes.drain(checkpoint.length..) {

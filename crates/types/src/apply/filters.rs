@@ -12,7 +12,7 @@ const ONLY_STATUS: Filter = Filter::Without(&[&["metadata"], &["spec"]]);
 /// Any element of a list.
 const ANY: Option<&str> = None;
 
-/// The kinds whose `/status` keeps metadata as well, as that of all custom resources does.
+/// The kinds whose `/status` resets metadata as well, as that of all custom resources does.
 const METADATA_IS_KEPT: [(&str, &str); 13] = [
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
     ("apiregistration.k8s.io", "APIService"),

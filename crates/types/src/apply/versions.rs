@@ -1,11 +1,12 @@
-//! [`ResourceVersions`]: the versions of a resource, for managers who name fields in another than
-//! that of a request.
+//! [`ResourceVersions`]: the versions of a resource, for managers whose fields are in another
+//! version than the request.
+
+use std::sync::Arc;
 
 use super::{CustomSchema, TypeRef};
 use crate::resource::{Resource, Shape, Version};
 use machinery::Object;
 use machinery::patch::apply::Versions;
-use std::sync::Arc;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Copy)]

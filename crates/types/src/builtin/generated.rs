@@ -1,4 +1,4 @@
-//! The statics that the build script makes of the table.
+//! The statics that the build script generates from the table.
 
 #![allow(clippy::unreadable_literal, reason = "written by a program for the compiler")]
 

@@ -1,4 +1,4 @@
-//! The table is whole, and says what is known of the API.
+//! The table is complete and correct.
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn every_type_is_found_by_its_name() {
 }
 
 #[test]
-fn every_field_is_found_by_its_name_and_no_tag_is_there_twice() {
+fn every_field_is_found_by_its_name_and_tags_are_unique() {
     for ty in all() {
         for field in ty.fields() {
             assert!(std::ptr::eq(ty.field(field.json()).unwrap(), field), "{}", ty.name());
@@ -164,7 +164,7 @@ fn kinds_are_found_by_their_api_version() {
 }
 
 #[test]
-fn what_go_writes_for_nothing_is_known() {
+fn the_table_has_the_output_of_go_for_unset_fields() {
     for (ty, path, emit) in [
         ("core/v1.Pod", "status", Emit::Always),
         ("core/v1.Container", "resources", Emit::Always),

@@ -16,7 +16,7 @@ impl Error {
         Self { message, from_values: None, number: None }
     }
 
-    /// The same error with a wrong number as it was sent; `literal` knows that by its path.
+    /// The same error with a wrong number as it was sent; `literal` returns that by its path.
     #[must_use]
     pub fn with_literal<'l>(mut self, literal: impl FnOnce(&str) -> Option<&'l str>) -> Self {
         if let Some((path, shown)) = &self.number

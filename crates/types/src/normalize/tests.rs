@@ -1,4 +1,4 @@
-//! What Go makes of objects; the expectations were checked against Go itself.
+//! Objects after normalization; the expectations were checked against Go itself.
 
 use serde_json::json;
 
@@ -39,7 +39,7 @@ fn structs_are_written_even_when_empty() {
 }
 
 #[test]
-fn a_node_tells_that_it_knows_nothing() {
+fn a_node_without_conditions_is_unknown() {
     check(
         "core/v1.NodeStatus",
         json!({}),
@@ -53,7 +53,7 @@ fn a_node_tells_that_it_knows_nothing() {
 }
 
 #[test]
-fn what_has_no_zero_is_null() {
+fn fields_without_a_zero_value_are_null() {
     check(
         "core/v1.Event",
         json!({"count": 0}),
@@ -140,7 +140,7 @@ fn raw_values_are_left_alone() {
 }
 
 #[test]
-fn unknown_fields_are_dropped_and_told() {
+fn unknown_fields_are_dropped_and_reported() {
     let sent = json!({
         "Metadata": {},
         "spec": {"replica": 1, "template": {"spec": {"containers": [
@@ -160,7 +160,7 @@ fn unknown_fields_are_dropped_and_told() {
 }
 
 #[test]
-fn nothing_is_told_of_schemas_below_items() {
+fn unknown_fields_of_schemas_below_items_are_not_reported() {
     let sent = json!({"odd": 1, "items": {"odd": 1, "type": "string"}, "additionalProperties": true,
         "properties": {"a": {"odd": 1, "items": [{}]}}});
     let (value, unknown) = normalized("apiextensions/v1.JSONSchemaProps", sent).unwrap();
@@ -171,7 +171,7 @@ fn nothing_is_told_of_schemas_below_items() {
 }
 
 #[test]
-fn a_wrong_type_is_told_in_the_words_of_go() {
+fn a_wrong_type_is_reported_in_the_words_of_go() {
     refused(
         "apps/v1.Deployment",
         json!({"spec": {"replicas": "3"}}),
@@ -239,7 +239,7 @@ fn numbers_must_fit() {
 }
 
 #[test]
-fn bad_forms_are_told_without_a_place() {
+fn malformed_values_are_reported_without_a_path() {
     refused(
         "core/v1.ResourceRequirements",
         json!({"limits": {"cpu": "x"}}),

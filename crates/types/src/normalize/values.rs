@@ -1,8 +1,9 @@
-//! The errors of upstream's other decoder, which makes objects from values instead of text: it
-//! knows no field names, but what Go's types can be converted to.
+//! The errors of upstream's other decoder, which converts values instead of text: it names no
+//! fields, only Go's types.
+
+use serde_json::Value;
 
 use super::Item;
-use serde_json::Value;
 
 /// Go's word for the kind of a value.
 pub(super) fn kind(value: &Value) -> &'static str {
@@ -17,8 +18,8 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// What is said of a value that is no `item`, whose Go type is `wanted`; None if the item reads
-/// itself from text even then.
+/// The error about a value that is no `item`, whose Go type is `wanted`; None if the item can be
+/// read from text even then.
 pub(super) fn wrong_type(item: Item, found: &Value, wanted: &str) -> Option<String> {
     let found = kind(found);
     let basic = match item {

@@ -1,13 +1,14 @@
-//! [`Descriptions`]: what is said about the built-in types and their fields.
+//! [`Descriptions`]: the descriptions of the built-in types and their fields.
 //!
-//! The texts lie deflated in the binary, a package at a time, see `build/descriptions.rs`. A document
-//! needs those of a few packages, so they are unpacked when first asked for and live no longer than
-//! the making of the document.
+//! The texts are in the binary in compressed form, one piece per package, see
+//! `build/descriptions.rs`. A document needs those of a few packages, so they are unpacked on
+//! demand and dropped when the document is complete.
 
-use crate::Type;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Read;
+
+use crate::Type;
 
 include!(concat!(env!("OUT_DIR"), "/descriptions.rs"));
 
@@ -66,15 +67,15 @@ impl Descriptions {
         descriptions
     }
 
-    /// What is said of a type, by its OpenAPI name.
+    /// The description of a type, by its OpenAPI name.
     pub(super) fn of_type(&mut self, name: &str) -> Option<&str> {
         let (package, short) = self.package(name)?;
         package.get(package.types.get(short)?.own)
     }
 
-    /// What is said of a field of a type, whose OpenAPI name is `name`.
+    /// The description of a field of a type, whose OpenAPI name is `name`.
     pub(super) fn of_field(&mut self, ty: &Type, name: &str, field: &str) -> Option<Cow<'_, str>> {
-        // Lists are all alike, and nothing is said of any one of them.
+        // The fields of all lists have the same descriptions.
         if let Some(item) = listed(ty) {
             return Some(match field {
                 "apiVersion" => self.every_kind.api_version.as_ref().into(),
@@ -100,8 +101,8 @@ impl Descriptions {
     }
 }
 
-/// What is said of `apiVersion` and `kind` in an embedded resource: less than elsewhere, but with the
-/// same link.
+/// The descriptions of `apiVersion` and `kind` in an embedded resource: shorter than elsewhere, but
+/// with the same link.
 // Upstream: apiextensions-apiserver/pkg/controller/openapi/builder addEmbeddedProperties
 const EMBEDDED_API_VERSION: &str =
     "apiVersion defines the versioned schema of this representation of an object.";

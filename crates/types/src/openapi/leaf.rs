@@ -1,4 +1,4 @@
-//! [`Leaf`]: a type with a name of its own that is not an object with fields: a quantity, a time.
+//! [`Leaf`]: a named type that is not an object with fields: a quantity, a time.
 
 use crate::{Item, Type};
 use machinery::{Value, json};

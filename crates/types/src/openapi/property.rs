@@ -26,7 +26,7 @@ pub(super) fn of(owner: &'static Type, field: &Field, description: Option<&str>)
             own.insert("type".to_owned(), "object".into());
             own.insert("additionalProperties".to_owned(), item.into());
         }
-        // Version 3.0 ignores what stands beside a reference, so the reference steps aside.
+        // Version 3.0 ignores the siblings of a reference, so the reference is wrapped in `allOf`.
         Container::One if item.contains_key("$ref") && !own.is_empty() => {
             own.insert("allOf".to_owned(), json!([item]));
         }
@@ -98,7 +98,7 @@ fn extensions(field: &Field) -> Map<String, Value> {
     if let Some(key) = field.merge_key() {
         add("patch-merge-key", key.into());
     }
-    // A type says for itself that it is seen as a whole; a field says so only where it differs.
+    // A type declares that it is atomic; a field declares it only where it differs.
     let of_type = field.message().is_some_and(|ty| ty.atomic);
     match (field.container, field.atomic) {
         (Container::Map, true) => add("map-type", "atomic".into()),

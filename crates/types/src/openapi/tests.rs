@@ -1,4 +1,4 @@
-//! The schemas are whole, and say what Kubernetes' own say.
+//! The schemas are complete, and equal those of Kubernetes.
 
 use super::*;
 use crate::all;
@@ -38,7 +38,7 @@ fn every_reference_leads_somewhere() {
 }
 
 #[test]
-fn a_schema_brings_what_it_refers_to_and_nothing_else() {
+fn a_schema_includes_its_references_and_nothing_else() {
     let schemas = schemas([crate::find("core/v1.ConfigMap").unwrap()], &[]);
     let names: Vec<&str> =
         schemas.keys().map(|it| it.rsplit_once('.').map_or("", |(_, name)| name)).collect();
@@ -63,7 +63,7 @@ fn a_schema_brings_what_it_refers_to_and_nothing_else() {
 }
 
 #[test]
-fn lists_say_how_they_are_merged() {
+fn lists_have_their_merge_strategies() {
     check(
         "core/v1.Container",
         "ports",
@@ -130,7 +130,7 @@ fn kinds_are_named_and_those_of_all_groups_often() {
 }
 
 #[test]
-fn unions_and_atoms_are_told() {
+fn unions_and_atomic_types_are_marked() {
     let profile = schema_of("core/v1.SeccompProfile", "io.k8s.api.core.v1.SeccompProfile");
     assert_eq!(
         profile["x-kubernetes-unions"],

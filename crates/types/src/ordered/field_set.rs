@@ -3,9 +3,10 @@
 //! Names come first, then the elements of lists by their keys, values and indices: these are
 //! compared as values, so that port 80 comes before port 443.
 
-use machinery::patch::apply::PathElement;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
+
+use machinery::patch::apply::PathElement;
 
 /// See the [module documentation](self).
 pub(super) struct FieldSet<'a>(pub(super) &'a Map<String, Value>);
@@ -21,7 +22,7 @@ impl Serialize for FieldSet<'_> {
         if self.0.keys().filter(|name| is_element(name)).count() < 2 {
             self.0.iter().try_for_each(|(name, value)| write(name, value))?;
         } else {
-            // What is no path element, as `.` is none, comes first, in the order of its text.
+            // Keys that are no path elements, such as `.`, come first, sorted as text.
             let parsed = |name: &String| PathElement::parse(name).ok().flatten();
             let mut members: Vec<_> =
                 self.0.iter().map(|(name, value)| (parsed(name), name, value)).collect();
@@ -39,8 +40,9 @@ fn is_element(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn many_elements_are_sorted_by_value_and_names_come_first() {

@@ -3,16 +3,17 @@
 //! The bytes may be hostile: depth is limited as it is for JSON, nothing is allocated for lengths
 //! that are only claimed, and a message that comes twice is merged, not kept twice.
 
-use super::wire::{Error, Reader, WireType};
-use crate::{Container, Field, Item, Type};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use machinery::codec::json;
-use machinery::timestamp;
 use serde_json::{Map, Number, Value};
 
-/// Messages may be nested this deeply: less than JSON, whose reader does not use the thread's stack,
-/// but far more than any schema of a CRD, the one type that is in itself.
+use super::wire::{Error, Reader, WireType};
+use crate::{Container, Field, Item, Type};
+use machinery::codec::json;
+use machinery::timestamp;
+
+/// The maximum depth of messages: less than that of JSON, whose reader does not use the thread's
+/// stack, but far more than that of any schema in a CRD, the one recursive type.
 pub(super) const DEPTH_MAX: usize = 300;
 
 /// The first second that JSON can write, and the last.
@@ -161,7 +162,7 @@ fn as_object(value: &mut Value) -> &mut Map<String, Value> {
     value.as_object_mut().expect("it was just made one")
 }
 
-/// ExpectedValue JSON writes in another way than as the object that protobuf has.
+/// A message that JSON does not write as an object.
 fn special(owner: &'static Type, item: Item, bytes: &[u8], depth: usize) -> Result<Value, Error> {
     let schema = |bytes: &[u8], depth: usize| {
         let mut object = Map::new();
@@ -201,7 +202,7 @@ fn special(owner: &'static Type, item: Item, bytes: &[u8], depth: usize) -> Resu
     }
 }
 
-/// The fields of one of the small messages that stand for something else in JSON.
+/// The fields of one of the small messages that are not objects in JSON.
 #[derive(Default)]
 struct Parts<'a> {
     /// The number with the tag 1.
@@ -261,7 +262,7 @@ fn levels(value: &Value) -> usize {
     }
 }
 
-/// As Go does, 32-bit numbers are cut off, and whatever is not zero is true.
+/// As in Go, 32-bit numbers are truncated, and every non-zero number is true.
 fn number(item: Item, value: u64) -> Value {
     match item {
         Item::Bool => (value != 0).into(),

@@ -1,21 +1,23 @@
 //! JSON text to protobuf in one pass: fields are written in the order in which they come, without
 //! a tree in between.
 //!
-//! A field of an inline message becomes a message of its own around that one field. A reader must
-//! merge such pieces, which is protobuf's rule for a message that comes more than once.
+//! A field of an inline message becomes a message around that one field. A reader must merge such
+//! messages, which is protobuf's rule for a repeated occurrence.
 
-use super::wire::{Nested, push_bytes, push_double, push_int};
-use crate::{Container, Field, Item, Type};
+use std::fmt;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use machinery::timestamp;
 use serde::Deserialize as _;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
-use std::fmt;
 
-/// Appends the message of a JSON object. Values that do not fit the type are left out; what has
-/// been through [`crate::normalize()`] has none.
+use super::wire::{Nested, push_bytes, push_double, push_int};
+use crate::{Container, Field, Item, Type};
+use machinery::timestamp;
+
+/// Appends the message of a JSON object. Values that do not fit the type are omitted; a value from
+/// [`crate::normalize()`] has none.
 pub fn write_message(
     ty: &'static Type,
     json: &[u8],
@@ -151,7 +153,7 @@ impl Visitor<'_> for EntryKey<'_> {
     }
 }
 
-/// ExpectedValue a value should be.
+/// What a value should be.
 #[derive(Clone, Copy)]
 enum ExpectedValue {
     List(&'static Field),
@@ -175,7 +177,7 @@ impl ExpectedValue {
     }
 }
 
-/// Where a value goes: the field `tag` of the message that is being written.
+/// The destination of a value: the field `tag` of the message that is being written.
 struct Slot<'a> {
     /// The type that the field belongs to.
     owner: &'static Type,
@@ -190,7 +192,7 @@ impl Slot<'_> {
         Slot { owner: self.owner, what, tag, out: self.out }
     }
 
-    /// Writes a value that is a message, with whatever `fields` writes into it.
+    /// Writes a value that is a message, with the output of `fields`.
     fn message(self, fields: impl FnOnce(&mut Vec<u8>)) {
         let nested = Nested::begin(self.out, self.tag);
         fields(self.out);
@@ -248,7 +250,7 @@ impl<'de> DeserializeSeed<'de> for Slot<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         match self.what {
-            // {raw (1)}, with the JSON text as it stands
+            // {raw (1)}, with the JSON text unchanged
             ExpectedValue::Other(Item::RawExtension | Item::Json | Item::FieldsV1) => {
                 let raw = Box::<RawValue>::deserialize(deserializer)?;
                 if raw.get() != "null" {
@@ -277,7 +279,7 @@ impl<'de> Visitor<'de> for Slot<'_> {
             ExpectedValue::Other(Item::Bool) => push_int(self.out, self.tag, value.into()),
             // {allows (1)}
             ExpectedValue::Other(Item::SchemaOrBool) => {
-                self.message(|out| push_int(out, 1, value.into()))
+                self.message(|out| push_int(out, 1, value.into()));
             }
             _ => {}
         }

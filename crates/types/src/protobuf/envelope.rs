@@ -1,8 +1,8 @@
-//! ExpectedValue is around an object's message: an envelope that says what it is, and in a watch the event.
+//! The frames around the message of an object: an envelope with its type, and in a watch the event.
 
 use super::wire::{Error, Nested, Reader, WireType, push_bytes, push_key, push_varint};
 
-/// ExpectedValue every object begins with.
+/// The prefix of every object.
 const MAGIC: &[u8; 4] = b"k8s\0";
 
 /// The tags of an envelope, which Go calls `runtime.Unknown`, and of the type in it.

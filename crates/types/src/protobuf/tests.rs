@@ -1,13 +1,13 @@
-//! ExpectedValue Go writes is read, what is written Go would read, and nothing that anybody sends is worse
-//! than an error.
+//! The output of Go is read, the output is readable by Go, and invalid input is an error at worst.
+
+use proptest::prelude::*;
+use serde_json::json;
 
 use super::decode::DEPTH_MAX;
 use super::wire::{Nested, push_bytes, push_int};
 use super::*;
 use crate::normalize;
 use machinery::codec::json;
-use proptest::prelude::*;
-use serde_json::json;
 
 macro_rules! vectors {
     ($($name:literal),*) => {
@@ -61,13 +61,13 @@ fn message(ty: &str, json: &Value) -> Vec<u8> {
     out
 }
 
-/// The object that a message is, or why it is none.
+/// The object of a message, or the error.
 fn read(ty: &str, message: &[u8]) -> Result<Value, String> {
     decode(crate::find(ty).unwrap(), message).map(Value::Object).map_err(|it| it.to_string())
 }
 
 #[test]
-fn what_go_writes_is_read() {
+fn the_output_of_go_is_read() {
     for (name, json, hex) in VECTORS {
         let json: Value = serde_json::from_str(json).unwrap();
         let found = opened(&unhex(hex));
@@ -77,7 +77,7 @@ fn what_go_writes_is_read() {
 }
 
 #[test]
-fn what_is_written_says_the_same_as_what_go_writes() {
+fn the_output_means_the_same_as_that_of_go() {
     for (name, json, hex) in VECTORS {
         let ours = encode(&serde_json::from_str(json).unwrap()).unwrap();
         let theirs = unhex(hex);
@@ -147,7 +147,7 @@ fn a_zero_time_is_null_and_text_need_not_be_utf_8() {
 }
 
 #[test]
-fn what_does_not_fit_is_not_written() {
+fn mismatched_values_are_not_written() {
     let odd = json!({
         "spec": [], "metadata": {"name": 7, "labels": "x", "finalizers": {"a": 1}, "uid": "u"},
         "status": {"startTime": "yesterday", "conditions": 1, "phase": {"a": []}}, "kind": null,
@@ -157,7 +157,7 @@ fn what_does_not_fit_is_not_written() {
 }
 
 #[test]
-fn malformed_messages_are_told_in_the_words_of_go() {
+fn errors_about_malformed_messages_are_those_of_go() {
     let check = |ty: &str, bytes: &[u8], expected: &str| {
         assert_eq!(read(ty, bytes), Err(expected.to_owned()), "{bytes:?}");
     };
@@ -180,7 +180,7 @@ fn malformed_messages_are_told_in_the_words_of_go() {
 }
 
 #[test]
-fn what_is_not_in_an_envelope_is_refused() {
+fn a_message_without_envelope_is_refused() {
     let why = |bytes: &[u8]| Envelope::read(bytes).unwrap_err().to_string();
     assert_eq!(why(b""), "empty data");
     assert_eq!(why(b"k8s\0"), "empty body");
@@ -197,7 +197,7 @@ fn unknown_fields_and_groups_are_passed_over() {
     assert_eq!(read("meta/v1.ObjectMeta", &bytes), Ok(json!({"name": "n"})));
 }
 
-/// A schema in a schema in a schema, so many times.
+/// A schema nested to the given depth.
 fn deep(levels: usize) -> Vec<u8> {
     const NOT: u16 = 28;
     let mut out = Vec::new();
@@ -207,7 +207,7 @@ fn deep(levels: usize) -> Vec<u8> {
 }
 
 #[test]
-fn depth_is_limited_and_what_is_within_the_limit_can_be_written() {
+fn depth_is_limited_and_objects_within_the_limit_can_be_written() {
     let schema = "apiextensions/v1.JSONSchemaProps";
     let object = read(schema, &deep(DEPTH_MAX - 1)).unwrap();
     assert_eq!(message(schema, &object), deep(DEPTH_MAX - 1));

@@ -1,5 +1,5 @@
-//! Protobuf's own grammar: keys, numbers, lengths; written to a vector, and read from bytes that
-//! nobody vouches for.
+//! Protobuf's wire format: keys, numbers, lengths; written to a vector, and read from untrusted
+//! bytes.
 //!
 //! Errors are worded as Go's generated readers word them.
 
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// Passes over the value of a field that nobody knows.
+    /// Skips the value of an unknown field.
     pub(super) fn skip(&mut self, layout: WireType) -> Result<(), Error> {
         let mut groups = 0_usize;
         let mut layout = layout;

@@ -2,7 +2,7 @@
 
 use machinery::{ErrorList, Object};
 
-/// Finds what is wrong with an object that was `old` before: (new, old, the request's `apiVersion`).
+/// Validates an object that replaces `old`: (new, old, the request's `apiVersion`).
 pub type ValidateIn = fn(&Object, Option<&Object>, &str, &mut ErrorList);
 
 /// What a kind does differently: functions of their arguments, all on the hub version.
@@ -11,74 +11,73 @@ pub type ValidateIn = fn(&Object, Option<&Object>, &str, &mut ErrorList);
 pub struct Behavior {
     /// Fills in what the user left out, before admission.
     pub defaults: fn(&mut Object),
-    /// Wipes what a creator may not set (status), sets what only the server knows.
+    /// Resets what a creator may not set (status), sets what only the server sets.
     pub prepare_create: fn(&mut Object),
     /// The same for an update of the main resource, with the stored state.
     pub prepare_update: fn(&mut Object, &Object),
     /// The same for an update of `/status`.
     pub prepare_status: fn(&mut Object, &Object),
-    /// Finds what is wrong with a new object; metadata is checked elsewhere.
+    /// Validates a new object; metadata is validated elsewhere.
     pub validate: fn(&Object, &mut ErrorList),
-    /// Finds what is wrong with a change. It validates the new object as a whole too, unless the kind
-    /// does not re-check unchanged parts.
+    /// Validates a change. It validates the whole new object too, unless the kind does not re-check
+    /// unchanged parts.
     pub validate_update: fn(&Object, &Object, &mut ErrorList),
     /// The same for a change of `/status`.
     pub validate_status: fn(&Object, &Object, &mut ErrorList),
-    /// For kinds whose rules depend on the version in which an object was sent: takes the place of
-    /// `validate` and `validate_update`.
+    /// For kinds whose rules depend on the version of the request: replaces `validate` and
+    /// `validate_update`.
     pub validate_in: Option<ValidateIn>,
     /// How `metadata.name` is checked: errors in Kubernetes' words.
     pub validate_name: fn(&str) -> Vec<String>,
     /// Whether `metadata.generation` counts changes of anything but metadata and status.
     pub generation: bool,
-    /// Whether an update without a `resourceVersion` overwrites what is there.
+    /// Whether an update without a `resourceVersion` overwrites the stored object.
     pub unconditional_update: bool,
-    /// Whether an update of an object that is not there creates it.
+    /// Whether an update of an object that does not exist creates it.
     pub create_on_update: bool,
-    /// Seconds between the beginning of a deletion and its end, asked of the stored object;
-    /// None for kinds that are deleted at once.
+    /// The grace period of a deletion in seconds, computed from the stored object; None for kinds
+    /// that are deleted at once.
     pub grace_period: Option<fn(&Object) -> i64>,
     /// Whether DELETE answers with the object rather than with a Status.
     pub returns_deleted: bool,
-    /// For kinds whose end is more than finalizers: None for nearly all.
+    /// For kinds whose deletion involves more than finalizers: None for nearly all.
     pub deletion: Option<&'static DeletionHooks>,
     /// Converts an object between the hub and another version: (object, from, to).
     pub convert: Option<fn(&mut Object, &str, &str)>,
-    /// Warnings for the user about an object that is accepted all the same.
+    /// Warnings for the user about an object that is accepted.
     pub warnings: fn(&Object) -> Vec<String>,
-    /// For kinds that warn of a change only if it is one of the spec: takes the place of `warnings`
-    /// in updates. (new, old)
+    /// For kinds that warn only if the spec changes: replaces `warnings` in updates. (new, old)
     pub update_warnings: Option<fn(&Object, &Object) -> Vec<String>>,
-    /// What becomes of dependents when an object is deleted and nobody says.
+    /// What happens to dependents if an object is deleted without a propagation policy.
     pub garbage_collection: GarbageCollectionPolicy,
-    /// What is said of a field selector's label that the kind does not have.
+    /// The error about a label of a field selector that the kind does not have.
     pub unknown_label: fn(&str) -> String,
     /// What there is below an object besides `/status` and `/scale`.
     pub subresources: &'static [Subresource],
     /// The storage version that discovery announces, where kube-apiserver's is not ours.
     pub storage_version: Option<&'static str>,
-    /// For kinds that are not stored: what their creation asks.
+    /// For kinds that are not stored: how their creation is answered.
     pub unstored: Option<UnstoredKind>,
 }
 
-/// A kind that is asked rather than kept: the answer to its creation is the object with a status.
+/// A kind that is not stored: the response to its creation is the object with a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnstoredKind {
-    /// Whose token is this?
+    /// A `TokenReview`.
     Token,
-    /// Who am I?
+    /// A `SelfSubjectReview`.
     SelfSubject,
-    /// May they?
+    /// A `SubjectAccessReview`.
     Access,
-    /// May they, in this namespace?
+    /// A `LocalSubjectAccessReview`.
     LocalAccess,
-    /// May I?
+    /// A `SelfSubjectAccessReview`.
     SelfAccess,
-    /// What may I?
+    /// A `SelfSubjectRulesReview`.
     SelfRules,
-    /// To which node is this pod to be bound? An order rather than a question.
+    /// A `Binding` of a pod to a node.
     Binding,
-    /// How is the server? Read, not created.
+    /// A `ComponentStatus`, which is read, not created.
     Components,
 }
 
@@ -92,14 +91,14 @@ impl UnstoredKind {
     }
 }
 
-/// What becomes of an object's dependents when it is deleted without a propagation policy.
+/// What happens to an object's dependents if it is deleted without a propagation policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GarbageCollectionPolicy {
     /// The garbage collector deletes them after it.
     DeleteDependents,
-    /// They are left alone, and the client is warned if there is a text for it.
+    /// They are orphaned, and the client gets the warning, if there is one.
     OrphanDependents(Option<&'static str>),
-    /// Nobody follows them, whatever the client says.
+    /// The garbage collector ignores them, even with a policy.
     Unsupported,
 }
 
@@ -121,7 +120,7 @@ pub struct Subresource {
 /// What can be done with a subresource that is read and changed like the object.
 pub const READ_AND_WRITE: &[&str] = &["get", "patch", "update"];
 
-/// What is done with the body of a request to a [`Subresource`].
+/// What a request to a [`Subresource`] does with its body.
 #[derive(Debug)]
 pub enum Action {
     /// It is read, replaced and patched like the object, but changes only what `prepare` leaves of
@@ -129,7 +128,7 @@ pub enum Action {
     Replace {
         /// Takes from the old object what may not be changed here.
         prepare: fn(&mut Object, &Object),
-        /// Finds what is wrong with the change.
+        /// Validates the change.
         validate: fn(&Object, &Object, &mut ErrorList),
         /// What can be done with it.
         verbs: &'static [&'static str],
@@ -140,7 +139,7 @@ pub enum Action {
     Evict,
     /// It is posted, and the answer has a token for the object, which is a service account.
     Token,
-    /// It is a connection to what the object stands for, with these verbs.
+    /// It is a connection to the object, with these verbs.
     Connect(&'static [&'static str]),
 }
 
@@ -159,12 +158,12 @@ impl Action {
 pub struct DeletionHooks {
     /// Marks an object whose deletion begins at the given time.
     pub begin: fn(&mut Object, &str),
-    /// Whether an object that is being deleted must stay for now, finalizers apart.
+    /// Whether an object that is being deleted must be kept, apart from finalizers.
     pub held: fn(&Object) -> bool,
 }
 
 impl Behavior {
-    /// A kind without a mind of its own.
+    /// A kind without special behavior.
     pub const PLAIN: Behavior = Behavior {
         defaults: |_| {},
         prepare_create: |_| {},
@@ -192,8 +191,8 @@ impl Behavior {
     };
 }
 
-/// Takes away what a creator may not say: how things are. What is left is the status that Go
-/// writes when nothing is known.
+/// Replaces the status, which a creator may not set, with the one that Go writes for an empty
+/// status.
 pub fn drop_status(object: &mut Object) {
     let zero = crate::of_kind(object.api_version(), object.kind())
         .and_then(|kind| kind.field("status"))

@@ -1,8 +1,9 @@
 //! [`Conventions`]: how a kind is served, where Kubernetes' two sorts of servers differ.
 //!
 //! Upstream serves a built-in kind by routes that are installed at startup and by Go structs, a
-//! custom one by a single handler that parses paths and by untyped maps. Clients can see that in
-//! many small ways. Each is one field here, and no other code asks how a kind came to be.
+//! custom one by a single handler that parses paths and by untyped maps. The differences are
+//! visible to clients. Each difference is one field here, and no other code depends on the origin
+//! of a kind.
 //!
 //! ```
 //! use types::resource::Conventions;

@@ -6,8 +6,8 @@ use super::go_value;
 
 /// Why a patch cannot be applied.
 ///
-/// Upstream answers most of these with a Status that has nothing but the message and code 500; the
-/// few variants that say so in their documentation, with another code.
+/// Upstream answers most of these with a Status that has only the message and code 500. The
+/// variants with another code are documented as such.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The patch is some other JSON: a bad request (400).
@@ -27,7 +27,7 @@ pub enum Error {
     /// message but the general one of its code.
     #[error("lists of lists are not supported")]
     ListOfLists,
-    /// An element does not say which one it is.
+    /// An element lacks its merge key.
     #[error("map: {element} does not contain declared merge key: {key}")]
     NoMergeKey {
         /// The element, as Go writes it.
@@ -35,7 +35,7 @@ pub enum Error {
         /// The field that it should have.
         key: &'static str,
     },
-    /// Objects are to merge in a list whose elements have no merge key.
+    /// Objects should merge in a list whose elements have no merge key.
     #[error("cannot merge lists without merge key for {kind}")]
     NoDeclaredKey {
         /// What Go has as an element.
@@ -68,7 +68,7 @@ pub enum Error {
         /// The patch's list, as Go writes it.
         patch: String,
     },
-    /// There is nothing whose order could be set.
+    /// There is no list whose order could be set.
     #[error("no elements in any of the given slices")]
     NoElements,
     /// The elements of the patch's list are not in the order of `$setElementOrder`, or not in it.
@@ -76,7 +76,7 @@ pub enum Error {
     OtherOrder {
         /// The patch's list, as Go writes it.
         patch: String,
-        /// The wanted order, as Go writes it.
+        /// The requested order, as Go writes it.
         order: String,
     },
     /// The type has no such field, and one that has been there before cannot be merged.
@@ -87,19 +87,19 @@ pub enum Error {
         /// The field's name.
         key: String,
     },
-    /// Objects or lists are to merge in a map, whose values upstream knows nothing about.
+    /// Objects or lists should merge in a map, whose values have no type upstream.
     #[error("merging an object in json but data type is not struct, instead is: {kind}")]
     NotAStruct {
         /// What Go has there.
         kind: &'static str,
     },
-    /// A list is to merge in a field that is none.
+    /// A list should merge in a field that is no list.
     #[error("expected slice or array type, but got: {owner}")]
     NotAList {
         /// What Go has as the owner of the field.
         owner: &'static str,
     },
-    /// A list is to merge whose type is a list of lists.
+    /// A list of lists should merge.
     #[error("unexpected slice of slice")]
     SliceOfSlices,
     /// Lists or objects where only primitive values can be compared. Upstream panics.

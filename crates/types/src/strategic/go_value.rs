@@ -14,11 +14,11 @@ impl fmt::Display for GoValue<'_> {
     }
 }
 
-/// How Go is asked to write a value.
+/// The verb of Go's `fmt` that formats the value.
 #[derive(Clone, Copy)]
 enum Verb {
     V,
-    /// As text. Go complains about what is none.
+    /// `%s`. Go marks values of another type.
     S,
 }
 

@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use super::order::{self, Positions};
-use super::{DIRECTIVE, Error, go_value, merge_objects, schema::ListField};
+use super::schema::ListField;
+use super::{DIRECTIVE, Error, go_value, merge_objects};
 
 /// What the elements of lists that merge are; all of them are of one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub(super) struct Merged {
     pub(super) remains: Positions,
 }
 
-/// What a patch makes of `original` if the field's lists merge.
+/// The result of merging a patch into `original`.
 pub(super) fn merge(
     list: ListField,
     original: Vec<Value>,
@@ -104,8 +105,8 @@ fn merge_maps(list: ListField, mut original: Vec<Value>, patch: &[Value]) -> Res
     Ok(Merged { elements, remains })
 }
 
-/// Each element goes into the first one of its key, be it of the original or of the patch itself,
-/// or else to the end.
+/// Each element merges into the first one with its key, of the original or of the patch itself, or
+/// else is appended.
 fn merge_plain(
     list: ListField,
     key: &'static str,
@@ -138,7 +139,7 @@ fn merge_key_of<'a>(object: &'a Map<String, Value>, key: &'static str) -> Result
     }
 }
 
-/// What tells an element from the others: the value of its merge key, or all of it.
+/// The identity of an element: the value of its merge key, or the whole element.
 pub(super) fn identity<'a>(
     element: &'a Value,
     key: Option<&'static str>,

@@ -1,7 +1,7 @@
-//! In which order the elements of a merged list stand, and `$setElementOrder`, which says so.
+//! The order of the elements of a merged list, and `$setElementOrder`, which sets it.
 //!
-//! The elements that the patch names, in its order, and the others, in the order they had, are put
-//! together from left to right; an element that the patch does not name goes first only if it stood
+//! The elements that the patch names, in its order, and the others, in their former order, are
+//! merged from left to right; an element that the patch does not name goes first only if it was
 //! before the other one:
 //!
 //! ```text
@@ -20,7 +20,7 @@ use super::{DIRECTIVE as PATCH_DIRECTIVE, Error, go_value, without_directives};
 
 pub(super) const DIRECTIVE: &str = "$setElementOrder";
 
-/// Where each identity stands first.
+/// The first position of each identity.
 #[derive(Debug, Default)]
 pub(super) struct Positions(HashMap<Value, usize>);
 
@@ -33,7 +33,7 @@ impl Positions {
         Ok(positions)
     }
 
-    /// Adds the identity after all others, and whether it was not there yet.
+    /// Appends the identity; returns whether it is new.
     pub(super) fn add(&mut self, identity: &Value) -> bool {
         let next = self.0.len();
         match self.0.entry(identity.clone()) {
@@ -46,7 +46,7 @@ impl Positions {
     }
 }
 
-/// Puts the elements in order: what is in `wanted` in that order, and what is not as it is `live`.
+/// Sorts the elements: those in `wanted` in that order, and the others as in `live`.
 pub(super) fn arrange(
     elements: Vec<Value>,
     wanted: &Positions,
@@ -147,7 +147,7 @@ fn merge_ordered(
     arrange(merged, &Positions::of(order, list.key)?, &live, list.key).map(Some)
 }
 
-/// Whether the patch's list is part of the order, as far as both have something to say.
+/// Whether the patch's list is a part of the order, as far as both have the same elements.
 fn check_order(patch: &[Value], order: &[Value], key: Option<&'static str>) -> Result<(), Error> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());
@@ -160,7 +160,7 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&'static str>) -> R
     let kept = |element: &&Value| element.get(PATCH_DIRECTIVE).is_none_or(|it| it != "delete");
     let mut elements = patch.iter().filter(kept).peekable();
     let mut places = order.iter().peekable();
-    // An element with a directive needs no place, but upstream does not look that far if there are
+    // An element with a directive needs no position, but upstream does not check that if there are
     // none left.
     while let (Some(element), Some(place)) = (elements.peek(), places.peek()) {
         if element.get(PATCH_DIRECTIVE).is_some() {

@@ -1,10 +1,10 @@
-//! [`Schema`]: what a strategic merge patch knows of an object, seen as the Go value that upstream
-//! has there.
+//! [`Schema`]: the type of an object for a strategic merge patch, as the Go value that upstream
+//! has.
 
 use super::Error;
 use crate::{Container, Emit, Field, Item, Type};
 
-/// The one field whose object is replaced by the patch's; the table of types has no word for it.
+/// The one field whose object is replaced by the patch's; the table of types has no marker for it.
 const REPLACED: (&str, &str) = ("policy/v1.PodDisruptionBudgetSpec", "selector");
 
 /// What an object is in Go.
@@ -12,8 +12,8 @@ const REPLACED: (&str, &str) = ("policy/v1.PodDisruptionBudgetSpec", "selector")
 pub(super) enum Schema {
     /// A struct, or a pointer to one.
     Struct { ty: &'static Type, pointer: bool },
-    /// A struct of that name with a JSON form of its own. Its fields are unknown here, so that
-    /// primitive values merge but what is below them does not.
+    /// A struct of that name with a special JSON form. Its fields are unknown here, so that
+    /// primitive values merge but objects below them do not.
     Opaque(&'static str),
     /// Anything else, by its kind. Of a map the values are unknown as well.
     Other(&'static str),
@@ -23,7 +23,7 @@ pub(super) enum Schema {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ObjectField {
     pub(super) schema: Schema,
-    /// Whether the patch's object takes the place of the old one.
+    /// Whether the patch's object replaces the old one.
     pub(super) replaced: bool,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct ObjectField {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ListField {
     pub(super) element: Schema,
-    /// Whether they do, or the patch's list takes the place of the old one.
+    /// Whether they merge, or the patch's list replaces the old one.
     pub(super) merge: bool,
     /// Identifies an element; without it the whole element does.
     pub(super) key: Option<&'static str>,

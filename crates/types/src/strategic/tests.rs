@@ -1,4 +1,4 @@
-//! What patches make of objects; the expectations were checked against upstream's own code.
+//! Patches and their results; the expectations were checked against upstream's own code.
 
 use serde_json::json;
 
@@ -84,7 +84,7 @@ mod objects {
     }
 
     #[test]
-    fn what_is_new_comes_without_nulls_and_directives() {
+    fn new_values_have_no_nulls_and_no_directives() {
         check(
             "core/v1.Pod",
             json!({"spec": "of another type"}),
@@ -174,7 +174,7 @@ mod objects {
     }
 
     #[test]
-    fn what_upstream_knows_nothing_about_merges_one_level_deep() {
+    fn untyped_values_merge_one_level_deep() {
         let original = json!({"data": {"a": 1, "b": {"c": 1}}});
         check(
             "apps/v1.ControllerRevision",
@@ -214,7 +214,7 @@ mod lists_of_objects {
     }
 
     #[test]
-    fn new_elements_go_first_if_nothing_says_where() {
+    fn new_elements_go_first_without_an_order() {
         check_containers(&json!({"containers": [{"name": "x"}]}), &["x=?", "c=i", "d=i"]);
         check_containers(
             &json!({"containers": [{"name": "x"}, {"name": "c"}]}),
@@ -287,7 +287,7 @@ mod lists_of_objects {
     }
 
     #[test]
-    fn other_errors_are_told_in_upstreams_words() {
+    fn other_errors_have_the_words_of_upstream() {
         let cases = [
             (
                 json!([{"name": "c", "$patch": "merge"}]),
@@ -380,7 +380,7 @@ mod element_order {
     }
 
     #[test]
-    fn elements_that_the_order_does_not_name_stay_before_what_they_stood_before() {
+    fn elements_outside_of_the_order_keep_their_successor() {
         let conditions = json!([{"type": "PodScheduled"}]);
         let order = json!([{"type": "Initialized"}, {"type": "Ready"}]);
         check(

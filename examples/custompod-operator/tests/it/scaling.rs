@@ -1,7 +1,7 @@
 //! The textbook's definition, and its walk: one pod, three, one again.
 
 use machinery::{Value, codec::yaml};
-use runtime::{definition, kube_core::CustomResourceExt, versions::CustomResourceDefinition};
+use runtime::{crd, kube_core::CustomResourceExt, versions::CustomResourceDefinition};
 
 use crate::{
     controller::CustomPod,
@@ -12,7 +12,7 @@ use crate::{
 #[test]
 fn the_definition_is_that_of_the_type() {
     let definition = CustomPod::crd();
-    definition::check(&definition).unwrap();
+    crd::validate(&definition).unwrap();
     let written = yaml::decode(DEFINITION.as_bytes()).unwrap().value;
     let written: CustomResourceDefinition = serde_json::from_value(written).unwrap();
     let made = serde_json::to_string_pretty(&definition).unwrap();

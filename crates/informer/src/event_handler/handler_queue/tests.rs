@@ -1,4 +1,4 @@
-//! What a full queue merges, and that nothing is lost by it.
+//! Merged events of a full queue.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -25,7 +25,7 @@ fn deleted(name: &str, version: u64) -> ObjectEvent {
     ObjectEvent::Deleted { item: item(name, version), is_final_state_unknown: false }
 }
 
-/// What a queue with no room at all makes of `events`.
+/// The events of a queue without capacity after `events`.
 fn merged(events: impl IntoIterator<Item = ObjectEvent>) -> Vec<String> {
     let mut queue = HandlerQueue::new(0);
     for event in events {
@@ -47,7 +47,7 @@ fn show(event: &ObjectEvent) -> String {
 }
 
 #[test]
-fn the_table_in_the_documentation_holds() {
+fn events_are_merged_as_documented() {
     assert_eq!(merged([added("a", 1), updated("a", 1, 2)]), ["+a@2"]);
     assert!(merged([added("a", 1), deleted("a", 2)]).is_empty());
     assert_eq!(merged([updated("a", 1, 2), updated("a", 2, 3)]), ["a@1>a@3"]);
@@ -57,7 +57,7 @@ fn the_table_in_the_documentation_holds() {
 }
 
 #[test]
-fn nothing_is_merged_while_there_is_room() {
+fn no_event_is_merged_below_the_capacity() {
     let mut queue = HandlerQueue::new(3);
     for event in [added("a", 1), updated("a", 1, 2), updated("a", 2, 3), updated("a", 3, 4)] {
         queue.push(event);
@@ -66,7 +66,7 @@ fn nothing_is_merged_while_there_is_room() {
 }
 
 #[test]
-fn events_do_not_move_behind_the_end_of_the_initial_ones() {
+fn the_end_of_the_initial_events_keeps_its_position() {
     let mut queue = HandlerQueue::new(0);
     queue.push(added("a", 1));
     queue.push_synced();
@@ -77,7 +77,7 @@ fn events_do_not_move_behind_the_end_of_the_initial_ones() {
 }
 
 #[test]
-fn a_handler_that_falls_behind_ends_where_the_world_is() {
+fn a_slow_handler_gets_the_final_states() {
     for_seeds(200, |entropy| {
         let mut queue = HandlerQueue::new(usize::try_from(entropy.below(8)).unwrap());
         let capacity = queue.capacity;

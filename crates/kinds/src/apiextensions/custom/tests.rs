@@ -1,4 +1,4 @@
-//! What becomes of a CRD.
+//! The resource that a CRD defines.
 
 use super::*;
 use crate::validation::testing::{lines, object};
@@ -117,7 +117,7 @@ fn replica_counts_are_not_negative() {
 }
 
 #[test]
-fn what_scale_cannot_read_is_told_as_go_tells_it() {
+fn scale_reports_unreadable_fields_in_the_words_of_go() {
     let scale = scale(&json!({"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.n",
         "labelSelectorPath": ".status.selector"}));
     let mut errors = ErrorList::new();
@@ -135,7 +135,7 @@ fn what_scale_cannot_read_is_told_as_go_tells_it() {
 }
 
 #[test]
-fn who_uses_a_deprecated_version_is_told_a_better_one() {
+fn the_warning_about_a_deprecated_version_names_a_better_one() {
     let spec = json!({"group": "example.dev", "versions": [
         {"name": "v1beta1", "served": true, "deprecated": true}, {"name": "v1", "served": true},
         {"name": "v2", "served": true}, {"name": "v3", "served": false}]});

@@ -1,11 +1,11 @@
-//! CRDs that kube-apiserver refused, and what it said.
+//! CRDs that kube-apiserver refused, and its messages.
 
 use super::super::crd::BEHAVIOR;
 use super::*;
 use crate::validation::testing::{created, object, refusals, refusals_of_update};
 use machinery::json;
 
-/// A CRD that is fine, with a spec changed by `change`.
+/// A valid CRD, with a spec changed by `change`.
 fn widgets(change: impl FnOnce(&mut Value)) -> Value {
     let mut crd = json!({"metadata": {"name": "widgets.example.dev"}, "spec": {
         "group": "example.dev", "scope": "Namespaced",
@@ -110,7 +110,7 @@ fn v1_needs_a_schema_and_keeps_no_unknown_fields() {
 }
 
 #[test]
-fn versions_that_agree_are_complained_of_at_the_top_and_others_one_by_one() {
+fn errors_of_identical_versions_are_at_the_top_and_others_per_version() {
     let pattern = json!({"openAPIV3Schema": {"type": "object",
         "properties": {"a": {"type": "string", "pattern": "["}}}});
     let shared = add_invalid(|spec| spec["versions"][0]["schema"] = pattern.clone());
@@ -187,7 +187,7 @@ fn rules_are_compiled_when_a_crd_is_made() {
     assert!(found[0].contains("undefined field 'uid'"), "{found:?}");
 }
 
-/// What is held against a CRD whose objects are converted by this webhook.
+/// The errors of a CRD whose objects are converted by this webhook.
 fn of_webhook(config: &Value, reviews: &Value) -> Vec<String> {
     add_invalid(|spec| {
         spec["conversion"] = json!({"strategy": "Webhook", "webhook": {
@@ -196,7 +196,7 @@ fn of_webhook(config: &Value, reviews: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_conversion_webhook_needs_an_address_and_reviews_that_we_speak() {
+fn a_conversion_webhook_needs_an_address_and_a_supported_review_version() {
     let (url, none) = (json!({"url": "https://x"}), Vec::<String>::new());
     assert_eq!(of_webhook(&url, &json!(["v1"])), none);
     assert_eq!(of_webhook(&url, &json!(["v9", "v1beta1"])), none);
@@ -218,7 +218,7 @@ fn a_conversion_webhook_needs_an_address_and_reviews_that_we_speak() {
 }
 
 #[test]
-fn a_conversion_webhook_is_not_trusted_by_rubbish_once_it_is_asked() {
+fn an_established_crd_needs_a_valid_ca_bundle() {
     let trusting = |bundle: &str| {
         widgets(|spec| {
             spec["conversion"] = json!({"strategy": "Webhook", "webhook": {
@@ -237,7 +237,7 @@ fn a_conversion_webhook_is_not_trusted_by_rubbish_once_it_is_asked() {
     );
 }
 
-/// What is held against the change of a CRD that is served.
+/// The errors of a change of an established CRD.
 fn errors_once_established(old: Value, new: Value) -> ErrorList {
     let mut established = object(created(&BEHAVIOR, old));
     let conditions = json!([{"type": "Established", "status": "True"}]);
@@ -285,7 +285,7 @@ fn the_first_example_of_the_textbooks_is_accepted_in_v1beta1() {
 }
 
 #[test]
-fn what_objects_are_stored_under_does_not_change() {
+fn names_and_scope_are_immutable() {
     let old = widgets(|_| {});
     let new = widgets(|spec| {
         spec["scope"] = json!("Cluster");

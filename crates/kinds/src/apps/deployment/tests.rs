@@ -16,7 +16,7 @@ fn with(field: &str, value: Value) -> Value {
 }
 
 #[test]
-fn a_deployment_rolls_by_a_quarter_unless_it_says_otherwise() {
+fn rolling_updates_default_to_a_quarter() {
     let strategy =
         |spec: Value| defaulted(&BEHAVIOR, json!({"spec": spec}))["spec"]["strategy"].clone();
     assert_eq!(

@@ -50,7 +50,7 @@ fn a_chosen_strategy_is_left_as_it_is() {
 }
 
 #[test]
-fn policies_and_strategies_are_judged() {
+fn policies_and_strategies_are_validated() {
     let check = |field: &str, value: Value, expected: &[&str]| {
         assert_eq!(refusals(&BEHAVIOR, with(field, value)), expected);
     };
@@ -117,14 +117,14 @@ fn claims_are_volumes_of_the_pods() {
 }
 
 #[test]
-fn names_that_the_controller_gives_are_not_judged() {
+fn names_set_by_the_controller_are_not_validated() {
     let mut set = with("replicas", json!(1));
     set["spec"]["template"]["spec"]["hostname"] = "_".into();
     assert_eq!(refusals(&BEHAVIOR, set), Vec::<String>::new());
 }
 
 #[test]
-fn what_gives_pods_their_identity_stays() {
+fn fields_of_the_pod_identity_are_immutable() {
     let mut new = with("serviceName", json!("t"));
     new["spec"]["podManagementPolicy"] = "Parallel".into();
     assert_eq!(
@@ -170,7 +170,7 @@ fn a_status_adds_up() {
 }
 
 #[test]
-fn fractions_of_bytes_are_pointed_out() {
+fn fractions_of_bytes_cause_warnings() {
     let claims = json!([claim(json!({"resources": {"requests": {"storage": "500m"}}}))]);
     let mut set = with("volumeClaimTemplates", claims);
     set["spec"]["revisionHistoryLimit"] = (-1).into();

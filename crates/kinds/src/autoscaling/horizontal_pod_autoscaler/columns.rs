@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_stands_before_what_is_wanted() {
+    fn the_current_value_precedes_the_target() {
         check(json!([]), json!([]), "<none>");
         check(json!([cpu(80)]), json!([]), "cpu: <unknown>/80%");
         check(

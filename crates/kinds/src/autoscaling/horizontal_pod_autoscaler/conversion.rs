@@ -21,7 +21,7 @@ const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
-/// Every annotation that stands for a field, those of former versions included.
+/// Every annotation that replaces a field, those of former versions included.
 const ANNOTATIONS: &[&str] = &[
     METRICS,
     CURRENT_METRICS,
@@ -31,7 +31,8 @@ const ANNOTATIONS: &[&str] = &[
     "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
 ];
 
-/// A field of a metric: where `v2` has it, how `v1` calls it, what `v1` writes when it is not set.
+/// A field of a metric: its path in `v2`, its name in `v1`, and the value of an unset field in
+/// `v1`.
 type Renamed = (&'static [&'static str], &'static str, Option<&'static str>);
 
 /// The fields of each kind of metric, in the order in which Go writes them.
@@ -130,7 +131,7 @@ const MEASURED: &[(&str, &[Renamed])] = &[
     ),
 ];
 
-/// The order in which Go writes the fields of what is nested in a metric.
+/// The order in which Go writes the fields of the parts of a metric.
 const NESTED: &[&str] = &["kind", "name", "apiVersion", "matchLabels", "matchExpressions"];
 
 const CONDITION: &[&str] = &["type", "status", "lastTransitionTime", "reason", "message"];
@@ -272,7 +273,7 @@ fn written(metric: &Value, table: &[(&str, &[Renamed])]) -> String {
     format!("{{\"type\":{kind},\"{source}\":{{{}}}}}", fields.join(","))
 }
 
-/// JSON with the fields in a given order; others are left out.
+/// JSON with the fields in a given order; others are omitted.
 fn ordered(value: &Value, order: &[&str]) -> String {
     let fields: Vec<String> = order
         .iter()
@@ -305,7 +306,7 @@ fn written_behavior(behavior: &Value) -> String {
     format!("{{\"ScaleUp\":{},\"ScaleDown\":{}}}", rules("scaleUp"), rules("scaleDown"))
 }
 
-/// Go's names as the API's, all the way down; null is left out.
+/// Go's names as the API's, at every depth; null is omitted.
 fn uncapitalized(value: Value) -> Value {
     match value {
         Value::Object(map) => map
@@ -345,7 +346,7 @@ fn read(metric: &Value, table: &[(&str, &[Renamed])]) -> Option<Value> {
     Some(result.into_value())
 }
 
-/// Says of what sort a target is, which in `v1` follows from what is set.
+/// Sets the type of a target, which in `v1` follows from the fields that are set.
 fn name_target(metric: &mut Value) {
     let found = SOURCES.iter().find(|(source, _)| part(metric, source).is_some());
     let Some((source, _)) = found else { return };
@@ -385,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_first_version_does_not_know_is_in_annotations() {
+    fn fields_that_v1_lacks_are_in_annotations() {
         let mut scaler = object(v2());
         convert(&mut scaler, V2, V1);
         assert_eq!(

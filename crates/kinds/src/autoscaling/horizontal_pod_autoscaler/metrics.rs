@@ -1,4 +1,4 @@
-//! What is wrong with the metrics of an autoscaler.
+//! Validation of the metrics of an autoscaler.
 
 use super::validate::{Group, validate_reference};
 use crate::validation::quantities::{amount, container_resource_name};
@@ -15,7 +15,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("Resource", "resource"),
 ];
 
-/// Validates all metrics; `group` is what the objects that they describe must say of theirs.
+/// Validates all metrics; `group` is the requirement for the group of the described objects.
 pub(super) fn validate_metrics(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -28,7 +28,7 @@ pub(super) fn validate_metrics(
     }
     let outside = |metric: &Value| matches!(text(metric, "type"), "Object" | "External");
     if integer(spec, "minReplicas") == Some(0) && !metrics.iter().any(outside) {
-        // Pods that are not there have nothing to measure.
+        // Without pods there is nothing to measure.
         let message = "must specify at least one Object or External metric to support scaling to zero replicas";
         errors.forbidden(path, message);
     }
@@ -126,7 +126,7 @@ fn validate_target(errors: &mut ErrorList, path: &Path<'_>, target: &Value) {
     }
 }
 
-/// Which of the ways to say what is wanted a metric may, must or may not use.
+/// Which kinds of targets a metric may, must or may not have.
 fn validate_choice(errors: &mut ErrorList, path: &Path<'_>, kind: &str, target: &Value) {
     let is_set = |key| part(target, key).is_some();
     let average = path.child("averageValue");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_positive_and_said_in_one_way() {
+    fn a_target_is_positive_and_of_one_type() {
         check(
             json!({"type": "Resource", "resource": {"name": "cpu",
                 "target": {"type": "Many", "averageUtilization": 0, "averageValue": "0"}}}),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_can_be_measured_in_pods_that_are_not_there() {
+    fn scaling_to_zero_needs_object_or_external_metrics() {
         let mut errors = ErrorList::new();
         validate_metrics(&mut errors, &Path::root("m"), &json!({"minReplicas": 0}), Group::Any);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What is wrong with an autoscaler: its bounds, its target, how fast it may move.
+//! Validation of an autoscaler: its bounds, its target, its scaling behavior.
 
 use super::metrics::validate_metrics;
 use crate::validation::quantities::amount;
@@ -60,7 +60,7 @@ fn validate_bounds(errors: &mut ErrorList, spec: &Value) {
     }
 }
 
-/// What the `apiVersion` of a reference must say.
+/// The requirement for the `apiVersion` of a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Group {
     /// Anything: it is stored already.

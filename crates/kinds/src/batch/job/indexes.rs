@@ -5,7 +5,7 @@ use machinery::field_path::quote;
 /// From the first to the last, both included.
 type Interval = (i64, i64);
 
-/// How many indexes there are, or what is wrong with the text; all are below `completions`.
+/// The number of indexes, or the error about the text; all are below `completions`.
 pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
     let mut total = 0;
     let mut last: Option<i64> = None;
@@ -20,7 +20,7 @@ pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
     Ok(total)
 }
 
-/// The first index that is in both sets; what is malformed in them is not looked at.
+/// The first index that is in both sets; malformed parts are ignored.
 pub(super) fn overlap(completed: &str, failed: &str, completions: i64) -> Option<i64> {
     let intervals = |text: &str| -> Vec<Interval> {
         text.split(',').filter_map(|interval| parse(interval, completions).ok()).collect()

@@ -1,11 +1,12 @@
-//! When a job gives up early or is content early: its pod failure policy and its success policy.
+//! The pod failure policy and the success policy of a job.
+
+use std::collections::HashSet;
 
 use super::indexes;
 use crate::validation::rules::{at_least_zero, qualified_name};
 use machinery::field_path::{ErrorType, quote};
 use machinery::fields::{at, integer, list, part, text};
 use machinery::{ErrorList, Path, Value};
-use std::collections::HashSet;
 
 const MAX_RULES: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
@@ -14,7 +15,7 @@ const MAX_INDEXES: usize = 64 * 1024;
 
 const ACTIONS: &[&str] = &["Count", "FailIndex", "FailJob", "Ignore"];
 
-/// Validates what is to be done about failed pods.
+/// Validates the pod failure policy.
 pub(super) fn validate_failure_policy(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let rules = list(at(spec, &["podFailurePolicy"]), "rules");
     let path = path.child("rules");
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn exit_codes_are_judged() {
+    fn exit_codes_are_validated() {
         check_failure(
             json!({"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [3, 0, 3], "containerName": "d"}}),
             &[

@@ -1,8 +1,10 @@
-//! The rules for a job's status: numbers that add up, conditions that do not contradict each other,
-//! and an end that stays the end.
+//! The rules for a job's status: consistent numbers and conditions, and a final state that does not
+//! change.
 //!
-//! Most rules apply only if something changes that they look at, so that a status that is wrong
-//! already does not stand in the way of other changes.
+//! Most rules apply only if a field changes that they check, so that a status that is invalid
+//! already does not prevent other changes.
+
+use std::collections::HashSet;
 
 use super::{indexes, is_finished, is_indexed, is_true};
 use crate::validation::go_struct;
@@ -11,7 +13,6 @@ use crate::validation::workload::counters;
 use machinery::field_path::ErrorType;
 use machinery::fields::{at, flag, integer, list, number, part, same, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, timestamp};
-use std::collections::HashSet;
 
 static STATUS: Path<'static> = Path::root("status");
 
@@ -60,7 +61,7 @@ fn bad_conditions(errors: &mut ErrorList, message: &str) {
 }
 
 impl Change<'_> {
-    /// Whether the condition has come or gone.
+    /// Whether the status of the condition changes.
     fn condition_changes(&self, condition: &str) -> bool {
         is_true(self.new, condition) != is_true(self.old, condition)
     }
@@ -142,7 +143,7 @@ impl Change<'_> {
         }
     }
 
-    /// Nothing goes on in a job that is finished.
+    /// A finished job has no active pods.
     fn validate_end(&self, errors: &mut ErrorList) {
         if !is_finished(self.new) {
             return self.validate_ready(errors);
@@ -230,7 +231,7 @@ impl Change<'_> {
                 bad_conditions(errors, &message);
             }
         }
-        // A job whose indexes all run at the same time may have been made smaller.
+        // An indexed job may have been scaled down.
         let may_shrink = is_indexed(self.spec)
             && same(at(self.spec, &["completions"]), at(self.spec, &["parallelism"]));
         for (field, may_shrink) in [("failed", false), ("succeeded", may_shrink)] {
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_complete_has_succeeded_and_knows_when() {
+    fn a_complete_job_has_a_completion_time() {
         check(
             json!({"startTime": "2024-01-01T00:00:00Z", "completionTime": "2024-01-01T00:00:01Z",
                 "conditions": conditions(&["SuccessCriteriaMet", "Complete"])}),
@@ -321,13 +322,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_wrong_before_is_tolerated() {
+    fn errors_of_the_stored_status_are_tolerated() {
         let status = json!({"conditions": conditions(&["Complete"]), "active": 1});
         check(status.clone(), status, &[]);
     }
 
     #[test]
-    fn counters_and_indexes_are_judged() {
+    fn counters_and_indexes_are_validated() {
         check(
             json!({"active": 1, "ready": 2, "completedIndexes": "7", "failedIndexes": "1",
                 "uncountedTerminatedPods": {"succeeded": ["u", ""], "failed": ["u"]}}),

@@ -28,7 +28,7 @@ fn check_update(new: Value, old: Value, expected: &[&str]) {
 }
 
 #[test]
-fn a_job_knows_its_pods_by_its_uid() {
+fn a_job_selects_its_pods_by_its_uid() {
     let job = created(&BEHAVIOR, job(json!({})));
     let labels = json!({"batch.kubernetes.io/controller-uid": "u", "controller-uid": "u",
         "batch.kubernetes.io/job-name": "a", "job-name": "a"});
@@ -41,14 +41,14 @@ fn a_job_knows_its_pods_by_its_uid() {
 }
 
 #[test]
-fn who_selects_by_hand_gets_no_labels() {
+fn a_manual_selector_adds_no_labels() {
     let job = created(&BEHAVIOR, job(json!({"manualSelector": true})));
     assert_eq!(job["spec"].get("selector"), None);
     assert_eq!(job["metadata"].get("labels"), None);
 }
 
 #[test]
-fn one_pod_must_succeed_unless_the_spec_says_otherwise() {
+fn completions_default_to_one() {
     let counts = |spec| {
         let job = defaulted(&BEHAVIOR, job(spec));
         (job["spec"]["completions"].clone(), job["spec"]["parallelism"].clone())
@@ -95,7 +95,7 @@ fn pods_of_a_job_come_to_an_end() {
 }
 
 #[test]
-fn what_needs_indexes_says_so() {
+fn index_fields_need_an_indexed_job() {
     check(
         json!({"maxFailedIndexes": 1, "successPolicy": {"rules": [{"succeededCount": 1}]}}),
         &[

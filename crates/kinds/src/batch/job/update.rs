@@ -1,9 +1,8 @@
 //! What may change of a job: how many pods it runs at a time, and little else. A suspended job, of
 //! which nothing runs, may change where and with what its pods will run.
 
-use super::is_indexed;
-use super::is_true;
 use super::spec::{validate_host_names, validate_job_spec};
+use super::{is_indexed, is_true};
 use crate::validation::go_struct;
 use crate::validation::rules::{IMMUTABLE, immutable};
 use crate::validation::workload::{self, SPEC};

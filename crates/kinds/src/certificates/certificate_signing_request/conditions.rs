@@ -1,15 +1,16 @@
-//! Which conditions a request has, and who may change them: `/approval` approves and denies,
-//! `/status` tells of the rest.
+//! The conditions of a request, and the subresources that may change them: `/approval` approves and
+//! denies, `/status` sets the others.
+
+use std::collections::HashSet;
 
 use crate::validation::rules::{required, supported_only};
 use machinery::field_path::quote;
 use machinery::fields::{keep, list, same, text, top};
 use machinery::{ErrorList, Object, Path, Value};
-use std::collections::HashSet;
 
-/// What was decided once: it is true, and it stays.
+/// The conditions that are final: they are true and cannot be removed.
 const FINAL: [&str; 3] = ["Approved", "Denied", "Failed"];
-/// What only `/approval` may say.
+/// The conditions that only `/approval` may set.
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
 
 fn of_type<'a>(object: &'a Object, kind: &str) -> Vec<&'a Value> {

@@ -1,5 +1,5 @@
-//! A limit range at work: what it gives to containers that ask for nothing ([`fill_in`]), and what it
-//! holds against pods and claims ([`validate_pod`], [`validate_claim`]).
+//! Enforces limit ranges: defaults for containers without requests ([`fill_in`]), and the
+//! validation of pods and claims ([`validate_pod`], [`validate_claim`]).
 
 mod defaulting;
 mod violations;
@@ -14,13 +14,13 @@ use machinery::{Map, Object, Value};
 /// A limit range, read once.
 #[derive(Debug, Default)]
 pub struct Limits {
-    /// What containers get that ask for nothing, as it is written.
+    /// The defaults for containers without requests, as they are written.
     default: Map<String, Value>,
     default_request: Map<String, Value>,
     bounds: Vec<Bounds>,
 }
 
-/// What is said of one type of things.
+/// The limits for one type of objects.
 #[derive(Debug)]
 struct Bounds {
     kind: String,

@@ -7,7 +7,7 @@ use machinery::{Object, Value};
 /// The kinds of addresses, the best one first.
 const PREFERRED: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
 
-/// The port of a kubelet that does not tell its own.
+/// The default port of a kubelet.
 const PORT: i64 = 10250;
 
 /// `host:port` of the node's kubelet; the error is in Kubernetes' words.

@@ -1,4 +1,4 @@
-//! What is wrong with a persistent volume.
+//! Validation of persistent volumes.
 
 use super::super::pod::{validate_access_modes, validate_kind, validate_node_selector};
 use super::super::volume_sources;
@@ -14,7 +14,7 @@ use machinery::{ErrorList, Object, Path, Value, json};
 
 static SPEC: Path<'static> = Path::root("spec");
 
-/// What a volume may be, in the order in which Kubernetes looks.
+/// The volume sources, in the order in which Kubernetes checks them.
 const SOURCES: &[&str] = &[
     "hostPath",
     "gcePersistentDisk",
@@ -60,7 +60,7 @@ pub(super) fn validate(object: &Object, errors: &mut ErrorList) {
     validate_classes(errors, &SPEC, spec);
 }
 
-/// Validates the spec of a volume that is there for one attachment only.
+/// Validates the spec of an inline volume of an attachment.
 pub(crate) fn validate_inline(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     const HERE: &str = "in the context of inline volumes";
     let is_there = |key| part(spec, key).is_some();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_of_a_node_says_of_which() {
+    fn a_local_volume_needs_node_affinity() {
         assert_eq!(
             refusals(&BEHAVIOR, volume(json!({"local": {"path": "/mnt"}}))),
             ["spec.nodeAffinity: Required value: Local volume requires node affinity"]

@@ -1,17 +1,18 @@
-//! What the admission of pods fills in or takes away: for how long a pod stays on a node that has
-//! gone quiet, which pods go first, when images are pulled, whom pods may keep away.
+//! The rules of admission plugins for pods: default tolerations, priorities, image pull policies,
+//! anti-affinity.
+
+use std::collections::HashSet;
 
 use super::{CONTAINERS, each_container};
 use machinery::fields::{
     at, default_value, integer, list, list_mut, map_mut, maps_mut, part, text, top,
 };
 use machinery::{ErrorList, Object, Path, json};
-use std::collections::HashSet;
 
 const TOLERATED_SECONDS: i64 = 300;
 
-/// Lets a pod stay for a while on a node that is not ready or not reachable, unless the pod says
-/// how long itself.
+/// Adds the default tolerations for nodes that are not ready or not reachable, unless the pod has
+/// its own.
 pub fn default_tolerations(pod: &mut Object) {
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let tolerations = list_mut(pod.map_at(&["spec"]), "tolerations");
@@ -105,7 +106,7 @@ pub fn pull_always(pod: &mut Object) {
     }
 }
 
-/// What is wrong with images that are not pulled whenever a container starts, one line each.
+/// The errors about images that are not always pulled, one line each.
 pub fn images_not_always_pulled(pod: &Object) -> Vec<String> {
     let mut errors = ErrorList::new();
     let spec = top(pod, "spec");
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerations_are_added_unless_they_are_there() {
+    fn missing_tolerations_are_added() {
         let mut pod = pod(json!({"tolerations": [{"key": "node.kubernetes.io/not-ready",
             "operator": "Exists", "effect": "NoExecute"}]}));
         default_tolerations(&mut pod);

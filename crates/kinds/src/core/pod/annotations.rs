@@ -90,7 +90,7 @@ pub(super) fn validate_change(errors: &mut ErrorList, new: &Value, old: &Value) 
     }
 }
 
-/// The annotations of old and the fields that replaced them must say the same.
+/// Deprecated annotations and the fields that replaced them must agree.
 pub(super) fn validate_match(
     errors: &mut ErrorList,
     metadata: &Value,

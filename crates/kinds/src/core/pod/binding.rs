@@ -44,7 +44,7 @@ fn validate(binding: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// The scheduler may have had another pod of the same name in mind, or another state of it.
+/// The scheduler may have read another pod of the same name, or another state of it.
 fn check_preconditions(pod: &Object, binding: &Object) -> Result<(), Status> {
     for (what, asked, found) in [
         ("UID", binding.uid(), pod.uid()),

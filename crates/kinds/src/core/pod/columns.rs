@@ -1,9 +1,10 @@
 //! The columns of `kubectl get pods`, of which the status is the art.
 
+use std::collections::{HashMap, HashSet};
+
 use super::is_sidecar;
 use machinery::fields::{at, boolean, flag, list, number, part, text, top};
 use machinery::{Object, Value};
-use std::collections::{HashMap, HashSet};
 use types::columns::{AGE, NAME, age, column, condition, or_none, since, wide};
 use types::resource::{Column, Now};
 
@@ -115,7 +116,7 @@ impl<'a> Summary<'a> {
         self.last_restart = self.last_restart.max(time.unwrap_or_default());
     }
 
-    /// Looks at the containers that run before the others until one is found that is not done.
+    /// Reads the init containers up to the first that is not done.
     fn count_init_containers(
         &mut self,
         spec: &Value,
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_crashes_says_so() {
+    fn a_crashing_pod_shows_its_reason() {
         check(
             json!({"spec": {"containers": [{}]}, "status": {"phase": "Running", "containerStatuses": [
                 {"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}},

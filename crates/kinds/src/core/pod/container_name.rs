@@ -4,7 +4,7 @@
 
 use machinery::{Object, Value};
 
-/// The container `asked`, or the only one if none is; the error is in Kubernetes' words.
+/// The container `asked`, or the only one if none is given; the error is in Kubernetes' words.
 pub fn choose(pod: &Object, asked: &str) -> Result<String, String> {
     let name = pod.name();
     if !asked.is_empty() {

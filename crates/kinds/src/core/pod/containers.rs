@@ -1,4 +1,6 @@
-//! The containers of a pod: those that run, those that run before, and those that look on.
+//! The containers of a pod: ordinary, init and ephemeral ones.
+
+use std::collections::{BTreeSet, HashSet};
 
 use super::mounts::{Volumes, validate_devices, validate_mounts};
 use super::{env, handlers, is_sidecar, security};
@@ -6,16 +8,15 @@ use crate::validation::quantities;
 use crate::validation::rules::{add_invalid, dns_label, one_of, port, required, supported_only};
 use machinery::fields::{integer, list, number, part, text};
 use machinery::{ErrorList, Path, Value, names};
-use std::collections::{BTreeSet, HashSet};
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 
-/// What containers need to know of the pod that they are in.
+/// The properties of the pod that the validation of its containers needs.
 pub(super) struct PodContext<'a> {
     /// The spec itself.
     pub spec: &'a Value,
-    /// The volumes that are in order.
+    /// The valid volumes.
     pub volumes: &'a Volumes<'a>,
     /// The names of the pod's resource claims.
     pub claims: &'a BTreeSet<&'a str>,
@@ -110,7 +111,7 @@ pub(super) fn validate_ephemeral_containers(
         if !target.is_empty() && !others.contains(&target) {
             errors.not_found(&path.child("targetContainerName"), target);
         }
-        // They are there to look, not to serve.
+        // Ephemeral containers are for inspection, not for serving.
         for field in [
             "ports",
             "resizePolicy",
@@ -157,7 +158,7 @@ fn unique_name<'a>(
     }
 }
 
-/// An image in a pod, other than in a template, is exactly what the node asks the registry for.
+/// The image of a pod, unlike that of a template, must have no surrounding space.
 pub(super) fn untrimmed_image(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
     let image = text(container, "image");
     if image.trim() != image {

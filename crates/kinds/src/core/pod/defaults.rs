@@ -127,8 +127,8 @@ fn field_ref_defaults(source: &mut Map<String, Value>) {
 /// The longest name of a repository that can be read.
 const MAX_REPOSITORY: usize = 255;
 
-/// Whether an image's tag is `latest`, in so many words or by leaving it out. What cannot be read
-/// has no tag.
+/// Whether an image's tag is `latest`, explicitly or by default. An image that cannot be parsed has
+/// no tag.
 pub(super) fn is_latest(image: &str) -> bool {
     let (name, digest) = image.split_once('@').map_or((image, None), |(name, it)| (name, Some(it)));
     let after_slash = name.rfind('/').map_or(0, |slash| slash + 1);
@@ -200,7 +200,7 @@ fn volume_defaults(volume: &mut Map<String, Value>) {
     volume_sources::defaults(volume);
 }
 
-/// Who says what a container may have at most, and not what it asks for, asks for that.
+/// A container with a limit and without a request requests its limit.
 fn requests_from_limits(resources: &mut Map<String, Value>) {
     let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
     if limits.is_empty() {
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_asked_for() {
+    fn requests_default_to_limits() {
         let mut pod = object(json!({"spec": {"containers": [
             {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1u"}}}]}}));
         defaults(&mut pod);

@@ -56,7 +56,7 @@ const RESOURCES: [&str; 6] = [
     "requests.memory",
 ];
 
-/// Who shows a field or a resource.
+/// The target of a reference to a field or a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FieldRefTarget {
     /// An environment variable, of its own container.

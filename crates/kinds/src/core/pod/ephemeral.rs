@@ -1,4 +1,6 @@
-//! `/ephemeralcontainers`: containers that are added to a running pod to look at it.
+//! `/ephemeralcontainers`: containers that are added to a running pod for inspection.
+
+use std::collections::HashMap;
 
 use super::{annotations, service_account, spec};
 use crate::validation::go_struct;
@@ -6,7 +8,6 @@ use crate::validation::unified_diff::{DiffBudget, unified_diff};
 use machinery::field_path::quote;
 use machinery::fields::{keep, list, same, text, top};
 use machinery::{ErrorList, Map, Object, Path, Value};
-use std::collections::HashMap;
 
 /// Leaves nothing of an update but the ephemeral containers.
 pub(super) fn prepare(new: &mut Object, old: &Object) {
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_there_to_look() {
+    fn ephemeral_containers_have_few_fields() {
         check(
             json!([{"name": "c", "image": "i", "ports": [{"containerPort": 1}], "targetContainerName": "x"}]),
             json!([]),

@@ -1,4 +1,4 @@
-//! Probes and lifecycle hooks: what is done to a container to see how it is, or to tell it.
+//! Probes and lifecycle hooks of containers.
 
 use crate::validation::rules::{
     add_invalid, at_least_zero, port_or_name, required, supported_only,
@@ -6,7 +6,7 @@ use crate::validation::rules::{
 use machinery::fields::{list, number, part, text};
 use machinery::{ErrorList, Path, Value};
 
-/// What a handler may be besides the three that both probes and hooks know.
+/// The handler types besides the three that both probes and hooks have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Caller {
     Probe,

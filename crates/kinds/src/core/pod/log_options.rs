@@ -4,7 +4,7 @@
 
 use machinery::{ErrorList, Path};
 
-/// The options of one request that have values; the boolean ones stay in the query.
+/// The options of one request that have values; the boolean ones are read from the query.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
     since_seconds: Option<i64>,

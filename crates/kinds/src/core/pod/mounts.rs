@@ -1,9 +1,10 @@
 //! The volumes that a container mounts, and those that it uses as devices.
 
+use std::collections::{HashMap, HashSet};
+
 use crate::validation::rules::{descending_path, has_backsteps, required, supported_only};
 use machinery::fields::{flag, list, part, text};
 use machinery::{ErrorList, Path, Value};
-use std::collections::{HashMap, HashSet};
 
 /// A pod's volumes that are valid by themselves.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;

@@ -86,8 +86,7 @@ fn validate_dns_config(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     }
 }
 
-/// What is wrong with a domain in which names are looked up; unlike elsewhere it may have
-/// underscores.
+/// The errors about a search domain; unlike other domains it may have underscores.
 fn search_domain(domain: &str) -> Vec<String> {
     let mut messages = Vec::new();
     if domain.len() > names::SUBDOMAIN_MAX {
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_no_dns_names_a_server() {
+    fn dns_policy_none_needs_a_name_server() {
         check(
             json!({"dnsPolicy": "None"}),
             &["spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"],

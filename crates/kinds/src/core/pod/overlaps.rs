@@ -1,12 +1,13 @@
-//! Files of a volume that hide one another, of which a pod's author is told.
+//! Warnings about files of a volume that hide one another.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use machinery::Value;
 use machinery::field_path::quote;
 use machinery::fields::{at, list, part, text};
-use std::collections::BTreeMap;
-use std::ops::Bound;
 
-/// More warnings than this are not made: a client is told of a few kilobytes of them.
+/// The maximum number of warnings: a client gets a few kilobytes of them.
 const WARNINGS_MAX: usize = 1000;
 
 /// A file, and where it comes from if that needs telling.
@@ -123,7 +124,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn what_hides_another_file_is_told_with_where_it_comes_from() {
+    fn overlapping_files_are_reported_with_their_sources() {
         let sources = json!([{"secret": {"name": "s", "items": [{"key": "k", "path": "a"}]}},
             {"serviceAccountToken": {"path": "a/b"}}, {}]);
         let mut found = Vec::new();

@@ -4,10 +4,11 @@
 //! only conflicting ports are compared. The number of warnings is limited: as many ports as a pod has
 //! room for would otherwise make hundreds of millions of them.
 
+use std::collections::HashMap;
+
 use machinery::field_path::quote;
 use machinery::fields::{list, number, text};
 use machinery::{Path, Value};
-use std::collections::HashMap;
 
 /// The most warnings about conflicts. A client receives only the first few kilobytes of them.
 const WARNINGS_MAX: usize = 1000;
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn very_many_conflicts_are_not_all_told() {
+    fn the_number_of_reported_conflicts_is_limited() {
         let ports: Value = (0..20_000).map(|_| json!({"containerPort": 80})).collect();
         assert_eq!(warnings(&ports).len(), WARNINGS_MAX);
     }

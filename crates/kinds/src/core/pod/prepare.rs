@@ -1,5 +1,7 @@
-//! What the server makes of a pod before it is validated: what only the server knows, and nothing that
-//! a user may not set.
+//! Prepares pods for validation: sets fields that only the server sets, and resets those that a
+//! user may not set.
+
+use std::collections::BTreeMap;
 
 use super::{qos_class, totals};
 use machinery::fields::{
@@ -7,10 +9,9 @@ use machinery::fields::{
     maps_mut, number, part, text, top,
 };
 use machinery::{Map, Object, Value, json};
-use std::collections::BTreeMap;
 use types::resource::keep_all_but_status;
 
-/// A new pod waits to be scheduled, whatever its creator says of its status.
+/// A new pod is pending and unscheduled; a status sent by the client is replaced.
 pub(super) fn prepare_create(pod: &mut Object) {
     drop_disabled(pod.map_at(&["spec"]));
     let mut status = json!({"phase": "Pending"});
@@ -31,7 +32,7 @@ pub(super) fn prepare_create(pod: &mut Object) {
     pod.map_mut().insert("status".to_owned(), status);
 }
 
-/// Drops what is not on by default: signals to stop by.
+/// Drops fields of features that are off by default: stop signals.
 fn drop_disabled(spec: &mut Map<String, Value>) {
     for part in super::CONTAINERS {
         for container in maps_mut(spec, part) {
@@ -45,7 +46,7 @@ fn drop_disabled(spec: &mut Map<String, Value>) {
 
 pub(super) fn prepare_update(new: &mut Object, old: &Object) {
     keep(new, old, "status");
-    // A client that does not know the field did not mean to remove it.
+    // A client that omits the field does not mean to remove it.
     if let Some(resources) = part(top(old, "spec"), "resources") {
         default_value(new.map_at(&["spec"]), "resources", resources.clone());
     }
@@ -70,7 +71,7 @@ pub(super) fn prepare_status(new: &mut Object, old: &Object) {
     keep_observed_generations(status, old_status);
 }
 
-/// Who does not know the field leaves it out, and should not set it back.
+/// A client that does not know the field omits it; the stored value is kept then.
 fn keep_observed_generations(status: &mut Map<String, Value>, old_status: &Value) {
     const FIELD: &str = "observedGeneration";
     let fill = |map: &mut Map<String, Value>, generation: i64| {
@@ -90,8 +91,8 @@ fn keep_observed_generations(status: &mut Map<String, Value>, old_status: &Value
     }
 }
 
-/// The requirements that are made of label keys may have this many bytes: a pod with more is too large
-/// to be stored, and is refused for that.
+/// The limit in bytes of the requirements made from label keys: a pod with more is too large to be
+/// stored, and is refused for that.
 const MERGED_MAX: usize = 3 << 19;
 
 /// The JSON of a requirement without its key and its value.
@@ -101,7 +102,7 @@ const REQUIREMENT: &str = r#"{"key":"","operator":"In","values":[""]},"#;
 const LABEL_VALUE_MAX: usize = 63;
 
 /// Turns the keys in `matchLabelKeys` into requirements with the pod's own values, so that the
-/// scheduler need only look at selectors.
+/// scheduler only needs the selectors.
 fn merge_label_keys(pod: &mut Object) {
     let labels = at(top(pod, "metadata"), &["labels"]).clone();
     let spec = pod.map_at(&["spec"]);
@@ -142,7 +143,7 @@ fn merge_keys_of(term: &mut Map<String, Value>, labels: &Value, left: &mut usize
     }
 }
 
-/// A pod with limits for the whole asks for what its containers ask for, or for its limits.
+/// A pod with pod-level limits requests the sum of its containers' requests, or its limits.
 fn default_pod_requests(pod: &mut Object) {
     let spec = top(pod, "spec");
     let limits = at(spec, &["resources", "limits"]);
@@ -177,7 +178,7 @@ pub(super) fn grace_period(pod: &Object) -> i64 {
     }
 }
 
-/// Whether a pod is deleted at once whatever the user says, because nothing of it runs.
+/// Whether a pod is deleted at once, because none of its containers runs.
 fn is_deleted_at_once(pod: &Object) -> bool {
     text(top(pod, "spec"), "nodeName").is_empty()
         || matches!(pod.str_at(&["status", "phase"]), "Failed" | "Succeeded")
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gated_pod_says_so() {
+    fn a_gated_pod_has_a_condition() {
         let mut pod = object(json!({"metadata": {"creationTimestamp": "2024-01-01T00:00:00Z"},
             "spec": {"schedulingGates": [{"name": "example.com/g"}]}}));
         prepare_create(&mut pod);
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn status_keeps_what_its_writer_does_not_know() {
+    fn status_updates_keep_fields_unknown_to_the_client() {
         let old = object(json!({"metadata": {"name": "a", "ownerReferences": [{"uid": "u"}]},
             "spec": {"nodeName": "n"}, "status": {"qosClass": "Burstable", "observedGeneration": 2,
             "conditions": [{"type": "Ready", "observedGeneration": 2}]}}));
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_with_limits_asks_for_what_its_containers_need() {
+    fn pod_level_requests_default_to_the_sum_of_containers() {
         let mut pod = object(
             json!({"spec": {"resources": {"limits": {"cpu": "4", "memory": "1Gi"}},
             "containers": [{"resources": {"requests": {"cpu": "1"}}}, {"resources": {"requests": {"cpu": "500m"}}}],

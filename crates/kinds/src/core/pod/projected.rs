@@ -1,13 +1,14 @@
 //! Files in a volume that come from the API: keys of config maps and secrets, fields of the pod,
 //! tokens.
 
+use std::collections::HashSet;
+
 use super::env::{FieldRefTarget, validate_field_ref, validate_resource_ref};
 use crate::validation::rules::{file_mode, label_selector, local_path, required, supported_only};
 use machinery::fields::{integer, list, part, text};
 use machinery::{ErrorList, Path, Value};
-use std::collections::HashSet;
 
-/// Validates a volume made of a config map or a secret; `name` is the field that names it.
+/// Validates a volume from a config map or a secret; `name` is the field that names it.
 pub(super) fn validate_keys(errors: &mut ErrorList, path: &Path<'_>, source: &Value, name: &str) {
     required(errors, &path.child(name), text(source, name));
     file_mode(errors, &path.child("defaultMode"), integer(source, "defaultMode"));
@@ -24,7 +25,7 @@ fn validate_key_to_path(errors: &mut ErrorList, path: &Path<'_>, item: &Value) {
     file_mode(errors, &path.child("mode"), integer(item, "mode"));
 }
 
-/// Validates a volume that shows fields of the pod. Kubernetes does not say which file is wrong.
+/// Validates a downward API volume. Kubernetes' errors do not name the file.
 pub(super) fn validate_downward(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     file_mode(errors, &path.child("defaultMode"), integer(source, "defaultMode"));
     for file in list(source, "items") {

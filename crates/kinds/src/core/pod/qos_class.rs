@@ -1,11 +1,11 @@
-//! The qos_class of service of a pod: how hard it is to take its memory and its processor away.
+//! The quality-of-service class of a pod.
 
 use crate::validation::quantities::amount;
 use machinery::Value;
 use machinery::fields::{at, entries, list};
 
-/// `Guaranteed` if every container asks for as much of both as it may have, `BestEffort` if none
-/// asks for anything, else `Burstable`.
+/// `Guaranteed` if every container's requests equal its limits for both resources, `BestEffort` if
+/// no container has any, else `Burstable`.
 pub fn class_of(spec: &Value) -> &'static str {
     let whole = at(spec, &["resources"]);
     if ["requests", "limits"].iter().any(|part| entries(whole, part).next().is_some()) {

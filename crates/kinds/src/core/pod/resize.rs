@@ -8,8 +8,8 @@ use machinery::{ErrorList, Object, Path, Value};
 static SPEC: Path<'static> = Path::root("spec");
 const LISTS: [&str; 2] = ["containers", "initContainers"];
 
-/// Leaves nothing of an update but what containers ask for. An update that adds, removes or renames
-/// containers is left alone, for [`validate`] to refuse.
+/// Keeps only the changes of the containers' resources. An update that adds, removes or renames
+/// containers is left unchanged, and [`validate`] refuses it.
 pub(super) fn prepare(new: &mut Object, old: &Object) {
     let (new_spec, old_spec) = (top(new, "spec"), top(old, "spec"));
     if !LISTS.iter().all(|part| same_names(new_spec, old_spec, part)) {

@@ -1,9 +1,10 @@
 //! What a pod gets from its runtime class: what the runtime needs for itself, and on which nodes it
 //! can run.
 
+use std::collections::HashSet;
+
 use machinery::fields::{at, integer, list, same, text, top};
 use machinery::{Map, Object, Value};
-use std::collections::HashSet;
 
 /// The class that a pod names, or "".
 pub fn class_of(pod: &Object) -> &str {
@@ -106,7 +107,8 @@ fn covers(wide: &Value, narrow: &Value) -> bool {
     }
 }
 
-/// Why a pod's overhead is not what its class says; `class` is None where the pod names none.
+/// The error about an overhead that is not that of the class; `class` is None if the pod names
+/// none.
 pub fn overhead_refusal(pod: &Object, class: Option<&Object>) -> Option<&'static str> {
     let own = at(top(pod, "spec"), &["overhead"]);
     match class.map(|it| top(it, "overhead")).filter(|it| it.is_object()) {
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn overhead_is_for_classes_to_say() {
+    fn only_a_runtime_class_sets_overhead() {
         let pod = object(json!({"spec": {"overhead": {"cpu": "1"}}}));
         assert!(overhead_refusal(&pod, None).is_some());
         assert!(overhead_refusal(&pod, Some(&object(json!({"handler": "h"})))).is_some());

@@ -1,12 +1,13 @@
 //! Where a pod may run: tolerations, affinity, spreading, gates.
 
+use std::collections::{HashMap, HashSet};
+
 use super::super::node::TAINT_EFFECTS;
 use crate::validation::rules::{
     add_invalid, dns_subdomain, label_selector, positive, qualified_name, supported_only,
 };
 use machinery::fields::{at, list, number, part, text, texts};
 use machinery::{ErrorList, Path, Value, names};
-use std::collections::{HashMap, HashSet};
 
 /// Validates tolerations.
 pub(crate) fn validate_tolerations(errors: &mut ErrorList, path: &Path<'_>, tolerations: &[Value]) {

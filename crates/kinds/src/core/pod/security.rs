@@ -1,4 +1,6 @@
-//! What a pod and its containers are allowed to do to the node, and as whom.
+//! Security contexts of pods and containers.
+
+use std::collections::HashSet;
 
 use super::each_container;
 use crate::validation::go_struct;
@@ -8,7 +10,6 @@ use crate::validation::rules::{
 use machinery::field_path::ErrorType;
 use machinery::fields::{at, boolean, flag, integer, list, part, text, texts};
 use machinery::{ErrorList, Path, Value};
-use std::collections::HashSet;
 
 /// Validates the security context of a pod.
 pub(super) fn validate_pod_context(
@@ -196,7 +197,7 @@ fn validate_windows_options(errors: &mut ErrorList, path: &Path<'_>, options: &V
     }
 }
 
-/// What is wrong with the name of a Windows user, `DOMAIN\user`.
+/// The errors about the name of a Windows user, `DOMAIN\user`.
 fn windows_user(name: &str) -> Vec<String> {
     let mut messages = Vec::new();
     let mut complain = |message: &str| messages.push(format!("runAsUserName{message}"));
@@ -334,7 +335,8 @@ fn forbid(
     });
 }
 
-/// A pod whose containers run as processes of a Windows node does so wholly, on the node's network.
+/// If one container of a pod is a Windows host process, all are, and the pod is in the host
+/// network.
 pub(super) fn validate_host_processes(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let host_process =
         |owner: &Value| boolean(at(owner, &["securityContext", "windowsOptions"]), "hostProcess");
@@ -368,7 +370,7 @@ pub(super) fn validate_host_processes(errors: &mut ErrorList, path: &Path<'_>, s
     }
 }
 
-/// A pod with users of its own cannot share other namespaces with the node.
+/// A pod with a user namespace cannot share other namespaces with the node.
 pub(super) fn validate_host_users(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     const MESSAGE: &str = "when `hostUsers` is false";
     if boolean(spec, "hostUsers") != Some(false) {
@@ -401,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn users_and_profiles_are_judged() {
+    fn users_and_profiles_are_validated() {
         check(
             json!({"runAsUser": -1, "seccompProfile": {"type": "Localhost"},
                 "appArmorProfile": {"type": "Odd"}}),

@@ -1,9 +1,8 @@
-//! The Pod Security Standards: what a pod must not ask for at the levels baseline and restricted,
-//! as a table of checks.
+//! The Pod Security Standards: the checks of the levels baseline and restricted, as a table.
 //!
-//! A check may have become stricter or milder with a version of Kubernetes; then it has several
-//! rows, and the newest that is not newer than the wanted version holds. A row of the level
-//! restricted may take the place of one of the level baseline.
+//! A check may change with a version of Kubernetes; then it has several rows, and the newest row
+//! that is not newer than the policy's version applies. A row of the level restricted may replace
+//! one of the level baseline.
 //!
 //! ```text
 //! violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true), runAsNonRoot != …
@@ -18,18 +17,19 @@ mod tests;
 
 pub use policy::{Level, LevelVersion, Policy, Version};
 
+use std::collections::{BTreeSet, HashMap};
+
 use super::CONTAINERS;
 use machinery::field_path::quote;
 use machinery::fields::{at, list, text, top};
 use machinery::{Object, Value};
-use std::collections::{BTreeSet, HashMap};
 
 /// Why a pod does not meet a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// In two or three words.
     pub reason: &'static str,
-    /// Who does what.
+    /// The offenders and their settings.
     pub detail: String,
 }
 
@@ -90,7 +90,7 @@ struct Row {
     id: &'static str,
     /// Since 1.…
     since: u16,
-    /// The check of the level below in whose place it stands, or "".
+    /// The check of the lower level that it replaces, or "".
     replaces: &'static str,
     check: fn(&Pod<'_>) -> Option<Violation>,
 }
@@ -99,7 +99,7 @@ const fn row(id: &'static str, since: u16, check: fn(&Pod<'_>) -> Option<Violati
     Row { id, since, replaces: "", check }
 }
 
-/// The level baseline, by the names of the checks, which is the order in which they complain.
+/// The level baseline, by the names of the checks, which is the order of the errors.
 const BASELINE: &[Row] = &[
     row("appArmorProfile", 0, baseline::app_armor_profile),
     row("capabilities_baseline", 0, baseline::capabilities),
@@ -155,12 +155,12 @@ const RESTRICTED: &[Row] = &[
 
 type Checker = fn(&Pod<'_>) -> Option<Violation>;
 
-/// Root in a user namespace of its own is nobody outside.
+/// Root in a user namespace has no rights outside of it.
 fn unless_in_user_namespace(pod: &Pod<'_>, check: Checker) -> Option<Violation> {
     if at(pod.spec, &["hostUsers"]) == &Value::Bool(false) { None } else { check(pod) }
 }
 
-/// What is a matter of Linux cannot be asked of Windows.
+/// Checks of Linux settings do not apply to Windows pods.
 fn unless_windows(pod: &Pod<'_>, check: Checker) -> Option<Violation> {
     if at(pod.spec, &["os", "name"]) == "windows" { None } else { check(pod) }
 }
@@ -208,7 +208,7 @@ fn named(containers: &[&str]) -> String {
     format!("{} {}", plural(containers.len(), "container", "containers"), quoted(containers))
 }
 
-/// `pod and container "a"`: who of the pod and its containers does something; None if nobody does.
+/// `pod and container "a"`: the offenders among the pod and its containers; None if there are none.
 fn setters(pod: bool, containers: &[&str]) -> Option<String> {
     match (pod, containers) {
         (false, []) => None,
@@ -258,8 +258,8 @@ pub fn template<'a>(
     template.is_object().then(|| (at(template, &["metadata"]), at(template, &["spec"])))
 }
 
-/// Whether a change of a pod is one that the standards look at: of containers and their images.
-/// Everything else in them stays as it is for a pod's life.
+/// Whether a change of a pod is relevant to the standards: new containers or images. All other
+/// relevant fields are immutable.
 pub fn is_significant(new: &Object, old: &Object) -> bool {
     let (new, old) = (top(new, "spec"), top(old, "spec"));
     let differ = |part| {

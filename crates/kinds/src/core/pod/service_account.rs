@@ -1,10 +1,11 @@
 //! What a pod has from its service account: its name, its token, its secrets for registries; and
 //! which secrets it may use if the account is particular about that.
 
+use std::collections::HashSet;
+
 use super::containers_mut;
 use machinery::fields::{at, boolean, default_text, list, list_mut, text, top};
 use machinery::{Map, Object, Value, json};
-use std::collections::HashSet;
 
 /// The account of pods that name none.
 pub const DEFAULT_ACCOUNT: &str = "default";
@@ -29,8 +30,8 @@ pub fn default_account(pod: &mut Object) -> &str {
     pod.str_at(&["spec", "serviceAccountName"])
 }
 
-/// Gives a pod what comes with its account: the volume with its token, mounted in every container,
-/// and its secrets for image registries. `suffix` makes the volume's name unique.
+/// Adds what a service account provides to a pod: the volume with its token, mounted in every
+/// container, and its image pull secrets. `suffix` makes the volume's name unique.
 pub fn inject_service_account(pod: &mut Object, account: &Object, suffix: &str) {
     if is_mirror(pod) {
         return;
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_want_the_token_does_not_get_it() {
+    fn automount_can_be_disabled() {
         let account = object(json!({"automountServiceAccountToken": false}));
         let mut first = pod(json!({"containers": [{"name": "c"}]}));
         inject_service_account(&mut first, &account, "x");

@@ -1,5 +1,7 @@
 //! The rules for a pod's spec, and for that of a template for pods.
 
+use std::collections::{BTreeSet, HashMap};
+
 use super::containers::{
     PodContext, untrimmed_image, validate_containers, validate_ephemeral_containers,
     validate_init_containers,
@@ -13,7 +15,6 @@ use machinery::field_path::{ErrorType, quote};
 use machinery::fields::{at, boolean, entries, flag, integer, list, part, text, top};
 use machinery::meta::validate_annotations;
 use machinery::{ErrorList, Object, Path, Value, json};
-use std::collections::{BTreeSet, HashMap};
 
 static SPEC: Path<'static> = Path::root("spec");
 
@@ -68,7 +69,7 @@ pub fn validate_template(errors: &mut ErrorList, path: &Path<'_>, template: &Val
     }
 }
 
-/// A token is somebody's.
+/// A token requires a service account.
 fn forbid_tokens(errors: &mut ErrorList, spec: &Value) {
     let volumes = SPEC.child("volumes");
     for (index, volume) in list(spec, "volumes").iter().enumerate() {
@@ -125,7 +126,7 @@ fn validate_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, pod: Opt
     validate_file_refs(errors, path, spec);
 }
 
-/// The fields that stand for themselves.
+/// The fields that do not depend on others.
 fn validate_scalars(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     for field in ["serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"] {
         let name = text(spec, field);
@@ -198,7 +199,7 @@ fn validate_claims<'a>(
     seen
 }
 
-/// Validates what the pod as a whole asks for, against what its containers ask for.
+/// Validates the pod-level resources against those of the containers.
 fn validate_resources(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let Some(resources) = part(spec, "resources") else { return };
     if at(spec, &["os", "name"]) == "windows" {
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_deadlines_are_judged() {
+    fn names_and_deadlines_are_validated() {
         check(
             json!({"containers": [{"name": "c", "image": "i"}], "activeDeadlineSeconds": 0,
                 "preemptionPolicy": "Odd", "ephemeralContainers": [{"name": "e", "image": "i"}]}),
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_asks_for_no_less_than_its_containers() {
+    fn pod_level_requests_cover_the_containers() {
         check(
             json!({"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}},
                 "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}),
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_judged_where_it_is() {
+    fn errors_of_a_template_have_its_path() {
         let mut errors = ErrorList::new();
         let template = json!({"metadata": {"labels": {"a": "-"}}, "spec": {"restartPolicy": "Always",
             "dnsPolicy": "Default", "terminationGracePeriodSeconds": 1}});

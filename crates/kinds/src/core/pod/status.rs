@@ -1,5 +1,7 @@
 //! What a node may report of a pod.
 
+use std::collections::HashMap;
+
 use super::annotations;
 use crate::validation::address::{self, Stored};
 use crate::validation::go_struct;
@@ -7,7 +9,6 @@ use crate::validation::rules::{add_invalid, immutable, qualified_name};
 use machinery::field_path::ErrorType;
 use machinery::fields::{at, list, number, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
-use std::collections::HashMap;
 
 static STATUS: Path<'static> = Path::root("status");
 
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_succeeded_does_not_run_again() {
+    fn a_succeeded_container_cannot_run_again() {
         let ended = |code| json!({"containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": code}}}]});
         let running = json!({"containerStatuses": [{"name": "c", "state": {"running": {}}}]});
         check(running.clone(), ended(1), &[]);

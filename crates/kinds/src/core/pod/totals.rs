@@ -1,16 +1,17 @@
-//! What a pod asks for as a whole.
+//! The total requests and limits of a pod.
 //!
-//! Its containers run together, so what they ask for adds up. Init containers run one after the
-//! other and before the others, so only the greediest of them counts; but those that go on running
-//! count with everybody who comes after them. What the pod asks for in its own name wins, and what
-//! its runtime needs for itself comes on top.
+//! The containers run together, so their resources add up. Init containers run one after the other
+//! and before the others, so only the maximum of them counts; but restartable init containers count
+//! together with all later ones. Pod-level resources take precedence, and the overhead of the
+//! runtime class is added.
+
+use std::collections::BTreeMap;
 
 use super::is_sidecar;
 use crate::validation::quantities::{amount, is_huge_pages};
 use machinery::Value;
 use machinery::fields::{at, entries, list};
 use machinery::quantity::Quantity;
-use std::collections::BTreeMap;
 
 /// Amounts of resources, by name.
 pub type Amounts = BTreeMap<String, Quantity>;
@@ -36,7 +37,7 @@ fn at_least(to: &mut Amounts, other: &Amounts) {
     }
 }
 
-/// What the containers of a pod ask for at the same time; `part` is `requests` or `limits`.
+/// The total of the containers of a pod; `part` is `requests` or `limits`.
 ///
 /// The time that this takes grows with the number of amounts: a container changes the amounts of its
 /// own resources only, since `greatest` is never less than `sidecars`.
@@ -68,7 +69,7 @@ pub(super) fn sum_of_containers(spec: &Value, part: &str) -> Amounts {
     total
 }
 
-/// What the containers of a pod and the pod itself ask for; `part` is `requests` or `limits`.
+/// The total of the containers of a pod and of the pod itself; `part` is `requests` or `limits`.
 pub(crate) fn of_containers(spec: &Value, part: &str) -> Amounts {
     let mut total = sum_of_containers(spec, part);
     for (name, amount) in amounts(at(spec, &["resources"]), part) {
@@ -86,7 +87,7 @@ pub(crate) fn requests(spec: &Value) -> Amounts {
     total
 }
 
-/// The limits of a pod; what is not limited is not limited by its runtime either.
+/// The limits of a pod; the overhead is only added to resources that have a limit.
 pub(crate) fn limits(spec: &Value) -> Amounts {
     let mut total = of_containers(spec, "limits");
     let mut overhead = amounts(spec, "overhead");
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_running_counts_with_all_who_come_after_it() {
+    fn restartable_init_containers_add_to_later_ones() {
         let mut sidecar = container("500m");
         sidecar["restartPolicy"] = json!("Always");
         let spec = json!({"containers": [container("1")],

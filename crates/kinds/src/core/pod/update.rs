@@ -1,5 +1,7 @@
 //! What may change of a pod: little, since its containers are running.
 
+use std::collections::HashSet;
+
 use super::containers::untrimmed_image;
 use super::{annotations, scheduling, spec};
 use crate::validation::go_struct;
@@ -8,7 +10,6 @@ use crate::validation::unified_diff::{DiffBudget, unified_diff};
 use machinery::field_path::ErrorType;
 use machinery::fields::{at, default_value, entries, integer, list, part, same, text, top};
 use machinery::{ErrorList, Map, Object, Path, Value, json};
-use std::collections::HashSet;
 
 static SPEC: Path<'static> = Path::root("spec");
 
@@ -67,7 +68,7 @@ fn validate_images(errors: &mut ErrorList, part: &str, new: &Value, old: &Value)
     true
 }
 
-/// A deadline may come nearer. False if it is so wrong that Kubernetes looks no further.
+/// A deadline may be reduced. False if the error makes Kubernetes stop the validation.
 fn validate_deadline(errors: &mut ErrorList, new: &Value, old: &Value) -> bool {
     const FIELD: &str = "activeDeadlineSeconds";
     let path = SPEC.child(FIELD);
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_change_is_shown() {
+    fn the_error_shows_the_forbidden_difference() {
         let difference = "\n@@ -35,7 +35,7 @@\n   }\n  ],\n  \"EphemeralContainers\": null,\n- \"RestartPolicy\": \"Always\",\n+ \"RestartPolicy\": \"Never\",\n  \"TerminationGracePeriodSeconds\": 30,\n  \"ActiveDeadlineSeconds\": null,\n  \"DNSPolicy\": \"ClusterFirst\",\n";
         let expected = format!(
             "spec: Forbidden: pod updates may not change fields other than {UPDATABLE}{difference}"

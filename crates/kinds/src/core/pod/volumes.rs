@@ -1,5 +1,7 @@
 //! The volumes of a pod: each has a name and comes from one source.
 
+use std::collections::HashSet;
+
 use super::super::volume_sources;
 use super::mounts::Volumes;
 use super::projected::{validate_downward, validate_keys, validate_projected};
@@ -11,9 +13,8 @@ use crate::validation::rules::{
 use machinery::field_path::quote;
 use machinery::fields::{at, integer, list, part, text, texts};
 use machinery::{ErrorList, Path, Value, names};
-use std::collections::HashSet;
 
-/// What a volume may come from, in the order in which Kubernetes looks.
+/// The volume sources, in the order in which Kubernetes checks them.
 const SOURCES: &[&str] = &[
     "emptyDir",
     "hostPath",
@@ -63,8 +64,8 @@ const REQUIRED: &[(&str, &[&str])] = &[
     ("gitRepo", &["repository"]),
 ];
 
-/// Validates the volumes and returns those that are in order. `pod` is the pod's name, where there is
-/// one: claims are named after it.
+/// Validates the volumes and returns the valid ones. `pod` is the pod's name, if it has one: claims
+/// are named after it.
 pub(super) fn validate_volumes<'a>(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -263,7 +264,7 @@ pub(crate) fn validate_access_modes(errors: &mut ErrorList, path: &Path<'_>, spe
     }
 }
 
-/// Validates the spec of a claim, be it made from a template or by hand.
+/// Validates the spec of a claim, from a template or on its own.
 pub(crate) fn validate_claim_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     if texts(spec, "accessModes").next().is_none() {
         errors.required(&path.child("accessModes"), "at least 1 access mode is required");
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_say_where_to_look() {
+    fn volume_sources_have_required_fields() {
         check(
             json!([{"name": "a", "secret": {}}, {"name": "b", "persistentVolumeClaim": {}},
                 {"name": "c", "hostPath": {"path": "/a/../b", "type": "Odd"}},

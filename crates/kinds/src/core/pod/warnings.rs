@@ -1,4 +1,6 @@
-//! What a pod's author is told although the pod is accepted.
+//! Warnings about pods that are accepted.
+
+use std::collections::HashSet;
 
 use super::{each_container, overlaps, ports};
 use crate::validation::address;
@@ -6,7 +8,6 @@ use crate::validation::quantities::{amount, is_fractional};
 use machinery::field_path::quote;
 use machinery::fields::{annotation, at, entries, integer, list, part, text, texts, top};
 use machinery::{Object, Path, Value, names};
-use std::collections::HashSet;
 
 /// Labels of nodes that were renamed or given up.
 const OLD_NODE_LABELS: &[(&str, &str)] = &[
@@ -48,7 +49,7 @@ const OLD_ANNOTATIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Sources of volumes that nobody serves any more: the field, its name in the warning, the text.
+/// Volume sources that are no longer supported: the field, its name in the warning, the text.
 const OLD_VOLUMES: &[(&str, &str, &str)] = &[
     (
         "photonPersistentDisk",
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_hides_another_is_pointed_out() {
+    fn a_variable_that_hides_another_causes_a_warning() {
         check(
             json!({"containers": [{"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"},
                 {"name": "A", "value": "$(A):3"}]}]}),
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_that_meet_are_pointed_out() {
+    fn duplicate_ports_cause_warnings() {
         let port = json!({"containerPort": 80, "protocol": "TCP", "name": "http"});
         check(
             json!({"containers": [{"ports": [port, port]}]}),
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_more_is_pointed_out() {
+    fn removed_features_cause_warnings() {
         check(
             json!({"nodeSelector": {"beta.kubernetes.io/os": "linux"},
                 "volumes": [{"name": "g", "gitRepo": {}}]}),

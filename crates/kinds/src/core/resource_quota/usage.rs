@@ -1,17 +1,18 @@
 //! What an object uses of a quota: how the objects of each resource are measured, and which of them
 //! a quota covers.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::core::persistent_volume::class;
 use crate::core::pod::{qos_class, totals};
 use crate::validation::quantities::{amount, is_huge_pages, is_native};
 use machinery::fields::{at, flag, integer, list, part, text, texts, top};
 use machinery::quantity::Quantity;
 use machinery::{Object, Value};
-use std::collections::{BTreeMap, BTreeSet};
 
 pub use crate::core::pod::totals::{Amounts, add, shown};
 
-/// A quota, as far as it decides what is covered.
+/// A quota: its scopes and limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quota {
     /// Its name.
@@ -52,7 +53,7 @@ impl Quota {
         }
     }
 
-    /// The resources whose objects it may be about, as group and plural.
+    /// The resources that it may count, as group and plural.
     pub fn resources(&self) -> BTreeSet<(String, String)> {
         let measured = |name: &String| {
             if let Some(counted) = name.strip_prefix("count/") {
@@ -75,7 +76,7 @@ const COUNTED: &[&str] = &["configmaps", "resourcequotas", "replicationcontrolle
 /// How the objects of a resource are measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Measure {
-    /// By number and by what their containers ask for.
+    /// By number and by the resources of their containers.
     Pods,
     /// By number, node ports and load balancers.
     Services,
@@ -86,7 +87,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// None for what is not counted.
+    /// None for resources that are not counted.
     pub fn of(group: &str, plural: &str) -> Option<Self> {
         Some(match (group, plural) {
             ("" | "events.k8s.io", "events") => return None,
@@ -140,7 +141,7 @@ impl Measure {
         })
     }
 
-    /// Whether all objects use the same, so that nobody needs to look at them.
+    /// Whether all objects have the same usage, so that they need not be read.
     pub fn is_count(&self) -> bool {
         matches!(self, Self::Count(_))
     }
@@ -155,7 +156,7 @@ impl Measure {
         }
     }
 
-    /// Why an object cannot be held against a quota: it does not say what it asks for.
+    /// The error about an object without the requests or limits that a quota requires.
     pub fn missing_requests(&self, object: &Object, quota: &Quota) -> Option<String> {
         let spec = top(object, "spec");
         let whole = at(spec, &["resources"]);
@@ -200,7 +201,7 @@ const OF_PODS: &[&str] = &[
     "limits.ephemeral-storage",
 ];
 
-/// What every container must say where a quota is about it.
+/// The requests and limits that every container must have where a quota limits them.
 const TO_BE_SAID: &[&str] =
     &["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
@@ -209,7 +210,7 @@ const OF_SERVICES: &[&str] =
 
 const OF_CLAIMS: &[&str] = &["persistentvolumeclaims", "requests.storage"];
 
-/// Between the name of a storage class and what is counted of it.
+/// The separator between the name of a storage class and the counted resource.
 const BY_CLASS: &str = ".storageclass.storage.k8s.io/";
 
 fn specifies(container: &Value, name: &str) -> bool {

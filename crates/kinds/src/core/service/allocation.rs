@@ -1,17 +1,18 @@
-//! What is handed out to services: what one wants, what it has, and where it is written down.
+//! The values that are allocated to services: those requested, those held, and where they are set.
+
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::{ip_families, is_headless, kind, needs_health_check, spec_of};
 use crate::validation::address;
 use machinery::fields::{boolean, list, list_mut, number, text, texts};
 use machinery::{ErrorList, Map, Object, Path, Value};
-use std::collections::{HashMap, HashSet};
-use std::net::{IpAddr, Ipv4Addr};
 
 /// The ports that nodes keep for services.
 pub const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 
-/// Whether the service is to get an address that it does not have yet. A service that asks for
-/// something that the cluster does not have gets none, and is refused by its validation.
+/// Whether an address must be allocated to the service. A service that requests an IP family that
+/// the cluster does not have gets none, and its validation fails.
 pub fn wants_cluster_ip(service: &Object) -> bool {
     let spec = spec_of(service);
     let has_none = text(spec, "clusterIP").is_empty() && list(spec, "clusterIPs").is_empty();
@@ -23,7 +24,7 @@ pub fn wants_cluster_ip(service: &Object) -> bool {
     errors.is_empty()
 }
 
-/// The addresses that the service has or asks for, without `None`.
+/// The addresses that the service has or requests, without `None`.
 pub fn cluster_ips(service: &Object) -> Vec<String> {
     let spec = spec_of(service);
     if kind(spec) == "ExternalName" || is_headless(spec) {
@@ -45,7 +46,7 @@ pub fn held_cluster_ips(service: &Object) -> Vec<Ipv4Addr> {
     cluster_ips(service).iter().filter_map(|text| parse(text)).collect()
 }
 
-/// The addresses that a service asks for and does not hold.
+/// The addresses that a service requests and does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClusterIpRequest {
     /// None.
@@ -56,7 +57,7 @@ pub enum ClusterIpRequest {
     Named(Vec<String>),
 }
 
-/// The addresses that a service asks for and that `old` does not hold. Their number and form are
+/// The addresses that a service requests and that `old` does not hold. Their number and form are
 /// validated first; the errors are those of the service's validation.
 ///
 /// Upstream: `alloc.go` `initIPFamilyFields`, which comes before anything is allocated.
@@ -101,8 +102,8 @@ pub fn service_ports(service: &Object) -> impl Iterator<Item = (i64, i64)> {
     ports.map(|port| (number(port, "port"), number(port, "nodePort")))
 }
 
-/// The first node port that is asked for with each number of a port. A port without one shares that
-/// of another with the same number: 53 for TCP and UDP is one port to people.
+/// The first requested node port for each port number. A port without one shares that of another
+/// with the same number, such as 53 for TCP and UDP.
 pub fn shared_node_ports(service: &Object) -> HashMap<i64, i64> {
     let mut shared = HashMap::new();
     for (number, node_port) in service_ports(service).filter(|(_, node_port)| *node_port != 0) {
@@ -131,7 +132,8 @@ pub fn set_health_check_port(service: &mut Object, port: u16) {
     spec.insert("healthCheckNodePort".to_owned(), port.into());
 }
 
-/// All node ports that the service has or asks for, that for health checks among them; each once.
+/// All node ports that the service has or requests, including the health check node port; each
+/// once.
 pub fn node_ports(service: &Object) -> Vec<u16> {
     let spec = spec_of(service);
     let mut ports: Vec<u16> = service_ports(service)
@@ -144,8 +146,8 @@ pub fn node_ports(service: &Object) -> Vec<u16> {
     ports
 }
 
-/// Why an address that the service asked for cannot be handed out; `why` is one of
-/// `provided IP is already allocated` and the like.
+/// The error about a requested address that cannot be allocated; `why` is `provided IP is already
+/// allocated` or similar.
 pub fn refuse_cluster_ip(service: &Object, address: &str, why: &str, errors: &mut ErrorList) {
     let path = Path::root("spec");
     let asked: Vec<&str> = texts(spec_of(service), "clusterIPs").collect();
@@ -160,7 +162,7 @@ pub fn refuse_node_port(index: usize, node_port: i64, why: &str, errors: &mut Er
     errors.invalid(&path.index(index).child("nodePort"), node_port, why);
 }
 
-/// What is said of a port that nodes do not keep for services.
+/// The error about a port outside of the node port range.
 pub fn outside_of_range() -> String {
     format!(
         "provided port is not in the valid range. The range of valid ports is {}-{}",
@@ -169,7 +171,7 @@ pub fn outside_of_range() -> String {
     )
 }
 
-/// The port for health checks that the service has or asks for.
+/// The health check node port that the service has or requests.
 pub fn health_check_port(service: &Object) -> Option<i64> {
     let spec = spec_of(service);
     Some(number(spec, "healthCheckNodePort")).filter(|it| needs_health_check(spec) && *it != 0)
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn only_some_services_want_an_address() {
+    fn only_some_services_get_an_address() {
         assert!(wants_cluster_ip(&service(json!({"type": "ClusterIP"}))));
         assert!(!wants_cluster_ip(&service(json!({"type": "ExternalName"}))));
         let headless = json!({"type": "ClusterIP", "clusterIP": "None", "clusterIPs": ["None"]});
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_is_written_down() {
+    fn allocated_values_are_set() {
         let mut it = service(
             json!({"type": "NodePort", "ports": [{"port": 80}, {"port": 81, "nodePort": 30081}]}),
         );
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_a_service_holds_are_not_asked_for() {
+    fn held_addresses_are_not_requested_again() {
         let spec = |address: &str| {
             json!({"type": "ClusterIP", "clusterIP": address, "clusterIPs": [address],
                 "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"})

@@ -1,9 +1,10 @@
 //! The columns of `kubectl get services`.
 
+use std::collections::BTreeSet;
+
 use super::{kind, spec_of};
 use machinery::fields::{at, entries, list, number, text, texts, top};
 use machinery::{Object, Value};
-use std::collections::BTreeSet;
 use types::columns::{AGE, NAME, age, column, or_none, wide};
 use types::resource::{Column, Now};
 

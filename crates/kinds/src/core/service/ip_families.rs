@@ -1,11 +1,12 @@
-//! Which protocols a service's addresses are of. The cluster has IPv4 only; a headless service
-//! without a selector may name IPv6 all the same, since its addresses are its author's business.
+//! The IP families of a service. The cluster has IPv4 only; a headless service without a selector
+//! may still name IPv6, since its author provides the addresses.
+
+use std::collections::HashSet;
 
 use super::{kind, spec_of};
 use crate::validation::address::{self, Stored};
 use machinery::fields::{entries, list, list_mut, text, texts};
 use machinery::{ErrorList, Map, Object, Path, Value, json};
-use std::collections::HashSet;
 
 static SPEC: Path<'static> = Path::root("spec");
 
@@ -21,7 +22,7 @@ fn family_of(address: &str) -> &'static str {
     if address::is_ipv6(address) { IPV6 } else { IPV4 }
 }
 
-/// Fills in `ipFamilyPolicy` and `ipFamilies`, as far as what the user says is in order.
+/// Sets `ipFamilyPolicy` and `ipFamilies`, as far as the request is valid.
 pub(super) fn fill(service: &mut Object, old: Option<&Object>) {
     if kind(spec_of(service)) == "ExternalName" || is_as_before(service, old) {
         return;
@@ -56,7 +57,7 @@ pub(super) fn fill(service: &mut Object, old: Option<&Object>) {
     service.map_at(&["spec"]).insert("ipFamilies".to_owned(), families);
 }
 
-/// A service that prefers both protocols is left alone until its author changes what it has.
+/// A service that prefers dual stack is unchanged until its author changes its families.
 fn is_as_before(service: &Object, old: Option<&Object>) -> bool {
     let Some(old) = old else { return false };
     let (new, old) = (spec_of(service), spec_of(old));
@@ -66,7 +67,7 @@ fn is_as_before(service: &Object, old: Option<&Object>) -> bool {
         && fields.iter().all(|field| new.get(field) == old.get(field))
 }
 
-/// Who asks for one protocol and otherwise changes nothing means the first one.
+/// A change to a single family without other changes drops the second family.
 fn drop_second_family(service: &mut Object, old: &Object) {
     let spec = service.map_at(&["spec"]);
     if spec.get("ipFamilyPolicy").is_none_or(|policy| policy != SINGLE) {
@@ -83,8 +84,8 @@ fn list_length(map: &Map<String, Value>, key: &str) -> usize {
     map.get(key).and_then(Value::as_array).map_or(0, Vec::len)
 }
 
-/// Validates what the user says of protocols and addresses. Kubernetes does so before it looks at
-/// anything else, and then looks at nothing else.
+/// Validates IP families and cluster IPs. Kubernetes does so before all other validation, and stops
+/// if there are errors.
 pub(super) fn validate(service: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     let spec = spec_of(service);
     if kind(spec) == "ExternalName" || is_as_before(service, old) {

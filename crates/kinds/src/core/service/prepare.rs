@@ -1,14 +1,15 @@
-//! What the server makes of a service before it is validated.
+//! Prepares services for validation.
 //!
-//! A service has fields that depend on each other, some of which the server filled in. Who sends
-//! the same manifest twice, or changes the type only, should not have to repeat or remove those.
+//! A service has fields that depend on each other, some of which the server set. A client that
+//! sends the same manifest twice, or changes only the type, need not repeat or remove them.
+
+use std::collections::{HashMap, HashSet};
 
 use super::{ip_families, is_external, kind, needs_health_check, spec_of};
 use machinery::fields::{
     boolean, default_number, default_text, keep, list, maps_mut, number, text, texts,
 };
 use machinery::{Map, Object, Value, json};
-use std::collections::{HashMap, HashSet};
 
 pub(super) fn prepare_create(service: &mut Object) {
     service.map_mut().insert("status".to_owned(), json!({"loadBalancer": {}}));
@@ -29,10 +30,10 @@ pub(super) fn prepare_update(new: &mut Object, old: &Object) {
     drop_internal_policy(new);
 }
 
-/// A service that is another name for a host has no traffic inside of the cluster, whatever its author
-/// says. An unsupported policy stays, and is refused.
+/// An `ExternalName` service has no internal traffic policy. An unsupported policy is kept, and
+/// refused.
 ///
-/// Upstream: storage.go defaultOnReadInternalTrafficPolicy, which removes it from what is read.
+/// Upstream: storage.go defaultOnReadInternalTrafficPolicy, which removes it from reads.
 fn drop_internal_policy(service: &mut Object) {
     let spec = spec_of(service);
     let policy = text(spec, "internalTrafficPolicy");
@@ -91,7 +92,7 @@ fn keep_node_ports(spec: &mut Map<String, Value>, before: &Value, after: &Value)
     }
 }
 
-/// Makes the two fields for addresses say the same, as far as it is clear what is meant.
+/// Makes the two fields for addresses agree, as far as the request is unambiguous.
 fn normalize_addresses(new: &mut Object, old: &Object) {
     let (before, after) = (spec_of(old).clone(), spec_of(new).clone());
     let same_list = texts(&before, "clusterIPs").eq(texts(&after, "clusterIPs"));
@@ -205,13 +206,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_out_is_kept() {
+    fn allocated_values_are_kept() {
         let new = updated(json!({"type": "NodePort", "ports": [{"port": 80}]}), stored("NodePort"));
         assert_eq!(new, stored("NodePort"));
     }
 
     #[test]
-    fn what_a_type_does_not_use_is_dropped() {
+    fn fields_that_a_type_does_not_use_are_dropped() {
         let mut manifest = stored("NodePort");
         manifest["type"] = "ExternalName".into();
         let new = updated(manifest, stored("NodePort"));

@@ -35,7 +35,7 @@ pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList
     validate_service(new, Some(old), errors);
 }
 
-/// The first address stays; a second one may come and go.
+/// The first address is immutable; a second one may be added and removed.
 fn validate_addresses(new: &Value, old: &Value, errors: &mut ErrorList) {
     if is_headless(new) && is_headless(old) {
         return;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_headless_service_that_wants_an_address_is_of_one_protocol() {
+    fn a_service_with_one_cluster_ip_is_single_stack() {
         let old = json!({"ports": [{"port": 80}], "clusterIP": "None"});
         let new = json!({"ports": [{"port": 80}], "clusterIP": "10.0.0.77", "clusterIPs": ["None"],
             "ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack"});

@@ -1,5 +1,7 @@
 //! The rules for services.
 
+use std::collections::HashSet;
+
 use super::{ip_families, is_external, is_headless, kind, needs_health_check, spec_of};
 use crate::validation::address::{self, Stored};
 use crate::validation::go_struct;
@@ -9,7 +11,6 @@ use crate::validation::rules::{
 use machinery::field_path::ErrorType;
 use machinery::fields::{annotation, at, integer, list, number, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, json};
-use std::collections::HashSet;
 
 static SPEC: Path<'static> = Path::root("spec");
 
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_and_types_are_judged() {
+    fn ports_and_types_are_validated() {
         check(
             json!({"type": "Odd", "ports": [{"port": 0, "protocol": "ABC"}]}),
             &[

@@ -1,4 +1,4 @@
-//! What a service's author is told although the service is accepted.
+//! Warnings about services that are accepted.
 
 use super::{kind, spec_of};
 use crate::validation::address;

@@ -1,4 +1,4 @@
-//! What is wrong with an ingress.
+//! Validation of ingresses.
 
 use super::CLASS_ANNOTATION;
 use crate::validation::address::{self, Stored};
@@ -23,7 +23,7 @@ pub(super) fn validate_create(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// Validates a change. Names of secrets that were odd before may stay so.
+/// Validates a change. Names of secrets that were invalid before are allowed.
 pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     let mut found = ErrorList::new();
     validate(new, &mut found);

@@ -21,7 +21,7 @@ pub(crate) fn at_most_replicas(errors: &mut ErrorList, status: &Value, fields: &
     at_most(errors, status, fields, "replicas", "cannot be greater than status.replicas");
 }
 
-/// Who is available is ready; the messages differ by kind.
+/// Available replicas are ready; the messages differ by kind.
 pub(crate) fn available_are_ready(errors: &mut ErrorList, status: &Value, message: &str) {
     at_most(errors, status, &["availableReplicas"], "readyReplicas", message);
 }
@@ -35,7 +35,7 @@ fn at_most(errors: &mut ErrorList, status: &Value, fields: &[&str], whole: &str,
     }
 }
 
-/// The number of collisions of names goes into new names, and so must never come again.
+/// The collision count is part of new names, so it must never decrease.
 pub(crate) fn collisions_only_grow(errors: &mut ErrorList, new: &Value, old: &Value) {
     const FIELD: &str = "collisionCount";
     let is_less = match (integer(new, FIELD), integer(old, FIELD)) {

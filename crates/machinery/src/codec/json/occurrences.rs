@@ -1,9 +1,10 @@
 //! Where a document mentions given fields, for errors that are reported in document order.
 
-use super::super::DecodeError;
-use super::scalar::Reader;
 use std::collections::HashMap;
 use std::fmt::Write;
+
+use super::super::DecodeError;
+use super::scalar::Reader;
 
 /// Finds the fields of these paths, such as `spec.ports[0].port`, in a document, and returns the places
 /// of their first and second mention, counted in keys. A document that is not JSON is searched up to

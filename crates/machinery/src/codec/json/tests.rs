@@ -1,7 +1,8 @@
 //! Tests of the JSON reader. The errors are those of Go's `encoding/json`.
 
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
 
 /// Reads `bytes` and prints the value and the repeated keys, or the error.
 fn check(bytes: impl AsRef<[u8]>, expected: &str) {
@@ -52,7 +53,7 @@ fn bytes_that_are_not_utf8_are_replaced_one_by_one() {
 }
 
 #[test]
-fn what_ends_too_early() {
+fn truncated_input_is_refused() {
     for text in [
         "",
         " ",
@@ -77,7 +78,7 @@ fn what_ends_too_early() {
 }
 
 #[test]
-fn what_is_out_of_place_is_named() {
+fn unexpected_characters_are_named() {
     check("is", "invalid character 'i' looking for beginning of value");
     check("[1,]", "invalid character ']' looking for beginning of value");
     check("{a", "invalid character 'a' looking for beginning of object key string");

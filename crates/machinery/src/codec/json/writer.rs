@@ -1,11 +1,13 @@
 //! JSON as Go writes it: `<`, `>`, `&` and the two line separators of Unicode are escaped, and
 //! floats are written without an exponent between 1e-6 and 1e21.
 
-use crate::Value;
+use std::io;
+
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
-use std::io;
+
+use crate::Value;
 
 /// Appends a value, without spaces.
 pub fn write(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
@@ -13,7 +15,7 @@ pub fn write(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     value.serialize(&mut serializer).expect("a JSON value can always be written to memory");
 }
 
-/// Appends a value on lines of its own, indented by two spaces.
+/// Appends a value on separate lines, indented by two spaces.
 pub fn write_pretty(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     let mut serializer = Serializer::with_formatter(out, Go(PrettyFormatter::new()));
     value.serialize(&mut serializer).expect("a JSON value can always be written to memory");
@@ -50,7 +52,7 @@ impl<F: Formatter> Formatter for Go<F> {
     {
         let size = value.abs();
         if size == 0.0 {
-            // Go writes -0 and reads it as 0, so that it is 0 as soon as it was stored.
+            // Go writes -0 and reads it as 0, so that it is 0 after it was stored.
             return writer.write_all(b"0");
         }
         if (1e-6..1e21).contains(&size) {

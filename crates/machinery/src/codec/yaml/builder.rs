@@ -1,16 +1,18 @@
 //! [`Builder`]: the parser's events in, one value out.
 //!
 //! It keeps its own stack, as the JSON reader does. An anchored node is kept when it is complete,
-//! and copied where its alias stands; all such copies together may weigh [`COPIED_MAX`].
+//! and copied in place of each alias; the total size of all copies is limited by [`COPIED_MAX`].
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde_saphyr::granit_parser::{Event, ScalarStyle, Tag};
 
 use super::super::json::DEPTH_MAX;
 use super::super::{DecodeError, Decoded, Format};
 use super::{in_line, scalar};
 use crate::field_path::quote;
 use crate::{Map, Value};
-use serde_saphyr::granit_parser::{Event, ScalarStyle, Tag};
-use std::borrow::Cow;
-use std::collections::HashMap;
 
 /// What anchors keep and aliases copy, in bytes or so.
 const COPIED_MAX: usize = 8 << 20;
@@ -35,7 +37,7 @@ struct Node {
     depth: usize,
 }
 
-/// A collection whose end has not come yet.
+/// A collection that is still being read.
 struct Open {
     collection: Collection,
     anchor: usize,
@@ -236,7 +238,7 @@ impl Builder {
     }
 }
 
-/// As the string that JSON wants, and as Go prints it.
+/// As the string for JSON, formatted as Go prints it.
 fn key_of(value: &Value) -> Option<Key> {
     let (text, shown) = match value {
         Value::String(text) => (text.clone(), quote(text)),
@@ -246,7 +248,7 @@ fn key_of(value: &Value) -> Option<Key> {
     Some(Key::Text { text, shown })
 }
 
-/// Adds what is not there yet: of a mapping, or of several, the first before the second.
+/// Adds the entries that are missing: from a mapping, or from several, the first before the second.
 fn merge(map: &mut Map<String, Value>, source: Value) -> Result<(), DecodeError> {
     let sources = match source {
         Value::Array(list) => list,

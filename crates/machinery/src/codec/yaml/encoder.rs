@@ -1,16 +1,17 @@
 //! Values to YAML, in the form that kubectl prints: block style, keys sorted, lines of some eighty
 //! columns.
 
+use std::cmp::Ordering;
+
 use super::scalar::reads_as_string;
 use crate::{Map, Value};
-use std::cmp::Ordering;
 
 /// Text is broken at the first space beyond this column.
 const WIDTH: usize = 80;
 const INDENT: usize = 2;
 
-/// A key with more bytes than this is marked with a question mark. Upstream: as in Go's library; a
-/// reader need not look for the colon of other keys beyond 1024 characters.
+/// A key with more bytes than this is marked with a question mark. Upstream: as in Go's library;
+/// readers search the colon of other keys only within 1024 characters.
 const MAX_SIMPLE_KEY: usize = 128;
 
 /// The whole document, with its last newline.
@@ -29,7 +30,7 @@ struct Encoder {
 }
 
 impl Encoder {
-    /// Its first line begins where the output stands; the others begin at `indent`.
+    /// The first line continues the current line; the others begin at `indent`.
     fn mapping(&mut self, map: &Map<String, Value>, indent: usize) {
         let mut entries: Vec<(&String, &Value)> = map.iter().collect();
         entries.sort_by_cached_key(|(key, _)| natural_order(key));
@@ -49,7 +50,7 @@ impl Encoder {
                     self.spaces(indent + INDENT);
                     self.mapping(map, indent + INDENT);
                 }
-                // A list stands right below its key.
+                // A list has the indentation of its key.
                 Value::Array(list) if !list.is_empty() => {
                     self.out.push('\n');
                     self.spaces(indent);
@@ -76,7 +77,7 @@ impl Encoder {
         }
     }
 
-    /// Its first line begins where the output stands; the others begin at `indent`.
+    /// The first line continues the current line; the others begin at `indent`.
     fn sequence(&mut self, list: &[Value], indent: usize) {
         for (index, value) in list.iter().enumerate() {
             if index > 0 {

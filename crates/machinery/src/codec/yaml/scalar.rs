@@ -1,12 +1,13 @@
-//! What a scalar means: by its tag, or, if it is plain, by its look.
+//! The value of a scalar: by its tag, or, if it is plain, by its form.
+
+use base64::prelude::{BASE64_STANDARD, Engine};
 
 use super::super::json::whole_or_float;
 use crate::Value;
-use base64::prelude::{BASE64_STANDARD, Engine};
 
 const CORE_TAG: &str = "tag:yaml.org,2002:";
 
-/// The value of a scalar, or what is wrong with it.
+/// The value of a scalar, or an error.
 pub(super) fn resolve(text: &str, is_plain: bool, tag: Option<&str>) -> Result<Value, String> {
     let Some(tag) = tag else {
         return if is_plain { guess(text) } else { Ok(text.into()) };
@@ -56,7 +57,7 @@ pub(super) fn reads_as_string(text: &str) -> bool {
     is_string && !is_timestamp(text) && !is_base60(text) && text != "<<"
 }
 
-/// The value that a plain scalar stands for.
+/// The value of a plain scalar.
 fn guess(text: &str) -> Result<Value, String> {
     Ok(match text {
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {

@@ -1,9 +1,9 @@
 //! Tests of the YAML reader and writer.
 
-use super::*;
-use crate::Value;
-use crate::json;
 use proptest::prelude::*;
+
+use super::*;
+use crate::{Value, json};
 
 /// Reads `text` and prints the value and the repeated keys, or the error.
 fn check(text: &str, expected: &str) {

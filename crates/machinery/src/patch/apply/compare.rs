@@ -1,11 +1,12 @@
 //! [`compare`]: what changed between two objects, as sets of fields.
 
+use std::collections::BTreeMap;
+
 use super::element::PathElement;
 use super::item::{self, KeyError};
 use super::schema::{Form, ListRule, MapRule, Schema};
 use super::set::Set;
 use crate::{Map, Value};
-use std::collections::BTreeMap;
 
 /// What the second object has otherwise than the first. No field is in two of the sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -109,7 +110,8 @@ impl Comparison {
             _ => true,
         };
         let mut before = None;
-        // What was in it before is gone if a value changed from an object, say, to a text.
+        // If a value changed its type, for example from an object to a string, its former fields
+        // are removed.
         if old.is_some() && new.is_some() && !same_form {
             before = self.in_form(schema, as_old, old, new)?;
         }
@@ -144,7 +146,7 @@ impl Comparison {
             }
             _ => {}
         }
-        // A leaf. Empty objects and lists are leaves too, so that null and empty are told apart.
+        // A leaf. Empty objects and lists are leaves too, so that null and empty differ.
         let differ = presence(old, new).is_none() && old != new;
         Ok(if differ { Some(Change::Modified) } else { presence(old, new) })
     }
@@ -198,7 +200,7 @@ fn elements(list: Option<&Value>) -> &[Value] {
     list.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// What became of a value, as far as being there goes.
+/// Whether a value was added, removed or changed.
 fn presence(old: Option<&Value>, new: Option<&Value>) -> Option<Change> {
     match (old, new) {
         (None, Some(_)) => Some(Change::Added),

@@ -1,11 +1,12 @@
-//! [`Conflicts`]: fields that an applier wants to change and that others own.
+//! [`Conflicts`]: fields that an applier changes and that others own.
+
+use std::fmt;
 
 use super::element::PathElement;
 use super::managed::{Entry, Operation};
 use super::set::Set;
 use crate::field_path::quote;
 use crate::status::Cause;
-use std::fmt;
 
 /// See the [module documentation](self). The text is that of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -15,7 +16,7 @@ pub struct Conflicts {
 }
 
 impl Conflicts {
-    /// Adds what a manager owns of what is to change.
+    /// Adds the changed fields that a manager owns.
     pub(super) fn add(&mut self, entry: &Entry, fields: &Set) {
         let mut paths = Vec::new();
         fields.visit(&mut Vec::new(), &mut |path| {
@@ -26,7 +27,7 @@ impl Conflicts {
         }
     }
 
-    /// Sorts by manager, which is the order in which conflicts are told.
+    /// Sorts by manager, which is the order in which conflicts are reported.
     pub(super) fn sort(&mut self) {
         self.managers.sort_by(|(a, _), (b, _)| a.cmp(b));
     }

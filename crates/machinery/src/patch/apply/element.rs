@@ -9,11 +9,11 @@
 //! i:3                                      [3]                                an element, by its place
 //! ```
 
-use crate::field_path::quote;
-use crate::go_value;
-use crate::{Map, Value};
 use std::cmp::Ordering;
 use std::fmt;
+
+use crate::field_path::quote;
+use crate::{Map, Value, go_value};
 
 /// See the [module documentation](self). Numbers are equal if their values are: `80` is `80.0`.
 #[derive(Debug, Clone)]
@@ -45,8 +45,7 @@ impl PathElement {
         Self::Key(fields.into())
     }
 
-    /// Reads the form of `FieldsV1`. None for a kind of element that nobody knows yet, which
-    /// upstream passes over.
+    /// Reads the form of `FieldsV1`. None for an unknown kind of element, which upstream skips.
     pub fn parse(text: &str) -> Result<Option<Self>, ParseElementError> {
         let malformed = || ParseElementError(text.to_owned());
         let Some((kind, rest)) = text.split_once(':').filter(|(kind, _)| kind.len() == 1) else {
@@ -182,8 +181,8 @@ fn compare(a: &Value, b: &Value) -> Ordering {
     }
 }
 
-/// By value and not as floats: beyond 2^53 those are equal to several integers, and what is sorted
-/// needs one order.
+/// By exact value and not as floats: beyond 2^53 several integers equal the same float, and sorting
+/// needs a total order.
 fn compare_with_float(integer: i64, float: f64) -> Ordering {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     if float >= BEYOND {

@@ -1,11 +1,12 @@
-//! [`fields`]: the fields that an object has, as a set; and what schemas make of sets.
+//! [`fields`]: the fields of an object, as a set; and the adaptation of sets to schemas.
+
+use std::collections::BTreeMap;
 
 use super::element::PathElement;
 use super::item;
 use super::schema::{Form, ListRule, MapRule, Schema};
 use super::set::{Node, Set};
 use crate::{Map, Value};
-use std::collections::BTreeMap;
 
 /// What an applier of this object owns: every leaf, every element of a list, every key of a map.
 pub fn fields<S: Schema>(schema: S, object: &Map<String, Value>) -> Set {
@@ -22,7 +23,7 @@ pub fn fields<S: Schema>(schema: S, object: &Map<String, Value>) -> Set {
     set
 }
 
-/// Whether a value is owned as a whole, and what is owned below it.
+/// Whether a value is owned as a whole, and the fields owned below it.
 fn below<S: Schema>(schema: S, value: &Value) -> (bool, Set) {
     match (schema.forms().of(Some(value)), value) {
         (Some(Form::Scalar(_) | Form::Map(MapRule::Atomic) | Form::List(ListRule::Atomic)), _) => {
@@ -69,8 +70,8 @@ pub(super) fn with_declared_fields<S: Schema>(schema: S, set: &Set) -> Set {
     Set { nodes: nodes.collect() }
 }
 
-/// Adapts a set to a schema that has changed since it was written: who owned parts of what is
-/// atomic now owns the whole. Returns whether there was anything to do.
+/// Adapts a set to a schema that has changed since it was written: owners of parts of a value that
+/// is atomic now own the whole value. Returns whether the set changed.
 pub(super) fn reconcile<S: Schema>(schema: S, set: &mut Set) -> bool {
     let mut changed = false;
     let form = schema.forms().of(None);

@@ -1,4 +1,4 @@
-//! [`Filter`]: which fields a request cannot change, whatever it says, and so cannot own.
+//! [`Filter`]: the fields that a request cannot change, and so cannot own.
 
 use super::compare::Comparison;
 use super::element::PathElement;
@@ -7,9 +7,9 @@ use super::set::Set;
 /// Which fields count. Paths are names of fields, from the object's root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Filter {
-    /// All but these and what is below them.
+    /// All but these and their descendants.
     Without(&'static [&'static [&'static str]]),
-    /// Only these and what is below them; None stands for any one element.
+    /// Only these fields and their descendants; None matches any single element.
     Only(&'static [&'static [Option<&'static str>]]),
 }
 
@@ -56,13 +56,13 @@ impl Filter {
     }
 }
 
-/// The comparison without the fields that nobody owns.
+/// The comparison without the fields that have no owner.
 pub(super) fn strip_all(changes: Comparison) -> Comparison {
     let Comparison { removed, modified, added } = changes;
     Comparison { removed: strip(removed), modified: strip(modified), added: strip(added) }
 }
 
-/// The set without the fields that nobody owns.
+/// The set without the fields that have no owner.
 pub(super) fn strip(mut set: Set) -> Set {
     for path in UNOWNED {
         cut(&mut set, path, false);
@@ -70,7 +70,7 @@ pub(super) fn strip(mut set: Set) -> Set {
     set
 }
 
-/// Takes a path out of the set, with or without what is below it.
+/// Removes a path from the set, with or without its descendants.
 fn cut(set: &mut Set, path: &[&str], with_below: bool) {
     let Some((first, rest)) = path.split_first() else { return };
     let named = |element: &PathElement| element.as_field() == Some(first);
@@ -89,7 +89,7 @@ fn cut(set: &mut Set, path: &[&str], with_below: bool) {
     }
 }
 
-/// What of the set lies on the way to a pattern or below it.
+/// The part of the set that leads to a pattern or is below it.
 fn only(set: Set, patterns: &[&[Option<&str>]]) -> Set {
     let mut kept = Set::new();
     for node in set.nodes {

@@ -1,4 +1,4 @@
-//! By what name an element of a list goes.
+//! The path element that identifies an element of a list.
 
 use super::element::PathElement;
 use super::schema::{ListRule, Schema};

@@ -10,8 +10,7 @@ use super::request::Request;
 use super::schema::Schema;
 use super::set::Set;
 use super::validate::validate;
-use crate::go_value;
-use crate::{ErrorList, Map, Object, Path, Value, codec, meta};
+use crate::{ErrorList, Map, Object, Path, Value, codec, go_value, meta};
 
 /// The annotation.
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -36,7 +35,8 @@ pub(super) fn owned<S: Schema, V>(request: &Request<'_, S, V>, live: &Object) ->
     )
 }
 
-/// Writes a configuration that kubectl applied into the annotation, if the object has it.
+/// Writes a configuration that kubectl applied into the annotation, if the object has the
+/// annotation.
 pub(super) fn update_annotation(object: &mut Object, config: &Object) {
     if object.annotation(ANNOTATION).is_none_or(str::is_empty) {
         return;

@@ -1,18 +1,18 @@
 //! [`Managed`]: the entries of `metadata.managedFields`, one for each manager.
 //!
-//! A manager is known by its name, by whether it applies or updates, by the subresource, and, if it
-//! updates, by the version in which it does. An entry that a request does not touch is written back
-//! as it was read.
+//! A manager is identified by its name, its operation (apply or update), the subresource, and, if
+//! it updates, the version. An entry that a request does not change is written back as it was read.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::element::ParseElementError;
 use super::set::Set;
 use crate::field_path::quote;
 use crate::{Map, Value, timestamp};
-use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// More updating managers than this are merged, the oldest first.
 const UPDATERS_MAX: usize = 10;
-/// Who owns what they owned.
+/// The managers and the fields they own.
 const ANCIENT: &str = "ancient-changes";
 
 /// How a manager changes objects.
@@ -31,7 +31,7 @@ impl Operation {
     }
 }
 
-/// What is owned by one manager.
+/// The fields of one manager.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
     pub(super) manager: String,
@@ -50,7 +50,7 @@ pub enum DecodeError {
     /// Neither of the two that there are.
     #[error("operation must be `Apply` or `Update`")]
     Operation,
-    /// It is not said in which version the fields are named.
+    /// An entry lacks the version of its fields.
     #[error("apiVersion must not be empty")]
     ApiVersion,
     /// Not `FieldsV1`.
@@ -132,7 +132,7 @@ impl Entry {
         self.identifier() == other.identifier()
     }
 
-    /// What tells managers apart. An applier is the same one in all versions.
+    /// The identity of a manager. An applier is the same one in all versions.
     pub(super) fn identifier(&self) -> (Operation, &str, &str, &str) {
         let version = match self.operation {
             Operation::Apply => "",
@@ -141,7 +141,7 @@ impl Entry {
         (self.operation, &self.manager, &self.subresource, version)
     }
 
-    /// Sets what is owned, as the version names it.
+    /// Sets the owned fields, as the version names them.
     pub(super) fn own(&mut self, set: Set, api_version: &str) {
         if self.set != set || self.api_version != api_version {
             api_version.clone_into(&mut self.api_version);
@@ -157,7 +157,7 @@ impl Entry {
         }
     }
 
-    /// Sets what is owned, known to be another set than before.
+    /// Sets the owned fields, which differ from the former ones.
     pub(super) fn replace_owned(&mut self, set: Set) {
         self.set = set;
         self.raw = None;
@@ -211,7 +211,7 @@ impl Managed {
         (!list.is_empty()).then_some(Value::Array(list))
     }
 
-    /// The entry of that manager, made if it is not there.
+    /// The entry of that manager, created if it is missing.
     pub(super) fn entry(&mut self, of: &Entry) -> &mut Entry {
         let at = self.entries.iter().position(|it| it.is_of(of));
         let at = at.unwrap_or_else(|| {
@@ -242,7 +242,7 @@ impl Managed {
             }
             a.seconds().cmp(&b.seconds()).then_with(|| rest(a).cmp(&rest(b)))
         });
-        // The first of a version stays what it is until a second one is merged with it.
+        // The first entry of a version is unchanged until a second one is merged with it.
         let mut kept: Vec<Entry> = Vec::new();
         let mut first: HashMap<String, usize> = HashMap::new();
         let mut merged: BTreeMap<usize, Vec<Set>> = BTreeMap::new();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told() {
+    fn unreadable_entries_are_reported() {
         let why = |entry| managed(json!([entry])).unwrap_err().to_string();
         assert_eq!(why(json!({})), "operation must be `Apply` or `Update`");
         assert_eq!(why(json!({"operation": "Apply"})), "apiVersion must not be empty");

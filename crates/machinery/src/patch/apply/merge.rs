@@ -1,10 +1,11 @@
 //! [`merge`]: a configuration laid over an object. Nothing is removed by it.
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
 use super::element::PathElement;
 use super::item::{self, KeyError};
 use super::schema::{Form, ListRule, MapRule, Schema};
 use crate::{Map, Value};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Sets in `object` what `config` says.
 pub(super) fn merge<S: Schema>(
@@ -49,8 +50,8 @@ fn merge_value<S: Schema>(schema: S, value: &mut Value, config: &Value) -> Resul
     Ok(())
 }
 
-/// The elements of both lists: in the order of the object as far as the configuration allows it,
-/// whose own order is kept.
+/// The elements of both lists: in the order of the object, as far as the order of the configuration
+/// allows it.
 fn merge_lists<S: Schema>(
     schema: S,
     rule: ListRule,

@@ -1,5 +1,5 @@
-//! [`overlay`]: a configuration laid over an object without regard to who owns what, as policies do
-//! it that change requests.
+//! [`overlay`]: merges a configuration into an object without regard to ownership, as mutating
+//! admission policies do.
 
 use super::item::KeyError;
 use super::merge::merge;
@@ -13,10 +13,10 @@ pub enum OverlayError {
     /// The configuration does not fit the schema.
     #[error("failed to convert patch object to typed object: {0}")]
     NotTyped(#[from] ValidationErrors),
-    /// It speaks of what can only be replaced as a whole: nobody could say what is to stay.
+    /// It sets a part of a value that can only be replaced as a whole.
     #[error("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}", .0.join(", "))]
     Atomic(Vec<String>),
-    /// Elements of a list cannot be told apart.
+    /// Elements of a list have no unique key.
     #[error("failed to merge patch: {0}")]
     Merge(#[from] KeyError),
 }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_configuration_does_not_name_stays() {
+    fn fields_outside_of_the_configuration_are_kept() {
         let object = json!({"spec": {"a": 1, "b": 2}});
         let found = laid(Deduced::Granular, object, &json!({"spec": {"b": 3, "c": 4}}));
         assert_eq!(found, Ok(json!({"spec": {"a": 1, "b": 3, "c": 4}})));

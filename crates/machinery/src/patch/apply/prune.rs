@@ -1,5 +1,7 @@
-//! [`prune`]: without the fields that an applier had applied before and does not any more, unless
-//! somebody else owns them.
+//! [`prune`]: removes the fields that an applier applied before and no longer applies, unless
+//! another manager owns them.
+
+use std::collections::HashMap;
 
 use super::element::PathElement;
 use super::fields::{fields, with_declared_fields};
@@ -9,10 +11,9 @@ use super::request::{ManagedFieldsError, Request, Versions};
 use super::schema::Schema;
 use super::set::Set;
 use crate::{Map, Object, Value};
-use std::collections::HashMap;
 
-/// What is left of `merged`. `last` is what the applier owned before; what it owns now is among
-/// `managed`.
+/// `merged` without the pruned fields. `last` is the set that the applier owned before; its current
+/// set is among `managed`.
 pub(super) fn prune<S: Schema, V: Versions<S>>(
     request: &Request<'_, S, V>,
     merged: Object,
@@ -22,7 +23,7 @@ pub(super) fn prune<S: Schema, V: Versions<S>>(
     let Some(schema) = request.schema_of(&last.api_version).filter(|_| !last.set.is_empty()) else {
         return Ok(merged);
     };
-    // Mostly an applier goes on to apply what it did: no need to look further.
+    // Mostly an applier applies the same fields as before: nothing to prune.
     let in_version = |entry: &&Entry| entry.api_version == last.api_version;
     if managed.entries.iter().filter(in_version).any(|entry| last.set.is_subset(&entry.set)) {
         return Ok(merged);
@@ -73,7 +74,7 @@ fn all_fields<S: Schema>(schema: S, object: &Map<String, Value>) -> Set {
     with_declared_fields(schema, &fields(schema, object))
 }
 
-/// A copy without these fields. The type stays, since conversion needs it.
+/// A copy without these fields. The type is kept, since conversion needs it.
 fn without<S: Schema>(schema: S, object: &Object, fields: &Set) -> Object {
     let mut kind = Set::new();
     for name in ["apiVersion", "kind"] {

@@ -5,8 +5,8 @@ use super::schema::{Form, ListRule, MapRule, Schema};
 use super::set::Set;
 use crate::{Map, Value};
 
-/// Removes the fields of `set` from `object`, with all that is below them. An object or a list of
-/// which nothing is left becomes null.
+/// Removes the fields of `set` from `object`, with their descendants. An object or a list that
+/// becomes empty is set to null.
 pub(super) fn remove<S: Schema>(schema: S, object: &mut Map<String, Value>, set: &Set) {
     for node in &set.nodes {
         let Some(name) = node.element.as_field() else { continue };

@@ -1,4 +1,4 @@
-//! [`Request`]: who changes an object, how, and by what schema.
+//! [`Request`]: the manager, the operation and the schema of one change.
 
 use super::compare::{Comparison, compare};
 use super::filter::{Filter, strip_all};
@@ -33,8 +33,8 @@ pub struct Request<'a, S, V> {
 
 /// The versions of a kind.
 pub trait Versions<S> {
-    /// The schema of a version; None if there is no such version (any more). Who owns fields in it
-    /// then loses them.
+    /// The schema of a version; None if the version does not exist (any more). Owners of fields in
+    /// it then lose them.
     fn schema(&self, api_version: &str) -> Option<S>;
 
     /// An object of any version in the given one, which has a schema. The error is for people.
@@ -55,7 +55,7 @@ impl<S> Versions<S> for OnlyVersion {
     }
 }
 
-/// Why ownership could not be found out. Nobody but an operator can do something about it.
+/// Why ownership could not be determined. It needs an operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManagedFieldsError {
     /// A list by keys has an element without a key.
@@ -156,7 +156,7 @@ impl<S: Schema, V: Versions<S>> Request<'_, S, V> {
     }
 }
 
-/// A copy that says of which type it is; the object that is not there yet does not.
+/// A copy with `apiVersion` and `kind`; an object that does not exist yet lacks them.
 fn in_version<S, V>(object: &Object, request: &Request<'_, S, V>) -> Object {
     let mut copy = object.clone();
     copy.remove_meta("managedFields");

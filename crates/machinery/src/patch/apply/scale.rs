@@ -4,11 +4,12 @@
 //! A request to `/scale` is made on a Scale whose entries are [`of_scale`]; what they are afterwards
 //! is brought back by [`of_parent`].
 
+use std::collections::HashMap;
+
 use super::element::PathElement;
 use super::managed::{Entry, Managed};
 use super::set::Set;
 use crate::{Object, Value};
-use std::collections::HashMap;
 
 const API_VERSION: &str = "autoscaling/v1";
 
@@ -51,8 +52,8 @@ pub fn of_parent(parent: &Object, scale: &Object, replicas: Replicas<'_>) -> Opt
     for mut entry in entries(parent).entries {
         let Some(path) = replicas.elements(&entry.api_version) else { continue };
         if !path.is_empty() && entry.set.contains(&path) {
-            // Upstream: an updater is known by its version as well, which is not the parent's in a
-            // Scale, so that what it still owns becomes an entry of its own.
+            // Upstream: an updater is identified by its version as well, which in a Scale is not
+            // the parent's, so that its remaining fields become a separate entry.
             let still = places.get(&entry.identifier()).copied();
             match still {
                 Some(at) => known[at] = true,
@@ -79,7 +80,7 @@ fn entries(object: &Object) -> Managed {
     Managed::decode(super::request::entries(object).to_vec()).unwrap_or_default()
 }
 
-/// `.spec.replicas`, where a Scale has it.
+/// `.spec.replicas`, its path in a Scale.
 fn shown() -> [PathElement; 2] {
     [PathElement::field("spec"), PathElement::field("replicas")]
 }

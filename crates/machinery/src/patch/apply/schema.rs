@@ -1,8 +1,9 @@
-//! [`Schema`]: what server-side apply must know of a value: whether it is owned as a whole or part
-//! by part, and by what the elements of a list are told apart.
+//! [`Schema`]: what server-side apply needs to know about a value: whether it is owned as a whole
+//! or by parts, and the keys of the elements of a list.
+
+use std::borrow::Cow;
 
 use crate::Value;
-use std::borrow::Cow;
 
 /// One node of a schema; a cheap handle, since every step of every walk makes one.
 pub trait Schema: Copy {
@@ -19,17 +20,17 @@ pub trait Schema: Copy {
     #[must_use]
     fn items(self) -> Self;
 
-    /// One of the fields that tell the elements of a list apart, for [`ListRule::Map`].
+    /// One of the fields that identify the elements of a list, for [`ListRule::Map`].
     fn key(&self, index: usize) -> Option<&str>;
 
     /// The value of such a field in an element that does not have it.
     fn key_default(&self, key: &str) -> Option<Cow<'_, Value>>;
 
-    /// What an object that is there has in a field that JSON leaves out: the zero values of Go's
-    /// structs, which are never absent. They matter since what is absent can be added.
+    /// The value of a field that an existing object has though JSON omits it: the zero values of
+    /// Go's structs, which are never absent. They matter because absent fields can be added.
     fn absent(self, name: &str) -> Option<&'static Value>;
 
-    /// The node for whatever no schema describes: owned as a whole.
+    /// The schema of values that no schema describes: owned as a whole.
     fn untyped() -> Self;
 
     /// The node of a field, declared or not.
@@ -68,7 +69,7 @@ pub enum ListRule {
     Atomic,
     /// Element by element, which are their own names.
     Set,
-    /// Element by element, told apart by [`Schema::key`].
+    /// Element by element, identified by [`Schema::key`].
     Map,
 }
 

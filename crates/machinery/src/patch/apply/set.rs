@@ -1,6 +1,6 @@
 //! [`Set`]: a set of field paths, which is what a manager owns.
 //!
-//! A path can be in the set without what is below it, and the other way round:
+//! A path can be in the set without its descendants, and the other way round:
 //!
 //! ```text
 //! {"f:data":{".":{},"f:x":{}}}     .data and .data.x
@@ -18,7 +18,7 @@ pub struct Set {
     pub(super) nodes: Vec<Node>,
 }
 
-/// An element, and what is in the set from there on.
+/// An element, and the part of the set below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) element: PathElement,
@@ -144,7 +144,7 @@ impl Set {
         Some(&self.nodes[at])
     }
 
-    /// The node of an element, made if it is not there.
+    /// The node of an element, created if it is missing.
     fn node(&mut self, element: &PathElement) -> &mut Node {
         let at = match self.nodes.binary_search_by(|node| node.element.cmp(element)) {
             Ok(at) => at,
@@ -157,12 +157,12 @@ impl Set {
         &mut self.nodes[at]
     }
 
-    /// Adds an element and what is below it, unless that is nothing.
+    /// Adds an element and its descendants, unless they are empty.
     pub(super) fn attach(&mut self, element: PathElement, owned: bool, below: Set) {
         if !owned && below.is_empty() {
             return;
         }
-        // Whoever walks an object does so in order.
+        // Objects are walked in order.
         if self.nodes.last().is_none_or(|last| last.element < element) {
             self.nodes.push(Node { element, owned, below });
             return;
@@ -173,7 +173,7 @@ impl Set {
         node.below = own.union(below);
     }
 
-    /// What is in either set.
+    /// The union of both sets.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         if self.is_empty() {
@@ -198,8 +198,8 @@ impl Set {
         Self { nodes }
     }
 
-    /// What is in any of the sets. Pairs are merged, then pairs of those, so that a path is moved
-    /// once for each doubling of the number of sets and not once for each set.
+    /// The union of all sets. Pairs are merged, then pairs of those, so that a path is moved once
+    /// for each doubling of the number of sets and not once for each set.
     #[must_use]
     pub fn union_all(mut sets: Vec<Self>) -> Self {
         while sets.len() > 1 {
@@ -213,7 +213,7 @@ impl Set {
         sets.pop().unwrap_or_default()
     }
 
-    /// What is in both sets.
+    /// The intersection of both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let mut set = Self::new();
@@ -228,13 +228,13 @@ impl Set {
         set
     }
 
-    /// What is in this set only. A path that is in the other takes nothing away of what is below.
+    /// The difference of the sets. A path in the other set does not remove its descendants.
     #[must_use]
     pub fn difference(self, other: &Self) -> Self {
         self.without(other, false)
     }
 
-    /// What is in this set only, without what is below the paths of the other.
+    /// The difference of the sets, without the descendants of the other's paths.
     #[must_use]
     pub fn recursive_difference(self, other: &Self) -> Self {
         self.without(other, true)
@@ -322,8 +322,8 @@ fn matched<'a>(
     })
 }
 
-/// The nodes from an element on. The step doubles until it is past the element: what is near is
-/// found at once, and thousands of small sets can be held against a large one.
+/// The nodes from an element on. The step doubles until it is past the element: near elements are
+/// found at once, and thousands of small sets can be compared with a large one.
 fn from<'a>(nodes: &'a [Node], element: &PathElement) -> &'a [Node] {
     let mut step = 1;
     while nodes.get(step - 1).is_some_and(|it| it.element < *element) {

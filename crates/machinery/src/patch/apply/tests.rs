@@ -42,7 +42,7 @@ fn owner(manager: &str, fields: &str) -> (String, String) {
 }
 
 #[test]
-fn what_was_there_before_the_first_apply_has_an_owner() {
+fn fields_from_before_the_first_apply_have_an_owner() {
     let live = object(json!({"metadata": {"uid": "u"}, "a": 1, "b": 2}));
     let it = applied("me", &live, json!({"b": 2, "c": 3})).unwrap();
     assert_eq!(
@@ -59,7 +59,7 @@ fn what_was_there_before_the_first_apply_has_an_owner() {
 }
 
 #[test]
-fn an_untracked_object_stays_so_until_somebody_applies() {
+fn an_untracked_object_stays_untracked_until_an_apply() {
     let live = object(json!({"metadata": {"uid": "u"}, "a": 1}));
     let mut new = object(json!({"metadata": {"uid": "u"}, "a": 2}));
     update(&request("me", ""), Some(&live), &mut new);
@@ -93,7 +93,7 @@ fn entries_may_be_sent_reset_or_left_out() {
 }
 
 #[test]
-fn what_is_removed_is_nobodys() {
+fn removed_fields_have_no_owner() {
     let it = updated(json!({"metadata": {"uid": "u"}}));
     assert!(owners(&it).is_empty());
     // A value that changes from an object to a text takes the object's fields with it.
@@ -105,7 +105,7 @@ fn what_is_removed_is_nobodys() {
 }
 
 #[test]
-fn entries_of_versions_that_are_no_more_are_dropped() {
+fn entries_of_removed_versions_are_dropped() {
     let old = json!([{"manager": "x", "operation": "Update", "apiVersion": "v0",
         "fieldsType": "FieldsV1", "fieldsV1": {"f:a": {}}}]);
     let live = object(json!({"metadata": {"uid": "u", "managedFields": old}, "a": 1}));
@@ -125,7 +125,7 @@ fn client_side_applied() -> Object {
 }
 
 #[test]
-fn kubectl_takes_over_what_it_applied_before() {
+fn kubectl_takes_over_fields_that_it_applied_before() {
     let it = applied("kubectl", &client_side_applied(), json!({"a": "<2>"})).unwrap();
     assert_eq!(
         owners(&it),
@@ -144,7 +144,7 @@ fn kubectl_takes_over_what_it_applied_before() {
 }
 
 #[test]
-fn kubectl_does_not_take_over_what_others_changed_since() {
+fn kubectl_does_not_take_over_fields_that_others_changed() {
     let live = client_side_applied();
     let refusal = applied("kubectl", &live, json!({"a": 2, "b": 3, "c": 4})).unwrap_err();
     assert_eq!(

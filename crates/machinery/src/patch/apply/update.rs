@@ -1,4 +1,4 @@
-//! [`update`]: who owns what after an object was created, replaced or patched.
+//! [`update`]: field ownership after an object was created, replaced or patched.
 
 use super::compare::Comparison;
 use super::fields::reconcile;
@@ -7,13 +7,13 @@ use super::request::{ManagedFieldsError, Request, Versions, entries, set_entries
 use super::schema::Schema;
 use crate::{Map, Object, Value};
 
-/// Sets `metadata.managedFields` of `new`, which was `live` before: what this request changed
-/// belongs to its manager, and to nobody else.
+/// Sets `metadata.managedFields` of `new`, which replaces `live`: the fields that this request
+/// changed belong to its manager, and to no other.
 ///
-/// Both objects are in the version of the request and as they are stored, but that what the
-/// request cannot change ([`Request::filter`]) may still differ. Entries that the client sent are
-/// taken for true on the main resource; `[]` or `[{}]` stops tracking until somebody applies.
-/// If ownership cannot be found out, it stays what it was.
+/// Both objects are in the version of the request and as they are stored, except that fields which
+/// the request cannot change ([`Request::filter`]) may still differ. On the main resource, entries
+/// that the client sent are accepted; `[]` or `[{}]` stops tracking until the next apply. If
+/// ownership cannot be determined, it remains unchanged.
 pub fn update<S: Schema, V: Versions<S>>(
     request: &Request<'_, S, V>,
     live: Option<&Object>,
@@ -39,7 +39,7 @@ pub fn update<S: Schema, V: Versions<S>>(
     };
     let managed =
         sent.unwrap_or_else(|| Managed::decode(live_entries.to_vec()).unwrap_or_default());
-    // An object that nobody tracks is not tracked from the middle of its life on.
+    // Tracking does not start in the middle of an object's life.
     if managed.entries.is_empty() && live.is_some_and(|live| !live.uid().is_empty()) {
         return;
     }
@@ -56,7 +56,7 @@ fn keep(new: &mut Object, live_entries: &[Value]) {
     }
 }
 
-/// Whether a client asks to forget who owns what.
+/// Whether a client resets ownership.
 fn is_reset(list: &[Value]) -> bool {
     match list {
         [] => true,
@@ -65,7 +65,7 @@ fn is_reset(list: &[Value]) -> bool {
     }
 }
 
-/// Who owns what after `manager` made `new` of `live`.
+/// Ownership after `manager` changed `live` to `new`.
 pub(super) fn track<S: Schema, V: Versions<S>>(
     request: &Request<'_, S, V>,
     mut managed: Managed,
@@ -96,7 +96,7 @@ pub(super) fn track<S: Schema, V: Versions<S>>(
     Ok(managed)
 }
 
-/// Adapts all entries to what the schemas say now.
+/// Adapts all entries to the current schemas.
 pub(super) fn reconcile_all<S: Schema, V: Versions<S>>(
     request: &Request<'_, S, V>,
     managed: &mut Managed,
@@ -114,8 +114,8 @@ pub(super) fn reconcile_all<S: Schema, V: Versions<S>>(
     }
 }
 
-/// Takes back new times in `new` if nothing else changed since `live`, so that an apply that did
-/// nothing in the end is not stored.
+/// Restores the old times in `new` if nothing else changed since `live`, so that an apply without
+/// effect is not stored.
 pub fn keep_times_if_unchanged(live: &Object, new: &mut Object) {
     let (old, list) = (entries(live), entries(new));
     let same_but_time = |a: &Value, b: &Value| match (a, b) {
@@ -139,7 +139,7 @@ pub fn keep_times_if_unchanged(live: &Object, new: &mut Object) {
     }
 }
 
-/// Whether two objects are equal but for who owns what.
+/// Whether two objects are equal except for ownership.
 pub(super) fn same_but_managed(a: &Object, b: &Object) -> bool {
     fn without<'a>(
         map: &'a Map<String, Value>,

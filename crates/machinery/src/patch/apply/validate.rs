@@ -1,12 +1,13 @@
 //! [`validate`]: whether an applied configuration fits the schema. What does not fit cannot be
 //! owned.
 
+use std::collections::BTreeSet;
+use std::fmt;
+
 use super::element::PathElement;
 use super::item;
 use super::schema::{Form, ListRule, Scalar, Schema};
 use crate::{Map, Value, go_value};
-use std::collections::BTreeSet;
-use std::fmt;
 
 /// Everything that does not fit, each with its path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -82,7 +83,7 @@ impl<'a> Walk<'a> {
                 None => self.complain("field not declared in schema"),
             }
             self.path.pop();
-            // Upstream does not look at the object's other fields either.
+            // Upstream does not check the object's other fields either.
             if node.is_none() {
                 return;
             }

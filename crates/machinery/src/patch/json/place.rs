@@ -32,7 +32,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// What is there; in an object nothing may be, in a list something must.
+    /// The value at the place; it may be missing in an object, but not in a list.
     pub(super) fn get(&self) -> Result<Option<&Value>, Failure> {
         match &*self.container {
             Value::Array(list) => {
@@ -43,7 +43,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Puts a value there, in front of what is there in a list.
+    /// Inserts a value; in a list, before the element at the index.
     pub(super) fn add(self, value: Value, limits: &mut Limits) -> Result<(), Failure> {
         let nothing = self.nothing();
         match self.container {
@@ -59,7 +59,7 @@ impl<'a> Place<'a> {
         Ok(())
     }
 
-    /// Puts a value there, instead of what is there.
+    /// Replaces the value.
     pub(super) fn set(self, value: Value) -> Result<(), Failure> {
         let nothing = self.nothing();
         match self.container {
@@ -72,7 +72,7 @@ impl<'a> Place<'a> {
         Ok(())
     }
 
-    /// Takes away what is there.
+    /// Removes the value.
     pub(super) fn remove(self, limits: &mut Limits) -> Result<Value, Failure> {
         let nothing = self.nothing();
         match self.container {
@@ -92,7 +92,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The index that a segment is in a list of so many elements; a negative one counts from the end.
+/// The index that a segment means in a list of this length; a negative one counts from the end.
 fn index(segment: &str, length: usize) -> Option<usize> {
     let index: i64 = segment.parse().ok()?;
     let length = i64::try_from(length).ok()?;

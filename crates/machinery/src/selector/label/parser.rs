@@ -6,7 +6,7 @@
 //!             | KEY ( "in" | "notin" ) "(" [ VALUE ] { "," [ VALUE ] } ")"
 //! ```
 //!
-//! `in` and `notin` are words like any other wherever an operator cannot stand.
+//! `in` and `notin` are ordinary words wherever an operator is not allowed.
 
 use super::{LabelRequirement, Operator};
 use crate::{ErrorList, Path, names};
@@ -47,7 +47,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// The next token and what follows it. The end is an empty token, as often as it is asked for.
+    /// The next token and the rest after it. At the end, it is always the empty token.
     fn scan(&self) -> (&'a str, &'a str) {
         let text = self.rest.trim_start_matches(is_space);
         let length = match text.as_bytes() {
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A list in parentheses. Where a value is left out, there is an empty one.
+    /// A list in parentheses. An omitted value is an empty one.
     fn values(&mut self) -> Result<Vec<String>, String> {
         match self.next() {
             "(" => {}

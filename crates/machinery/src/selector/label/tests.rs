@@ -1,8 +1,9 @@
 //! Tests of [`LabelSelector`].
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::json;
-use proptest::prelude::*;
 
 /// Parses `text` and prints the result, or the error.
 fn check(text: &str, expected: &str) {
@@ -37,7 +38,7 @@ fn selectors_print_in_one_form() {
 }
 
 #[test]
-fn what_does_not_parse_is_named() {
+fn errors_name_the_invalid_part() {
     check("app in x", "unable to parse requirement: found 'x' expected: '('");
     check("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt");
     check("!", "unable to parse requirement: found '', expected: identifier");

@@ -2,7 +2,7 @@
 
 use crate::kubeconfig::Access;
 use anyhow::{Context, Result, bail};
-use apiserver::outbound::trust_anyone::TrustAnyone;
+use apiserver::outbound::insecure_verifier::InsecureVerifier;
 use http::{HeaderValue, Uri};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
@@ -68,7 +68,7 @@ fn tls(access: &Access) -> Result<ClientConfig> {
     let builder = match &access.certificate_authority {
         _ if access.insecure => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(TrustAnyone::new(provider))),
+            .with_custom_certificate_verifier(Arc::new(InsecureVerifier::new(provider))),
         Some(pem) => {
             let mut roots = RootCertStore::empty();
             for certificate in CertificateDer::pem_slice_iter(pem) {

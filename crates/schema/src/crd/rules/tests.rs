@@ -1,4 +1,4 @@
-//! Rules that kube-apiserver refused, and what it said.
+//! Rules that kube-apiserver refused, and its messages.
 
 use crate::{SchemaRequirement, check_crd_schema};
 use machinery::{ErrorList, Path, Value, json};
@@ -24,7 +24,7 @@ fn of_rules(rules: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_rule_is_there_and_its_message_is_one_line() {
+fn a_rule_is_required_and_its_message_is_one_line() {
     assert_eq!(
         of_rules(&json!([
             {"rule": " "},

@@ -8,7 +8,7 @@ pub(super) struct MessageShape {
     pub extensions: u32,
 }
 
-/// Encoding the value of a keyword is written. Shapes are functions, since they contain each other.
+/// How the value of a keyword is written. Shapes are functions, since they contain each other.
 pub(super) enum Encoding {
     Text,
     Texts,
@@ -20,7 +20,7 @@ pub(super) enum Encoding {
     Anys,
     One(fn() -> &'static MessageShape),
     /// An object: each member is a message of a name (1) and a value (2), in the field of the given
-    /// number of a message of its own; the value through the fields of further numbers.
+    /// number of a separate message; the value through the fields of further numbers.
     Named(u32, &'static [u32], fn() -> &'static MessageShape),
     /// A text or a list of texts, in field 1 of a message of their own.
     Type,

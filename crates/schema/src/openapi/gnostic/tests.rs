@@ -1,4 +1,4 @@
-//! What is written can be read by its field numbers.
+//! The output can be read by its field numbers.
 
 use super::*;
 use machinery::json;
@@ -90,7 +90,7 @@ fn a_document_has_a_title_and_paths() {
 }
 
 #[test]
-fn parameters_are_where_they_say() {
+fn parameters_have_their_location() {
     check(&[8, 2, 2, 9, 1, 2, 4, 4], &["name"]);
     check(&[8, 2, 2, 9, 1, 2, 4, 1], &["1"]);
     check(&[8, 2, 2, 8, 8, 1, 2, 3, 4], &["dryRun"]);

@@ -4,7 +4,7 @@
 #[derive(Debug, Default)]
 pub(super) struct Message(Vec<u8>);
 
-/// Encoding the value of a field is laid out, the lower three bits of its key.
+/// The wire type of a field, the lower three bits of its key.
 const VARINT: u32 = 0;
 const FIXED64: u32 = 1;
 const LENGTH: u32 = 2;
@@ -22,7 +22,7 @@ impl Message {
         self.bytes(tag, &message.0);
     }
 
-    /// A false is left out, being what the reader assumes; so are zeroes.
+    /// False is omitted, since it is the reader's default; so are zeros.
     pub(super) fn bool(&mut self, tag: u32, value: bool) {
         self.int(tag, value.into());
     }

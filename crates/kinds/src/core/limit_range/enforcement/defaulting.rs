@@ -4,13 +4,14 @@
 //! than the limit ranges and the pod together. The number of bytes is therefore computed, and limited,
 //! before anything is copied.
 
-use super::Limits;
-use machinery::fields::{at, list, maps_mut, top};
-use machinery::{Map, Object, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The annotation that tells what was filled in.
+use super::Limits;
+use machinery::fields::{at, list, maps_mut, top};
+use machinery::{Map, Object, Value};
+
+/// The annotation that lists the defaults that were set.
 pub(super) const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
 /// The defaults may add this many bytes to a pod: an object with more is too large to be stored.

@@ -5,14 +5,15 @@
 //! the number and size of the limit ranges is limited by [`COMPARED_MAX`], the violations by
 //! [`VIOLATIONS_MAX`] and [`MESSAGES_MAX`].
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use super::{Bounds, Limits};
 use crate::core::pod::totals::{Amounts, of_containers};
 use crate::validation::quantities::amount;
 use machinery::fields::{at, entries, list, top};
 use machinery::quantity::Quantity;
 use machinery::{Object, Value};
-use std::collections::HashSet;
-use std::sync::Arc;
 
 /// The number of comparisons for one object. A pod that can be stored has fewer than 200,000
 /// quantities, so that a namespace with a few limit ranges does not reach it.
@@ -133,7 +134,7 @@ struct Comparison {
     size: usize,
     /// The number of violations, also of those that have the same message.
     violations: usize,
-    /// The number of comparisons that are left.
+    /// The remaining number of comparisons.
     left: usize,
 }
 
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_judged_by_its_sum_and_a_claim_by_its_request() {
+    fn a_pod_is_limited_by_its_sum_and_a_claim_by_its_request() {
         let sum = limits(json!({"type": "Pod", "max": {"memory": "1Gi"}}));
         let container = json!({"name": "c", "resources": {"limits": {"memory": "600Mi"}}});
         let pod = object(json!({"spec": {"containers": [container, container]}}));

@@ -1,11 +1,12 @@
 //! The checks of the level baseline: no known way out of the container.
 
+use std::collections::BTreeSet;
+
 use super::{BadValues, Pod, Violation, annotated, named, of_container, plural, quoted, setters};
 use machinery::Value;
 use machinery::fields::{annotation, at, entries, flag, list, number, text, texts};
-use std::collections::BTreeSet;
 
-/// Containers that do something bad, with the bad values; None if there are none.
+/// Containers that violate a check, with the bad values; None if there are none.
 fn bad_containers<'a>(
     pod: &Pod<'a>,
     bad: &mut BadValues<'a>,
@@ -46,7 +47,7 @@ pub(super) fn app_armor_profile(pod: &Pod<'_>) -> Option<Violation> {
     Some(Violation::new(reason, detail))
 }
 
-/// What every container runtime gives without being asked.
+/// The default capabilities of every container runtime.
 const CAPABILITIES: &[&str] = &[
     "AUDIT_WRITE",
     "CHOWN",
@@ -125,7 +126,7 @@ pub(super) fn host_ports(pod: &Pod<'_>) -> Option<Violation> {
     Some(Violation::new("hostPort", detail))
 }
 
-/// Where a container says what is asked of it, and from whom.
+/// The handlers of a container that have a host field.
 const PROBES: [&[&str]; 5] = [
     &["livenessProbe"],
     &["readinessProbe"],
@@ -220,7 +221,7 @@ fn se_linux(pod: &Pod<'_>, types: &[&str]) -> Option<Violation> {
     ))
 }
 
-/// Before there were fields, annotations said it.
+/// The annotations that preceded the fields.
 pub(super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
     let of_container = |container| {
         format!("container.seccomp.security.alpha.kubernetes.io/{}", text(container, "name"))
@@ -243,7 +244,7 @@ pub(super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
     Some(Violation::new("seccompProfile", format!("forbidden {word} {bad}")))
 }
 
-/// Whether a profile, of whatever module of the kernel, is there and bad, which is noted.
+/// Adds a profile, of either kernel module, if it is set and not allowed.
 pub(super) fn bad_profile<'a>(profile: &'a Value, bad: &mut BadValues<'a>) -> bool {
     let kind = text(profile, "type");
     profile.is_object() && bad.note(kind, matches!(kind, "RuntimeDefault" | "Localhost"))
@@ -260,7 +261,7 @@ pub(super) fn seccomp_profile(pod: &Pod<'_>) -> Option<Violation> {
     Some(Violation::new("seccompProfile", detail))
 }
 
-/// What is a matter of the pod alone, in the order in which it became so.
+/// The sysctls that are safe, in the order in which they became so.
 const SYSCTLS: &[&str] = &[
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",

@@ -1,9 +1,10 @@
-//! Which level a namespace asks for, by its labels, and in which version of Kubernetes' rules.
+//! The Pod Security levels of a namespace, from its labels, with their versions.
 
-use machinery::{ErrorList, Path};
 use std::fmt;
 
-/// How much a pod may ask for; the later, the less.
+use machinery::{ErrorList, Path};
+
+/// The levels, in order of increasing strictness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Everything.
@@ -73,7 +74,7 @@ impl fmt::Display for Version {
 /// `restricted:v1.25`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LevelVersion {
-    /// How much a pod may ask for.
+    /// A level.
     pub level: Level,
     /// By which rules.
     pub version: Version,
@@ -89,22 +90,22 @@ impl fmt::Display for LevelVersion {
     }
 }
 
-/// What a namespace asks for.
+/// The policy of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// What is refused.
+    /// The level whose violations are refused.
     pub enforce: LevelVersion,
-    /// What is noted.
+    /// The level whose violations are audited.
     pub audit: LevelVersion,
-    /// What is warned about.
+    /// The level whose violations cause warnings.
     pub warn: LevelVersion,
 }
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
 
 impl Policy {
-    /// Reads the labels of a namespace. What they say wrongly goes to `errors`, and is taken as
-    /// restricted where it is enforced, as privileged elsewhere.
+    /// Reads the labels of a namespace. An invalid label adds to `errors`, and counts as restricted
+    /// for `enforce` and as privileged otherwise.
     pub fn of<'a>(label: impl Fn(&str) -> Option<&'a str>, errors: &mut ErrorList) -> Self {
         let mut read = |mode: &str, or_else: Level| {
             let key = format!("{PREFIX}{mode}");
@@ -132,7 +133,8 @@ impl Policy {
             LevelVersion { level, version: version.unwrap_or(LevelVersion::OPEN.version) }
         };
         let mut policy = Self { enforce: made(enforce), audit: made(audit), warn: made(warn) };
-        // Who enforces a level wants to hear of it where it is not enforced: in templates.
+        // Without labels for warnings, `enforce` also warns about templates, where it is not
+        // enforced.
         if let (None, Some(Ok(level))) = (warn.0, enforce.0)
             && level > policy.warn.level
         {
@@ -142,7 +144,7 @@ impl Policy {
         policy
     }
 
-    /// Whether nothing is ever held against a pod.
+    /// Whether every pod is allowed.
     pub fn is_open(&self) -> bool {
         [self.enforce, self.audit, self.warn].iter().all(|it| it.level == Level::Privileged)
     }

@@ -42,7 +42,7 @@ fn a_plain_pod_meets_baseline_and_not_restricted() {
 }
 
 #[test]
-fn what_belongs_to_the_host_is_not_for_pods() {
+fn host_namespaces_violate_baseline() {
     assert_eq!(
         baseline(json!({"hostNetwork": true, "hostIPC": true,
         "volumes": [{"name": "v", "hostPath": {"path": "/"}}, {"name": "w", "emptyDir": {}}],
@@ -65,7 +65,7 @@ fn what_belongs_to_the_host_is_not_for_pods() {
 }
 
 #[test]
-fn privileges_are_told_by_name() {
+fn privileged_containers_are_reported_by_name() {
     assert_eq!(
         baseline(container(json!({"privileged": true, "procMount": "Unmasked",
             "capabilities": {"add": ["NET_ADMIN", "CHOWN", "BPF"]}}))),
@@ -131,7 +131,7 @@ fn an_older_version_has_its_own_rules() {
 }
 
 #[test]
-fn root_in_a_user_namespace_is_nobody_outside() {
+fn root_is_allowed_in_a_user_namespace() {
     let mut spec = hardened();
     spec["securityContext"]["runAsNonRoot"] = json!(false);
     spec["hostUsers"] = json!(false);
@@ -143,7 +143,7 @@ fn root_in_a_user_namespace_is_nobody_outside() {
     );
 }
 
-/// The policy of labels (without their prefix), and what is wrong with them.
+/// The policy of labels (without their prefix), and the errors.
 fn policy(labels: &[(&str, &str)]) -> (String, Vec<String>) {
     let mut errors = ErrorList::new();
     let find = |key: &str| {
@@ -155,7 +155,7 @@ fn policy(labels: &[(&str, &str)]) -> (String, Vec<String>) {
 }
 
 #[test]
-fn labels_say_what_is_enforced() {
+fn labels_set_the_enforced_level() {
     let open = "privileged:latest privileged:latest privileged:latest";
     assert_eq!(policy(&[]), (open.to_owned(), vec![]));
     assert_eq!(

@@ -21,7 +21,7 @@ fn everything_is_counted_but_events() {
 }
 
 #[test]
-fn a_pod_uses_what_it_asks_for_until_it_ends() {
+fn a_pod_uses_its_requests_until_it_ends() {
     let resources = json!({"requests": {"cpu": "1", "example.com/gpu": "2"},
         "limits": {"memory": "1Gi", "example.com/gpu": "2"}});
     let mut pod = json!({"spec": {"containers": [{"name": "c", "resources": resources}]}});
@@ -85,7 +85,7 @@ fn scopes_narrow_a_quota() {
 }
 
 #[test]
-fn containers_say_what_a_quota_is_about() {
+fn containers_need_the_requests_that_a_quota_limits() {
     let quota = quota(json!({"hard": {"requests.cpu": "1", "limits.memory": "1Gi", "pods": "2"}}));
     let pod = |resources: Value| {
         object(
@@ -100,7 +100,7 @@ fn containers_say_what_a_quota_is_about() {
 }
 
 #[test]
-fn the_names_in_a_quota_tell_whose_objects_are_counted() {
+fn the_names_in_a_quota_select_the_counted_resources() {
     let quota =
         quota(json!({"hard": {"requests.cpu": "1", "secrets": "1", "count/jobs.batch": "1",
         "gold.storageclass.storage.k8s.io/requests.storage": "1Gi", "services.nodeports": "1"}}));

@@ -1,8 +1,9 @@
 //! Tests of set, as sentences.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::json;
-use proptest::prelude::*;
 
 fn set(fields: &str) -> Set {
     Set::parse(&serde_json::from_str(fields).unwrap()).unwrap()
@@ -21,7 +22,7 @@ fn a_set_is_written_in_upstreams_order() {
 }
 
 #[test]
-fn what_is_not_understood_is_refused_or_passed_over() {
+fn unknown_elements_are_refused_or_skipped() {
     assert_eq!(set(r#"{"x:1":{"f:a":{}},"f:a":{}}"#).to_json(), r#"{"f:a":{}}"#);
     assert!(Set::parse(&json!({"spec": {}})).is_err());
     assert!(Set::parse(&json!([1])).is_err());

@@ -1,0 +1,290 @@
+//! Where keys come from: [`Mapper`] says whose business an object is, [`EnqueueHandler`] takes the events of an
+//! informer to the queue, and [`EventSources`] are all handlers of a controller.
+//!
+//! ```text
+//! Pod web-1 changed ──▶ Mapper::owner::<CustomPod>() ──▶ CustomPod default/web
+//! ```
+
+use std::{fmt, sync::Arc};
+
+use informer::{
+    EventHandler, HandlerOptions, Item, ObjectEvent, SharedInformer, WorkQueue,
+    work_queue::Priority,
+};
+use keel::Tasks;
+use kube_core::Resource;
+use machinery::GroupVersion;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+
+use crate::{
+    Predicate, Request,
+    controller::is_namespaced,
+    reconcile_history::{Cause, ReconcileHistory},
+};
+
+/// The index of objects by the uid of their controller, which every cache of an
+/// [owned](crate::ControllerBuilder::owns) kind has.
+///
+/// ```no_run
+/// # use {k8s_openapi::api::core::v1::Pod, runtime::{CONTROLLER_INDEX, Lister}};
+/// # fn example(pods: Lister<Pod>, uid: &str) -> Result<(), Box<dyn std::error::Error>> {
+/// let owned = pods.by_index(CONTROLLER_INDEX, uid)?.objects;
+/// # drop(owned);
+/// # Ok(())
+/// # }
+/// ```
+pub const CONTROLLER_INDEX: &str = "controller";
+
+/// See the [module documentation](self).
+#[derive(Clone)]
+pub struct Mapper(MapperKind);
+
+#[derive(Clone)]
+enum MapperKind {
+    Itself,
+    Custom(Arc<Map>),
+}
+
+type Map = dyn Fn(&Item) -> Vec<Request> + Send + Sync;
+
+impl Mapper {
+    /// An object is its own business.
+    pub fn itself() -> Self {
+        Self(MapperKind::Itself)
+    }
+
+    /// The business of its controller, if that is a `K`; in whichever version it was named.
+    pub fn owner<K: Resource<DynamicType = (), Scope: 'static>>() -> Self {
+        let (group, kind) = (K::group(&()).into_owned(), K::kind(&()).into_owned());
+        Self::custom(move |item| {
+            let owner = controller_of(item);
+            let owner = owner.filter(|owner| owner.kind == kind && owner.group() == group);
+            // References name no namespace: it is the same one, or the owner has none.
+            let namespace = if is_namespaced::<K>() { item.namespace() } else { "" };
+            owner.map(|owner| Request::new(namespace, &owner.name)).into_iter().collect()
+        })
+    }
+
+    /// The business of all objects that an index has under the key of this one: those that name it.
+    ///
+    /// ```no_run
+    /// # use k8s_openapi::api::{core::v1::Secret, networking::v1::Ingress};
+    /// # use runtime::{Controller, Manager, Mapper};
+    /// # fn example(manager: &Manager) {
+    /// let ingresses = manager.informer::<Ingress>();
+    /// ingresses.indexer().add_index("secret", |item| {
+    ///     let ingress: Ingress = item.decode().unwrap_or_default();
+    ///     let tls = ingress.spec.and_then(|spec| spec.tls).unwrap_or_default();
+    ///     let names = tls.into_iter().filter_map(|tls| tls.secret_name);
+    ///     names.map(|name| format!("{}/{name}", item.namespace())).collect()
+    /// });
+    /// let controller =
+    ///     Controller::for_::<Ingress>().watches::<Secret>(Mapper::by_index(&ingresses, "secret"));
+    /// # drop(controller);
+    /// # }
+    /// ```
+    pub fn by_index(objects: &SharedInformer, index: &str) -> Self {
+        let (objects, index) = (Arc::clone(objects.indexer()), index.to_owned());
+        Self::custom(move |item| match objects.by_index(&index, &item.key().to_string()) {
+            Ok(found) => found.iter().map(|object| object.key().clone()).collect(),
+            Err(error) => {
+                tracing::error!(%error, "cannot tell whose business an object is");
+                Vec::new()
+            }
+        })
+    }
+
+    /// Whose `map` says. An event on which it panics is lost for this controller.
+    pub fn custom(map: impl Fn(&Item) -> Vec<Request> + Send + Sync + 'static) -> Self {
+        Self(MapperKind::Custom(Arc::new(map)))
+    }
+
+    /// Whose business `item` is.
+    pub fn map(&self, item: &Item) -> Vec<Request> {
+        match &self.0 {
+            MapperKind::Itself => vec![item.key().clone()],
+            MapperKind::Custom(map) => map(item),
+        }
+    }
+}
+
+impl fmt::Debug for Mapper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Mapper")
+    }
+}
+
+/// The values of the [`CONTROLLER_INDEX`].
+pub(crate) fn controller_uid(item: &Item) -> Vec<String> {
+    controller_of(item).map(|owner| owner.uid).into_iter().collect()
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OwnerReference {
+    api_version: String,
+    kind: String,
+    name: String,
+    uid: String,
+    #[serde(default)]
+    controller: bool,
+}
+
+impl OwnerReference {
+    fn group(&self) -> String {
+        self.api_version.parse::<GroupVersion>().map(|it| it.group).unwrap_or_default()
+    }
+}
+
+fn controller_of(item: &Item) -> Option<OwnerReference> {
+    #[derive(Deserialize)]
+    struct Owned {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        #[serde(default)]
+        owner_references: Vec<OwnerReference>,
+    }
+    let owned: Owned = item.decode().ok()?;
+    owned.metadata.owner_references.into_iter().find(|owner| owner.controller)
+}
+
+/// All that fills a controller's queue, from when its workers start: who does not lead has complete
+/// caches and an empty queue.
+///
+/// A queue that is filled before that grows with every object that comes and goes, and when its
+/// keys are taken at last, they have waited for so long that nothing fresh gets past them.
+pub(crate) struct EventSources {
+    pub(crate) handlers: Vec<(SharedInformer, HandlerOptions, EnqueueHandler)>,
+    pub(crate) channels: Vec<mpsc::Receiver<Request>>,
+}
+
+impl EventSources {
+    /// Queues what is cached, as what was there in the beginning, and then what happens, until
+    /// `tasks` end.
+    pub(crate) fn open(
+        self,
+        queue: &WorkQueue<Request>,
+        history: &Arc<ReconcileHistory>,
+        tasks: &Tasks,
+    ) {
+        for (informer, options, handler) in self.handlers {
+            informer.add_handler(Arc::new(handler), &options);
+        }
+        for mut requests in self.channels {
+            let (queue, history) = (queue.clone(), Arc::clone(history));
+            let shutdown = tasks.shutdown();
+            tasks.spawn("channel", async move {
+                let enqueue = async {
+                    while let Some(request) = requests.recv().await {
+                        history.note(&request, Cause::Channel);
+                        queue.add(request);
+                    }
+                };
+                tokio::select! {
+                    () = enqueue => {}
+                    () = shutdown => {}
+                }
+            });
+        }
+    }
+}
+
+/// From the events of one informer to the keys in a controller's queue.
+pub(crate) struct EnqueueHandler {
+    /// Of the informer's objects.
+    pub(crate) kind: Arc<str>,
+    pub(crate) predicate: Predicate,
+    pub(crate) mapper: Mapper,
+    pub(crate) queue: WorkQueue<Request>,
+    pub(crate) history: Arc<ReconcileHistory>,
+}
+
+impl EnqueueHandler {
+    fn take(&self, event: &ObjectEvent) {
+        if !self.predicate.admits(event) {
+            return;
+        }
+        let (before, priority) = match event {
+            ObjectEvent::Updated { old, new }
+                if old.resource_version() != new.resource_version() =>
+            {
+                (Some(old), Priority::NORMAL)
+            }
+            ObjectEvent::Updated { .. } | ObjectEvent::Added { is_initial: true, .. } => {
+                (None, Priority::LOW)
+            }
+            ObjectEvent::Added { .. } | ObjectEvent::Deleted { .. } => (None, Priority::NORMAL),
+        };
+        let MapperKind::Custom(map) = &self.mapper.0 else {
+            return self.queue(event.item().key().clone(), event, priority);
+        };
+        let mut requests = map(event.item());
+        // Who had it and has it no more must learn that.
+        requests.extend(before.into_iter().flat_map(|old| map(old)));
+        requests.sort_unstable();
+        requests.dedup();
+        for request in requests {
+            self.queue(request, event, priority);
+        }
+    }
+
+    fn queue(&self, request: Request, event: &ObjectEvent, priority: Priority) {
+        self.history.note(&request, Cause::of_event(&self.kind, event));
+        self.queue.add_with_priority(request, priority);
+    }
+}
+
+impl EventHandler for EnqueueHandler {
+    fn on_add(&self, item: &Item, is_initial: bool) {
+        self.take(&ObjectEvent::Added { item: item.clone(), is_initial });
+    }
+
+    fn on_update(&self, old: &Item, new: &Item) {
+        self.take(&ObjectEvent::Updated { old: old.clone(), new: new.clone() });
+    }
+
+    fn on_delete(&self, item: &Item, is_final_state_unknown: bool) {
+        self.take(&ObjectEvent::Deleted { item: item.clone(), is_final_state_unknown });
+    }
+
+    fn is_inline(&self) -> bool {
+        matches!(self.mapper.0, MapperKind::Itself) && self.predicate.accepts_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::{
+        apps::v1::{Deployment, ReplicaSet},
+        core::v1::Node,
+    };
+
+    fn owned(references: &str) -> Item {
+        let json = format!(
+            r#"{{"metadata":{{"namespace":"n","name":"a","ownerReferences":[{references}]}}}}"#
+        );
+        Item::parse(json.into_bytes()).unwrap()
+    }
+
+    #[test]
+    fn only_the_controller_of_the_right_kind_is_the_owner() {
+        let set = r#"{"apiVersion":"apps/v1beta2","kind":"ReplicaSet","name":"r","uid":"u","controller":true}"#;
+        let other = r#"{"apiVersion":"v1","kind":"ReplicaSet","name":"x","uid":"v"}"#;
+        let item = owned(&format!("{other},{set}"));
+        assert_eq!(Mapper::owner::<ReplicaSet>().map(&item), [Request::new("n", "r")]);
+        assert_eq!(Mapper::owner::<Deployment>().map(&item), []);
+        assert_eq!(controller_uid(&item), ["u"]);
+        assert_eq!(Mapper::owner::<ReplicaSet>().map(&owned(other)), []);
+    }
+
+    #[test]
+    fn an_owner_without_a_namespace_is_found_by_its_name_alone() {
+        let node = r#"{"apiVersion":"v1","kind":"Node","name":"x","uid":"u","controller":true}"#;
+        assert_eq!(Mapper::owner::<Node>().map(&owned(node)), [Request::new("", "x")]);
+    }
+}

@@ -1,0 +1,35 @@
+//! What the expansions of `#[resource]`, `#[schema]` and `#[derive(Versions)]` refer to: crates,
+//! which spares an operator's manifest six lines, and [`remove_unsupported_formats`]. Nobody need name
+//! this module.
+
+pub use {k8s_openapi, kube_core, kube_derive, schemars, serde, serde_json};
+
+use schemars::{Schema, transform::transform_subschemas};
+use serde_json::{Value, json};
+
+/// Takes the formats of numbers that servers do not know, and warn of, out of a schema: `uint16`
+/// and the like. Their limits stay.
+///
+/// ```
+/// # use runtime::{kube_core::CustomResourceExt, resource};
+/// #[resource(group = "example.com", version = "v1", kind = "Gate")]
+/// struct GateSpec {
+///     port: u16,
+/// }
+/// let definition = serde_json::to_value(Gate::crd())?;
+/// let port = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/port";
+/// let limits = serde_json::json!({"type": "integer", "minimum": 0.0, "maximum": 65535.0});
+/// assert_eq!(definition.pointer(port), Some(&limits));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[doc(hidden)]
+pub fn remove_unsupported_formats(schema: &mut Schema) {
+    let format = schema.get("format").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if format == "uint32" && schema.get("maximum").is_none() {
+        schema.insert("maximum".to_owned(), json!(u32::MAX));
+    }
+    if format.starts_with("uint") || matches!(&*format, "int" | "int8" | "int16" | "int128") {
+        schema.remove("format");
+    }
+    transform_subschemas(&mut remove_unsupported_formats, schema);
+}

@@ -1,0 +1,154 @@
+//! [`Answer`]: what the answer to a write says of the object, judged by its kind and not by what was
+//! asked for.
+
+use bytes::Bytes;
+use http::Response;
+use http_body_util::{BodyExt, Limited};
+use informer::Item;
+use kube_client::client::Body;
+use machinery::Value;
+use serde::Deserialize;
+
+use super::{BoxError, resource_path::ResourcePath};
+
+/// Answers to writes are objects, or lists of those that were deleted, which are never so long.
+const MAX_ANSWER: usize = 1 << 30;
+
+/// See the [module documentation](self).
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// The object, in the version that was asked for: also from most subresources.
+    Object(Item),
+    /// Its metadata, which are the same in every version.
+    Metadata(Item),
+    /// A status, and the uid that it names.
+    Status(Option<String>),
+    /// Something else: a scale, an object of another kind, bytes.
+    Other,
+}
+
+impl Answer {
+    /// Reads an answer to its end; None if it is no success.
+    pub(super) async fn read(
+        target: &ResourcePath,
+        response: Response<Body>,
+    ) -> Result<(Response<Body>, Option<Self>), BoxError> {
+        let (head, body) = response.into_parts();
+        let bytes = Limited::new(body, MAX_ANSWER).collect().await?.to_bytes();
+        let answer = head.status.is_success().then(|| Self::of(target, &bytes));
+        Ok((Response::from_parts(head, Body::from(bytes)), answer))
+    }
+
+    fn of(target: &ResourcePath, bytes: &Bytes) -> Self {
+        #[derive(Deserialize, Default)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Type {
+            api_version: String,
+            kind: String,
+        }
+        let Type { api_version, kind } = serde_json::from_slice(bytes).unwrap_or_default();
+        if api_version == "v1" && kind == "Status" {
+            let status: Value = serde_json::from_slice(bytes).unwrap_or_default();
+            return Self::Status(status["details"]["uid"].as_str().map(str::to_owned));
+        }
+        let is_match = |item: &Item| {
+            let is_named = target.name.as_ref().is_none_or(|name| name == item.name());
+            is_named && !item.uid().is_empty() && !item.resource_version().is_empty()
+        };
+        let Some(item) = Item::parse(bytes.clone()).ok().filter(is_match) else {
+            return Self::Other;
+        };
+        if kind == "PartialObjectMetadata" && api_version.starts_with("meta.k8s.io/") {
+            return Self::Metadata(item);
+        }
+        // What subresources of a kind answer with besides it, scales and tokens, is of other groups.
+        if api_version == target.group_version.to_string() {
+            return Self::Object(item);
+        }
+        Self::Other
+    }
+
+    /// The object or its metadata.
+    pub(super) fn item(&self) -> Option<&Item> {
+        match self {
+            Self::Object(item) | Self::Metadata(item) => Some(item),
+            Self::Status(_) | Self::Other => None,
+        }
+    }
+
+    /// The uid of an object of which a deletion that was answered like this has left nothing.
+    pub(super) fn deleted_uid(&self) -> Option<&str> {
+        match self {
+            Self::Object(item) | Self::Metadata(item) => is_deleted(item).then(|| item.uid()),
+            Self::Status(uid) => uid.as_deref(),
+            Self::Other => None,
+        }
+    }
+}
+
+/// Whether an object that a deletion answered with is its last state: some kinds answer with it
+/// although nothing is left.
+fn is_deleted(item: &Item) -> bool {
+    #[derive(Deserialize)]
+    struct Answered {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Metadata {
+        deletion_timestamp: Option<String>,
+        deletion_grace_period_seconds: Option<i64>,
+        finalizers: Vec<String>,
+    }
+    let Ok(Answered { metadata }) = item.decode() else { return false };
+    let waits =
+        metadata.deletion_timestamp.is_some() && metadata.deletion_grace_period_seconds != Some(0);
+    metadata.finalizers.is_empty() && !waits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, answer: &str) -> String {
+        match Answer::of(&ResourcePath::parse(path).unwrap(), &answer.to_owned().into()) {
+            Answer::Object(item) => format!("object {item:?}"),
+            Answer::Metadata(item) => format!("metadata {item:?}"),
+            Answer::Status(uid) => format!("status {uid:?}"),
+            Answer::Other => "other".to_owned(),
+        }
+    }
+
+    #[test]
+    fn an_answer_is_what_its_kind_says() {
+        let pod = "/api/v1/namespaces/n/pods/a";
+        let metadata = r#""metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"7"}"#;
+        let with = |kind: &str| format!("{{{kind},{metadata}}}");
+        let whole = with(r#""apiVersion":"v1","kind":"Pod""#);
+        assert_eq!(check(pod, &whole), "object n/a@7");
+        assert_eq!(check(&format!("{pod}/resize"), &whole), "object n/a@7");
+        assert_eq!(check("/api/v1/namespaces/n/pods", &whole), "object n/a@7");
+        assert_eq!(check("/api/v1/namespaces/n/pods/b", &whole), "other");
+        let scale = with(r#""apiVersion":"autoscaling/v1","kind":"Scale""#);
+        assert_eq!(check("/apis/apps/v1/namespaces/n/deployments/a/scale", &scale), "other");
+        let partial = with(r#""apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata""#);
+        assert_eq!(check(pod, &partial), "metadata n/a@7");
+        let status = r#"{"apiVersion":"v1","kind":"Status","metadata":{},"details":{"uid":"u"}}"#;
+        assert_eq!(check(pod, status), r#"status Some("u")"#);
+        assert_eq!(check(pod, "ok"), "other");
+    }
+
+    #[test]
+    fn an_object_is_deleted_when_nothing_holds_it() {
+        let gone = |rest: &str| {
+            let json = format!(r#"{{"metadata":{{"name":"a"{rest}}}}}"#);
+            is_deleted(&Item::parse(json.into_bytes()).unwrap())
+        };
+        assert!(gone(""));
+        assert!(gone(r#","deletionTimestamp":"t","deletionGracePeriodSeconds":0"#));
+        assert!(!gone(r#","deletionTimestamp":"t","deletionGracePeriodSeconds":30"#));
+        assert!(!gone(
+            r#","deletionTimestamp":"t","deletionGracePeriodSeconds":0,"finalizers":["f"]"#
+        ));
+    }
+}

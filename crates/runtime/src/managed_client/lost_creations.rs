@@ -1,0 +1,193 @@
+//! [`LostCreations`]: those of which the answer was lost, so that nothing is created twice.
+//!
+//! ```text
+//! create made-x7k2p ─▶ no answer      it may have happened, or not, or not yet
+//! look for it: not there              … not yet
+//! create made-x7k2p ─▶ created        under the same name: whichever comes second is refused
+//!                   ─▶ 409            it had happened after all
+//! ```
+//!
+//! Names that are left to the server (`generateName`) are made here for that. Who makes names anew
+//! for each attempt, instead, can only be helped for as long as a lost request may be under way.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use keel::{Clock, Entropy, Moment};
+use machinery::{Object, Value};
+
+use super::resource_path::ResourcePath;
+
+/// Names have at most 63 characters, of which the suffix has five.
+const MAX_PREFIX: usize = 58;
+const SUFFIX: usize = 5;
+/// After so long, no server is still at work on a request: kube-apiserver gives up after a minute.
+const MAX_REQUEST_TIME: Duration = Duration::from_mins(2);
+
+/// See the [module documentation](self).
+pub(super) struct LostCreations {
+    clock: Clock,
+    /// Those that may have happened, or may still: as many as there were lost within
+    /// [`MAX_REQUEST_TIME`], of which each worker has one at a time.
+    lost: Mutex<Vec<LostCreation>>,
+}
+
+struct LostCreation {
+    collection: ResourcePath,
+    name: String,
+    /// Empty if the name was not made here.
+    prefix: String,
+    at: Moment,
+}
+
+impl LostCreations {
+    pub(super) fn new(clock: &Clock) -> Self {
+        Self { clock: clock.clone(), lost: Mutex::default() }
+    }
+
+    /// The names of those that were lost in this collection.
+    pub(super) fn lost(&self, collection: &ResourcePath) -> Vec<String> {
+        let lost = self.lock();
+        let same = lost.iter().filter(|lost| lost.collection == *collection);
+        same.map(|lost| lost.name.clone()).collect()
+    }
+
+    /// It had happened.
+    pub(super) fn was_found(&self, collection: &ResourcePath, name: &str) {
+        self.lock().retain(|lost| lost.collection != *collection || lost.name != name);
+    }
+
+    /// It has not happened, and will not if enough time has passed.
+    pub(super) fn was_not_found(&self, collection: &ResourcePath, name: &str) {
+        self.lock().retain(|lost| {
+            lost.collection != *collection
+                || lost.name != name
+                || self.clock.passed_since(&lost.at) < MAX_REQUEST_TIME
+        });
+    }
+
+    /// Gives an object that leaves its name to the server a name: that of a creation that was lost,
+    /// if it leaves the same beginning to be completed. What is returned goes back to the lost ones
+    /// unless it is [settled](PendingCreation::settle).
+    pub(super) fn begin(
+        &self,
+        collection: &ResourcePath,
+        body: Bytes,
+        entropy: &Entropy,
+    ) -> (Bytes, PendingCreation<'_>) {
+        let unnamed = PendingCreation { creations: self, lost: None, is_retry: false };
+        let Ok(Value::Object(map)) = serde_json::from_slice(&body) else { return (body, unnamed) };
+        let mut object = Object::new(map);
+        let pending = |name: String, prefix: String, known: Option<LostCreation>| {
+            let (collection, at) = (collection.clone(), self.clock.moment());
+            let lost = Some(LostCreation { collection, name, prefix, at });
+            PendingCreation { creations: self, lost, is_retry: known.is_some() }
+        };
+        if !object.name().is_empty() {
+            let name = object.name().to_owned();
+            let known = self.take(|lost| lost.collection == *collection && lost.name == name);
+            return (body, pending(name, String::new(), known));
+        }
+        let prefix: String = object.meta_text("generateName").chars().take(MAX_PREFIX).collect();
+        if prefix.is_empty() {
+            return (body, unnamed);
+        }
+        let known = self.take(|lost| lost.collection == *collection && lost.prefix == prefix);
+        let name = known.as_ref().map(|known| known.name.clone());
+        let name = name.unwrap_or_else(|| format!("{prefix}{}", entropy.suffix(SUFFIX)));
+        object.set_meta("name", name.as_str());
+        (object.to_bytes().into(), pending(name, prefix, known))
+    }
+
+    fn take(&self, is_match: impl Fn(&LostCreation) -> bool) -> Option<LostCreation> {
+        let mut lost = self.lock();
+        let index = lost.iter().position(is_match)?;
+        Some(lost.swap_remove(index))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<LostCreation>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A creation that is under way; whoever drops it without knowing its outcome has lost it.
+pub(super) struct PendingCreation<'a> {
+    creations: &'a LostCreations,
+    /// None if nobody knows the name.
+    lost: Option<LostCreation>,
+    /// Whether another of the same name was lost.
+    pub(super) is_retry: bool,
+}
+
+impl PendingCreation<'_> {
+    pub(super) fn name(&self) -> Option<&str> {
+        self.lost.as_ref().map(|lost| lost.name.as_str())
+    }
+
+    pub(super) fn settle(mut self) {
+        self.lost = None;
+    }
+}
+
+impl Drop for PendingCreation<'_> {
+    fn drop(&mut self) {
+        if let Some(lost) = self.lost.take() {
+            let at = self.creations.clock.moment();
+            self.creations.lock().push(LostCreation { at, ..lost });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keel::Timestamp;
+
+    fn setup() -> (LostCreations, Clock, Entropy) {
+        let clock = Clock::manual(Timestamp::from_seconds(0));
+        (LostCreations::new(&clock), clock, Entropy::seeded(1))
+    }
+
+    fn pods() -> ResourcePath {
+        ResourcePath::parse("/api/v1/namespaces/n/pods").unwrap()
+    }
+
+    fn generated(prefix: &str) -> Bytes {
+        format!(r#"{{"metadata":{{"generateName":"{prefix}"}}}}"#).into()
+    }
+
+    #[test]
+    fn a_creation_that_was_lost_is_made_again_under_its_name_by_one() {
+        let (creations, _, entropy) = setup();
+        let (body, lost) = creations.begin(&pods(), generated("a-"), &entropy);
+        let name = lost.name().unwrap().to_owned();
+        assert!(!lost.is_retry && String::from_utf8_lossy(&body).contains(&name));
+        drop(lost);
+        assert_eq!(creations.lost(&pods()), [name.as_str()]);
+        let (_, other) = creations.begin(&pods(), generated("b-"), &entropy);
+        assert!(!other.is_retry);
+        let (_, again) = creations.begin(&pods(), generated("a-"), &entropy);
+        assert_eq!((again.name(), again.is_retry), (Some(name.as_str()), true));
+        let (_, third) = creations.begin(&pods(), generated("a-"), &entropy);
+        assert_ne!(third.name(), Some(name.as_str()));
+        again.settle();
+        third.settle();
+        other.settle();
+        assert!(creations.lost(&pods()).is_empty());
+    }
+
+    #[test]
+    fn what_was_not_found_is_looked_for_until_it_cannot_happen_any_more() {
+        let (creations, clock, entropy) = setup();
+        let named = Bytes::from_static(br#"{"metadata":{"name":"a"}}"#);
+        drop(creations.begin(&pods(), named, &entropy).1);
+        creations.was_not_found(&pods(), "a");
+        assert_eq!(creations.lost(&pods()), ["a"]);
+        clock.advance(MAX_REQUEST_TIME);
+        creations.was_not_found(&pods(), "a");
+        assert!(creations.lost(&pods()).is_empty());
+    }
+}

@@ -1,0 +1,106 @@
+//! [`ResourcePath`]: which object or collection a request is about; and whether it is [a dry run](dry_run).
+
+use informer::ObjectKey;
+use machinery::{GroupVersion, Value};
+
+/// See the [module documentation](self).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ResourcePath {
+    /// As it was asked for.
+    pub(super) path: String,
+    pub(super) group_version: GroupVersion,
+    pub(super) resource: String,
+    /// Empty if the request is about no namespace.
+    pub(super) namespace: String,
+    pub(super) name: Option<String>,
+    pub(super) subresource: Option<String>,
+}
+
+impl ResourcePath {
+    pub(super) fn parse(path: &str) -> Option<Self> {
+        let mut parts = path.split('/').filter(|part| !part.is_empty());
+        let group = match parts.next()? {
+            "api" => "",
+            "apis" => parts.next()?,
+            _ => return None,
+        };
+        let group_version = GroupVersion::new(group, parts.next()?);
+        let mut rest: Vec<&str> = parts.collect();
+        let mut namespace = "";
+        // `namespaces/a` and `namespaces/a/status` are about the namespace itself.
+        let is_inside = rest.len() > 2 && !matches!(rest[2], "status" | "finalize");
+        if rest.first() == Some(&"namespaces") && is_inside {
+            namespace = rest[1];
+            rest.drain(..2);
+        }
+        let mut rest = rest.into_iter().map(str::to_owned);
+        Some(Self {
+            path: path.to_owned(),
+            group_version,
+            resource: rest.next()?,
+            namespace: namespace.to_owned(),
+            name: rest.next(),
+            subresource: rest.next(),
+        })
+    }
+
+    /// The object with this name, or within this collection.
+    pub(super) fn key(&self, name: &str) -> ObjectKey {
+        ObjectKey::new(&self.namespace, name)
+    }
+
+    /// Whether this leads to a program beyond the server, with which bytes are exchanged.
+    pub(super) fn is_streamed(&self) -> bool {
+        let subresource = self.subresource.as_deref().unwrap_or_default();
+        matches!(subresource, "attach" | "exec" | "log" | "portforward" | "proxy")
+    }
+}
+
+/// Whether nothing is to be written. Options in a body, which deletions have, take the place of
+/// those in the query; None if the body cannot be read.
+pub(super) fn dry_run(query: Option<&str>, body: &[u8]) -> Option<bool> {
+    if body.is_empty() {
+        let mut pairs = query.unwrap_or_default().split('&');
+        return Some(pairs.any(|pair| pair.starts_with("dryRun=") && pair != "dryRun="));
+    }
+    let options: Value = serde_json::from_slice(body).ok()?;
+    Some(options["dryRun"].as_array().is_some_and(|stages| !stages.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str) -> String {
+        ResourcePath::parse(path).map_or("none".to_owned(), |target| {
+            let name = target.name.unwrap_or_default();
+            let (group_version, subresource) = (target.group_version, target.subresource);
+            format!(
+                "{group_version} {} {:?} {name} {subresource:?}",
+                target.resource, target.namespace
+            )
+        })
+    }
+
+    #[test]
+    fn a_path_names_its_target() {
+        assert_eq!(check("/api/v1/namespaces/n/pods"), r#"v1 pods "n"  None"#);
+        assert_eq!(check("/api/v1/namespaces/n"), r#"v1 namespaces "" n None"#);
+        assert_eq!(check("/api/v1/namespaces/n/status"), r#"v1 namespaces "" n Some("status")"#);
+        assert_eq!(
+            check("/apis/g.io/v1/namespaces/n/things/a/scale"),
+            r#"g.io/v1 things "n" a Some("scale")"#
+        );
+        assert_eq!(check("/apis/g.io/v1/things/a"), r#"g.io/v1 things "" a None"#);
+        assert_eq!(check("/healthz"), "none");
+    }
+
+    #[test]
+    fn a_dry_run_is_said_in_the_query_or_in_the_body_instead() {
+        assert_eq!(dry_run(Some("force=true&dryRun=All"), b""), Some(true));
+        assert_eq!(dry_run(Some("fieldManager=dryRun"), b""), Some(false));
+        assert_eq!(dry_run(None, br#"{"dryRun":["All"]}"#), Some(true));
+        assert_eq!(dry_run(Some("dryRun=All"), br#"{"dryRun":[]}"#), Some(false));
+        assert_eq!(dry_run(None, b"k8s\0"), None);
+    }
+}

@@ -1,0 +1,218 @@
+//! [`CertificateSecret`]: what the Secret should hold, made of what is still good of what it holds.
+//!
+//! ```text
+//!              made        due (2/3)          expired
+//! authority 1   ├────────────┼───────────────────┤
+//! authority 2                ├─ announced ─┼──────────── …      signs from here on, not before
+//! ```
+
+use std::{collections::BTreeMap, time::Duration};
+
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use keel::Timestamp;
+
+use super::CertificateOptions;
+use crate::webhook::authority::{self, Certified, Facts};
+
+/// For so long an authority is in every bundle before it signs, unless what is served ends earlier.
+const ANNOUNCED: Duration = Duration::from_hours(24);
+
+/// What a Secret holds, good or not.
+#[derive(Default)]
+struct Found {
+    authorities: Vec<String>,
+    authority_key: String,
+    serving: Option<Certified>,
+}
+
+/// See the [module documentation](self).
+pub(super) struct CertificateSecret {
+    /// Newest first, and at least one.
+    authorities: Vec<String>,
+    /// Of the newest.
+    authority_key: String,
+    pub(super) serving: Certified,
+    /// When something of it has to change.
+    pub(super) due: Timestamp,
+}
+
+impl Found {
+    fn read(secret: &Secret) -> Self {
+        let text = |key: &str| {
+            let bytes = secret.data.as_ref()?.get(key)?.0.clone();
+            String::from_utf8(bytes).ok()
+        };
+        let serving = text("tls.crt").zip(text("tls.key"));
+        Self {
+            authorities: authority::certificates(&text("ca.crt").unwrap_or_default()),
+            authority_key: text("ca.key").unwrap_or_default(),
+            serving: serving.map(|(certificate, key)| Certified { certificate, key }),
+        }
+    }
+}
+
+impl CertificateSecret {
+    /// What should be kept at this time. What does not fit together is made anew, but for
+    /// authorities, which are trusted as long as they live.
+    pub(super) fn renew(
+        secret: Option<&Secret>,
+        options: &CertificateOptions,
+        now: Timestamp,
+    ) -> Result<Self, rcgen::Error> {
+        let Found { mut authorities, authority_key, serving } =
+            secret.map(Found::read).unwrap_or_default();
+        authorities.retain(|it| Facts::read(it).is_some_and(|it| now < it.not_after));
+        let newest = authorities.first().cloned().unwrap_or_default();
+        let newest = Certified { certificate: newest, key: authority_key };
+        let signer = match newest.facts() {
+            Some(it) if it.not_before <= now && !it.is_due(now) => newest,
+            _ => {
+                let lifetime = options.authority_lifetime.max(3 * options.serving_lifetime);
+                let made = authority::authority(now, lifetime)?;
+                authorities.insert(0, made.certificate.clone());
+                made
+            }
+        };
+        let trusted: Vec<Facts> = authorities.iter().filter_map(|it| Facts::read(it)).collect();
+        let announced = Announced::of(&trusted[0], options);
+        let is_good = |it: Facts| {
+            it.not_before <= now
+                && now < announced.replaces(&it)
+                && it.names == options.names
+                && trusted.iter().any(|authority| it.is_signed_by(authority))
+        };
+        let serving = match serving {
+            Some(it) if it.facts().is_some_and(is_good) => it,
+            _ => authority::serving(&signer, &options.names, now, options.serving_lifetime)?,
+        };
+        let replaced = serving.facts().map(|it| announced.replaces(&it));
+        let ends = trusted.iter().map(|it| it.not_after).chain(replaced);
+        let due = ends.fold(trusted[0].due(), Timestamp::min);
+        Ok(Self { authorities, authority_key: signer.key, serving, due })
+    }
+
+    /// The authorities, as configurations need them.
+    pub(super) fn bundle(&self) -> String {
+        self.authorities.concat()
+    }
+
+    /// Whether the Secret holds all of it.
+    pub(super) fn is_in(&self, secret: &Secret) -> bool {
+        let held = secret.data.as_ref();
+        self.data().iter().all(|(key, text)| held.and_then(|it| it.get(key)) == Some(text))
+    }
+
+    pub(super) fn data(&self) -> BTreeMap<String, ByteString> {
+        let parts = [
+            ("ca.crt", self.bundle()),
+            ("ca.key", self.authority_key.clone()),
+            ("tls.crt", self.serving.certificate.clone()),
+            ("tls.key", self.serving.key.clone()),
+        ];
+        parts.map(|(name, text)| (name.to_owned(), ByteString(text.into_bytes()))).into()
+    }
+}
+
+/// How long the newest authority is known before it signs.
+struct Announced {
+    for_: Duration,
+    until: Timestamp,
+}
+
+impl Announced {
+    fn of(newest: &Facts, options: &CertificateOptions) -> Self {
+        // Half of the time that a serving certificate has left when it is due.
+        let for_ = ANNOUNCED.min(options.serving_lifetime / 6);
+        Self { for_, until: newest.made() + for_ }
+    }
+
+    /// When a serving certificate is made anew: when it is due and the authority may sign, but in
+    /// any case before it ends.
+    fn replaces(&self, serving: &Facts) -> Timestamp {
+        serving.due().max(self.until).min(serving.not_after - self.for_ / 4)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = Duration::from_hours(24);
+    const START: Timestamp = Timestamp::from_seconds(1_700_000_000);
+
+    fn options() -> CertificateOptions {
+        CertificateOptions::of_service("default", "hook")
+    }
+
+    /// What is kept `days` after the start, given what was found.
+    fn renew(found: Option<&CertificateSecret>, days: u32) -> CertificateSecret {
+        let secret = found.map(|it| Secret { data: Some(it.data()), ..Secret::default() });
+        let kept =
+            CertificateSecret::renew(secret.as_ref(), &options(), START + days * DAY).unwrap();
+        assert!(kept.serving.facts().is_some(), "it has its key");
+        assert!(kept.due > START + days * DAY, "nothing is due at once");
+        kept
+    }
+
+    /// Which of the authorities signed what is served.
+    fn signer(kept: &CertificateSecret) -> usize {
+        let serving = kept.serving.facts().unwrap();
+        let is_signer = |it: &String| serving.is_signed_by(&Facts::read(it).unwrap());
+        kept.authorities.iter().position(is_signer).unwrap()
+    }
+
+    #[test]
+    fn a_first_authority_signs_at_once_and_a_second_one_after_a_day() {
+        let first = renew(None, 0);
+        assert_eq!((first.authorities.len(), signer(&first)), (1, 0));
+        let third = renew(Some(&renew(Some(&first), 61)), 200);
+        // Day 270: the authority is due since 243, and what it signed on 200 is since 260.
+        let announced = renew(Some(&third), 270);
+        assert_eq!((announced.authorities.len(), signer(&announced)), (2, 1));
+        let look_again = announced.due.since(START);
+        assert!(look_again > 270 * DAY && look_again <= 271 * DAY, "{look_again:?}");
+        assert_eq!(signer(&renew(Some(&announced), 271)), 0);
+    }
+
+    #[test]
+    fn an_end_is_a_reason_to_look() {
+        let first = renew(None, 0);
+        let second = renew(Some(&renew(Some(&renew(Some(&first), 300)), 301)), 350);
+        assert_eq!(second.authorities.len(), 2);
+        assert!(second.due <= START + 365 * DAY, "the first authority is dropped in time");
+        assert_eq!(renew(Some(&second), 365).authorities.len(), 1);
+    }
+
+    #[test]
+    fn a_key_that_does_not_fit_is_made_anew_with_its_certificate() {
+        let (first, other) = (renew(None, 0), renew(None, 0));
+        let stolen = CertificateSecret {
+            authority_key: other.authority_key.clone(),
+            ..renew(Some(&first), 0)
+        };
+        let healed = renew(Some(&stolen), 0);
+        assert_eq!(healed.authorities[1..], first.authorities, "the old one is trusted still");
+        assert_eq!(signer(&healed), 1, "and what it signed is good");
+
+        let mut stolen = renew(Some(&first), 0);
+        stolen.serving.key = other.serving.key.clone();
+        let healed = renew(Some(&stolen), 0);
+        assert_eq!((healed.authorities == first.authorities, signer(&healed)), (true, 0));
+    }
+
+    #[test]
+    fn an_authority_of_the_same_name_is_not_the_same() {
+        let (first, other) = (renew(None, 0), renew(None, 0));
+        let mixed = CertificateSecret { serving: other.serving, ..renew(Some(&first), 0) };
+        assert_eq!(signer(&renew(Some(&mixed), 0)), 0);
+    }
+
+    #[test]
+    fn what_somebody_whose_clock_is_ahead_has_made_waits_for_its_time() {
+        let early = renew(None, 400);
+        let kept = renew(Some(&early), 0);
+        assert_eq!((kept.authorities.len(), signer(&kept)), (2, 0));
+        let serving = kept.serving.facts().unwrap();
+        assert!(serving.not_before <= START);
+    }
+}
