@@ -290,8 +290,8 @@ async fn mutate_with_reinvocation(
 ) -> Result<(), Status> {
     let mut policies = PolicyReinvokeContext::default();
     let mut webhooks = WebhookReinvokeContext::default();
-    let by_policy = mutate_once(attributes, object, &mut policies, &mut webhooks).await?;
-    if webhooks.begin_reinvocation(object, by_policy) {
+    let policy_changed = mutate_once(attributes, object, &mut policies, &mut webhooks).await?;
+    if webhooks.begin_reinvocation(object, policy_changed) {
         mutate_once(attributes, object, &mut policies, &mut webhooks).await?;
     }
     Ok(())
@@ -313,15 +313,15 @@ async fn mutate_once(
             Fallible(mutate) => mutate(attributes, object)?,
         }
     }
-    let mut by_policy = false;
+    let mut policy_changed = false;
     if plugins.is_enabled(Plugin::MutatingAdmissionPolicy) {
-        by_policy = policy::mutate(attributes, object, policies).await?;
+        policy_changed = policy::mutate(attributes, object, policies).await?;
     }
     if plugins.is_enabled(Plugin::MutatingAdmissionWebhook) {
         webhooks.require_reinvocation_if_changed(object);
         webhook::mutate(attributes, Some(object), webhooks).await?;
     }
-    Ok(by_policy)
+    Ok(policy_changed)
 }
 
 /// Joins messages as Kubernetes' aggregate errors do: without duplicates, in brackets if there are

@@ -1,39 +1,36 @@
-//! The server: our own, in memory, with all objects that are cached and reconciled.
+//! The server: our own, in memory, with all cached and reconciled objects.
 
-use std::{
-    fs,
-    io::{self, Write},
-    net::Ipv4Addr,
-    path::Path,
-};
+use std::io::Write;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::{fs, io};
 
 use anyhow::{Context, Result};
 use apiserver::{Config, Server};
-use base64::{Engine, prelude::BASE64_STANDARD};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use futures_util::{TryStreamExt, stream};
 use http::Request;
-use k8s_openapi::{
-    api::core::v1::{Namespace, Pod},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use keel::Entropy;
-use kube::{
-    Api, Client, CustomResourceExt,
-    api::{ObjectMeta, PostParams},
-    runtime::wait::{await_condition, conditions::is_crd_established},
-};
+use kube::api::{ObjectMeta, PostParams};
+use kube::runtime::wait::await_condition;
+use kube::runtime::wait::conditions::is_crd_established;
+use kube::{Api, Client, CustomResourceExt};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 
-use crate::{args::Serve, pod, widget};
+use crate::args::Serve;
+use crate::{pod, widget};
 
-/// So many are created at once.
+/// The number of concurrent creations.
 const CONCURRENCY: usize = 32;
-/// So many are looked at to see how long they are.
+/// The number of objects whose length is measured.
 const SAMPLED: usize = 100;
 
-/// How long objects are as the server sends them, `managedFields` included.
+/// The mean length of objects in JSON, `managedFields` included.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Lengths {
     /// A custom resource, in bytes.
@@ -42,7 +39,7 @@ pub(crate) struct Lengths {
     pub pod: usize,
 }
 
-/// Serves until standard input is closed; prints the [`Lengths`] when everything is there.
+/// Serves until standard input is closed; prints the [`Lengths`] when all objects exist.
 pub(crate) async fn serve(args: &Serve) -> Result<()> {
     let listen = Some((Ipv4Addr::LOCALHOST, 0).into());
     let server = Server::start(Config { listen, ..Config::default() }).await?;
@@ -115,7 +112,7 @@ fn written_by(manager: &str) -> PostParams {
     PostParams { field_manager: Some(manager.to_owned()), ..PostParams::default() }
 }
 
-/// The mean of the first ones.
+/// The mean length of the first objects.
 async fn length(client: &Client, collection: &str) -> Result<usize> {
     let request = Request::get(format!("{collection}?limit={SAMPLED}")).body(Vec::new())?;
     let list: serde_json::Value = client.request(request).await?;
@@ -124,7 +121,7 @@ async fn length(client: &Client, collection: &str) -> Result<usize> {
     Ok(lengths.sum::<usize>() / items.len().max(1))
 }
 
-/// JSON is YAML as well.
+/// The kubeconfig, as JSON.
 fn write_kubeconfig(path: &Path, server: &Server) -> Result<()> {
     let admin = server.admin()?;
     let address = server.address().context("the server does not listen")?;

@@ -18,8 +18,8 @@ use types::resource::Version;
 
 /// See the [module documentation](self).
 pub(crate) struct MatchCriteria {
-    rules: Vec<Rule>,
-    exclude_rules: Vec<Rule>,
+    rules: Vec<RuleWithOperations>,
+    exclude_rules: Vec<RuleWithOperations>,
     /// Whether a rule that names another version of the kind also matches.
     equivalent: bool,
     /// Whether a list without rules matches every request.
@@ -40,7 +40,7 @@ pub(crate) struct MatchedResource {
 }
 
 /// Operations on resources. `*` in a list matches everything.
-struct Rule {
+struct RuleWithOperations {
     operations: Vec<String>,
     groups: Vec<String>,
     versions: Vec<String>,
@@ -139,11 +139,16 @@ impl MatchCriteria {
     }
 
     /// The version that a rule names. A rule with the version of the request takes precedence.
-    fn find_version(&self, rules: &[Rule], attributes: &Attributes<'_>) -> Option<usize> {
+    fn find_version(
+        &self,
+        rules: &[RuleWithOperations],
+        attributes: &Attributes<'_>,
+    ) -> Option<usize> {
         let (resource, requested) = (attributes.scope.resource(), attributes.scope.version);
-        let names =
-            |rule: &Rule, version: &Version| rule.matches(&RuleAttributes::of(attributes, version));
-        if rules.iter().any(|rule| names(rule, &resource.versions[requested])) {
+        let matches = |rule: &RuleWithOperations, version: &Version| {
+            rule.matches(&RuleAttributes::of(attributes, version))
+        };
+        if rules.iter().any(|rule| matches(rule, &resource.versions[requested])) {
             return Some(requested);
         }
         if !self.equivalent {
@@ -155,7 +160,7 @@ impl MatchCriteria {
         };
         // Rules are tried in their order; the order of versions comes second.
         rules.iter().find_map(|rule| {
-            others().find(|(_, version)| names(rule, version)).map(|(index, _)| index)
+            others().find(|(_, version)| matches(rule, version)).map(|(index, _)| index)
         })
     }
 
@@ -204,7 +209,7 @@ impl MatchCriteria {
     }
 }
 
-impl Rule {
+impl RuleWithOperations {
     fn of(rule: &Value) -> Self {
         let resources = texts(&rule["resources"]).into_iter().map(|it| match it.split_once('/') {
             Some((resource, subresource)) => (resource.to_owned(), subresource.to_owned()),
@@ -266,7 +271,7 @@ impl<'a> RuleAttributes<'a> {
             resource: &resource.plural,
             subresource: &attributes.scope.path.subresource,
             name: &attributes.name,
-            // Upstream: namespaces are cluster-scoped, although their requests have a namespace.
+            // Namespaces are cluster-scoped, although their requests have a namespace.
             cluster_scoped: is_namespace(resource) || attributes.namespace.is_empty(),
         }
     }
@@ -281,8 +286,8 @@ fn is_namespace(resource: &Resource) -> bool {
     resource.group.is_empty() && resource.plural == "namespaces"
 }
 
-fn rules(value: &Value, key: &str) -> Vec<Rule> {
-    value[key].as_array().into_iter().flatten().map(Rule::of).collect()
+fn rules(value: &Value, key: &str) -> Vec<RuleWithOperations> {
+    value[key].as_array().into_iter().flatten().map(RuleWithOperations::of).collect()
 }
 
 /// A missing selector matches everything.
@@ -311,11 +316,11 @@ mod tests {
     };
 
     /// A rule for pods with one field replaced.
-    fn pods(key: &str, value: Value) -> Rule {
+    fn pods(key: &str, value: Value) -> RuleWithOperations {
         let mut rule = json!({"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
             "resources": ["pods"]});
         rule[key] = value;
-        Rule::of(&rule)
+        RuleWithOperations::of(&rule)
     }
 
     #[test]

@@ -36,9 +36,9 @@ use validating::PolicyDecisions;
 
 /// The compiled policies of a plane and their bindings.
 pub(crate) struct Policies {
-    validating: SnapshotValue<validating::Policies>,
+    validating: SnapshotValue<validating::ValidatingPolicies>,
     validating_bindings: SnapshotValue<PolicyBindings>,
-    mutating: SnapshotValue<mutating::Policies>,
+    mutating: SnapshotValue<mutating::MutatingPolicies>,
     mutating_bindings: SnapshotValue<PolicyBindings>,
 }
 

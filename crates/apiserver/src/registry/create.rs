@@ -14,10 +14,10 @@ use std::time::Duration;
 use store::{Error, Expect};
 
 /// The maximum number of names that are generated if the generated name already exists.
-const NAME_ATTEMPTS: usize = 8;
+const MAX_NAME_ATTEMPTS: usize = 8;
 
 /// The maximum length of `generateName` that is used in a generated name.
-const MAX_PREFIX: usize = 63 - 5;
+const MAX_GENERATED_PREFIX: usize = 63 - 5;
 
 /// The parameters of [`create`].
 pub(crate) struct CreateRequest<'a> {
@@ -47,7 +47,7 @@ pub(crate) async fn create(
     }
     admission.mutate(&mut sent, None).await?;
     let generated = sent.name().is_empty();
-    for attempt in 1..=NAME_ATTEMPTS {
+    for attempt in 1..=MAX_NAME_ATTEMPTS {
         let mut object =
             if generated { with_generated_name(scope, &sent) } else { std::mem::take(&mut sent) };
         let has_resource_version = !matches!(object.resource_version(), "" | "0");
@@ -68,7 +68,7 @@ pub(crate) async fn create(
         let bytes = stored_bytes_within_limit(scope, &object)?;
         let _write = scope.writes.begin();
         match insert(scope, &object, bytes, dry_run).await {
-            Err(Error::Conflict { .. }) if generated && attempt < NAME_ATTEMPTS => {}
+            Err(Error::Conflict { .. }) if generated && attempt < MAX_NAME_ATTEMPTS => {}
             Err(Error::Conflict { found, .. }) => {
                 let deleting = found.is_some_and(|it| {
                     Entry::of(&it, scope.resource().prefix.len())
@@ -97,7 +97,7 @@ fn with_generated_name(scope: &RequestScope, sent: &Object) -> Object {
     let prefix = sent.meta_text("generateName");
     if !prefix.is_empty() {
         let truncated =
-            prefix.char_indices().nth(MAX_PREFIX).map_or(prefix, |(at, _)| &prefix[..at]);
+            prefix.char_indices().nth(MAX_GENERATED_PREFIX).map_or(prefix, |(at, _)| &prefix[..at]);
         object.set_meta("name", format!("{truncated}{}", scope.storage.entropy.suffix(5)));
         // Some defaults are derived from the name.
         (scope.resource().behavior.defaults)(&mut object);
@@ -135,8 +135,8 @@ fn prepare(scope: &RequestScope, object: &mut Object) {
 fn validate(scope: &RequestScope, object: &Object) -> Result<(), Status> {
     let resource = scope.resource();
     let mut errors = ErrorList::new();
-    validation::metadata(resource, object, &mut errors);
-    validation::create(scope, object, &mut errors);
+    validation::validate_metadata(resource, object, &mut errors);
+    validation::validate_create(scope, object, &mut errors);
     if !errors.is_empty() {
         return Err(scope.invalid(object.name(), errors));
     }

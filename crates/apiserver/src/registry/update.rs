@@ -67,7 +67,7 @@ pub(crate) struct UpdateRequest<'a> {
 }
 
 /// The maximum number of attempts before a conflict is returned to the client.
-const ATTEMPTS: usize = 64;
+const MAX_ATTEMPTS: usize = 64;
 
 /// Updates the object that the request names.
 pub(crate) async fn update(
@@ -79,7 +79,7 @@ pub(crate) async fn update(
     let of_store = |error: Error| errors::of_store(&scope.group_resource(), name, &error);
     scope.storage.cache.catch_up().await.map_err(of_store)?;
     let mut current = scope.served.cache.get(&key);
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_ATTEMPTS {
         let Some(entry) = current else { return Err(scope.not_found()) };
         let (new, reservation) = updated_object(scope, &entry, &request).await?;
         if should_delete_during_update(scope, &new) {
@@ -148,8 +148,8 @@ async fn updated_object(
     prepare(scope, &mut new, &old, request.strategy);
     let reservation = super::begin_write(scope, &mut new, Some(&old), request.dry_run);
     let mut errors = ErrorList::new();
-    validation::changed_metadata(resource, &new, &old, &mut errors);
-    validation::update(scope, &new, &old, request.strategy, &mut errors);
+    validation::validate_metadata_update(resource, &new, &old, &mut errors);
+    validation::validate_update(scope, &new, &old, request.strategy, &mut errors);
     if !errors.is_empty() {
         return Err(scope.invalid(old.name(), errors));
     }

@@ -21,7 +21,7 @@ fn restricts_finalizers(resource: &Resource) -> bool {
 }
 
 /// Validates the metadata of a new object.
-pub(crate) fn metadata(resource: &Resource, object: &Object, errors: &mut ErrorList) {
+pub(crate) fn validate_metadata(resource: &Resource, object: &Object, errors: &mut ErrorList) {
     let name = resource.behavior.validate_name;
     meta::validate_object_meta(object, resource.namespaced, name, errors);
     if restricts_finalizers(resource) {
@@ -30,7 +30,7 @@ pub(crate) fn metadata(resource: &Resource, object: &Object, errors: &mut ErrorL
 }
 
 /// Validates the metadata of an updated object.
-pub(crate) fn changed_metadata(
+pub(crate) fn validate_metadata_update(
     resource: &Resource,
     new: &Object,
     old: &Object,
@@ -42,19 +42,20 @@ pub(crate) fn changed_metadata(
     } else {
         names::path_segment
     };
-    let mut of_object = ErrorList::new();
-    meta::validate_object_meta(new, resource.namespaced, name, &mut of_object);
-    errors.extend(of_object.clone());
-    let mut of_change = ErrorList::new();
-    meta::validate_object_meta_update(new, old, &mut of_change);
+    let mut object_errors = ErrorList::new();
+    meta::validate_object_meta(new, resource.namespaced, name, &mut object_errors);
+    errors.extend(object_errors.clone());
+    let mut update_errors = ErrorList::new();
+    meta::validate_object_meta_update(new, old, &mut update_errors);
     if resource.conventions.repeats_update_errors {
         // Upstream: several validations of a custom resource report the same errors; only
         // finalizers are validated once.
         errors.allow_duplicates();
         for _ in 0..2 {
-            let all = of_object.iter().filter(|it| !it.field.starts_with("metadata.finalizers"));
+            let all =
+                object_errors.iter().filter(|it| !it.field.starts_with("metadata.finalizers"));
             all.for_each(|error| errors.push(error.clone()));
-            errors.extend(of_change.clone());
+            errors.extend(update_errors.clone());
         }
         return;
     }
@@ -62,7 +63,7 @@ pub(crate) fn changed_metadata(
         meta::validate_builtin_finalizers(new, errors);
     }
     let known: HashSet<FieldError> = errors.iter().cloned().collect();
-    for error in of_change.into_inner() {
+    for error in update_errors.into_inner() {
         if !known.contains(&error) {
             errors.push(error);
         }
@@ -70,24 +71,24 @@ pub(crate) fn changed_metadata(
 }
 
 /// Validates a new object, which is in the memory version.
-pub(crate) fn create(scope: &RequestScope, object: &Object, errors: &mut ErrorList) {
+pub(crate) fn validate_create(scope: &RequestScope, object: &Object, errors: &mut ErrorList) {
     let resource = scope.resource();
     if let Shape::Structural(schema) = &scope.version().shape {
         schema.validate(object.map(), None, errors);
-        scale(scope, object, UpdateStrategy::Main, errors);
-        rules(scope, schema, object, None, errors);
+        validate_scale(scope, object, UpdateStrategy::Main, errors);
+        validate_rules(scope, schema, object, None, errors);
     }
     match resource.behavior.validate_in {
         Some(validate) => validate(object, None, &resource.api_version(scope.version()), errors),
         None => (resource.behavior.validate)(object, errors),
     }
-    hook(scope, object, None, errors);
-    schema_memory(scope, object, errors);
+    run_hook(scope, object, None, errors);
+    validate_schema_memory(scope, object, errors);
 }
 
 /// Validates an update. An uninitialized object is validated as a new one, so that immutable fields
 /// can still change.
-pub(crate) fn update(
+pub(crate) fn validate_update(
     scope: &RequestScope,
     new: &Object,
     old: &Object,
@@ -97,7 +98,7 @@ pub(crate) fn update(
     let resource = scope.resource();
     if initializers::is_uninitialized(old) {
         match strategy {
-            UpdateStrategy::Main => return create(scope, new, errors),
+            UpdateStrategy::Main => return validate_create(scope, new, errors),
             UpdateStrategy::Status => {
                 let detail = "must not update status when the object is uninitialized";
                 return errors.forbidden(&Path::root("status"), detail);
@@ -112,8 +113,8 @@ pub(crate) fn update(
                 schema.validate(new.map(), Some(old.map()), errors);
             }
         }
-        scale(scope, new, strategy, errors);
-        rules(scope, schema, new, Some(old), errors);
+        validate_scale(scope, new, strategy, errors);
+        validate_rules(scope, schema, new, Some(old), errors);
     }
     match (strategy, resource.behavior.validate_in) {
         (UpdateStrategy::Main, Some(validate)) => {
@@ -125,15 +126,15 @@ pub(crate) fn update(
         (UpdateStrategy::Posted, _) => {}
     }
     if matches!(strategy, UpdateStrategy::Main) {
-        hook(scope, new, Some(old), errors);
+        run_hook(scope, new, Some(old), errors);
         if new.map().get("spec") != old.map().get("spec") {
-            schema_memory(scope, new, errors);
+            validate_schema_memory(scope, new, errors);
         }
     }
 }
 
 /// Runs the validation hook of the resource, if it has one.
-fn hook(scope: &RequestScope, new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
+fn run_hook(scope: &RequestScope, new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     if let Some(validate) = scope.served.hooks.validate {
         validate(new, old, errors);
     }
@@ -145,7 +146,7 @@ const MAX_SCHEMA_MEMORY: usize = 1 << 30;
 
 /// Rejects a CRD if its compiled patterns and rules, together with those of all other CRDs, need
 /// too much memory.
-fn schema_memory(scope: &RequestScope, object: &Object, errors: &mut ErrorList) {
+fn validate_schema_memory(scope: &RequestScope, object: &Object, errors: &mut ErrorList) {
     if scope.resource().group != "apiextensions.k8s.io" || !errors.is_empty() {
         return;
     }
@@ -182,7 +183,7 @@ fn add_schemas<'a>(resource: &'a Resource, memory: &mut SchemaMemory<'a>) {
 
 /// Evaluates the rules of the schema. They come last, because they are not evaluated on an object
 /// with type errors. They apply to the whole object, even if only a part of it is updated.
-fn rules(
+fn validate_rules(
     scope: &RequestScope,
     schema: &Structural,
     new: &Object,
@@ -195,7 +196,12 @@ fn rules(
 }
 
 /// Validates the fields that `/scale` reads.
-fn scale(scope: &RequestScope, object: &Object, strategy: UpdateStrategy, errors: &mut ErrorList) {
+fn validate_scale(
+    scope: &RequestScope,
+    object: &Object,
+    strategy: UpdateStrategy,
+    errors: &mut ErrorList,
+) {
     if let Some(scale) = &scope.version().scale {
         if !matches!(strategy, UpdateStrategy::Status) {
             apiextensions::custom::validate_scale_spec(scale, object, errors);

@@ -1,15 +1,14 @@
 //! A [`Reflector`] on its own, with items that are not Kubernetes objects: a source whose answers
 //! the test writes, and a store that records each call.
 
-use std::{
-    borrow::Cow,
-    collections::VecDeque,
-    io,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use futures_util::{StreamExt, future::BoxFuture, stream};
+use futures_util::future::BoxFuture;
+use futures_util::{StreamExt, stream};
 use informer::{
     List, ListRequest, ListWatch, ListWatchError, Reflector, ReflectorItem, ReflectorOptions,
     ReflectorPhase, ReflectorStatus, ReflectorStore, Transaction, WatchEvent, WatchRequest,

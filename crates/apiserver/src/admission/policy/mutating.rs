@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A compiled policy.
-pub(super) struct Policy {
+pub(super) struct MutatingPolicy {
     spec: PolicySpec,
     mutations: Vec<Mutation>,
     /// Whether the policy is evaluated again if the object changes after its evaluation.
@@ -34,14 +34,14 @@ pub(super) struct Policy {
 }
 
 /// The policies by their names.
-pub(super) type Policies = BTreeMap<String, Arc<Policy>>;
+pub(super) type MutatingPolicies = BTreeMap<String, Arc<MutatingPolicy>>;
 
 /// Compiles all policies.
-pub(super) fn compile(snapshot: &Snapshot) -> Policies {
-    policy_spec::by_name(snapshot, Policy::of)
+pub(super) fn compile(snapshot: &Snapshot) -> MutatingPolicies {
+    policy_spec::by_name(snapshot, MutatingPolicy::of)
 }
 
-impl Policy {
+impl MutatingPolicy {
     fn of(object: &Object) -> Self {
         let (spec, compiler) = PolicySpec::of(object);
         let mutations = object.get(&["spec", "mutations"]).and_then(Value::as_array);
@@ -77,7 +77,7 @@ impl PolicyReinvokeContext {
 
 /// An invocation of a policy with a binding and a parameter.
 struct ReadyInvocation<'a> {
-    policy: &'a Policy,
+    policy: &'a MutatingPolicy,
     binding: &'a Binding,
     matched: MatchedResource,
     params: Option<Object>,
@@ -99,7 +99,7 @@ impl ReadyInvocation<'_> {
 
 /// Evaluates all policies once. Returns whether a policy changed the object.
 pub(super) async fn mutate_all(
-    policies: &Policies,
+    policies: &MutatingPolicies,
     bindings: &PolicyBindings,
     attributes: &Attributes<'_>,
     object: &mut Object,

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A compiled policy.
-pub(super) struct Policy {
+pub(super) struct ValidatingPolicy {
     spec: PolicySpec,
     validations: Vec<Validation>,
     annotations: Vec<AuditAnnotation>,
@@ -49,14 +49,14 @@ const MAX_FAILURES: usize = 50;
 const FAILURES: &str = "validation.policy.admission.k8s.io/validation_failure";
 
 /// The policies by their names.
-pub(super) type Policies = BTreeMap<String, Arc<Policy>>;
+pub(super) type ValidatingPolicies = BTreeMap<String, Arc<ValidatingPolicy>>;
 
 /// Compiles all policies.
-pub(super) fn compile(snapshot: &Snapshot) -> Policies {
-    policy_spec::by_name(snapshot, Policy::of)
+pub(super) fn compile(snapshot: &Snapshot) -> ValidatingPolicies {
+    policy_spec::by_name(snapshot, ValidatingPolicy::of)
 }
 
-impl Policy {
+impl ValidatingPolicy {
     fn of(object: &Object) -> Self {
         let (spec, compiler) = PolicySpec::of(object);
         let list = |key| object.get(&["spec", key]).and_then(Value::as_array);
@@ -109,7 +109,7 @@ impl<'a> PolicyDecisions<'a> {
     /// Evaluates one policy.
     pub(super) async fn evaluate(
         &mut self,
-        policy: &Policy,
+        policy: &ValidatingPolicy,
         bindings: &[Binding],
     ) -> Result<(), Status> {
         let policy_spec = &policy.spec;
@@ -235,7 +235,7 @@ struct ValidationResult<'p> {
     annotations: Vec<(&'p str, Result<String, String>)>,
 }
 
-impl Policy {
+impl ValidatingPolicy {
     fn validate(&self, evaluation: &Evaluation<'_>) -> ValidationResult<'_> {
         match self.spec.matches_conditions(evaluation) {
             Ok(true) => {}

@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// The maximum size of a response. It has room for a patch in base64 that replaces the largest
 /// possible object.
-const MAX_ANSWER: usize = 4 << 20;
+const MAX_RESPONSE: usize = 4 << 20;
 
 /// The reasons for which a webhook does not admit a request.
 pub(super) enum WebhookError {
@@ -111,7 +111,7 @@ async fn post(
         .body(Full::from(body))
         .map_err(|error| failed(&error))?;
     let destination = webhook.client.destination(&*scope.storage).map_err(|why| failed(&why))?;
-    let call = scope.storage.outbound.call(&destination, request, MAX_ANSWER, deadline);
+    let call = scope.storage.outbound.call(&destination, request, MAX_RESPONSE, deadline);
     let answer = match timeout_at(deadline, call).await {
         Err(_) => return Err(failed(&"context deadline exceeded")),
         Ok(Err(outbound::Error::Config(error))) => {
@@ -145,11 +145,11 @@ fn failure_message(answer: &Response<Bytes>) -> String {
     let media = answer.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
     let is_text = media.is_none_or(|it| it.starts_with("text/"));
     let text = String::from_utf8_lossy(answer.body());
-    let said = if is_text { text.trim() } else { "unknown" };
-    let words = match answer.status().as_u16() {
+    let response_text = if is_text { text.trim() } else { "unknown" };
+    let message = match answer.status().as_u16() {
         400 => "the server rejected our request for an unknown reason",
         401 => "the server has asked for the client to provide credentials",
-        403 | 415 => said,
+        403 | 415 => response_text,
         404 => "the server could not find the requested resource",
         405 => "the server does not allow this method on the requested resource",
         409 => "the server reported a conflict",
@@ -160,9 +160,9 @@ fn failure_message(answer: &Response<Bytes>) -> String {
             "the server was unable to return a response in the time allotted, but may still be processing the request"
         }
         code if code >= 500 => {
-            let said = Value::from(said);
+            let response_text = Value::from(response_text);
             return format!(
-                "an error on the server ({said}) has prevented the request from succeeding"
+                "an error on the server ({response_text}) has prevented the request from succeeding"
             );
         }
         code => {
@@ -171,7 +171,7 @@ fn failure_message(answer: &Response<Bytes>) -> String {
             );
         }
     };
-    words.to_owned()
+    message.to_owned()
 }
 
 #[cfg(test)]

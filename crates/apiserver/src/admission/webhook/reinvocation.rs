@@ -41,11 +41,11 @@ impl WebhookReinvokeContext {
         policy_changed: bool,
     ) -> bool {
         self.is_reinvoke = true;
-        let again = self.changed || policy_changed;
-        if again {
+        let is_needed = self.changed || policy_changed;
+        if is_needed {
             self.last_output = Some(object.clone());
         }
-        again
+        is_needed
     }
 
     /// Marks all webhooks for reinvocation if plugins changed the object since the first round.
@@ -91,11 +91,11 @@ mod tests {
             reinvocation.record_invocation(index, *reinvoke_if_needed, *changed);
         }
         let object = Object::default();
-        let again = reinvocation.begin_reinvocation(&object, false);
+        let is_needed = reinvocation.begin_reinvocation(&object, false);
         reinvocation.require_reinvocation_if_changed(&object);
-        let due: Vec<usize> =
-            (0..first.len()).filter(|it| again && reinvocation.should_invoke(*it)).collect();
-        assert_eq!(due, expect);
+        let reinvoked: Vec<usize> =
+            (0..first.len()).filter(|it| is_needed && reinvocation.should_invoke(*it)).collect();
+        assert_eq!(reinvoked, expect);
     }
 
     #[test]
