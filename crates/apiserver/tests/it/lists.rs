@@ -3,7 +3,7 @@
 use crate::plane::{MAPS, Plane, THINGS, anything, labeled, map, thing, things};
 use machinery::{Value, json};
 
-/// The names in a list, in its order.
+/// The names in a list, in the order of the list.
 fn names(list: &Value) -> Vec<String> {
     let items = list["items"].as_array().unwrap();
     items.iter().map(|it| it["metadata"]["name"].as_str().unwrap().to_owned()).collect()
@@ -14,7 +14,7 @@ fn text<'a>(list: &'a Value, field: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn pages_are_one_list_while_writes_go_on() {
+async fn pages_are_consistent_during_writes() {
     let plane = Plane::start().await;
     for index in 0..7 {
         plane.create(MAPS, &map(&format!("m{index}"), &json!({"k": "old"}))).await;
@@ -42,7 +42,7 @@ async fn pages_are_one_list_while_writes_go_on() {
 }
 
 #[tokio::test]
-async fn a_limit_counts_what_is_selected() {
+async fn a_limit_counts_selected_objects() {
     let plane = Plane::start().await;
     for index in 0..6 {
         let tier = if index % 2 == 0 { "front" } else { "back" };
@@ -57,7 +57,7 @@ async fn a_limit_counts_what_is_selected() {
 }
 
 #[tokio::test]
-async fn an_exact_revision_shows_the_past() {
+async fn a_list_at_an_exact_revision_shows_an_earlier_state() {
     let plane = Plane::start().await;
     plane.create(MAPS, &map("a", &json!({"k": "old"}))).await;
     plane.create(MAPS, &map("b", &json!({}))).await;
@@ -73,7 +73,7 @@ async fn an_exact_revision_shows_the_past() {
 }
 
 #[tokio::test]
-async fn a_reader_with_a_revision_of_the_future_waits_for_it() {
+async fn a_list_at_a_future_revision_waits_for_it() {
     let plane = Plane::start().await;
     let now: u64 = text(&plane.read(MAPS).await, "resourceVersion").parse().unwrap();
     let path = format!("{MAPS}?resourceVersion={}&resourceVersionMatch=NotOlderThan", now + 1);
@@ -82,7 +82,7 @@ async fn a_reader_with_a_revision_of_the_future_waits_for_it() {
     assert_eq!(names(&list), ["a"]);
 }
 
-/// Lets five minutes pass, and what is due then happen.
+/// Advances the clock by five minutes, and waits for the compaction that is due then.
 async fn pass_five_minutes(plane: &Plane) {
     plane.advance(300);
     for _ in 0..100 {
@@ -91,7 +91,7 @@ async fn pass_five_minutes(plane: &Plane) {
 }
 
 #[tokio::test]
-async fn a_continue_token_is_good_for_five_to_ten_minutes() {
+async fn a_continue_token_expires_after_five_to_ten_minutes() {
     let plane = Plane::start().await;
     for name in ["a", "b"] {
         plane.create(MAPS, &map(name, &json!({"k": "old"}))).await;
@@ -112,7 +112,7 @@ async fn a_continue_token_is_good_for_five_to_ten_minutes() {
 }
 
 #[tokio::test]
-async fn old_tokens_and_revisions_expire_and_a_token_says_how_to_go_on() {
+async fn an_expired_token_comes_with_a_token_for_an_inconsistent_list() {
     let plane = Plane::start().await;
     plane.define(&things(&anything())).await;
     for name in ["a", "b", "c"] {
@@ -120,7 +120,7 @@ async fn old_tokens_and_revisions_expire_and_a_token_says_how_to_go_on() {
     }
     let first = plane.read(&format!("{THINGS}?limit=1")).await;
     let (token, revision) = (text(&first, "continue"), text(&first, "resourceVersion"));
-    // As many lists in pages are kept, even when the log has gone.
+    // This number of paginated lists is kept beyond the log.
     for turn in 0..64 {
         plane.merge(&format!("{THINGS}/b"), &json!({"spec": {"turn": turn}})).await;
         plane.read(&format!("{THINGS}?limit=1")).await;
@@ -141,7 +141,7 @@ async fn old_tokens_and_revisions_expire_and_a_token_says_how_to_go_on() {
 }
 
 #[tokio::test]
-async fn options_that_do_not_go_together_are_refused() {
+async fn conflicting_list_options_are_refused() {
     let plane = Plane::start().await;
     for (query, expected) in [
         ("resourceVersionMatch=Exact", 422),
@@ -160,7 +160,7 @@ async fn options_that_do_not_go_together_are_refused() {
 }
 
 #[tokio::test]
-async fn a_token_is_not_for_another_revision() {
+async fn a_token_with_a_resource_version_is_refused() {
     let plane = Plane::start().await;
     for name in ["a", "b"] {
         plane.create(MAPS, &map(name, &json!({}))).await;
@@ -172,7 +172,7 @@ async fn a_token_is_not_for_another_revision() {
 }
 
 #[tokio::test]
-async fn labels_select_by_the_whole_grammar() {
+async fn label_selectors_support_all_operators() {
     let plane = Plane::start().await;
     plane.create(MAPS, &labeled("a", "tier", "front")).await;
     plane.create(MAPS, &labeled("b", "tier", "back")).await;
@@ -195,7 +195,7 @@ async fn labels_select_by_the_whole_grammar() {
 }
 
 #[tokio::test]
-async fn fields_select_by_name_namespace_and_what_the_kind_has() {
+async fn field_selectors_support_the_fields_of_the_kind() {
     let plane = Plane::start().await;
     for (name, phase) in [("one", "Running"), ("two", "Pending")] {
         let pods = "/api/v1/namespaces/default/pods";
@@ -219,7 +219,7 @@ async fn fields_select_by_name_namespace_and_what_the_kind_has() {
 }
 
 #[tokio::test]
-async fn a_list_across_namespaces_is_sorted_by_them() {
+async fn a_list_of_all_namespaces_is_sorted_by_namespace() {
     let plane = Plane::start().await;
     for (namespace, name) in [("kube-public", "a"), ("default", "z"), ("default", "b")] {
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
@@ -233,7 +233,7 @@ async fn a_list_across_namespaces_is_sorted_by_them() {
 }
 
 #[tokio::test]
-async fn who_takes_whatever_there_is_gets_no_pages() {
+async fn a_list_at_revision_0_ignores_the_limit() {
     let plane = Plane::start().await;
     for name in ["a", "b"] {
         plane.create(MAPS, &map(name, &json!({}))).await;
@@ -244,7 +244,7 @@ async fn who_takes_whatever_there_is_gets_no_pages() {
 }
 
 #[tokio::test]
-async fn pages_as_of_a_revision_are_as_of_just_that_one() {
+async fn pages_of_a_list_at_a_revision_have_that_revision() {
     let plane = Plane::start().await;
     let then = plane.create(MAPS, &map("a", &json!({}))).await;
     plane.create(MAPS, &map("b", &json!({}))).await;
@@ -260,7 +260,7 @@ async fn pages_as_of_a_revision_are_as_of_just_that_one() {
 }
 
 #[tokio::test]
-async fn a_label_that_a_kind_does_not_have_is_told_in_its_words() {
+async fn the_error_of_an_unsupported_field_label_is_that_of_its_kind() {
     let plane = Plane::start().await;
     for (path, expect) in [
         ("/apis/batch/v1/jobs", "field label \"x\" not supported for Job"),
@@ -275,7 +275,7 @@ async fn a_label_that_a_kind_does_not_have_is_told_in_its_words() {
     }
 }
 
-/// Creates so many config maps that a list of them is sent in several chunks.
+/// Creates enough config maps for a list of several chunks.
 async fn create_many(plane: &Plane) -> usize {
     const COUNT: usize = 60;
     let text = "line \"one\"\nitems: []\n\"items\":[] ö ".repeat(100);
@@ -286,7 +286,7 @@ async fn create_many(plane: &Plane) -> usize {
     COUNT
 }
 
-/// The elements of a list that is read in pages so small that each is sent in one chunk.
+/// The items of a list that is read in small pages, each of one chunk.
 async fn in_pages(plane: &Plane, accept: &str, member: &str) -> Vec<Value> {
     let mut all = Vec::new();
     let mut path = format!("{MAPS}?limit=5");
@@ -308,7 +308,7 @@ fn decoded(reply: &crate::client::Reply) -> Value {
 }
 
 #[tokio::test]
-async fn a_list_of_many_chunks_is_what_its_pages_are_in_every_form() {
+async fn a_list_in_chunks_equals_its_pages_in_every_format() {
     let plane = Plane::start().await;
     let count = create_many(&plane).await;
     let forms = [
@@ -336,7 +336,7 @@ async fn a_list_of_many_chunks_is_what_its_pages_are_in_every_form() {
     }
 }
 
-/// The same JSON on many lines, its fields in their order.
+/// The same JSON with indentation, its fields in the same order.
 fn indented(compact: &[u8]) -> Vec<u8> {
     let (mut out, mut depth, mut in_string, mut escaped) = (Vec::new(), 0, false, false);
     let line = |out: &mut Vec<u8>, depth: usize| {
@@ -380,7 +380,7 @@ fn indented(compact: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_list_of_many_chunks_is_indented_as_one_document() {
+async fn a_list_in_chunks_is_indented_as_one_document() {
     let plane = Plane::start().await;
     create_many(&plane).await;
     for accept in ["application/json", "application/json;as=Table;g=meta.k8s.io;v=v1"] {
@@ -396,14 +396,14 @@ async fn a_list_of_many_chunks_is_indented_as_one_document() {
 }
 
 #[tokio::test]
-async fn a_list_of_many_chunks_in_protobuf_says_its_length_however_it_is_made() {
+async fn a_protobuf_list_in_chunks_has_a_correct_length() {
     const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
     let plane = Plane::start().await;
     create_many(&plane).await;
     let first = plane.get_as(MAPS, PROTOBUF).await;
     let envelope = types::protobuf::Envelope::read(&first.bytes).unwrap();
     assert_eq!((&*envelope.kind, envelope.raw.len() > 100_000), ("ConfigMapList", true));
-    // So many that are not read that those after them are not made before they are read.
+    // Enough unread lists that further ones are not encoded before they are read.
     let mut unread = Vec::new();
     for _ in 0..500 {
         unread.push(plane.begin(MAPS, PROTOBUF).await);

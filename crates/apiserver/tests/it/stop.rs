@@ -1,4 +1,4 @@
-//! The end of a server, and what is there after it.
+//! Stopping a server, and starting it again.
 
 use crate::client::Client;
 use crate::plane::{MAPS, Plane, THINGS, anything, map, thing, things};
@@ -27,7 +27,7 @@ async fn a_stopping_server_ends_its_watches_and_finishes() {
 }
 
 #[tokio::test]
-async fn a_server_that_has_stopped_says_so() {
+async fn a_stopped_server_returns_an_error() {
     let plane = Plane::start().await;
     let client = Client::clone(&plane);
     plane.server.stop().await.unwrap();
@@ -40,7 +40,7 @@ fn embedded(directory: &Path) -> Config {
 }
 
 #[tokio::test]
-async fn what_was_stored_is_there_after_a_restart_and_a_watch_resumes_across_it() {
+async fn objects_survive_a_restart_and_a_watch_resumes_after_it() {
     let directory = tempfile::tempdir().unwrap();
     let plane = Plane::start_with(embedded(directory.path())).await;
     plane.define(&things(&anything())).await;

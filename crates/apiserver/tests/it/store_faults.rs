@@ -155,11 +155,11 @@ async fn a_list_read_in_pages_expires_also_when_the_store_cannot_be_compacted() 
 }
 
 #[tokio::test]
-async fn a_failed_repair_of_the_trust_map_is_repeated() {
-    const TRUST: &str =
+async fn a_failed_repair_of_the_authentication_config_map_is_retried() {
+    const AUTHENTICATION_CONFIG_MAP: &str =
         "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
     let (store, plane, _tasks) = start().await;
-    let complete = plane.read(TRUST).await["data"].clone();
+    let complete = plane.read(AUTHENTICATION_CONFIG_MAP).await["data"].clone();
     let key = "/registry/configmaps/kube-system/extension-apiserver-authentication";
     store.set_fault(Fault::Broken);
     store.edit(key, |map| map["data"] = json!({})).await;
@@ -169,11 +169,11 @@ async fn a_failed_repair_of_the_trust_map_is_repeated() {
         plane.advance(1);
         map["data"] == complete
     };
-    plane.until(TRUST, is_repaired).await;
+    plane.until(AUTHENTICATION_CONFIG_MAP, is_repaired).await;
 }
 
 #[tokio::test]
-async fn a_definition_that_cannot_be_served_is_not_removed_before_its_objects() {
+async fn a_crd_that_cannot_be_served_is_not_deleted_before_its_objects() {
     let (store, plane, _tasks) = start().await;
     plane.define(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;

@@ -1,4 +1,4 @@
-//! Tables, as `kubectl get` shows them.
+//! Tables for `kubectl get`.
 
 use crate::client::TABLE;
 use crate::plane::{MAPS, Plane, THINGS, anything, map, thing, things};
@@ -10,7 +10,7 @@ fn headings(table: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn ages_follow_the_clock() {
+async fn ages_are_computed_by_the_clock() {
     let plane = Plane::start().await;
     plane.create(MAPS, &map("a", &json!({"k": "v", "l": "w"}))).await;
     for (seconds, age) in [(0, "0s"), (65, "65s"), (600, "11m"), (3 * 3600, "3h11m")] {
@@ -21,7 +21,7 @@ async fn ages_follow_the_clock() {
 }
 
 #[tokio::test]
-async fn a_row_comes_with_as_much_of_its_object_as_is_wanted() {
+async fn include_object_selects_the_object_of_a_row() {
     let plane = Plane::start().await;
     let created = plane.create(MAPS, &map("a", &json!({"k": "v"}))).await;
     let row = async |include: &str| {
@@ -36,7 +36,7 @@ async fn a_row_comes_with_as_much_of_its_object_as_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_table_has_pages_like_any_list() {
+async fn tables_are_paginated() {
     let plane = Plane::start().await;
     for name in ["a", "b", "c"] {
         plane.create(MAPS, &map(name, &json!({}))).await;
@@ -50,7 +50,7 @@ async fn a_table_has_pages_like_any_list() {
 }
 
 #[tokio::test]
-async fn a_pod_is_summed_up() {
+async fn a_row_summarizes_a_pod() {
     let plane = Plane::start().await;
     let pods = "/api/v1/namespaces/default/pods";
     let pod = json!({"metadata": {"name": "a"}, "spec": {"nodeName": "node",
@@ -73,7 +73,7 @@ async fn a_pod_is_summed_up() {
 }
 
 #[tokio::test]
-async fn a_definition_has_the_columns_that_it_says() {
+async fn a_table_has_the_columns_of_the_crd() {
     let plane = Plane::start().await;
     let mut definition = things(&anything());
     definition["spec"]["versions"][0]["additionalPrinterColumns"] = json!([
@@ -94,7 +94,7 @@ async fn a_definition_has_the_columns_that_it_says() {
 }
 
 #[tokio::test]
-async fn a_definition_without_columns_shows_the_age() {
+async fn a_crd_without_columns_shows_the_age() {
     let plane = Plane::start().await;
     plane.define(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;

@@ -1,10 +1,10 @@
-//! Several planes in one process have nothing in common, unless it is their seed.
+//! Several planes in one process: they are isolated, and deterministic for a seed.
 
 use crate::plane::{MAPS, Plane, THINGS, anything, map, things};
 use machinery::{Value, json};
 
 #[tokio::test]
-async fn planes_do_not_see_each_other() {
+async fn planes_are_isolated_from_each_other() {
     let (one, two) = (Plane::start().await, Plane::start().await);
     let mut watch = two.watch(&format!("{MAPS}?watch=1")).await;
     one.create(MAPS, &map("a", &json!({}))).await;
@@ -18,7 +18,7 @@ async fn planes_do_not_see_each_other() {
     assert_eq!(created["metadata"]["creationTimestamp"], "2024-01-01T00:00:00Z");
 }
 
-/// What a plane makes of the same requests.
+/// The responses of a plane to fixed requests.
 async fn history(seed: u64) -> Value {
     let plane = Plane::start_with(Plane::config(seed)).await;
     plane.create(MAPS, &json!({"metadata": {"generateName": "web-"}})).await;
@@ -43,7 +43,7 @@ async fn the_same_seed_gives_the_same_names_uids_and_ports() {
 }
 
 #[tokio::test]
-async fn a_token_of_one_plane_is_worthless_in_another() {
+async fn a_token_of_one_plane_is_refused_by_another() {
     let (one, two) = (Plane::start().await, Plane::start().await);
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     let mut token = String::new();

@@ -1,4 +1,4 @@
-//! Watches that are not read: what they keep in memory is bounded by the log.
+//! Unread watches: their memory is bounded by the log.
 
 use crate::client::JSON;
 use crate::plane::{Plane, THINGS, anything, thing, things};
@@ -6,7 +6,7 @@ use crate::watch::forget;
 use http_body_util::BodyExt;
 use machinery::json;
 
-/// A plane with the objects `a`, which fills the first piece of a watch, and `b`.
+/// A plane with the objects `a`, which fills the first chunk of a watch, and `b`.
 async fn plane() -> Plane {
     let plane = Plane::start().await;
     plane.define(&things(&anything())).await;
@@ -16,7 +16,7 @@ async fn plane() -> Plane {
 }
 
 #[tokio::test]
-async fn a_watch_that_is_not_read_does_not_keep_objects_that_were_replaced() {
+async fn an_unread_watch_does_not_retain_replaced_objects() {
     let plane = plane().await;
     let mut watch = plane.watch(&format!("{THINGS}?watch=1")).await;
     assert_eq!(watch.brief().await, "ADDED a");
@@ -28,7 +28,7 @@ async fn a_watch_that_is_not_read_does_not_keep_objects_that_were_replaced() {
 }
 
 #[tokio::test]
-async fn a_watch_that_is_read_late_begins_with_the_objects_of_its_beginning() {
+async fn a_watch_that_is_read_late_starts_with_its_initial_objects() {
     let plane = plane().await;
     let mut watch = plane.watch(&format!("{THINGS}?watch=1")).await;
     assert_eq!(watch.brief().await, "ADDED a");
@@ -38,7 +38,7 @@ async fn a_watch_that_is_read_late_begins_with_the_objects_of_its_beginning() {
 }
 
 #[tokio::test]
-async fn a_large_event_comes_whole_and_in_its_place() {
+async fn a_large_event_is_complete_and_in_order() {
     let plane = plane().await;
     let list = plane.read(THINGS).await;
     let revision = list["metadata"]["resourceVersion"].as_str().unwrap();
@@ -55,7 +55,7 @@ async fn a_large_event_comes_whole_and_in_its_place() {
 }
 
 #[tokio::test]
-async fn a_large_event_that_the_log_forgets_while_it_is_read_ends_the_watch() {
+async fn a_large_event_that_leaves_the_log_while_it_is_read_ends_the_watch() {
     let plane = plane().await;
     let list = plane.read(THINGS).await;
     let revision = list["metadata"]["resourceVersion"].as_str().unwrap();

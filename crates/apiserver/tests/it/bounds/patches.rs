@@ -1,4 +1,4 @@
-//! Patches and YAML.
+//! Large patches and YAML bodies.
 
 use super::{Ask, check, plane_with, sizes};
 use crate::client::{JSON_PATCH, STRATEGIC};
@@ -15,7 +15,7 @@ fn ports(count: usize) -> Value {
 }
 
 #[tokio::test]
-async fn a_strategic_merge_with_an_order() {
+async fn a_strategic_merge_with_set_element_order_takes_linear_time() {
     let service = json!({"metadata": {"name": "a"}, "spec": {"ports": ports(4000)}});
     let plane = plane_with(SERVICES, &service).await;
     check(&plane, 200, 1000, |n| {
@@ -30,7 +30,7 @@ async fn a_strategic_merge_with_an_order() {
 }
 
 #[tokio::test]
-async fn a_strategic_merge_that_deletes() {
+async fn a_strategic_merge_that_deletes_takes_linear_time() {
     const SIZE: usize = 2000;
     let plane = Plane::start().await;
     for n in sizes(SIZE) {
@@ -48,7 +48,7 @@ async fn a_strategic_merge_that_deletes() {
 }
 
 #[tokio::test]
-async fn operations_on_a_large_value() {
+async fn json_patch_operations_on_a_large_value_take_linear_time() {
     let large: String = "x".repeat(200_000);
     let plane = plane_with(MAPS, &map("a", &json!({"k": large}))).await;
     check(&plane, 200, 1000, |n| {
@@ -66,7 +66,7 @@ async fn operations_on_a_large_value() {
 }
 
 #[tokio::test]
-async fn aliases_and_merges_in_yaml() {
+async fn aliases_and_merges_in_yaml_take_linear_time() {
     let plane = Plane::start().await;
     let send = |yaml: String| {
         Ask::new(Method::POST, format!("{MAPS}?dryRun=All"), "application/yaml", yaml)
@@ -97,7 +97,7 @@ async fn aliases_and_merges_in_yaml() {
 }
 
 #[tokio::test]
-async fn a_pod_that_is_patched_beyond_its_type() {
+async fn a_patch_with_unknown_fields_of_a_pod_takes_linear_time() {
     let pod =
         json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let plane = plane_with(PODS, &pod).await;

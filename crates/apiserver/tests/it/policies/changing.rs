@@ -1,11 +1,11 @@
-//! Policies that change what is about to be stored.
+//! Mutating admission policies.
 
 use super::{MUTATING, applied, mutate, mutated, patched};
 use crate::plane::{MAPS, Plane, labeled, map};
 use machinery::{Value, json};
 
 #[tokio::test]
-async fn a_configuration_is_merged_into_what_is_stored() {
+async fn an_apply_configuration_is_merged_into_the_object() {
     let plane = mutated(&json!([
         applied("Object{metadata: Object.metadata{labels: {'seen': 'yes'}}}"),
         applied(
@@ -36,7 +36,7 @@ async fn a_patch_is_applied_unless_its_test_fails() {
 }
 
 #[tokio::test]
-async fn a_change_that_cannot_be_made_is_a_failure_of_the_policy() {
+async fn an_impossible_mutation_is_a_failure_of_the_policy() {
     for (mutation, told) in [
         (
             applied("Object{data: Object.spec{a: 'x'}}"),
@@ -81,7 +81,7 @@ async fn a_change_that_cannot_be_made_is_a_failure_of_the_policy() {
 }
 
 #[tokio::test]
-async fn what_can_only_be_replaced_as_a_whole_is_not_merged() {
+async fn atomic_fields_cannot_be_merged() {
     let plane = Plane::start().await;
     let pods = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
         "operations": ["CREATE"], "resources": ["pods"]}]});
@@ -101,8 +101,8 @@ async fn what_can_only_be_replaced_as_a_whole_is_not_merged() {
 }
 
 #[tokio::test]
-async fn a_policy_is_asked_again_if_something_was_changed_after_it() {
-    // The second time, the count itself and what the other added are there.
+async fn a_policy_is_reinvoked_after_later_mutations() {
+    // The reinvocation sees the count itself and the field of the other policy.
     for (again, expected) in [("IfNeeded", "3"), ("Never", "1")] {
         let plane = Plane::start().await;
         let count = "Object{data: {'count': string(object.data.size())}}";
@@ -114,7 +114,7 @@ async fn a_policy_is_asked_again_if_something_was_changed_after_it() {
         let created = plane.create(MAPS, &map("a", &json!({"one": ""}))).await;
         assert_eq!(created["data"]["count"], expected, "{again}");
     }
-    // Its own change counts as well.
+    // The policy's own change also counts.
     let plane = Plane::start().await;
     let more = "Object{data: {'more': object.data.more + '!'}}";
     mutate(&plane, "a", &json!({"reinvocationPolicy": "IfNeeded", "mutations": [applied(more)]}))

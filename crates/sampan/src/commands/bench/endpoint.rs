@@ -1,4 +1,4 @@
-//! [`Endpoint`]: where the server is, how it is trusted, and who is asking.
+//! [`Endpoint`]: the address of a server, with its TLS configuration and credentials.
 
 use crate::kubeconfig::Access;
 use anyhow::{Context, Result, bail};
@@ -14,15 +14,15 @@ use std::sync::Arc;
 /// See the [module documentation](self).
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
-    /// What request paths are appended to.
+    /// The URL to which request paths are appended.
     pub url: String,
     /// A name or an address, without brackets.
     pub host: String,
-    /// Where it listens.
+    /// The port of the server.
     pub port: u16,
-    /// None: HTTP/2 without TLS.
+    /// None for HTTP/2 without TLS.
     pub tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
-    /// The header that says who we are, where a certificate does not.
+    /// The `Authorization` header, if the credentials are a token.
     pub authorization: Option<HeaderValue>,
 }
 
@@ -52,7 +52,7 @@ impl Endpoint {
         Ok(Self { host, port: uri.port_u16().unwrap_or(default_port), url, tls, authorization })
     }
 
-    /// Whether the server is reached without leaving this machine.
+    /// Whether the server is on this machine.
     pub(crate) fn is_loopback(&self) -> bool {
         match self.host.parse::<IpAddr>() {
             Ok(address) => address.is_loopback(),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_taken_apart() {
+    fn a_url_is_split_into_host_and_port() {
         let parts = endpoint("https://[::1]:6443/").unwrap();
         assert_eq!(
             (parts.url.as_str(), parts.host.as_str(), parts.port),

@@ -1,22 +1,22 @@
-//! Requests that are refused leave nothing behind, whatever names are in them.
+//! Names in refused requests, which must not be retained.
 
-use super::{COLLECTION, Siege};
+use super::{AttackedPlane, COLLECTION};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Less than a server reads of a request's head.
+/// A length below the limit of a request head.
 const LONG: usize = 60_000;
 
 #[test]
-fn names_that_strangers_make_up_are_not_remembered() {
-    let mut siege = Siege::begin();
-    let mut stranger = siege.stranger();
+fn names_in_refused_requests_use_no_memory() {
+    let mut attacked = AttackedPlane::start();
+    let mut anonymous_client = attacked.anonymous_client();
     let name = "x".repeat(LONG / 2);
-    // Asking to be in a group without a name is refused before anything else is looked at.
+    // Impersonation of a group without a user is refused first.
     let early = [("impersonate-group", "a")];
     for number in 0..3000 {
         let path = format!("/apis/{number}{name}/v1/{number}{name}");
-        assert_eq!(stranger.exchange("GET", &path, &early, b"").unwrap().code, 400);
+        assert_eq!(anonymous_client.exchange("GET", &path, &early, b"").unwrap().code, 400);
     }
     for number in 0..100 {
         for path in [
@@ -27,12 +27,12 @@ fn names_that_strangers_make_up_are_not_remembered() {
             format!("/path{number}"),
         ] {
             let method = format!("METHOD{number}");
-            assert_ne!(stranger.exchange("GET", &path, &early, b"").unwrap().code, 200);
-            assert_ne!(siege.client.exchange(&method, &path, &[], b"").unwrap().code, 200);
+            assert_ne!(anonymous_client.exchange("GET", &path, &early, b"").unwrap().code, 200);
+            assert_ne!(attacked.client.exchange(&method, &path, &[], b"").unwrap().code, 200);
         }
     }
     let since = Instant::now();
-    let (code, scrape) = siege.client.send("GET", "/metrics", None).unwrap();
+    let (code, scrape) = attacked.client.send("GET", "/metrics", None).unwrap();
     assert!(since.elapsed() < Duration::from_secs(5), "it took {:?}", since.elapsed());
     let scrape = scrape.as_str().unwrap();
     assert_eq!(code, 200);
@@ -40,15 +40,19 @@ fn names_that_strangers_make_up_are_not_remembered() {
     for made_up in ["xxx", "pods9", "below9", "group9", "path9", "v9", "METHOD"] {
         assert!(!scrape.contains(made_up), "{made_up} is in {scrape}");
     }
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
-fn what_is_served_is_counted_under_its_own_name() {
-    let mut siege = Siege::begin();
-    siege.accepted("POST", COLLECTION, &machinery::json!({"metadata": {"name": "counted"}}));
-    siege.client.send("GET", COLLECTION, None).unwrap();
-    let (_, scrape) = siege.client.send("GET", "/metrics", None).unwrap();
+fn metrics_name_served_resources() {
+    let mut attacked = AttackedPlane::start();
+    attacked.send_accepted(
+        "POST",
+        COLLECTION,
+        &machinery::json!({"metadata": {"name": "counted"}}),
+    );
+    attacked.client.send("GET", COLLECTION, None).unwrap();
+    let (_, scrape) = attacked.client.send("GET", "/metrics", None).unwrap();
     let scrape = scrape.as_str().unwrap().to_owned();
     let line = |verb: &str, scope: &str, code: u16| {
         let mut labels = [
@@ -68,5 +72,5 @@ fn what_is_served_is_counted_under_its_own_name() {
     for line in [line("POST", "resource", 201), line("LIST", "namespace", 200)] {
         assert!(scrape.lines().any(|it| it.starts_with(&line)), "{line} is not in {scrape}");
     }
-    siege.survived();
+    attacked.assert_healthy();
 }
