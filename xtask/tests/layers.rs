@@ -152,7 +152,12 @@ fn the_walk_of_a_request_names_each_file_once() {
     let walk = text.split("## One request, by file").nth(1).unwrap();
     let walk = walk.split("The other half").next().unwrap();
     let mut named = BTreeSet::new();
-    for file in walk.split('`').skip(1).step_by(2).filter(|it| it.ends_with(".rs")) {
+    for file in walk
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|it| Path::new(it).extension().is_some_and(|it| it == "rs"))
+    {
         let path =
             if file.starts_with("crates/") { root().join(file) } else { source().join(file) };
         assert!(path.exists(), "the walk names {file}, which does not exist");
