@@ -1,18 +1,18 @@
 //! Server-side apply over the whole road: what is read, what is left, what is told.
 
-use crate::client::{Client, Reply};
-use crate::plane::{MAPS, Plane, THINGS, thing, things};
+use crate::objects::{MAPS, THINGS, thing, things};
 use http::Method;
 use machinery::{Value, json};
+use testenv::{Client, Response, TestEnv};
 
-async fn apply(client: &Client, path: &str, body: impl Into<String>) -> Reply {
+async fn apply(client: &Client, path: &str, body: impl Into<String>) -> Response {
     let path = format!("{path}{}fieldManager=m", if path.contains('?') { '&' } else { '?' });
     client.send(Method::PATCH, &path, "application/apply-patch+yaml", body.into()).await
 }
 
 #[tokio::test]
 async fn a_body_that_cannot_be_read_is_refused_in_the_words_of_its_reader() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for (body, told) in [
         ("a: b: c", "error encoding patch: yaml: mapping values are not allowed in this context"),
         ("a: [", "error encoding patch: yaml: line 1: did not find expected node content"),
@@ -32,7 +32,7 @@ async fn a_body_that_cannot_be_read_is_refused_in_the_words_of_its_reader() {
 
 #[tokio::test]
 async fn what_is_there_twice_is_told_once_it_was_applied() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let twice = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: v\n  k: w\n";
     let reply = apply(&plane, &format!("{MAPS}/a?fieldValidation=Strict"), twice).await;
     let told = "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  line 6: key \"k\" already set in map";
@@ -47,14 +47,14 @@ async fn what_is_there_twice_is_told_once_it_was_applied() {
 
 #[tokio::test]
 async fn of_a_custom_resource_null_is_left_where_everything_was_given_up() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let map = json!({"type": "object", "additionalProperties": {"type": "string"}});
     let fields = json!({"free": free, "map": map,
         "filled": {"type": "object", "default": {"a": "z"}, "properties": {"a": {"type": "string"}}}});
     let schema =
         json!({"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}});
-    plane.define(&things(&schema)).await;
+    plane.install_crd(&things(&schema)).await;
     let path = format!("{THINGS}/t");
     let config = |spec: Value| thing("t", &spec).to_string();
     let owned = json!({"map": {"a": "b"}, "free": {"a": 1}, "filled": {"a": "b"}});

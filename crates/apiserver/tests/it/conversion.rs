@@ -1,11 +1,12 @@
 //! Custom resources whose versions are converted by a webhook.
 
-use crate::client::{JSON, JSON_PATCH, MERGE, TABLE};
 use crate::conversion_server::{Call, ConversionServer, Mood};
 use crate::https::Https;
-use crate::plane::{DEFINITIONS, MAPS, Plane, anything, map, things};
+use crate::objects::{CRDS, MAPS, anything, map, things};
 use http::Method;
 use machinery::{Value, json};
+use testenv::TestEnv;
+use testenv::media_type::{JSON, JSON_PATCH, MERGE_PATCH, TABLE};
 
 const V1: &str = "/apis/example.com/v1/namespaces/default/gates";
 const V2: &str = "/apis/example.com/v2/namespaces/default/gates";
@@ -48,9 +49,9 @@ fn gates(conversion: &Value, storage: &str) -> Value {
 }
 
 /// A plane that has gates, stored in v1, and who converts them.
-async fn start() -> (Plane, ConversionServer) {
-    let (plane, webhook) = (Plane::start().await, ConversionServer::start().await);
-    plane.define(&gates(&webhook.conversion(&json!(["v1"])), "v1")).await;
+async fn start() -> (TestEnv, ConversionServer) {
+    let (plane, webhook) = (TestEnv::start().await, ConversionServer::start().await);
+    plane.install_crd(&gates(&webhook.conversion(&json!(["v1"])), "v1")).await;
     (plane, webhook)
 }
 
@@ -75,7 +76,7 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 /// Makes another version the one that is stored, and waits until that is so.
-async fn store_in_v2(plane: &Plane) {
+async fn store_in_v2(plane: &TestEnv) {
     let hash = |resources: &Value| resources["resources"][0]["storageVersionHash"].clone();
     let before = hash(&plane.read("/apis/example.com/v2").await);
     let patch = json!([{"op": "replace", "path": "/spec/versions/0/storage", "value": false},
@@ -156,9 +157,9 @@ async fn a_list_of_a_hundred_objects_is_one_call() {
 
 #[tokio::test]
 async fn older_reviews_are_spoken_too() {
-    let (plane, webhook) = (Plane::start().await, ConversionServer::start().await);
+    let (plane, webhook) = (TestEnv::start().await, ConversionServer::start().await);
     let conversion = webhook.conversion(&json!(["v2", "v1beta1", "v1"]));
-    plane.define(&gates(&conversion, "v1")).await;
+    plane.install_crd(&gates(&conversion, "v1")).await;
     plane.create(V1, &v1("a", "h:1")).await;
     assert_eq!(plane.read(&format!("{V2}/a")).await["spec"]["host"], "h");
     assert_eq!(webhook.calls()[0].review, "v1beta1");
@@ -201,11 +202,11 @@ async fn a_selector_looks_at_what_was_converted() {
     assert_eq!(names(&plane.read(&format!("{V1}?labelSelector=seen-in%3Dv2")).await).len(), 0);
     let path = format!("{V2}?watch=true&fieldSelector=spec.host%3Di");
     let mut watch = plane.watch(&path).await;
-    assert_eq!(watch.brief().await, "ADDED b");
+    assert_eq!(watch.next_summary().await, "ADDED b");
     plane.merge(&format!("{V1}/a"), &json!({"spec": {"endpoint": "i:1"}})).await;
-    assert_eq!(watch.brief().await, "ADDED a");
+    assert_eq!(watch.next_summary().await, "ADDED a");
     plane.merge(&format!("{V1}/b"), &json!({"spec": {"endpoint": "h:1"}})).await;
-    assert_eq!(watch.brief().await, "DELETED b");
+    assert_eq!(watch.next_summary().await, "DELETED b");
     assert!(sizes(&webhook.calls()).len() <= 4);
 }
 
@@ -227,7 +228,7 @@ async fn status_and_scale_are_converted() {
     let (plane, _webhook) = start().await;
     plane.create(V1, &v1("a", "h:1")).await;
     let status = json!({"status": {"replicas": 3}, "spec": {"port": 2}});
-    let (code, changed) = plane.patch(&format!("{V2}/a/status"), MERGE, &status).await;
+    let (code, changed) = plane.patch(&format!("{V2}/a/status"), MERGE_PATCH, &status).await;
     assert_eq!((code, &changed["status"]["replicas"]), (200, &json!(3)));
     assert_eq!(changed["spec"]["port"], 1);
     let scale = plane.merge(&format!("{V2}/a/scale"), &json!({"spec": {"replicas": 5}})).await;
@@ -265,7 +266,7 @@ async fn fields_have_owners_in_each_version() {
 }
 
 /// Binds a policy that lets nobody create config maps, and tells what it knows of its gate in v2.
-async fn tell_the_gate(plane: &Plane, reference: &Value) {
+async fn tell_the_gate(plane: &TestEnv, reference: &Value) {
     const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
     let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
         "resources": ["configmaps"]});
@@ -373,7 +374,7 @@ async fn a_failing_webhook_fails_every_verb_that_needs_it() {
         plane.get(&path).await,
         plane.get(V2).await,
         plane.put(&path, &v2("a", "h", 4)).await,
-        plane.patch(&path, MERGE, &json!({"spec": {"port": 4}})).await,
+        plane.patch(&path, MERGE_PATCH, &json!({"spec": {"port": 4}})).await,
         plane.delete(&path).await,
         plane.delete(V2).await,
         plane.get(&format!("{path}/scale")).await,
@@ -469,7 +470,7 @@ async fn a_silent_webhook_holds_up_nobody_else() {
             // not.
             store_in_v2(&plane).await;
             assert_eq!(plane.delete(THE_DEFINITION).await.0, 200);
-            plane.define(&things(&anything())).await;
+            plane.install_crd(&things(&anything())).await;
         };
         tokio::join!(plane.get(&path), ends).0
     };
@@ -479,7 +480,7 @@ async fn a_silent_webhook_holds_up_nobody_else() {
     };
     assert_eq!((code, &status["reason"]), (504, &json!("Timeout")));
     drop(stuck);
-    plane.server.stop().await.unwrap();
+    plane.stop().await.unwrap();
 }
 
 #[tokio::test]
@@ -497,13 +498,13 @@ async fn another_webhook_takes_effect_at_once() {
 
 #[tokio::test]
 async fn a_webhook_may_be_behind_a_service() {
-    let (plane, webhook) = (Plane::start().await, ConversionServer::start().await);
+    let (plane, webhook) = (TestEnv::start().await, ConversionServer::start().await);
     let mut conversion = webhook.conversion(&json!(["v1"]));
     let config = &mut conversion["webhook"]["clientConfig"];
     config.as_object_mut().unwrap().remove("url");
     config["service"] = json!({"namespace": "default", "name": "hook", "path": "/convert",
         "port": webhook.https.address.port()});
-    plane.define(&gates(&conversion, "v1")).await;
+    plane.install_crd(&gates(&conversion, "v1")).await;
     plane.create(V1, &v1("a", "h:1")).await;
     let (code, status) = plane.get(&format!("{V2}/a")).await;
     let message = status["message"].as_str().unwrap();
@@ -514,10 +515,10 @@ async fn a_webhook_may_be_behind_a_service() {
 
 #[tokio::test]
 async fn a_webhook_that_nobody_vouches_for_is_not_asked() {
-    let (plane, webhook) = (Plane::start().await, ConversionServer::start().await);
+    let (plane, webhook) = (TestEnv::start().await, ConversionServer::start().await);
     let mut conversion = webhook.conversion(&json!(["v1"]));
     conversion["webhook"]["clientConfig"].as_object_mut().unwrap().remove("caBundle");
-    plane.define(&gates(&conversion, "v1")).await;
+    plane.install_crd(&gates(&conversion, "v1")).await;
     plane.create(V1, &v1("a", "h:1")).await;
     let (code, status) = plane.get(&format!("{V2}/a")).await;
     let message = status["message"].as_str().unwrap();
@@ -528,8 +529,8 @@ async fn a_webhook_that_nobody_vouches_for_is_not_asked() {
 
 #[tokio::test]
 async fn without_a_webhook_a_version_shows_what_its_schema_knows() {
-    let plane = Plane::start().await;
-    plane.define(&gates(&json!({"strategy": "None"}), "v1")).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&gates(&json!({"strategy": "None"}), "v1")).await;
     plane.create(V1, &v1("a", "h:1")).await;
     assert_eq!(plane.read(&format!("{V2}/a")).await["spec"], json!({"replicas": 1}));
     let mut watch = plane.watch(&format!("{V2}?watch=true")).await;
@@ -537,5 +538,5 @@ async fn without_a_webhook_a_version_shows_what_its_schema_knows() {
     let reply = plane.send(Method::GET, V2, JSON, "").await;
     assert_eq!(reply.value()["items"][0]["spec"], json!({"replicas": 1}));
     assert_eq!(plane.read(&format!("{V1}/a")).await["spec"]["endpoint"], "h:1");
-    assert!(plane.read(DEFINITIONS).await["items"].is_array());
+    assert!(plane.read(CRDS).await["items"].is_array());
 }

@@ -1,11 +1,14 @@
 //! What is served of a definition, and what is stored of it: the first never runs ahead of the
 //! second, and the end of a definition leaves nothing behind.
 
-use crate::plane::{DEFINITIONS, Plane, THINGS, anything, thing, things};
+use crate::objects::{CRDS, THINGS, anything, thing, things};
 use crate::webhook_server::{WebhookServer, answer};
 use crate::webhooks::validating;
 use machinery::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
+use testenv::TestEnv;
+use testenv::media_type::MERGE_PATCH;
 use tokio::sync::Semaphore;
 
 const THE_DEFINITION: &str =
@@ -52,9 +55,9 @@ fn is_established(definition: &Value) -> bool {
 }
 
 /// Waits for the end of the definition, for which the server looks again and again.
-async fn until_gone(plane: &Plane) {
+async fn until_gone(plane: &TestEnv) {
     let is_gone = |code: u16, _: &Value| {
-        plane.advance(1);
+        plane.advance(Duration::from_secs(1));
         code == 404
     };
     plane.until(THE_DEFINITION, is_gone).await;
@@ -62,13 +65,13 @@ async fn until_gone(plane: &Plane) {
 
 #[tokio::test]
 async fn a_kind_is_not_served_before_its_definition_is_stored_as_established() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let gate = Arc::new(Semaphore::new(0));
     let server = gated(&gate).await;
     let status = about("apiextensions.k8s.io", "customresourcedefinitions/status", "UPDATE");
     validating(&plane, "c", &[server.hook("a.b.c", &status)]).await;
     let mut definition = things(&anything());
-    plane.create(DEFINITIONS, &definition).await;
+    plane.create(CRDS, &definition).await;
     until_asked(&server).await;
 
     assert_eq!(plane.get(THINGS).await.0, 404);
@@ -82,15 +85,15 @@ async fn a_kind_is_not_served_before_its_definition_is_stored_as_established() {
     assert_eq!(plane.get("/apis/example.com/v1/things").await.0, 200);
     assert_eq!(plane.get("/apis/example.com").await.0, 200);
     definition["spec"]["scope"] = "Namespaced".into();
-    let (code, _) = plane.patch(THE_DEFINITION, crate::client::MERGE, &definition).await;
+    let (code, _) = plane.patch(THE_DEFINITION, MERGE_PATCH, &definition).await;
     assert_eq!(code, 422, "it is established");
 }
 
 #[tokio::test]
 async fn a_reader_of_an_established_definition_finds_its_kind() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for _ in 0..20 {
-        plane.create(DEFINITIONS, &things(&anything())).await;
+        plane.create(CRDS, &things(&anything())).await;
         plane.until(THE_DEFINITION, |_, it| is_established(it)).await;
         assert_eq!(plane.get(THINGS).await.0, 200);
         assert_eq!(plane.get("/apis/example.com").await.0, 200);
@@ -105,9 +108,9 @@ async fn a_reader_of_an_established_definition_finds_its_kind() {
 
 #[tokio::test]
 async fn a_definition_without_a_served_version_takes_its_objects_with_it() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut definition = things(&anything());
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     definition["spec"]["versions"][0]["served"] = false.into();
     plane.merge(THE_DEFINITION, &definition).await;
@@ -115,14 +118,14 @@ async fn a_definition_without_a_served_version_takes_its_objects_with_it() {
     assert_eq!(plane.get(THINGS).await.0, 404);
     assert_eq!(plane.delete(THE_DEFINITION).await.0, 200);
     until_gone(&plane).await;
-    plane.define(&things(&anything())).await;
+    plane.install_crd(&things(&anything())).await;
     assert_eq!(plane.read(THINGS).await["items"], json!([]));
 }
 
 #[tokio::test]
 async fn a_webhook_that_refuses_deletions_does_not_hold_back_the_end_of_a_definition() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     let server = WebhookServer::answering(|_| json!({"allowed": false})).await;
     let deletions = about("example.com", "things", "DELETE");
@@ -134,8 +137,8 @@ async fn a_webhook_that_refuses_deletions_does_not_hold_back_the_end_of_a_defini
 
 #[tokio::test]
 async fn a_definition_stays_until_creations_that_have_begun_are_over() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     let gate = Arc::new(Semaphore::new(0));
     let server = gated(&gate).await;
     let creations = about("example.com", "things", "CREATE");
@@ -146,7 +149,7 @@ async fn a_definition_stays_until_creations_that_have_begun_are_over() {
         until_asked(&server).await;
         assert_eq!(plane.delete(THE_DEFINITION).await.0, 200);
         for _ in 0..100 {
-            plane.advance(1);
+            plane.advance(Duration::from_secs(1));
             assert_eq!(plane.get(THE_DEFINITION).await.0, 200);
         }
         gate.add_permits(100);
@@ -154,45 +157,45 @@ async fn a_definition_stays_until_creations_that_have_begun_are_over() {
     let ((code, created), ()) = tokio::join!(creating, deleting);
     assert_eq!(code, 201, "{created}");
     until_gone(&plane).await;
-    plane.define(&things(&anything())).await;
+    plane.install_crd(&things(&anything())).await;
     assert_eq!(plane.read(THINGS).await["items"], json!([]));
 }
 
 #[tokio::test]
 async fn a_status_write_that_hangs_delays_no_other_definition() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let gate = Arc::new(Semaphore::new(0));
     let server = gated(&gate).await;
     let mut status = about("apiextensions.k8s.io", "customresourcedefinitions/status", "UPDATE");
     let only = "object.metadata.name == 'things.example.com'";
     status["matchConditions"] = json!([{"name": "only", "expression": only}]);
     validating(&plane, "c", &[server.hook("a.b.c", &status)]).await;
-    plane.create(DEFINITIONS, &things(&anything())).await;
+    plane.create(CRDS, &things(&anything())).await;
     until_asked(&server).await;
 
-    plane.create(DEFINITIONS, &named("zithers", "Zither")).await;
-    let zithers = format!("{DEFINITIONS}/zithers.example.com");
+    plane.create(CRDS, &named("zithers", "Zither")).await;
+    let zithers = format!("{CRDS}/zithers.example.com");
     plane.until(&zithers, |_, it| is_established(it)).await;
     assert!(!is_established(&plane.read(THE_DEFINITION).await));
 
     // The kind that the hanging write claims is taken.
-    plane.create(DEFINITIONS, &named("rivals", "Thing")).await;
+    plane.create(CRDS, &named("rivals", "Thing")).await;
     let is_refused = |_: u16, it: &Value| {
         let conditions = it["status"]["conditions"].as_array();
         conditions.is_some_and(|it| it.iter().any(|it| it["reason"] == "ListKindConflict"))
     };
-    plane.until(&format!("{DEFINITIONS}/rivals.example.com"), is_refused).await;
+    plane.until(&format!("{CRDS}/rivals.example.com"), is_refused).await;
     gate.add_permits(100);
     plane.until(THE_DEFINITION, |_, it| is_established(it)).await;
 }
 
 #[tokio::test]
 async fn the_end_of_a_definition_that_hangs_delays_no_other_definition() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     // It is never established, since its kind is taken.
-    plane.create(DEFINITIONS, &named("rivals", "Thing")).await;
-    let rivals = format!("{DEFINITIONS}/rivals.example.com");
+    plane.create(CRDS, &named("rivals", "Thing")).await;
+    let rivals = format!("{CRDS}/rivals.example.com");
     plane.until(&rivals, |_, it| it["status"]["conditions"].is_array()).await;
     let gate = Arc::new(Semaphore::new(0));
     let server = gated(&gate).await;
@@ -203,8 +206,8 @@ async fn the_end_of_a_definition_that_hangs_delays_no_other_definition() {
     plane.delete(&rivals).await;
     until_asked(&server).await;
 
-    plane.create(DEFINITIONS, &named("zithers", "Zither")).await;
-    let zithers = format!("{DEFINITIONS}/zithers.example.com");
+    plane.create(CRDS, &named("zithers", "Zither")).await;
+    let zithers = format!("{CRDS}/zithers.example.com");
     plane.until(&zithers, |_, it| is_established(it)).await;
     assert_eq!(plane.get(&rivals).await.0, 200);
     gate.add_permits(100);
@@ -222,10 +225,10 @@ fn terminating(definition: &Value) -> Value {
 
 #[tokio::test]
 async fn the_status_of_a_definition_tells_how_far_its_end_is() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut definition = things(&anything());
     definition["metadata"]["finalizers"] = json!(["example.com/keep"]);
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     let mut object = thing("a", &json!({}));
     object["metadata"]["finalizers"] = json!(["example.com/wait"]);
     plane.create(THINGS, &object).await;
@@ -236,7 +239,7 @@ async fn the_status_of_a_definition_tells_how_far_its_end_is() {
             "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"})
     );
     let is_in_progress = |_: u16, it: &Value| {
-        plane.advance(1);
+        plane.advance(Duration::from_secs(1));
         terminating(it)
             == json!({"type": "Terminating", "status": "True",
                 "reason": "InstanceDeletionInProgress",
@@ -249,13 +252,13 @@ async fn the_status_of_a_definition_tells_how_far_its_end_is() {
     let labeled = plane.merge(THE_DEFINITION, &json!({"metadata": {"labels": {"a": "b"}}})).await;
     assert_eq!(terminating(&labeled), terminating(&in_progress));
     for _ in 0..20 {
-        plane.advance(1);
+        plane.advance(Duration::from_secs(1));
         let later = plane.read(THE_DEFINITION).await;
         assert_eq!(later["metadata"], labeled["metadata"], "the server does not write it again");
     }
     plane.merge(&format!("{THINGS}/a"), &json!({"metadata": {"finalizers": null}})).await;
     let is_completed = |_: u16, it: &Value| {
-        plane.advance(1);
+        plane.advance(Duration::from_secs(1));
         terminating(it)
             == json!({"type": "Terminating", "status": "False",
                 "reason": "InstanceDeletionCompleted", "message": "removed all instances"})
@@ -269,16 +272,16 @@ async fn the_status_of_a_definition_tells_how_far_its_end_is() {
 
 #[tokio::test]
 async fn the_status_of_a_definition_that_was_never_established_tells_so_at_its_end() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     let mut rival = things(&anything());
     rival["metadata"] = json!({"name": "rivals.example.com", "finalizers": ["example.com/keep"]});
     rival["spec"]["names"] = json!({"plural": "rivals", "kind": "Thing"});
-    plane.create(DEFINITIONS, &rival).await;
-    let path = format!("{DEFINITIONS}/rivals.example.com");
+    plane.create(CRDS, &rival).await;
+    let path = format!("{CRDS}/rivals.example.com");
     plane.delete(&path).await;
     let is_told = |_: u16, it: &Value| {
-        plane.advance(1);
+        plane.advance(Duration::from_secs(1));
         terminating(it)
             == json!({"type": "Terminating", "status": "False", "reason": "NeverEstablished",
                 "message": "resource was never established"})

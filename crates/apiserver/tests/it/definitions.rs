@@ -1,7 +1,9 @@
 //! Custom resource definitions, from their creation to the end of their objects.
 
-use crate::plane::{DEFINITIONS, Plane, THINGS, anything, thing, things};
+use crate::objects::{CRDS, THINGS, anything, thing, things};
 use machinery::{Value, json};
+use std::time::Duration;
+use testenv::TestEnv;
 
 /// Where the definition of things is.
 const THE_DEFINITION: &str =
@@ -24,9 +26,9 @@ fn named(plural: &str, kind: &str) -> Value {
 
 #[tokio::test]
 async fn a_definition_is_established_and_its_kind_is_served() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     assert_eq!(plane.get(THINGS).await, (404, json!("404 page not found\n")));
-    plane.define(&things(&anything())).await;
+    plane.install_crd(&things(&anything())).await;
     let definition = plane.read(THE_DEFINITION).await;
     assert_eq!(condition(&definition, "NamesAccepted"), "True");
     assert_eq!(condition(&definition, "Established"), "True");
@@ -42,10 +44,10 @@ async fn a_definition_is_established_and_its_kind_is_served() {
 
 #[tokio::test]
 async fn names_that_are_taken_wait_until_they_are_free() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
-    plane.create(DEFINITIONS, &named("others", "Thing")).await;
-    let others = format!("{DEFINITIONS}/others.example.com");
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
+    plane.create(CRDS, &named("others", "Thing")).await;
+    let others = format!("{CRDS}/others.example.com");
     let refused = plane.until(&others, |_, it| condition(it, "NamesAccepted") == "False").await;
     assert_eq!(condition(&refused, "Established"), "False");
     assert_eq!(plane.get("/apis/example.com/v1/others").await.0, 404);
@@ -56,11 +58,11 @@ async fn names_that_are_taken_wait_until_they_are_free() {
 
 #[tokio::test]
 async fn a_definition_that_is_wrong_is_told_all_of_it() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut definition = things(&json!({"type": "object", "properties": {"spec": {}}}));
     definition["metadata"]["name"] = "wrong.example.com".into();
     definition["spec"]["versions"][0]["storage"] = false.into();
-    let (code, status) = plane.post(DEFINITIONS, &definition).await;
+    let (code, status) = plane.post(CRDS, &definition).await;
     assert_eq!(code, 422);
     let causes = status["details"]["causes"].as_array().unwrap();
     let fields: Vec<&str> = causes.iter().map(|it| it["field"].as_str().unwrap()).collect();
@@ -73,12 +75,12 @@ async fn a_definition_that_is_wrong_is_told_all_of_it() {
 
 #[tokio::test]
 async fn a_new_default_shows_on_old_objects() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let schema = |size: Value| {
         json!({"type": "object", "properties": {"spec": {"type": "object",
             "properties": {"size": size}}}})
     };
-    plane.define(&things(&schema(json!({"type": "integer"})))).await;
+    plane.install_crd(&things(&schema(json!({"type": "integer"})))).await;
     let path = format!("{THINGS}/a");
     let created = plane.create(THINGS, &thing("a", &json!({}))).await;
     assert_eq!(created["spec"], json!({}));
@@ -92,7 +94,7 @@ async fn a_new_default_shows_on_old_objects() {
 
 #[tokio::test]
 async fn every_served_version_shows_the_object_and_no_other_does() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut definition = things(&anything());
     let mut version = definition["spec"]["versions"][0].clone();
     version["storage"] = false.into();
@@ -101,7 +103,7 @@ async fn every_served_version_shows_the_object_and_no_other_does() {
         version["served"] = served.into();
         definition["spec"]["versions"].as_array_mut().unwrap().push(version.clone());
     }
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     let created = plane.create(THINGS, &thing("a", &json!({"k": "v"}))).await;
     let other = plane.read("/apis/example.com/v2/namespaces/default/things/a").await;
     assert_eq!(other["apiVersion"], "example.com/v2");
@@ -115,7 +117,7 @@ async fn every_served_version_shows_the_object_and_no_other_does() {
 
 #[tokio::test]
 async fn an_object_is_judged_in_the_version_it_is_sent_in_and_shown_without_what_others_have() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let schema = |own: &str| {
         json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
             "both": {"type": "string"}, own: {"type": "string"}}, "required": [own]}}})
@@ -126,7 +128,7 @@ async fn an_object_is_judged_in_the_version_it_is_sent_in_and_shown_without_what
     version["name"] = "v2".into();
     version["schema"]["openAPIV3Schema"] = schema("second");
     definition["spec"]["versions"].as_array_mut().unwrap().push(version);
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     let second = "/apis/example.com/v2/namespaces/default/things";
     let sent = |spec: Value| {
         let mut sent = thing("a", &spec);
@@ -144,8 +146,8 @@ async fn an_object_is_judged_in_the_version_it_is_sent_in_and_shown_without_what
 
 #[tokio::test]
 async fn a_definition_goes_after_its_objects_and_takes_nothing_new_meanwhile() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("free", &json!({}))).await;
     let mut held = thing("held", &json!({}));
     held["metadata"]["finalizers"] = json!(["example.com/mine"]);
@@ -161,32 +163,32 @@ async fn a_definition_goes_after_its_objects_and_takes_nothing_new_meanwhile() {
     assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")));
 
     plane.merge(&path, &json!({"metadata": {"finalizers": null}})).await;
-    plane.advance(1);
+    plane.advance(Duration::from_secs(1));
     plane.until(THE_DEFINITION, |code, _| code == 404).await;
     plane.until(THINGS, |code, _| code == 404).await;
 }
 
 #[tokio::test]
 async fn a_watch_ends_when_the_definition_goes() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     let mut watch = plane.watch(&format!("{THINGS}?watch=1")).await;
-    assert_eq!(watch.brief().await, "ADDED a");
+    assert_eq!(watch.next_summary().await, "ADDED a");
     plane.delete(THE_DEFINITION).await;
-    assert_eq!(watch.brief().await, "DELETED a");
+    assert_eq!(watch.next_summary().await, "DELETED a");
     assert_eq!(watch.next().await, None);
 }
 
 #[tokio::test]
 async fn a_definition_that_comes_back_has_none_of_the_former_history() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     let created = plane.create(THINGS, &thing("a", &json!({}))).await;
     let revision = created["metadata"]["resourceVersion"].as_str().unwrap();
-    plane.delete(&format!("{DEFINITIONS}/things.example.com")).await;
+    plane.delete(&format!("{CRDS}/things.example.com")).await;
     plane.until(THINGS, |code, _| code == 404).await;
-    plane.define(&things(&anything())).await;
+    plane.install_crd(&things(&anything())).await;
     let mut watch = plane.watch(&format!("{THINGS}?watch=1&resourceVersion={revision}")).await;
     let error = watch.expect("ERROR").await;
     assert_eq!((&error["code"], &error["reason"]), (&json!(410), &json!("Expired")));
@@ -194,22 +196,22 @@ async fn a_definition_that_comes_back_has_none_of_the_former_history() {
 
 #[tokio::test]
 async fn a_definition_that_comes_back_has_nothing_of_the_former() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     plane.delete(THE_DEFINITION).await;
     plane.until(THE_DEFINITION, |code, _| code == 404).await;
     plane.until(THINGS, |code, _| code == 404).await;
-    plane.define(&things(&anything())).await;
+    plane.install_crd(&things(&anything())).await;
     assert_eq!(plane.read(THINGS).await["items"], json!([]));
 }
 
 #[tokio::test]
 async fn a_status_of_its_own_is_apart_from_the_rest() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut definition = things(&anything());
     definition["spec"]["versions"][0]["subresources"] = json!({"status": {}});
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     let path = format!("{THINGS}/a");
     let mut sent = thing("a", &json!({"size": 1}));
     sent["status"] = json!({"ready": true});
@@ -227,11 +229,11 @@ async fn a_status_of_its_own_is_apart_from_the_rest() {
 
 #[tokio::test]
 async fn scale_reads_and_writes_where_the_definition_says() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut definition = things(&anything());
     definition["spec"]["versions"][0]["subresources"] = json!({"status": {}, "scale": {
         "specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}});
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     plane.create(THINGS, &thing("a", &json!({"size": 2}))).await;
     let path = format!("{THINGS}/a/scale");
     assert_eq!(plane.read(&path).await["spec"]["replicas"], 2);
@@ -242,7 +244,7 @@ async fn scale_reads_and_writes_where_the_definition_says() {
 #[tokio::test]
 async fn an_older_definition_is_served_and_shown_in_both_versions() {
     const OLD: &str = "/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions";
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object",
         "properties": {"size": {"type": "integer"}}}}});
     let old = json!({
@@ -268,7 +270,7 @@ async fn an_older_definition_is_served_and_shown_in_both_versions() {
 
 #[tokio::test]
 async fn discovery_announces_the_storage_version_that_clients_migrate_to() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let hash = async |path: &str, name: &str| {
         let list = plane.read(path).await;
         let resources = list["resources"].as_array().unwrap();
@@ -290,6 +292,6 @@ async fn discovery_announces_the_storage_version_that_clients_migrate_to() {
     stored["served"] = false.into();
     definition["spec"]["versions"][0]["storage"] = false.into();
     definition["spec"]["versions"].as_array_mut().unwrap().push(stored);
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     assert_eq!(hash("/apis/example.com/v1", "things").await, Value::Null, "v2 is not served");
 }

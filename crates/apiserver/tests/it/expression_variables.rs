@@ -1,8 +1,8 @@
 //! Which variables the expressions of webhooks and policies may use, place by place, as
 //! kube-apiserver 1.37 has it.
 
-use crate::plane::Plane;
 use machinery::{Value, json};
+use testenv::TestEnv;
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 
@@ -65,7 +65,7 @@ fn policies(expression: &str, has_params: bool) -> Vec<(String, Value)> {
 }
 
 /// One sign for each place: whether the expression is accepted there.
-async fn accepted(plane: &Plane, expression: &str) -> String {
+async fn accepted(plane: &TestEnv, expression: &str) -> String {
     let mut signs = String::new();
     let webhooks = [webhook("validating", expression), webhook("mutating", expression)];
     let places =
@@ -86,7 +86,7 @@ async fn accepted(plane: &Plane, expression: &str) -> String {
 
 #[tokio::test]
 async fn each_place_has_the_variables_that_it_has_upstream() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for (expression, expected) in [
         // Conditions of webhooks; condition, validation, message, annotation and variable of a
         // validating policy; condition, variable, patch and configuration of a mutating one; the

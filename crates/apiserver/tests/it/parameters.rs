@@ -1,9 +1,10 @@
 //! Parameters and headers that are odd, each answered as Kubernetes answers it.
 
-use crate::client::{JSON_PATCH, MERGE, STRATEGIC};
-use crate::plane::{MAPS, Plane, THINGS, anything, map, thing, things};
+use crate::objects::{MAPS, THINGS, anything, map, thing, things};
 use http::Method;
 use machinery::{Value, json};
+use testenv::TestEnv;
+use testenv::media_type::{JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
 
 fn message(status: &Value) -> &str {
     status["message"].as_str().unwrap()
@@ -11,7 +12,7 @@ fn message(status: &Value) -> &str {
 
 #[tokio::test]
 async fn a_number_that_is_empty_is_none() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let empty = "strconv.ParseInt: parsing \"\": invalid syntax";
     for parameter in ["limit", "timeoutSeconds"] {
         let (code, status) = plane.get(&format!("{MAPS}?{parameter}=")).await;
@@ -23,7 +24,7 @@ async fn a_number_that_is_empty_is_none() {
 
 #[tokio::test]
 async fn a_timeout_that_is_no_duration_is_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let (code, status) = plane.get(&format!("{MAPS}?timeout=soon")).await;
     let expect = "invalid timeout specified in the request URL - time: invalid duration \"soon\"";
     assert_eq!((code, message(&status)), (400, expect));
@@ -31,7 +32,7 @@ async fn a_timeout_that_is_no_duration_is_refused() {
 
 #[tokio::test]
 async fn nothing_is_exported_any_more() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let (code, status) = plane.get(&format!("{MAPS}/a?export=true")).await;
     let expect = "the export parameter, deprecated since v1.14, is no longer supported";
@@ -41,7 +42,7 @@ async fn nothing_is_exported_any_more() {
 
 #[tokio::test]
 async fn options_in_a_body_leave_none_in_the_query() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
     plane.delete_with(&format!("{path}?dryRun=All"), &json!({"dryRun": ["All"]})).await;
@@ -52,7 +53,7 @@ async fn options_in_a_body_leave_none_in_the_query() {
 
 #[tokio::test]
 async fn preconditions_may_be_in_the_query() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let created = plane.create(MAPS, &map("a", &json!({}))).await;
     let uid = created["metadata"]["uid"].as_str().unwrap();
     for odd in ["uid=x", "resourceVersion=1"] {
@@ -64,7 +65,7 @@ async fn preconditions_may_be_in_the_query() {
 
 #[tokio::test]
 async fn what_can_be_read_is_not_removed_as_unreadable() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let option = "ignoreStoreReadErrorWithClusterBreakingPotential";
     let (code, status) = plane.delete(&format!("{MAPS}/a?{option}=true")).await;
@@ -81,10 +82,13 @@ async fn what_can_be_read_is_not_removed_as_unreadable() {
 
 #[tokio::test]
 async fn who_patches_what_is_not_there_is_told_that_first() {
-    let plane = Plane::start().await;
-    for (media, patch) in
-        [(MERGE, json!([])), (MERGE, Value::Null), (STRATEGIC, json!("x")), (JSON_PATCH, json!({}))]
-    {
+    let plane = TestEnv::start().await;
+    for (media, patch) in [
+        (MERGE_PATCH, json!([])),
+        (MERGE_PATCH, Value::Null),
+        (STRATEGIC_MERGE_PATCH, json!("x")),
+        (JSON_PATCH, json!({})),
+    ] {
         let (code, status) = plane.patch(&format!("{MAPS}/nothing"), media, &patch).await;
         assert_eq!(code, 404, "{media} {patch}: {status}");
     }
@@ -92,7 +96,7 @@ async fn who_patches_what_is_not_there_is_told_that_first() {
 
 #[tokio::test]
 async fn a_patch_is_read_the_more_strictly_the_more_its_sender_cares() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
     let ignoring = format!("{path}?fieldValidation=Ignore");
@@ -104,7 +108,7 @@ async fn a_patch_is_read_the_more_strictly_the_more_its_sender_cares() {
             "json: cannot unmarshal object into Go value of type jsonpatch.Patch",
         ),
         (
-            MERGE,
+            MERGE_PATCH,
             json!("x"),
             "error decoding patch: json: cannot unmarshal string into Go value of type map[string]interface {}",
             "Invalid JSON Patch",
@@ -124,7 +128,7 @@ async fn a_patch_is_read_the_more_strictly_the_more_its_sender_cares() {
 
 #[tokio::test]
 async fn a_strategic_patch_that_does_not_fit_is_told_in_words_of_values() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
     for (patch, expect) in [
@@ -133,7 +137,7 @@ async fn a_strategic_patch_that_does_not_fit_is_told_in_words_of_values() {
         (json!({"metadata": []}), "\"map[metadata:[]]\": cannot restore struct from: slice"),
         (json!({"immutable": 1}), "\"map[immutable:1]\": unrecognized type: bool"),
     ] {
-        let (code, status) = plane.patch(&path, STRATEGIC, &patch).await;
+        let (code, status) = plane.patch(&path, STRATEGIC_MERGE_PATCH, &patch).await;
         assert_eq!(code, 422);
         assert!(message(&status).ends_with(expect), "{status}");
     }
@@ -141,7 +145,7 @@ async fn a_strategic_patch_that_does_not_fit_is_told_in_words_of_values() {
 
 #[tokio::test]
 async fn a_namespace_that_does_not_match_is_told_before_a_name() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let elsewhere = json!({"metadata": {"name": "b", "namespace": "elsewhere"}});
     let (code, status) = plane.put(&format!("{MAPS}/a"), &elsewhere).await;
     assert_eq!(code, 400);
@@ -152,8 +156,8 @@ async fn a_namespace_that_does_not_match_is_told_before_a_name() {
 async fn a_form_that_does_not_fit_is_refused_after_all_else() {
     const LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
     const ONE: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     assert_eq!(plane.get_as(&format!("{THINGS}/nothing"), LIST).await.code, 404);
     let found = plane.get_as(&format!("{THINGS}/a"), LIST).await;
@@ -170,7 +174,7 @@ async fn a_form_that_does_not_fit_is_refused_after_all_else() {
 
 #[tokio::test]
 async fn a_scale_must_be_one() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
     let template = json!({"metadata": {"labels": {"a": "b"}},
         "spec": {"containers": [{"name": "c", "image": "i"}]}});
@@ -186,14 +190,15 @@ async fn a_scale_must_be_one() {
     let (code, status) = plane.put(&path, &other).await;
     let expect = "Deployment in version \"v1\" cannot be handled as a Scale: converting (v1.Deployment) to (autoscaling.Scale): unknown conversion";
     assert_eq!((code, message(&status)), (400, expect));
-    let (code, status) = plane.patch(&path, STRATEGIC, &json!({"spec": {"replicas": "x"}})).await;
+    let (code, status) =
+        plane.patch(&path, STRATEGIC_MERGE_PATCH, &json!({"spec": {"replicas": "x"}})).await;
     assert_eq!(code, 422);
     assert!(message(&status).ends_with("unrecognized type: int32"), "{status}");
 }
 
 #[tokio::test]
 async fn odd_paths_lead_nowhere() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for (path, expect) in [
         ("//api", "404 page not found\n"),
         ("/apis//apps", "404 page not found\n"),
@@ -212,8 +217,8 @@ async fn odd_paths_lead_nowhere() {
 
 #[tokio::test]
 async fn only_what_is_looked_up_has_a_head() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     let head = async |path: &str| plane.send(Method::HEAD, path, "", "").await.code;
     assert_eq!(head(MAPS).await, 405);
     assert_eq!(head("/version").await, 405);
@@ -223,7 +228,7 @@ async fn only_what_is_looked_up_has_a_head() {
 
 #[tokio::test]
 async fn a_namespace_is_finalized_but_not_read_at_that() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     assert_eq!(plane.get("/api/v1/namespaces/default/finalize").await.0, 405);
     let document = plane.read("/api/v1").await;
     let all = document["resources"].as_array().unwrap();
@@ -233,7 +238,7 @@ async fn a_namespace_is_finalized_but_not_read_at_that() {
 
 #[tokio::test]
 async fn health_checks_can_be_left_out() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let reply = plane.send(Method::GET, "/livez?verbose&exclude=ping&exclude=x", "", "").await;
     let expect = "[+]ping excluded: ok\n[+]etcd ok\n[+]watch-cache ok\nwarn: some health checks cannot be excluded: no matches for \"x\"\nlivez check passed\n";
     assert_eq!(String::from_utf8_lossy(&reply.bytes), expect);
@@ -241,13 +246,13 @@ async fn health_checks_can_be_left_out() {
 
 #[tokio::test]
 async fn who_cannot_act_as_another_is_told_the_right_that_is_missing() {
-    let plane = Plane::start().await;
-    let acting = plane.stranger().with("impersonate-user", "bob");
+    let plane = TestEnv::start().await;
+    let acting = plane.unauthenticated().with_header("impersonate-user", "bob");
     let reply = acting.send(Method::GET, MAPS, "", "").await;
     assert_eq!(reply.headers["x-content-type-options"], "nosniff");
     let expect = "configmaps is forbidden: User \"system:anonymous\" cannot impersonate-on:user-info:list resource \"configmaps\" in API group \"\" in the namespace \"default\"";
     assert_eq!(message(&reply.value()), expect);
-    let nameless = plane.stranger().with("impersonate-group", "dev");
+    let nameless = plane.unauthenticated().with_header("impersonate-group", "dev");
     let (code, status) = nameless.get(MAPS).await;
     let expect = "requested &user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"dev\"}, Extra:map[string][]string(nil)} without impersonating a user name";
     assert_eq!((code, message(&status)), (400, expect));
@@ -255,7 +260,7 @@ async fn who_cannot_act_as_another_is_told_the_right_that_is_missing() {
 
 #[tokio::test]
 async fn a_watch_whose_time_is_up_before_it_begins_is_empty() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}?watch=1&timeoutSeconds=-1");
     assert!(plane.send(Method::GET, &path, "", "").await.bytes.is_empty());
@@ -263,7 +268,7 @@ async fn a_watch_whose_time_is_up_before_it_begins_is_empty() {
 
 #[tokio::test]
 async fn nobody_depends_on_events() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let events = "/api/v1/namespaces/default/events";
     let about = json!({"metadata": {"name": "e"},
         "involvedObject": {"namespace": "default", "kind": "Pod", "name": "p"}});
@@ -275,7 +280,7 @@ async fn nobody_depends_on_events() {
 
 #[tokio::test]
 async fn a_review_needs_a_token() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
     let (code, status) = plane.post(reviews, &json!({"spec": {}})).await;
     assert_eq!(code, 400);
@@ -285,7 +290,7 @@ async fn a_review_needs_a_token() {
 #[tokio::test]
 async fn a_table_of_nothing_has_no_rows_at_all_where_it_shows_times() {
     const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let rows = async |path: &str| plane.get_as(path, TABLE).await.value()["rows"].clone();
     assert_eq!(rows("/api/v1/namespaces/default/limitranges").await, Value::Null);
     assert_eq!(rows("/api/v1/namespaces/default/pods").await, json!([]));
@@ -293,8 +298,8 @@ async fn a_table_of_nothing_has_no_rows_at_all_where_it_shows_times() {
 
 #[tokio::test]
 async fn a_custom_resource_may_be_posted_to_any_name() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     let created = plane.create(&format!("{THINGS}/other"), &thing("a", &json!({}))).await;
     assert_eq!(created["metadata"]["name"], "a");
     assert_eq!(plane.post(&format!("{MAPS}/other"), &map("a", &json!({}))).await.0, 405);
@@ -302,7 +307,7 @@ async fn a_custom_resource_may_be_posted_to_any_name() {
 
 #[tokio::test]
 async fn options_of_a_deletion_must_be_such() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for (kind, expect) in [
         ("Status", "converting (v1.Status) to (v1.DeleteOptions): unknown conversion"),
         ("Foo", "no kind \"Foo\" is registered for version \"v1\" in scheme"),

@@ -1,12 +1,13 @@
 //! What is sent and not stored: reviews, orders to pods, requests for tokens. Who may change or
 //! refuse them, and what the answers say.
 
-use crate::client::{Client, TABLE};
-use crate::plane::Plane;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::Method;
 use machinery::{Value, json};
+use std::time::Duration;
+use testenv::media_type::TABLE;
+use testenv::{Client, TestEnv};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
@@ -14,9 +15,9 @@ const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
 /// A plane in which a policy tells of every request that it sees.
-async fn observed() -> Plane {
+async fn observed() -> TestEnv {
     const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let rule = json!({"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"],
         "resources": ["*/*"]});
     let told = "request.operation + ' ' + request.resource.resource + \
@@ -87,7 +88,7 @@ async fn a_token_is_judged_when_its_account_is_known() {
 
 #[tokio::test]
 async fn a_token_is_for_the_account_that_the_request_means() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let account = plane.create(ACCOUNTS, &json!({"metadata": {"name": "a"}})).await;
     let path = format!("{ACCOUNTS}/a/token");
     let answer = plane.create(&path, &json!({"spec": {"foo": 1}})).await;
@@ -106,7 +107,7 @@ async fn a_token_is_for_the_account_that_the_request_means() {
 
 #[tokio::test]
 async fn a_binding_names_its_pod_and_may_insist_on_its_state() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let created = plane.create(PODS, &pod("a")).await;
     let path = format!("{PODS}/a/binding");
     let (code, refused) = plane.post(&path, &binding("b")).await;
@@ -125,7 +126,7 @@ async fn a_binding_names_its_pod_and_may_insist_on_its_state() {
 
 #[tokio::test]
 async fn a_review_repeats_the_question_and_whose_it_is() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let review = json!({"metadata": {"namespace": "x"}, "spec": {"token": "t"}});
     let answer = plane.create(TOKEN_REVIEWS, &review).await;
     assert_eq!(answer["metadata"].get("namespace"), None);
@@ -142,7 +143,7 @@ async fn a_review_repeats_the_question_and_whose_it_is() {
 
 #[tokio::test]
 async fn a_webhook_for_reviews_is_told_that_it_waits_in_vain() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let rule = |group: &str, resource: &str| {
         json!({"apiGroups": [group], "apiVersions": ["*"], "operations": ["*"],
             "resources": [resource]})
@@ -166,12 +167,12 @@ async fn a_webhook_for_reviews_is_told_that_it_waits_in_vain() {
 }
 
 /// A token for the account `a`, with this in its spec.
-async fn token(plane: &Plane, spec: &Value) -> (u16, Value) {
+async fn token(plane: &TestEnv, spec: &Value) -> (u16, Value) {
     plane.post(&format!("{ACCOUNTS}/a/token"), &json!({"spec": spec})).await
 }
 
 /// What a review says of a token.
-async fn review(plane: &Plane, token: &str) -> Value {
+async fn review(plane: &TestEnv, token: &str) -> Value {
     plane.create(TOKEN_REVIEWS, &json!({"spec": {"token": token}})).await["status"].clone()
 }
 
@@ -183,7 +184,7 @@ fn claims(token: &str) -> Value {
 
 #[tokio::test]
 async fn a_token_that_is_bound_to_a_pod_ends_with_it() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(ACCOUNTS, &json!({"metadata": {"name": "a"}})).await;
     let node = plane.create("/api/v1/nodes", &json!({"metadata": {"name": "n"}})).await;
     let mut sent = pod("p");
@@ -224,7 +225,7 @@ async fn a_token_that_is_bound_to_a_pod_ends_with_it() {
 
 #[tokio::test]
 async fn a_token_that_is_bound_to_a_secret_ends_with_it() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(ACCOUNTS, &json!({"metadata": {"name": "a"}})).await;
     let secrets = "/api/v1/namespaces/default/secrets";
     plane.create(secrets, &json!({"metadata": {"name": "s"}})).await;
@@ -240,7 +241,7 @@ async fn a_token_that_is_bound_to_a_secret_ends_with_it() {
 
 #[tokio::test]
 async fn a_token_is_bound_only_to_what_exists_and_belongs_to_its_account() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for name in ["a", "default"] {
         let (code, _) = plane.post(ACCOUNTS, &json!({"metadata": {"name": name}})).await;
         assert!(matches!(code, 201 | 409), "{code}");
@@ -293,7 +294,7 @@ async fn a_token_is_bound_only_to_what_exists_and_belongs_to_its_account() {
 
 #[tokio::test]
 async fn a_review_says_why_a_token_is_not_good() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(ACCOUNTS, &json!({"metadata": {"name": "a"}})).await;
     assert_eq!(review(&plane, "nonsense").await["error"], "invalid bearer token");
     let (_, request) = token(&plane, &json!({"audiences": ["x", "y"]})).await;
@@ -302,14 +303,14 @@ async fn a_review_says_why_a_token_is_not_good() {
         review(&plane, text).await["error"],
         r#"[invalid bearer token, token audiences ["x" "y"] is invalid for the target audiences ["https://kubernetes.default.svc"]]"#
     );
-    plane.advance(3661);
+    plane.advance(Duration::from_secs(3661));
     let expired = "[invalid bearer token, service account token has expired]";
     assert_eq!(review(&plane, text).await["error"], expired);
 }
 
 #[tokio::test]
 async fn components_are_listed_with_their_health() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = "/api/v1/componentstatuses";
     let list = plane.read(path).await;
     let names: Vec<&Value> =

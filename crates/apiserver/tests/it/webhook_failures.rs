@@ -1,15 +1,15 @@
 //! Webhooks that are dead, slow, or talk rubbish.
 
-use crate::plane::{MAPS, Plane, map};
+use crate::objects::{MAPS, map};
 use crate::webhook_server::{WebhookServer, answer, patched};
 use crate::webhooks::{mutating, validating};
-use apiserver::Config;
 use futures_util::future::join_all;
 use machinery::{Value, json};
+use testenv::TestEnv;
 
 /// What a client is told of a webhook `a.b.c` that fails: once it matters, and once it does not.
 async fn check(server: &WebhookServer, why: &str) {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     validating(&plane, "c", &[server.hook("a.b.c", &json!({"timeoutSeconds": 1}))]).await;
     let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
     assert_eq!((code, &status["reason"]), (500, &json!("InternalError")));
@@ -18,7 +18,7 @@ async fn check(server: &WebhookServer, why: &str) {
         status["message"],
         format!("Internal error occurred: failed calling webhook \"a.b.c\": {why}")
     );
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let ignored = json!({"failurePolicy": "Ignore", "timeoutSeconds": 1});
     validating(&plane, "c", &[server.hook("a.b.c", &ignored)]).await;
     mutating(&plane, "c", &[server.hook("a.b.c", &ignored)]).await;
@@ -41,7 +41,7 @@ async fn a_dead_webhook() {
     // The port may be somebody else's by now; nobody listens on the first of all.
     hook["clientConfig"]["url"] = "https://127.0.0.1:1/hook".into();
     assert_ne!(port, 1);
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     validating(&plane, "c", &[hook]).await;
     let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
     assert_eq!(code, 500);
@@ -91,7 +91,7 @@ async fn a_webhook_that_does_not_stop_talking() {
 #[tokio::test]
 async fn a_webhook_that_answers_another_question() {
     let server = WebhookServer::answering(|_| json!({"uid": "another", "allowed": true})).await;
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     validating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
     let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
     assert_eq!(code, 500);
@@ -107,7 +107,7 @@ async fn a_webhook_that_answers_another_question() {
 #[tokio::test]
 async fn a_judge_that_wants_to_change_the_object() {
     let server = WebhookServer::answering(|_| patched(&json!([]))).await;
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     validating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
     let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
     assert_eq!(code, 500);
@@ -120,7 +120,7 @@ async fn a_judge_that_wants_to_change_the_object() {
 /// What a client is told if a webhook sends this patch.
 async fn patch_refused(patch: Value) -> String {
     let server = WebhookServer::patching(move |_| patch.clone()).await;
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     mutating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
     let (code, status) = plane.post(MAPS, &map("a", &json!({"k": "v"}))).await;
     assert_eq!(code, 500, "{status}");
@@ -153,7 +153,7 @@ async fn an_object_that_goes_cannot_be_changed() {
         _ => json!([]),
     })
     .await;
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     mutating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let (code, status) = plane.delete(&format!("{MAPS}/a")).await;
@@ -167,7 +167,7 @@ async fn an_object_that_goes_cannot_be_changed() {
 #[tokio::test]
 async fn the_first_of_several_refusals_is_told_and_all_are_counted() {
     let server = WebhookServer::answering(|_| json!({"allowed": false})).await;
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let hooks = [server.hook("z.b.c", &json!({})), server.hook("a.b.c", &json!({}))];
     validating(&plane, "c", &hooks).await;
     let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
@@ -193,7 +193,7 @@ async fn the_first_of_several_refusals_is_told_and_all_are_counted() {
 
 #[tokio::test]
 async fn a_webhook_that_hangs_stops_nobody_else() {
-    let plane = Plane::start_with(Config { max_writes: 200, ..Plane::config(1) }).await;
+    let plane = TestEnv::builder().config(|config| config.max_writes = 200).start().await;
     let (release, _) = tokio::sync::watch::channel(false);
     let released = release.subscribe();
     let server = WebhookServer::start(move |review| {

@@ -1,11 +1,11 @@
 //! What may be asked for in a certificate.
 
 use super::refused;
-use crate::plane::Plane;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use machinery::{Value, json};
 use rcgen::{CertificateParams, DnType, KeyPair};
+use testenv::TestEnv;
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
@@ -19,7 +19,7 @@ fn request(group: &str, signer: &str) -> Value {
 
 #[tokio::test]
 async fn nobody_becomes_a_master_by_asking() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let signer = "kubernetes.io/kube-apiserver-client";
     assert_eq!(
         refused(&plane, REQUESTS, &request("system:masters", signer)).await,

@@ -2,7 +2,7 @@
 //! far, and they may do this.
 
 use super::plane_with;
-use crate::plane::{MAPS, map};
+use crate::objects::{MAPS, map};
 use machinery::json;
 
 #[tokio::test]

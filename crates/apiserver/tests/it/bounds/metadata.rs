@@ -1,11 +1,12 @@
 //! Metadata: managers, owners, finalizers, labels.
 
 use super::{Ask, check, plane_with, sizes};
-use crate::client::{JSON, MERGE};
-use crate::plane::{MAPS, Plane, map};
+use crate::objects::{MAPS, map};
 use apiserver::auth::authentication::User;
 use http::Method;
 use machinery::{Map, Value, json};
+use testenv::TestEnv;
+use testenv::media_type::{JSON, MERGE_PATCH};
 
 /// `count` managers, each of a field of its own.
 fn managers(count: usize, operation: &str) -> Value {
@@ -38,7 +39,7 @@ fn managed(count: usize, operation: &str) -> Value {
 
 #[tokio::test]
 async fn managers_that_update() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     check(&plane, 201, 6000, |n| {
         Ask::post(MAPS, &json!({"metadata": {"name": "a", "managedFields": updaters(n, "v1")}}))
     })
@@ -47,13 +48,13 @@ async fn managers_that_update() {
 
 #[tokio::test]
 async fn managers_that_apply() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     check(&plane, 201, 2000, |n| Ask::post(MAPS, &managed(n, "Apply"))).await;
 }
 
 #[tokio::test]
 async fn a_review_with_managers_by_a_user_without_rights() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let user = User { name: "u".to_owned(), ..User::default() };
     let user = plane.as_user(User { groups: vec!["system:authenticated".to_owned()], ..user });
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
@@ -78,7 +79,7 @@ async fn changes_of_what_many_managers_own() {
 #[tokio::test]
 async fn an_apply_over_many_managers() {
     const SIZE: usize = 2000;
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for n in sizes(SIZE) {
         let mut live = managed(n, "Apply");
         live["metadata"]["name"] = format!("a{n}").into();
@@ -97,7 +98,7 @@ async fn an_apply_over_many_managers() {
 
 #[tokio::test]
 async fn fields_that_are_not_in_order() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     check(&plane, 201, 25_000, |n| {
         let fields: Map<String, Value> =
             (0..n).map(|it| (format!("v:{}", it * 7), json!({}))).collect();
@@ -110,7 +111,7 @@ async fn fields_that_are_not_in_order() {
 
 #[tokio::test]
 async fn owners() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let owner = |n: usize, is_controller: bool| {
         json!({"apiVersion": "v1", "kind": "Pod", "name": format!("p{n}"), "uid": format!("u{n}"),
             "controller": is_controller, "blockOwnerDeletion": true})
@@ -128,7 +129,7 @@ async fn owners() {
 
 #[tokio::test]
 async fn finalizers_initializers_and_labels() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let with = |field: &str, value: Value| json!({"metadata": {"name": "a", field: value}});
     let finalizers =
         |n: usize| (0..n).map(|it| Value::from(format!("a.b/{it}"))).collect::<Value>();
@@ -151,14 +152,14 @@ async fn a_deletion_that_waits_for_many_finalizers() {
     check(&plane, 422, 2000, |n| {
         let finalizers: Value = (0..n).map(|it| Value::from(format!("c.d/{it}"))).collect();
         let patch = json!({"metadata": {"finalizers": finalizers}});
-        Ask::new(Method::PATCH, format!("{MAPS}/a?dryRun=All"), MERGE, patch.to_string())
+        Ask::new(Method::PATCH, format!("{MAPS}/a?dryRun=All"), MERGE_PATCH, patch.to_string())
     })
     .await;
 }
 
 #[tokio::test]
 async fn faults_at_a_place_with_a_long_name() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     check(&plane, 422, 50_000, |n| {
         let long = "x".repeat(n);
         let keys: Map<String, Value> =

@@ -1,8 +1,9 @@
 //! Policies that change what is about to be stored.
 
 use super::{MUTATING, applied, mutate, mutated, patched};
-use crate::plane::{MAPS, Plane, labeled, map};
+use crate::objects::{MAPS, labeled, map};
 use machinery::{Value, json};
+use testenv::TestEnv;
 
 #[tokio::test]
 async fn a_configuration_is_merged_into_what_is_stored() {
@@ -82,7 +83,7 @@ async fn a_change_that_cannot_be_made_is_a_failure_of_the_policy() {
 
 #[tokio::test]
 async fn what_can_only_be_replaced_as_a_whole_is_not_merged() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let pods = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
         "operations": ["CREATE"], "resources": ["pods"]}]});
     let spec = json!({"matchConstraints": pods, "reinvocationPolicy": "Never", "mutations": [
@@ -104,7 +105,7 @@ async fn what_can_only_be_replaced_as_a_whole_is_not_merged() {
 async fn a_policy_is_asked_again_if_something_was_changed_after_it() {
     // The second time, the count itself and what the other added are there.
     for (again, expected) in [("IfNeeded", "3"), ("Never", "1")] {
-        let plane = Plane::start().await;
+        let plane = TestEnv::start().await;
         let count = "Object{data: {'count': string(object.data.size())}}";
         let first = json!({"reinvocationPolicy": again, "mutations": [applied(count)]});
         mutate(&plane, "a-counts", &first).await;
@@ -115,7 +116,7 @@ async fn a_policy_is_asked_again_if_something_was_changed_after_it() {
         assert_eq!(created["data"]["count"], expected, "{again}");
     }
     // Its own change counts as well.
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let more = "Object{data: {'more': object.data.more + '!'}}";
     mutate(&plane, "a", &json!({"reinvocationPolicy": "IfNeeded", "mutations": [applied(more)]}))
         .await;
