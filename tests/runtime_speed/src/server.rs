@@ -3,27 +3,19 @@
 use std::{
     fs,
     io::{self, Write},
-    net::Ipv4Addr,
-    path::Path,
 };
 
 use anyhow::{Context, Result};
-use apiserver::{Config, Server};
-use base64::{Engine, prelude::BASE64_STANDARD};
 use futures_util::{TryStreamExt, stream};
 use http::Request;
-use k8s_openapi::{
-    api::core::v1::{Namespace, Pod},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use keel::Entropy;
 use kube::{
     Api, Client, CustomResourceExt,
     api::{ObjectMeta, PostParams},
-    runtime::wait::{await_condition, conditions::is_crd_established},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use testenv::TestEnv;
 use tokio::io::AsyncReadExt;
 
 use crate::{args::Serve, pod, widget};
@@ -44,11 +36,11 @@ pub(crate) struct Lengths {
 
 /// Serves until standard input is closed; prints the [`Lengths`] when everything is there.
 pub(crate) async fn serve(args: &Serve) -> Result<()> {
-    let listen = Some((Ipv4Addr::LOCALHOST, 0).into());
-    let server = Server::start(Config { listen, ..Config::default() }).await?;
-    let client = Client::new(server.in_process_client(), widget::CACHED);
+    let env = TestEnv::builder().system_clock().listen().try_start().await?;
+    let client = env.kube();
     let entropy = Entropy::seeded(1);
-    prepare(&client).await?;
+    create_namespaces(&client).await?;
+    env.install_crd(&widget::Widget::crd()).await;
     create_widgets(&client, widget::CACHED, args.widgets, &entropy).await?;
     create_widgets(&client, widget::CONTROLLED, args.controlled, &entropy).await?;
     create_pods(&client, args.pods, &entropy).await?;
@@ -56,22 +48,19 @@ pub(crate) async fn serve(args: &Serve) -> Result<()> {
         widget: length(&client, "/apis/speed.example.com/v1/widgets").await?,
         pod: length(&client, "/api/v1/pods").await?,
     };
-    write_kubeconfig(&args.kubeconfig, &server)?;
+    fs::write(&args.kubeconfig, env.kubeconfig())?;
     writeln!(io::stdout(), "{}", serde_json::to_string(&lengths)?)?;
     tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
-    Ok(server.stop().await?)
+    Ok(env.stop().await?)
 }
 
-async fn prepare(client: &Client) -> Result<()> {
+async fn create_namespaces(client: &Client) -> Result<()> {
     let namespaces = Api::<Namespace>::all(client.clone());
     for name in [widget::CACHED, widget::CONTROLLED] {
         let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
         let namespace = Namespace { metadata, ..Namespace::default() };
         namespaces.create(&PostParams::default(), &namespace).await?;
     }
-    let definitions = Api::<CustomResourceDefinition>::all(client.clone());
-    definitions.create(&PostParams::default(), &widget::Widget::crd()).await?;
-    await_condition(definitions, widget::Widget::crd_name(), is_crd_established()).await?;
     Ok(())
 }
 
@@ -122,25 +111,4 @@ async fn length(client: &Client, collection: &str) -> Result<usize> {
     let items = list["items"].as_array().context("a list has no items")?;
     let lengths = items.iter().map(|item| item.to_string().len());
     Ok(lengths.sum::<usize>() / items.len().max(1))
-}
-
-/// JSON is YAML as well.
-fn write_kubeconfig(path: &Path, server: &Server) -> Result<()> {
-    let admin = server.admin()?;
-    let address = server.address().context("the server does not listen")?;
-    let kubeconfig = json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "speed", "cluster": {
-            "server": format!("https://{address}"),
-            "certificate-authority-data": BASE64_STANDARD.encode(server.authority()),
-        }}],
-        "users": [{"name": "admin", "user": {
-            "client-certificate-data": BASE64_STANDARD.encode(&admin.certificate),
-            "client-key-data": BASE64_STANDARD.encode(&admin.key),
-        }}],
-        "contexts": [{"name": "speed", "context": {"cluster": "speed", "user": "admin"}}],
-        "current-context": "speed",
-    });
-    Ok(fs::write(path, kubeconfig.to_string())?)
 }
