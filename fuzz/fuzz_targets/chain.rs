@@ -38,7 +38,7 @@ fuzz_target!(|bytes: &[u8]| -> Corpus {
             let (choice, rest) = (usize::from(choice), usize::from(rest));
             let text = amplify::text(bytes);
             let (query, body) = text.split_once('\n').unwrap_or(("", &text));
-            // Targets of requests have 64 KiB at most.
+            // Request targets have at most 64 KiB.
             let query: String = query.chars().filter(char::is_ascii_graphic).take(60_000).collect();
             let request = Request::builder()
                 .method(METHODS[choice % METHODS.len()].clone())

@@ -1,4 +1,4 @@
-//! The schemas of CRDs: one that is found to be sound can be compiled and used.
+//! The schemas of CRDs: a valid schema can be compiled and used.
 
 #![no_main]
 

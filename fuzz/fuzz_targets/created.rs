@@ -1,4 +1,4 @@
-//! Objects of built-in kinds, sent to a whole server: decoded, defaulted, admitted and validated.
+//! Create requests for built-in kinds to a whole server: decoding, defaulting, admission, validation.
 
 #![no_main]
 

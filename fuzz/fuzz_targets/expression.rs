@@ -8,7 +8,7 @@ use cel::{Bindings, Budget, DeclType, Env, EvalError, Library, Object};
 use fuzz::amplify;
 use machinery::json;
 
-/// Small, so that nothing runs long.
+/// A small cost budget, so that no input runs long.
 const LIMIT: u64 = 20_000;
 
 fuzz_target!(|bytes: &[u8]| fuzz::bounded(bytes, |bytes| run(&amplify::text(bytes))));

@@ -1,4 +1,4 @@
-//! Field selectors: the printed form means the same.
+//! Field selectors: the printed form parses to an equal selector.
 
 #![no_main]
 
@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| fuzz::bounded(bytes, |bytes| run(&amplify::text(byte
 fn run(text: &str) {
     let Ok(selector) = FieldSelector::parse(text) else { return };
     let printed = selector.to_string();
-    let again = FieldSelector::parse(&printed).expect("what we print, we read");
+    let again = FieldSelector::parse(&printed).expect("a printed selector parses");
     assert_eq!(again, selector, "{printed}");
     let _ = selector.matches(|_| Some("a"));
 }

@@ -1,4 +1,5 @@
-//! JSON patches, against a document: it does not get too deep, and a failed patch leaves no traces.
+//! JSON patches of a document: the result is within the nesting limit, and a failed patch changes
+//! nothing.
 
 #![no_main]
 
@@ -13,7 +14,7 @@ const WORDS: [&str; 18] = [
     "/a/0", "/a/-", "/a/-1", "/b/a", "", "a", "b",
 ];
 
-/// The server refuses a body with more objects than this in its lists before it is used.
+/// The server refuses a body with more objects than this in its lists.
 const OBJECTS_MAX: usize = 60_000;
 
 fuzz_target!(|bytes: &[u8]| -> Corpus { fuzz::bounded(bytes, run) });
@@ -34,7 +35,7 @@ fn run(bytes: &[u8]) -> Corpus {
     let mut doc = before.clone();
     match json::apply(&mut doc, patch.as_bytes()) {
         Ok(()) => {
-            codec::json::decode(doc.to_string().as_bytes()).expect("what is patched is readable");
+            codec::json::decode(doc.to_string().as_bytes()).expect("a patched document decodes");
         }
         Err(_) => assert_eq!(doc, before),
     }

@@ -1,4 +1,4 @@
-//! JSON paths, against a document.
+//! JSON paths, evaluated on a document.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Ownership of fields through updates: `managedFields` as clients send it, with many managers.
+//! Managed fields through updates: `managedFields` from clients, with many managers.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! `Accept` and `Content-Type`.
+//! The headers `Accept` and `Content-Type`.
 
 #![no_main]
 

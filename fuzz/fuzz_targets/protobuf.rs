@@ -1,4 +1,4 @@
-//! Kubernetes' protobuf: what was read can be normalized, written and read again.
+//! Kubernetes' protobuf: a decoded object can be normalized, encoded and decoded again.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Amounts: the canonical form is canonical, and sums do not overflow.
+//! Quantities: the canonical form is stable, and sums do not overflow.
 
 #![no_main]
 

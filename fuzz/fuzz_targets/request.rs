@@ -1,4 +1,4 @@
-//! Method, path and query of a request: no name has a slash in it.
+//! Method, path and query of a request: no name contains a slash.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Rules of a schema, tried on an object and its old state.
+//! Validation rules of a schema, evaluated on an object and its old state.
 
 #![no_main]
 
@@ -9,7 +9,7 @@ use fuzz::SCHEMA_WORDS;
 use machinery::{ErrorList, json};
 use schema::Structural;
 
-/// About every item of a list, about the list, and about the object.
+/// Rules for the items of a list, for the list, and for the object.
 const RULES: [&str; 6] = [
     "self.size() < 3",
     "self == oldSelf",

@@ -1,4 +1,4 @@
-//! Strategic merge patches of built-in types, against an object; and objects that are to fit them.
+//! Strategic merge patches of built-in types, and normalization of objects to their types.
 
 #![no_main]
 
@@ -27,7 +27,7 @@ fuzz_target!(|bytes: &[u8]| -> Corpus { fuzz::bounded(bytes, run) });
 fn run(bytes: &[u8]) -> Corpus {
     let mut bytes = Unstructured::new(bytes);
     let Ok(ty) = bytes.choose(types::all()) else { return Corpus::Reject };
-    // The names of the type's fields, and of the fields of those.
+    // The names of the type's fields, and of their fields.
     let below = ty.fields().filter_map(|it| it.message()).flat_map(|it| it.fields());
     let names = ty.fields().chain(below).map(|it| it.json());
     let words: Vec<&str> = DIRECTIVES.into_iter().chain(names).collect();
@@ -42,10 +42,10 @@ fn run(bytes: &[u8]) -> Corpus {
     {
         let mut normalize = || {
             types::normalize(ty, &mut patched, &mut |path| panic!("{path} is unknown"))
-                .expect("what was normalized is normal");
+                .expect("a normalized object normalizes");
             patched.clone()
         };
-        // Not after the first time: Go, too, writes some empty values as null, and no nulls.
+        // The first pass may differ: like Go, it writes some empty values as null, but drops nulls.
         assert_eq!(normalize(), normalize(), "{}", ty.name());
     }
     Corpus::Keep

@@ -1,5 +1,5 @@
-//! Updates of built-in kinds that replace the entries of a long list by others: each function of the
-//! kind, without a server, so that the objects need not be valid.
+//! Updates of built-in kinds that replace the entries of a long list. The functions of the kind are
+//! called without a server, so that the objects need not be valid.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! YAML bodies and files: a value survives being written and read again.
+//! YAML bodies and files: a decoded value round-trips.
 
 #![no_main]
 

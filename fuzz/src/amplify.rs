@@ -1,5 +1,5 @@
-//! Makes large inputs out of small ones: a part is repeated up to a million times, so that the fuzzer
-//! reaches the sizes at which quadratic work shows.
+//! Amplifies small inputs: a part is repeated up to a million times, so that the fuzzer reaches sizes
+//! at which quadratic work is visible.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ const NUMBER: char = '#';
 
 /// A text with its middle repeated; `#` in it is the number of the repetition.
 ///
-/// The first byte says how often, the next two where the middle begins and ends.
+/// The first byte is the number of repetitions, the next two are the bounds of the middle.
 pub fn text(bytes: &[u8]) -> String {
     let Some((&[power, from, to], rest)) = bytes.split_first_chunk() else { return String::new() };
     let rest: Vec<char> = String::from_utf8_lossy(rest).chars().collect();
@@ -36,7 +36,7 @@ pub fn text(bytes: &[u8]) -> String {
 
 /// Repeats an element of some list in the value, or an entry of some map.
 pub fn amplify(bytes: &mut Unstructured<'_>, value: &mut Value) -> Result<()> {
-    // Most inputs stay small, so that many of them are tried.
+    // Most inputs stay small, so that the fuzzer runs many of them.
     if !bytes.ratio(1, 8)? {
         return Ok(());
     }
@@ -49,7 +49,7 @@ pub fn amplify(bytes: &mut Unstructured<'_>, value: &mut Value) -> Result<()> {
 pub fn amplify_two(bytes: &mut Unstructured<'_>, value: Value) -> Result<(Value, Value)> {
     let count = 1_usize << bytes.int_in_range(1..=18)?;
     let (mut old, mut new) = (value.clone(), value);
-    // Both copies read the same bytes, and so find the same place.
+    // Both copies read the same bytes, and therefore select the same element.
     let rest = bytes.peek_bytes(bytes.len()).unwrap_or_default();
     repeat(&mut Unstructured::new(rest), &mut old, 0..count, true)?;
     repeat(&mut Unstructured::new(rest), &mut new, count..2 * count, true)?;
@@ -97,8 +97,8 @@ fn repeat(
     }
 }
 
-/// Adds empty objects, the elements that take up the most memory for their size in the body. Their
-/// number is limited, not what each of them takes, so the bounds are those of the largest body.
+/// Adds empty objects, the elements with the most memory for their size in the body. Their number is
+/// limited rather than their memory, so the bounds are those of the largest body.
 fn add_empty_objects(list: &mut Vec<Value>, count: usize) {
     const SIZE: usize = "{},".len();
     note_size(SIZE_MAX);
@@ -116,7 +116,7 @@ fn repeat_entry(map: &mut Map<String, Value>, key: &str, numbers: Range<usize>, 
     }
 }
 
-/// A copy, in which the texts have a number if it is to differ from others.
+/// A copy; with a number, its texts differ from those of other copies.
 fn numbered(value: &Value, number: usize, is_numbered: bool) -> Value {
     match value {
         Value::String(text) if is_numbered => format!("{text}{number}").into(),

@@ -1,7 +1,7 @@
 //! [`bounded`]: runs a target on one input and fails if that takes too much time or memory.
 //!
-//! A request has 3 MiB at most, and may take 2 s of a processor and 300 MiB. What a smaller input may
-//! take is in proportion, with a floor. The size is that of the input after it was amplified.
+//! A request has at most 3 MiB, and may use 2 s of CPU time and 300 MiB of memory. The bounds of a
+//! smaller input are proportional, with a minimum. The size is that of the amplified input.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -16,7 +16,7 @@ const TIME_FLOOR: Duration = Duration::from_millis(500);
 const MEMORY_MAX: usize = 300 << 20;
 const MEMORY_FLOOR: usize = 48 << 20;
 
-/// Targets check what they have computed, some of it twice, and are built with counters.
+/// A factor for the checks of the targets themselves and for the coverage counters.
 const SLACK: u32 = 4;
 
 /// Runs a target on an input.
@@ -43,18 +43,18 @@ thread_local! {
     static SIZE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Notes that the input was made larger by this many bytes.
+/// Records that amplification has enlarged the input by a number of bytes.
 pub(crate) fn note_size(bytes: usize) {
     SIZE.set(SIZE.get() + bytes);
 }
 
-/// Whether the input is small enough for checks that keep several copies of it, which would count as
-/// memory of the code under test.
+/// Returns whether the input is small enough for checks that need several copies of it, which count
+/// as memory of the code under test.
 pub fn is_small() -> bool {
     SIZE.get() < SIZE_MAX / 8
 }
 
-/// What this thread has had of the processor.
+/// The CPU time of this thread.
 fn processor_time() -> Duration {
     #[repr(C)]
     struct Time {
@@ -76,7 +76,7 @@ fn processor_time() -> Duration {
 static CURRENT: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator, with the number of bytes that are allocated.
+/// The system's allocator, with a counter of allocated bytes.
 struct Counting;
 
 #[global_allocator]
@@ -87,7 +87,7 @@ fn grown(bytes: usize) {
     PEAK.fetch_max(now, Ordering::Relaxed);
 }
 
-// SAFETY: every call is passed on to the system's allocator as it came.
+// SAFETY: every call is forwarded unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grown(layout.size());

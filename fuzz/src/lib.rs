@@ -1,6 +1,6 @@
-//! What the fuzz targets share: values made out of bytes ([`values`]), which can be made large
-//! ([`amplify`](mod@amplify)), objects of built-in kinds ([`objects`]), a server to send them to
-//! ([`server`]), and the bounds on time and memory that every input must keep to ([`bounds`]).
+//! Helpers of the fuzz targets: values from bytes ([`values`]), their amplification
+//! ([`amplify`](mod@amplify)), objects of built-in kinds ([`objects`]), a server for requests
+//! ([`server`]), and the bounds of time and memory of every input ([`bounds`]).
 
 pub mod amplify;
 pub mod bounds;

@@ -1,4 +1,4 @@
-//! Objects of built-in kinds, field by field as their types have them.
+//! Objects of built-in kinds with the fields of their types.
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 
@@ -7,10 +7,10 @@ use machinery::{Map, Value, json};
 use types::resource::Shape;
 use types::{Container, Resource, Type};
 
-/// Messages are nested no deeper than this.
+/// The maximum depth of messages.
 const DEPTH_MAX: usize = 6;
 
-/// Texts that mean something in many fields.
+/// Texts that are valid in many fields.
 const WORDS: [&str; 16] = [
     "a",
     "b",
@@ -46,7 +46,7 @@ pub fn created(bytes: &mut Unstructured<'_>, all: &[Resource]) -> Result<(String
     Ok((format!("/{root}/{api_version}/{namespace}{}", resource.plural), value))
 }
 
-/// A kind, and two objects of it that differ in one list or map at least.
+/// A kind, and two objects of it that differ in at least one list or map.
 pub fn updated<'a>(
     bytes: &mut Unstructured<'_>,
     all: &'a [Resource],

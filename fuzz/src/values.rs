@@ -1,12 +1,12 @@
-//! JSON values made out of a fuzzer's bytes, with words in them that mean something to the code
-//! under test. One list or map of each value may be made long: see [`amplify`].
+//! JSON values from a fuzzer's bytes, with words that are significant for the code under test. One
+//! list or map of each value may be amplified: see [`amplify`].
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 
 use crate::amplify::amplify;
 use machinery::{Map, Value};
 
-/// Values are nested no deeper than this.
+/// The maximum depth of values.
 const DEPTH_MAX: usize = 8;
 
 /// An object whose keys, and many of whose strings, are `words`.

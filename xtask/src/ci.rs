@@ -1,10 +1,10 @@
-//! `cargo xtask ci`: everything that must hold before a change is good.
+//! `cargo xtask ci`: all checks of a change.
 
 use crate::command::{self, cargo};
 use crate::{test, types};
 use anyhow::Result;
 
-/// From the quickest complaint to the slowest.
+/// Runs all checks, the fastest ones first.
 pub(crate) fn run() -> Result<()> {
     command::run(&mut cargo(&["fmt", "--all", "--check"]))?;
     command::run(&mut cargo(&[
@@ -24,7 +24,7 @@ pub(crate) fn run() -> Result<()> {
     deny()
 }
 
-/// Licenses, duplicate versions, and where dependencies come from.
+/// Checks licenses, duplicate versions and sources of dependencies.
 fn deny() -> Result<()> {
     if command::run(&mut cargo(&["deny", "--version"])).is_err() {
         command::run(&mut cargo(&["install", "--locked", "cargo-deny"]))?;

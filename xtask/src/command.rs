@@ -1,31 +1,31 @@
-//! Runs programs, and says what it runs.
+//! Runs programs and prints their command lines.
 
-#![allow(clippy::print_stderr, reason = "a chore says what it does")]
+#![allow(clippy::print_stderr, reason = "a task prints what it runs")]
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The top of the repository.
+/// The root directory of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the repository").to_owned()
 }
 
-/// Cargo, as it was called.
+/// The cargo binary that runs this program, with arguments.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
-    // What Cargo tells the program that it runs would make build scripts run again.
-    let ours = ["CARGO_PKG_", "CARGO_MANIFEST", "CARGO_PRIMARY", "CARGO_CRATE", "CARGO_BIN"];
+    // These variables, which cargo sets for this program, would make build scripts run again.
+    let prefixes = ["CARGO_PKG_", "CARGO_MANIFEST", "CARGO_PRIMARY", "CARGO_CRATE", "CARGO_BIN"];
     for (name, _) in std::env::vars_os() {
-        if ours.iter().any(|it| name.to_string_lossy().starts_with(it)) {
+        if prefixes.iter().any(|it| name.to_string_lossy().starts_with(it)) {
             command.env_remove(name);
         }
     }
     command
 }
 
-/// Runs a program to its end, which must be a good one.
+/// Runs a program to its end; fails unless it succeeds.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let words: Vec<_> = std::iter::once(command.get_program())
         .chain(command.get_args())
@@ -40,12 +40,12 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Whether a program is on the path.
-pub(crate) fn is_there(program: &str) -> bool {
+/// Returns whether a program is on the path.
+pub(crate) fn is_installed(program: &str) -> bool {
     find(program).is_some()
 }
 
-/// Where a program is.
+/// The path of a program.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?)
         .map(|it| it.join(program))

@@ -1,14 +1,14 @@
-//! Runs all fuzz targets for a while, and tells how many inputs each of them was given.
+//! `cargo xtask fuzz`: runs fuzz targets for a time and prints the number of inputs of each.
 
-#![allow(clippy::print_stdout, reason = "the counts are what it is run for")]
+#![allow(clippy::print_stdout, reason = "the numbers of inputs are the result")]
 
 use crate::command;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;
 
-/// What cargo-fuzz builds with when it is told to use no sanitizer: counters at every edge, which a
-/// stable compiler can do.
+/// The flags of cargo-fuzz without a sanitizer: coverage counters at every edge, which the stable
+/// compiler supports.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -16,10 +16,10 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Ccodegen-units=1";
 
-/// The seconds for all targets together, unless told otherwise.
+/// The default time for all targets together, in seconds.
 const SECONDS: u64 = 600;
 
-/// Builds the targets and runs one after the other: all of them, or those that are named.
+/// Builds the targets and runs one after the other: all of them, or the named ones.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let (seconds, named) = match arguments {
         ["--seconds", seconds, named @ ..] => {
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         .filter(|it| named.is_empty() || named.contains(&it.as_str()))
         .collect();
     if targets.is_empty() {
-        bail!("there is no such target");
+        bail!("no fuzz target has this name");
     }
     let host = host()?;
     let mut build = command::cargo(&["build", "--release", "--bins", "--target", &host]);
@@ -41,9 +41,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let share = (seconds / targets.len() as u64).max(1);
     let mut failed = Vec::new();
     for target in &targets {
-        let (inputs, is_good) = fuzz(&folder, &host, target, share)?;
-        println!("{target:16} {inputs:>12} inputs{}", if is_good { "" } else { "  FAILED" });
-        if !is_good {
+        let (inputs, succeeded) = fuzz(&folder, &host, target, share)?;
+        println!("{target:16} {inputs:>12} inputs{}", if succeeded { "" } else { "  FAILED" });
+        if !succeeded {
             failed.push(target.as_str());
         }
     }
@@ -64,29 +64,29 @@ fn targets(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The triple of this machine; with it, build scripts are built without counters.
+/// The target triple of this machine. With an explicit target, build scripts have no counters.
 fn host() -> Result<String> {
-    let told = Command::new("rustc").arg("-vV").output().context("cannot run rustc")?;
-    let text = String::from_utf8(told.stdout)?;
+    let output = Command::new("rustc").arg("-vV").output().context("cannot run rustc")?;
+    let text = String::from_utf8(output.stdout)?;
     let host = text.lines().find_map(|it| it.strip_prefix("host: "));
-    Ok(host.context("rustc does not tell its host")?.to_owned())
+    Ok(host.context("rustc does not print its host")?.to_owned())
 }
 
-/// Runs one target; how many inputs it was given, and whether all of them were fine.
+/// Runs one target; returns the number of its inputs, and whether none failed.
 fn fuzz(folder: &Path, host: &str, target: &str, seconds: u64) -> Result<(u64, bool)> {
     let corpus = folder.join("corpus").join(target);
     let artifacts = folder.join("artifacts").join(target);
     std::fs::create_dir_all(&corpus)?;
     std::fs::create_dir_all(&artifacts)?;
-    let ran = Command::new(folder.join("target").join(host).join("release").join(target))
+    let output = Command::new(folder.join("target").join(host).join("release").join(target))
         .arg(&corpus)
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
         .arg(format!("-max_total_time={seconds}"))
         .args(["-print_final_stats=1", "-rss_limit_mb=2048", "-timeout=60"])
         .output()
         .with_context(|| format!("cannot run {target}"))?;
-    let told = String::from_utf8_lossy(&ran.stderr);
-    let count = told.lines().find_map(|it| it.strip_prefix("stat::number_of_executed_units:"));
+    let log = String::from_utf8_lossy(&output.stderr);
+    let count = log.lines().find_map(|it| it.strip_prefix("stat::number_of_executed_units:"));
     let count = count.and_then(|it| it.trim().parse().ok()).unwrap_or_default();
-    Ok((count, ran.status.success()))
+    Ok((count, output.status.success()))
 }

@@ -1,11 +1,11 @@
-//! `cargo xtask interop`: drives planes of ours with the client libraries that people use, as they
-//! are out of the box.
+//! `cargo xtask interop`: tests planes with widely used client libraries in their default
+//! configuration.
 //!
-//! The programs are in `tests/clients`, one folder a language. Each gets a plane of its own by
-//! `KUBECONFIG`, and prints a line `ok NAME` or `FAIL NAME: reason` for each check. What they need is
-//! installed below `target/interop`, and nowhere else.
+//! The programs are in `tests/clients`, one folder per language. Each runs against a separate plane,
+//! named by `KUBECONFIG`, and prints a line `ok NAME` or `FAIL NAME: reason` for each check. Their
+//! dependencies are installed below `target/interop`.
 
-#![allow(clippy::print_stdout, reason = "a chore says what it found")]
+#![allow(clippy::print_stdout, reason = "the checks are the result")]
 
 use crate::command::{cargo, find, root, run};
 use crate::plane::{self, Plane, Profile};
@@ -16,20 +16,20 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// A language: its name, which is its folder's as well, and how its program is made ready to run.
+/// A language: its name, which is also its folder, and the function that prepares its program.
 type Language = (&'static str, fn() -> Result<Command>);
 
 const LANGUAGES: [Language; 4] =
     [("go", go), ("python", python), ("javascript", javascript), ("rust", rust)];
 
-/// How many checks passed, and how many did not.
+/// The numbers of passed and failed checks.
 #[derive(Default)]
 struct Tally {
     passed: usize,
     failed: usize,
 }
 
-/// Runs the programs of the languages that `arguments` name; of all, if they name none.
+/// Runs the programs of the languages in `arguments`; without any, those of all languages.
 pub(crate) fn run_clients(arguments: &[&str]) -> Result<()> {
     let mut profile = Profile::Debug;
     let mut names = Vec::new();
@@ -46,8 +46,9 @@ pub(crate) fn run_clients(arguments: &[&str]) -> Result<()> {
         if !names.is_empty() && !names.contains(&name) {
             continue;
         }
-        let mut program = prepare().with_context(|| format!("cannot make the {name} clients"))?;
-        let plane = Plane::start(&sampan, &installed(name)?, &[])?;
+        let mut program =
+            prepare().with_context(|| format!("cannot prepare the {name} clients"))?;
+        let plane = Plane::start(&sampan, &install_dir(name)?, &[])?;
         tally.count(program.env("KUBECONFIG", &plane.kubeconfig))?;
     }
     println!("{} passed, {} failed", tally.passed, tally.failed);
@@ -58,7 +59,7 @@ pub(crate) fn run_clients(arguments: &[&str]) -> Result<()> {
 }
 
 impl Tally {
-    /// Runs a program to its end, passes on what it prints, and counts its checks.
+    /// Runs a program to its end, prints its output and counts its checks.
     fn count(&mut self, program: &mut Command) -> Result<()> {
         let mut process = program
             .stdout(Stdio::piped())
@@ -73,7 +74,7 @@ impl Tally {
             println!("{line}");
         }
         let status = process.wait()?;
-        // It ended before it could say what was wrong.
+        // The program ended before it printed a failure.
         if !status.success() && self.failed == before {
             println!("FAIL {}: {status}", program.get_program().display());
             self.failed += 1;
@@ -85,7 +86,7 @@ impl Tally {
 /// client-go and controller-runtime.
 fn go() -> Result<Command> {
     let go = find("go").context("there is no go on the path: install Go 1.26 or newer")?;
-    let program = installed("go")?.join("clients");
+    let program = install_dir("go")?.join("clients");
     run(Command::new(go)
         .args(["build", "-o"])
         .arg(&program)
@@ -97,7 +98,7 @@ fn go() -> Result<Command> {
 
 /// The packages kubernetes, lightkube, kr8s and kopf.
 fn python() -> Result<Command> {
-    let environment = installed("python")?;
+    let environment = install_dir("python")?;
     let interpreter = environment.join("bin/python");
     if !environment.join("bin/pip").exists() {
         run(Command::new(tools::python()?).args(["-m", "venv"]).arg(&environment))
@@ -107,7 +108,7 @@ fn python() -> Result<Command> {
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
         .arg(sources("python").join("requirements.txt")))?;
     let mut program = Command::new(interpreter);
-    // -B: nothing is to be written beside the sources.
+    // -B writes no bytecode beside the sources.
     program.arg("-B").arg(sources("python").join("main.py"));
     Ok(program)
 }
@@ -115,9 +116,10 @@ fn python() -> Result<Command> {
 /// The package @kubernetes/client-node.
 fn javascript() -> Result<Command> {
     let node = find("node").context("there is no node on the path: install Node.js 20 or newer")?;
-    let npm = find("npm").context("there is no npm on the path: install it, it is Node.js' own")?;
-    // Node looks for packages beside the program, and none are to be installed there.
-    let directory = installed("javascript")?;
+    let npm =
+        find("npm").context("there is no npm on the path: install it, it is part of Node.js")?;
+    // Node searches packages beside the program, so the program is copied out of the sources.
+    let directory = install_dir("javascript")?;
     for entry in fs::read_dir(sources("javascript"))? {
         let path = entry?.path();
         if path.extension().is_some_and(|it| it == "js" || it == "json") {
@@ -134,20 +136,20 @@ fn javascript() -> Result<Command> {
 
 /// The crates kube and kube-runtime.
 fn rust() -> Result<Command> {
-    let target = installed("rust")?;
+    let target = install_dir("rust")?;
     run(cargo(&["build", "--locked", "--manifest-path"])
         .arg(sources("rust").join("Cargo.toml"))
         .env("CARGO_TARGET_DIR", &target))?;
     Ok(Command::new(target.join("debug/clients")))
 }
 
-/// Where the program of a language is.
+/// The folder of a language's program.
 fn sources(language: &str) -> PathBuf {
     root().join("tests/clients").join(language)
 }
 
-/// Where what a language needs is installed.
-fn installed(language: &str) -> Result<PathBuf> {
+/// The folder of a language's dependencies.
+fn install_dir(language: &str) -> Result<PathBuf> {
     let directory = root().join("target/interop").join(language);
     fs::create_dir_all(&directory)?;
     Ok(directory)

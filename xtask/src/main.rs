@@ -1,4 +1,4 @@
-//! The repository's chores: `cargo xtask ci` is all that the continuous build runs.
+//! The tasks of the repository. Continuous integration runs `cargo xtask ci`.
 
 mod ci;
 mod command;
@@ -16,14 +16,14 @@ use std::io::Write;
 
 const USAGE: &str = "usage: cargo xtask COMMAND
   test [OPTION…]     all tests; installs the client programs they need; options go to `cargo test`
-  ci                 everything that must hold: format, lints, tests, documentation, dependencies
+  ci                 all checks: format, lints, tests, documentation, dependencies
   oracle [OPTION…] [PATH…]
-                     replays recorded conversations with kube-apiserver against a plane of ours
+                     replays recorded conversations with kube-apiserver against a plane
   interop [--release] [go|python|javascript|rust]…
-                     drives planes of ours with the client libraries that people use
+                     tests planes with widely used client libraries
   fuzz [--seconds N] [TARGET…]
-                     runs all fuzz targets for N seconds together, 600 unless told
-  types [--check]    writes the table of built-in types anew, or checks that it is current
+                     runs all fuzz targets for N seconds together, by default 600
+  types [--check]    generates the table of built-in types, or checks that it is up to date
 
 examples:
   cargo xtask test --test it command_line    tests whose names contain command_line
@@ -34,7 +34,7 @@ examples:
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    if asks_for_help(&arguments) {
+    if requests_help(&arguments) {
         return print_usage();
     }
     match arguments.as_slice() {
@@ -49,9 +49,9 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Whether help is asked for, of whichever command: before anything is built or installed.
-fn asks_for_help(arguments: &[&str]) -> bool {
-    // What follows `--` is for the program that the command runs.
+/// Returns whether the arguments request help, which is printed before anything is built.
+fn requests_help(arguments: &[&str]) -> bool {
+    // Arguments after `--` belong to the program that the command runs.
     let ours = arguments.iter().take_while(|it| **it != "--");
     arguments.first() == Some(&"help") || ours.into_iter().any(|it| matches!(*it, "--help" | "-h"))
 }

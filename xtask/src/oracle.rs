@@ -1,5 +1,5 @@
-//! `cargo xtask oracle`: replays recorded conversations with kube-apiserver against a plane of
-//! ours, and shows where the answers differ.
+//! `cargo xtask oracle`: replays recorded conversations with kube-apiserver against a plane and
+//! prints the differences of the responses.
 
 use crate::command::{root, run};
 use crate::plane::{self, Plane, Profile};
@@ -9,12 +9,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Who the conversations are held by.
+/// The token file with the users of the conversations.
 const TOKENS: &str =
     "admin-token,admin,admin-uid,\"system:masters\"\nalice-token,alice,,\nbob-token,bob,,\n";
 
-/// Replays the cases at `arguments`, which may be paths and options of `oracle.py check`; all cases
-/// if there are no paths.
+/// Replays the cases in `arguments`, which are paths and options of `oracle.py check`; without paths,
+/// all cases.
 pub(crate) fn run_cases(arguments: &[&str]) -> Result<()> {
     let oracle = oracle()?;
     let python = tools::python()?;
@@ -24,9 +24,13 @@ pub(crate) fn run_cases(arguments: &[&str]) -> Result<()> {
     let tokens = directory.join("tokens.csv");
     fs::write(&tokens, TOKENS)?;
     let tokens = tokens.to_str().context("the path of the tokens is not text")?;
-    let alone = ["--controllers", "none", "--nodes", "0", "--service-cidr", "10.0.0.0/24"];
-    let plane =
-        Plane::start(&sampan, &directory, &[&alone[..], &["--token-auth-file", tokens]].concat())?;
+    let without_controllers =
+        ["--controllers", "none", "--nodes", "0", "--service-cidr", "10.0.0.0/24"];
+    let plane = Plane::start(
+        &sampan,
+        &directory,
+        &[&without_controllers[..], &["--token-auth-file", tokens]].concat(),
+    )?;
     let mut command = Command::new(python);
     command.arg(oracle.join("oracle.py")).arg("check");
     command.args(["--server", &plane.url, "--token", "admin-token", "--insecure"]);
@@ -37,7 +41,7 @@ pub(crate) fn run_cases(arguments: &[&str]) -> Result<()> {
     run(&mut command)
 }
 
-/// The recorded conversations stand beside the repository, or where `SAMPAN_ORACLE` says.
+/// The folder of recorded conversations: beside the repository, or the value of `SAMPAN_ORACLE`.
 fn oracle() -> Result<PathBuf> {
     let path = std::env::var_os("SAMPAN_ORACLE")
         .map_or_else(|| root().join("../shared/oracle"), PathBuf::from);

@@ -1,4 +1,4 @@
-//! [`Plane`]: a control plane of ours for a chore to talk to, in memory and on a free port.
+//! [`Plane`]: a control plane for a task, in memory and on a free port.
 
 use crate::command::{cargo, root, run};
 use anyhow::{Context, Result, bail};
@@ -7,14 +7,14 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// How the program is built.
+/// The build profile of the binary.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Profile {
     Debug,
     Release,
 }
 
-/// Builds `sampan` and says where it is.
+/// Builds `sampan` and returns its path.
 pub(crate) fn build(profile: Profile) -> Result<PathBuf> {
     let mut command = cargo(&["build", "--locked", "--package", "sampan"]);
     let folder = match profile {
@@ -28,7 +28,7 @@ pub(crate) fn build(profile: Profile) -> Result<PathBuf> {
     Ok(root().join("target").join(folder).join("sampan"))
 }
 
-/// A running plane, ended with this program.
+/// A running plane; killed when dropped.
 pub(crate) struct Plane {
     process: Child,
     pub url: String,
@@ -36,12 +36,11 @@ pub(crate) struct Plane {
 }
 
 impl Plane {
-    /// Starts `sampan up` with `arguments` beside those that every chore needs; its kubeconfig is
-    /// written to `directory`.
+    /// Starts `sampan up` with further `arguments`; its kubeconfig is written to `directory`.
     pub(crate) fn start(sampan: &Path, directory: &Path, arguments: &[&str]) -> Result<Self> {
         fs::create_dir_all(directory)?;
         let kubeconfig = directory.join("kubeconfig");
-        // An old one would be merged into.
+        // The plane would merge its entries into an existing file.
         if kubeconfig.exists() {
             fs::remove_file(&kubeconfig)?;
         }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: all tests, with the clients that they drive.
+//! `cargo xtask test`: all tests, with the client programs that they need.
 
 use crate::command::{self, cargo};
 use crate::tools;

@@ -1,15 +1,15 @@
-//! The clients that tests drive: found on the machine, or fetched by Debian's package manager.
+//! The client programs of the tests: installed ones, or downloaded by Debian's package manager.
 
-#![allow(clippy::print_stderr, reason = "it says what the tests do without")]
+#![allow(clippy::print_stderr, reason = "a missing program is reported")]
 
-use crate::command::{find, is_there, root, run};
+use crate::command::{find, is_installed, root, run};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Every kubectl that the tests are run with: the machine's own, and the old one of Debian, which
-/// is unpacked below `target` and installed nowhere.
+/// Every kubectl to test with: the installed one, and the old one of Debian, which is unpacked below
+/// `target` and not installed.
 pub(crate) fn kubectls() -> Result<Vec<PathBuf>> {
     let mut found: Vec<PathBuf> = find("kubectl").into_iter().collect();
     let old = root().join("target/tools/kubernetes-client/usr/bin/kubectl");
@@ -33,7 +33,7 @@ pub(crate) fn kubectls() -> Result<Vec<PathBuf>> {
 
 /// Python, which replays the recorded conversations.
 pub(crate) fn python() -> Result<PathBuf> {
-    if !is_there("python3") {
+    if !is_installed("python3") {
         run(Command::new("apt-get").args(["install", "-y", "--no-install-recommends", "python3"]))
             .context("python3 is needed: install it")?;
     }
@@ -42,8 +42,8 @@ pub(crate) fn python() -> Result<PathBuf> {
 
 /// Downloads a Debian package and unpacks it below `target/tools`.
 fn unpack(package: &str) -> Result<()> {
-    if !is_there("apt-get") || !is_there("dpkg-deb") {
-        bail!("there is no apt-get here to fetch the package {package} with");
+    if !is_installed("apt-get") || !is_installed("dpkg-deb") {
+        bail!("apt-get, which downloads the package {package}, is not installed");
     }
     let directory = root().join("target/tools").join(package);
     let download = root().join("target/tools/download").join(package);

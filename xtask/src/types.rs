@@ -1,6 +1,6 @@
 //! `cargo xtask types`: writes `crates/types/tables/*.txt`, the table of the API's built-in types.
 //!
-//! Three sources are joined, none of which has all the facts:
+//! Three sources are joined, since none has all the facts:
 //!
 //! | source | gives |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | crate k8s-openapi, source text | how Go spells each name in JSON, and what is required |
 //! | `crates/types/tables/emit.txt` | what Go's encoder does with empty values, names of Go types |
 //!
-//! The two crates are never compiled: Cargo downloads them, and says where they are.
+//! The two crates are never compiled: cargo downloads them and prints their paths.
 
 mod facts;
 mod messages;
@@ -31,16 +31,16 @@ use schemas::Schemas;
 /// The release whose API is described, as k8s-openapi names it.
 const LEVEL: &str = "v1_35";
 
-/// Written by hand, from what Go's encoder does.
+/// The file of facts about Go's encoder, written by hand.
 const FACTS: &str = "emit.txt";
 
 /// The enumerations that Kubernetes' Go types declare, which neither crate has.
 const ENUMS: &str = "enums.txt";
 
-/// Written by hand, since neither crate goes back to Kubernetes 1.13.
+/// The types of initializers, written by hand since neither crate has Kubernetes 1.13.
 const INITIALIZERS: &str = "initializers.txt";
 
-/// Writes the table anew.
+/// Generates the table.
 pub(crate) fn generate() -> anyhow::Result<()> {
     let folder = folder();
     let files = tables()?;
@@ -55,14 +55,14 @@ pub(crate) fn generate() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails unless the committed table is what would be written now.
+/// Fails unless the committed table equals the generated one.
 pub(crate) fn check() -> anyhow::Result<()> {
     let folder = folder();
     let files = tables()?;
     let names: Vec<&String> = files.keys().collect();
     ensure!(
         existing(&folder)?.iter().eq(names.iter().copied()),
-        "crates/types/tables has other files than would be generated; run cargo xtask types"
+        "crates/types/tables differs from the generated set of files; run cargo xtask types"
     );
     for (name, text) in &files {
         let committed = fs::read_to_string(folder.join(name))?;
@@ -71,7 +71,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every file of the table: its name, its text.
+/// The files of the table, by name.
 fn tables() -> anyhow::Result<BTreeMap<String, String>> {
     let sources = Sources::locate()?;
     let facts = fs::read_to_string(folder().join(FACTS)).context("cannot read emit.txt")?;
@@ -117,7 +117,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("crates/types/tables")
 }
 
-/// The generated files that are there now, in order.
+/// The names of the existing generated files, sorted.
 fn existing(folder: &Path) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -130,7 +130,7 @@ fn existing(folder: &Path) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// All Rust files below a folder, in the order of their paths.
+/// All Rust files below a folder, sorted by path.
 fn rust_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("no folder {}", folder.display()))? {
@@ -145,7 +145,8 @@ fn rust_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// A name as both crates would have it: k8s-pb's `pod_i_ps` and the API's `podIPs` meet at `podips`.
+/// The common form of a name in both crates: k8s-pb's `pod_i_ps` and the API's `podIPs` both fold to
+/// `podips`.
 fn fold(name: &str) -> String {
     name.trim_start_matches("r#")
         .chars()

@@ -1,4 +1,4 @@
-//! What `cargo xtask` says of itself.
+//! The help text of `cargo xtask`.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 

@@ -1,5 +1,5 @@
-//! The layers of the API server: which folder of `crates/apiserver/src` uses which. The compiler
-//! allows cycles between modules; this test does not.
+//! The layers of the API server: the edges between the folders of `crates/apiserver/src`. The
+//! compiler allows cycles between modules; this test does not.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -97,7 +97,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
-fn the_layers_use_each_other_as_the_table_says() {
+fn the_edges_between_layers_are_those_of_the_table() {
     let found = edges(&source());
     let table: Edges = LAYERS
         .iter()
@@ -154,7 +154,7 @@ fn drawing() -> String {
     LAYERS.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The edges between the top-level modules, read off the paths in the code. Tests may use everything.
+/// The edges between the top-level modules, by the paths in the code. Tests may use all modules.
 fn edges(source: &Path) -> Edges {
     let mut edges = Edges::new();
     for path in files(source) {
@@ -170,7 +170,7 @@ fn edges(source: &Path) -> Edges {
     edges
 }
 
-/// The top-level modules that the code of a file names, which is `depth` modules deep.
+/// The top-level modules in the paths of a file, which is `depth` modules deep.
 fn used(text: &str, depth: usize) -> impl Iterator<Item = String> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
     let code: String = code
@@ -236,7 +236,7 @@ fn source() -> PathBuf {
 }
 
 #[test]
-fn every_way_to_name_a_module_is_an_edge() {
+fn every_form_of_path_is_an_edge() {
     let of = |text: &str, depth| used(text, depth).collect::<Vec<_>>();
     assert_eq!(of("use crate::cache::catalog::Catalog;", 1), ["cache"]);
     assert_eq!(of("use crate::{auth::User, cache::{a, b}};", 2), ["auth", "cache"]);

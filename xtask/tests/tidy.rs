@@ -1,11 +1,11 @@
-//! House rules that the compiler cannot check. They run with `cargo test`, like everything else.
+//! Rules of the source tree that the compiler cannot check.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// Who may depend on whom, lowest first. Adding an edge is a design decision: change it here,
-/// and say why in ARCHITECTURE.md.
+/// The allowed dependencies between crates, lowest first. An edge that is added here is a design
+/// decision: explain it in ARCHITECTURE.md.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("strconv", &[]),
     ("keel", &[]),
@@ -28,27 +28,27 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("sampan", &["keel", "machinery", "schema", "store", "types", "kinds", "apiserver"]),
 ];
 
-/// Libraries that others import: whatever they offer is shown at work.
+/// Libraries for users: every public item has an example.
 const LIBRARIES: [&str; 5] = ["informer", "client", "derive", "runtime", "testenv"];
 
-/// A file that grows past this has two subjects.
+/// The maximum length of a file; a longer one has two subjects.
 const MAX_LINES: usize = 600;
 
 #[test]
-fn every_source_file_says_what_it_is_for_and_stays_short() {
-    let mut complaints = Vec::new();
-    let mut judge = |path: &Path, text: &str| {
+fn every_source_file_has_module_documentation_and_a_limited_length() {
+    let mut errors = Vec::new();
+    let mut check = |path: &Path, text: &str| {
         let own = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text).lines().count();
         if own > MAX_LINES {
-            complaints.push(format!("{}: {own} lines, {MAX_LINES} allowed", path.display()));
+            errors.push(format!("{}: {own} lines, {MAX_LINES} allowed", path.display()));
         }
         if !text.starts_with("//!") {
-            complaints.push(format!("{}: does not begin with //!", path.display()));
+            errors.push(format!("{}: does not begin with //!", path.display()));
         }
     };
-    visit(&root().join("crates"), &mut judge);
-    visit(&root().join("examples"), &mut judge);
-    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    visit(&root().join("crates"), &mut check);
+    visit(&root().join("examples"), &mut check);
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
 }
 
 #[test]
@@ -65,10 +65,10 @@ fn crates_depend_only_downwards() {
 }
 
 #[test]
-fn the_map_names_only_places_that_exist() {
+fn paths_in_the_architecture_exist() {
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     for named in map.split('`').skip(1).step_by(2).filter(|it| it.starts_with("crates/")) {
-        assert!(root().join(named).exists(), "ARCHITECTURE.md names {named}, which is not there");
+        assert!(root().join(named).exists(), "ARCHITECTURE.md names {named}, which does not exist");
     }
 }
 
@@ -86,7 +86,7 @@ fn every_public_item_is_named_in_an_example_that_compiles() {
     assert!(offered.is_empty(), "shown in no example: {offered:#?}");
 }
 
-/// The words of the examples that are compiled: those in fences without a language of their own.
+/// The words of the compiled examples, which are code blocks without a language.
 fn example_words(text: &str) -> BTreeSet<String> {
     let mut words = BTreeSet::new();
     let mut fence = None;
@@ -106,7 +106,7 @@ fn example_words(text: &str) -> BTreeSet<String> {
     words
 }
 
-/// Types, traits and functions that stand by themselves, but for those that documentation hides.
+/// The public types, traits and free functions, except for those hidden from documentation.
 fn public_items(text: &str) -> Vec<String> {
     let kinds = ["struct ", "trait ", "enum ", "type ", "fn ", "async fn "];
     let mut items = Vec::new();

@@ -1,6 +1,6 @@
-//! Admission: what else is changed in or held against an object before it is stored, in
-//! Kubernetes' order. Mutating plugins run before validation, judging ones after it; policies, and
-//! then webhooks, stand at the end of each half, and quotas after all.
+//! Admission: mutates and validates objects before they are stored, in Kubernetes' order. Mutating
+//! plugins run before validation, validating plugins after it. Each of the two phases ends with
+//! policies and then webhooks; quotas are checked last.
 
 mod attributes;
 mod admitter;
@@ -8,64 +8,64 @@ mod plugins;
 mod namespace_lifecycle;
 mod limit_ranger;
 mod service_account;
-mod node_taints;
+mod taint_nodes_by_condition;
 mod always_pull_images;
-mod anti_affinity;
-mod external_ips;
+mod limit_pod_hard_anti_affinity_topology;
+mod deny_service_external_ips;
 mod pod_security;
 mod priority;
-mod default_tolerations;
+mod default_toleration_seconds;
 mod default_class;
 mod default_storage_class;
 mod default_ingress_class;
-mod storage_protection;
-mod owner_references;
-mod claim_resize;
+mod storage_object_in_use_protection;
+mod owner_references_permission_enforcement;
+mod persistent_volume_claim_resize;
 mod runtime_class;
-mod certificate_subject;
+mod certificate_subject_restriction;
 mod initializers;
 mod matching;
-mod fault_order;
+mod error_order;
 mod authorizer;
-mod request;
+mod admission_request;
 mod policy;
 mod webhook;
-mod scaled;
+mod scale_subresource;
 mod resource_quota;
 
 pub(crate) use attributes::{Attributes, Operation};
-pub(crate) use namespace_lifecycle::IMMORTAL;
-pub use plugins::BadPlugins;
+pub(crate) use namespace_lifecycle::IMMORTAL_NAMESPACES;
+pub use plugins::PluginSelectionError;
 pub(crate) use plugins::Plugins;
-pub(crate) use policy::keep_true as keep_policies_checked;
-pub(crate) use resource_quota::status::keep_true as keep_quotas_true;
+pub(crate) use policy::run_policy_status_controller;
+pub(crate) use resource_quota::status::run_quota_status_controller;
 
 use crate::auth::authorization::Authorizers;
-use crate::cache::derived::Derived;
 use crate::cache::hooks::{Reservation, Validate as ValidateHook};
 use crate::cache::parsed_objects::ParsedObjects;
+use crate::cache::snapshot_value::SnapshotValue;
 use crate::registry::scope::RequestScope;
 use kinds::core::limit_range::enforcement::Limits;
 use machinery::{Object, Status};
 use plugins::Plugin;
-use policy::Policies;
+use policy::{Policies, PolicyReinvokeContext};
 use prometheus_client::registry::Registry;
-use resource_quota::{Ledger, ParsedQuota};
+use resource_quota::{ParsedQuota, QuotaAccounting};
 use std::sync::Arc;
-use webhook::{Rounds, WebhookMetrics, Webhooks};
+use webhook::{WebhookMetrics, WebhookReinvokeContext, Webhooks};
 
-/// What admission keeps between requests.
+/// The state of admission between requests: parsed configuration, quota usage and metrics.
 pub(crate) struct Admission {
     plugins: Plugins,
     limit_ranges: ParsedObjects<Limits>,
-    priority_classes: Derived<priority::Classes>,
-    /// The name of the class.
-    storage_default: Derived<Option<String>>,
-    /// The same.
-    ingress_default: Derived<Option<String>>,
-    initializers: Derived<Vec<initializers::Initializer>>,
+    priority_classes: SnapshotValue<priority::PriorityClasses>,
+    /// The name of the default storage class.
+    default_storage_class: SnapshotValue<Option<String>>,
+    /// The name of the default ingress class.
+    default_ingress_class: SnapshotValue<Option<String>>,
+    initializers: SnapshotValue<Vec<initializers::Initializer>>,
     quotas: ParsedObjects<ParsedQuota>,
-    ledger: Arc<Ledger>,
+    quota_accounting: Arc<QuotaAccounting>,
     policies: Policies,
     webhooks: Webhooks,
     webhook_metrics: WebhookMetrics,
@@ -73,29 +73,33 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// With these plugins. Their metrics are registered in `registry`.
+    /// Admission with these plugins. Their metrics are registered in `registry`.
     pub(crate) fn new(plugins: Plugins, authorizers: Authorizers, registry: &mut Registry) -> Self {
         Self {
             plugins,
             limit_ranges: ParsedObjects::new("", "limitranges", Limits::of),
-            priority_classes: Derived::new("scheduling.k8s.io", "priorityclasses", priority::read),
-            storage_default: Derived::new(
+            priority_classes: SnapshotValue::new(
+                "scheduling.k8s.io",
+                "priorityclasses",
+                priority::read,
+            ),
+            default_storage_class: SnapshotValue::new(
                 "storage.k8s.io",
                 "storageclasses",
                 default_storage_class::read,
             ),
-            ingress_default: Derived::new(
+            default_ingress_class: SnapshotValue::new(
                 "networking.k8s.io",
                 "ingressclasses",
                 default_ingress_class::read,
             ),
-            initializers: Derived::new(
+            initializers: SnapshotValue::new(
                 "admissionregistration.k8s.io",
                 "initializerconfigurations",
                 initializers::read,
             ),
             quotas: ParsedObjects::new("", "resourcequotas", ParsedQuota::of),
-            ledger: Arc::default(),
+            quota_accounting: Arc::default(),
             policies: Policies::default(),
             webhooks: Webhooks::default(),
             webhook_metrics: WebhookMetrics::new(registry),
@@ -104,8 +108,8 @@ impl Admission {
     }
 }
 
-/// The hook that validates a resource by which admission is configured: whether its expressions
-/// compile.
+/// The validation hook of a resource that configures admission. It reports the CEL expressions that
+/// do not compile.
 pub(crate) fn validation_hook(group: &str, plural: &str) -> Option<ValidateHook> {
     match (group, plural) {
         (
@@ -120,183 +124,209 @@ pub(crate) fn validation_hook(group: &str, plural: &str) -> Option<ValidateHook>
     }
 }
 
-/// What a plugin does to an object.
+/// The mutating function of a plugin.
 enum Mutate {
-    /// Completes it.
-    Fill(fn(&Attributes<'_>, &mut Object)),
-    /// Completes it, or sees that that cannot be done.
-    Try(fn(&Attributes<'_>, &mut Object) -> Result<(), Status>),
+    /// Sets fields, and never fails.
+    Infallible(fn(&Attributes<'_>, &mut Object)),
+    /// Sets fields, or rejects the request.
+    Fallible(fn(&Attributes<'_>, &mut Object) -> Result<(), Status>),
 }
 
-use Mutate::{Fill, Try};
+use Mutate::{Fallible, Infallible};
 
 type Validate = fn(&Attributes<'_>, &Object) -> Result<(), Status>;
 
-/// The plugins that change objects, in Kubernetes' order.
+/// The plugins that mutate objects, in Kubernetes' order.
 const MUTATING: &[(Plugin, Mutate)] = &[
-    (Plugin::NamespaceLifecycle, Try(namespace_lifecycle::mutate)),
-    (Plugin::LimitRanger, Try(limit_ranger::mutate)),
-    (Plugin::ServiceAccount, Try(service_account::mutate)),
-    (Plugin::TaintNodesByCondition, Fill(node_taints::mutate)),
-    (Plugin::AlwaysPullImages, Fill(always_pull_images::mutate)),
-    (Plugin::Priority, Try(priority::mutate)),
-    (Plugin::DefaultTolerationSeconds, Fill(default_tolerations::mutate)),
-    (Plugin::DefaultStorageClass, Fill(default_storage_class::mutate)),
-    (Plugin::StorageObjectInUseProtection, Fill(storage_protection::mutate)),
-    (Plugin::RuntimeClass, Try(runtime_class::mutate)),
-    (Plugin::DefaultIngressClass, Fill(default_ingress_class::mutate)),
-    (Plugin::Initializers, Try(initializers::mutate)),
+    (Plugin::NamespaceLifecycle, Fallible(namespace_lifecycle::mutate)),
+    (Plugin::LimitRanger, Fallible(limit_ranger::mutate)),
+    (Plugin::ServiceAccount, Fallible(service_account::mutate)),
+    (Plugin::TaintNodesByCondition, Infallible(taint_nodes_by_condition::mutate)),
+    (Plugin::AlwaysPullImages, Infallible(always_pull_images::mutate)),
+    (Plugin::Priority, Fallible(priority::mutate)),
+    (Plugin::DefaultTolerationSeconds, Infallible(default_toleration_seconds::mutate)),
+    (Plugin::DefaultStorageClass, Infallible(default_storage_class::mutate)),
+    (Plugin::StorageObjectInUseProtection, Infallible(storage_object_in_use_protection::mutate)),
+    (Plugin::RuntimeClass, Fallible(runtime_class::mutate)),
+    (Plugin::DefaultIngressClass, Infallible(default_ingress_class::mutate)),
+    (Plugin::Initializers, Fallible(initializers::mutate)),
 ];
 
-/// The plugins that judge objects, in Kubernetes' order. The quotas come after all others: nothing
-/// is taken out of them for what somebody else refuses.
+/// The plugins that validate objects, in Kubernetes' order. Quotas are not in the list: they are
+/// checked after policies and webhooks, so that a rejected request uses no quota.
 const VALIDATING: &[(Plugin, Validate)] = &[
-    (Plugin::LimitPodHardAntiAffinityTopology, anti_affinity::validate),
+    (Plugin::LimitPodHardAntiAffinityTopology, limit_pod_hard_anti_affinity_topology::validate),
     (Plugin::LimitRanger, limit_ranger::validate),
     (Plugin::ServiceAccount, service_account::validate),
     (Plugin::AlwaysPullImages, always_pull_images::validate),
     (Plugin::PodSecurity, pod_security::validate),
     (Plugin::Priority, priority::validate),
-    (Plugin::OwnerReferencesPermissionEnforcement, owner_references::validate),
-    (Plugin::PersistentVolumeClaimResize, claim_resize::validate),
+    (
+        Plugin::OwnerReferencesPermissionEnforcement,
+        owner_references_permission_enforcement::validate,
+    ),
+    (Plugin::PersistentVolumeClaimResize, persistent_volume_claim_resize::validate),
     (Plugin::RuntimeClass, runtime_class::validate),
-    (Plugin::CertificateSubjectRestriction, certificate_subject::validate),
-    (Plugin::DenyServiceExternalIps, external_ips::validate),
+    (Plugin::CertificateSubjectRestriction, certificate_subject_restriction::validate),
+    (Plugin::DenyServiceExternalIps, deny_service_external_ips::validate),
 ];
 
-/// Changes the object, or refuses it before anybody looks at it closely.
+/// Mutates the object, or rejects the request before validation.
 pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
-    let Some(scale) = scaled::scale(attributes) else { return change(attributes, object).await };
-    let old = attributes.old.map(|it| scaled::of(attributes, scale, it)).transpose()?;
-    let mut shown = scaled::of(attributes, scale, object)?;
-    change(&scaled::attributes(attributes, old.as_ref()), &mut shown).await?;
-    scaled::put_back(scale, &shown, object);
+    let Some(scale) = scale_subresource::requested_scale(attributes) else {
+        return mutate_with_reinvocation(attributes, object).await;
+    };
+    let old =
+        attributes.old.map(|it| scale_subresource::scale_of(attributes, scale, it)).transpose()?;
+    let mut scale_object = scale_subresource::scale_of(attributes, scale, object)?;
+    mutate_with_reinvocation(
+        &scale_subresource::attributes(attributes, old.as_ref()),
+        &mut scale_object,
+    )
+    .await?;
+    scale_subresource::apply_to_object(scale, &scale_object, object);
     Ok(())
 }
 
-/// Judges what is about to be stored, or, if `object` is None, removed. What it takes out of quotas
-/// is to be held until the object can be read.
+/// Validates an object that is about to be stored or, if `object` is None, an object that is about
+/// to be deleted. The reservation holds the quota that the object uses until the object can be
+/// read.
 pub(crate) async fn validate(
     attributes: &Attributes<'_>,
     object: Option<&Object>,
 ) -> Result<Reservation, Status> {
     let plugins = attributes.admission.plugins;
     let Some(object) = object else {
-        if plugins.has(Plugin::NamespaceLifecycle) {
+        if plugins.is_enabled(Plugin::NamespaceLifecycle) {
             namespace_lifecycle::delete(attributes)?;
         }
-        if plugins.has(Plugin::MutatingAdmissionWebhook) {
-            // Those who change objects may also have something against the deletion of one.
-            webhook::mutate(attributes, None, &mut Rounds::default()).await?;
+        if plugins.is_enabled(Plugin::MutatingAdmissionWebhook) {
+            // Mutating webhooks are also called for deletions, which they can reject.
+            webhook::mutate(attributes, None, &mut WebhookReinvokeContext::default()).await?;
         }
-        verdict(attributes, None).await?;
+        validate_by_policies_and_webhooks(attributes, None).await?;
         return Ok(Reservation::default());
     };
-    for (_, validate) in VALIDATING.iter().filter(|(plugin, _)| plugins.has(*plugin)) {
+    for (_, validate) in VALIDATING.iter().filter(|(plugin, _)| plugins.is_enabled(*plugin)) {
         validate(attributes, object)?;
     }
-    if let Some(scale) = scaled::scale(attributes) {
-        let old = attributes.old.map(|it| scaled::of(attributes, scale, it)).transpose()?;
-        let shown = scaled::of(attributes, scale, object)?;
-        verdict(&scaled::attributes(attributes, old.as_ref()), Some(&shown)).await?;
+    if let Some(scale) = scale_subresource::requested_scale(attributes) {
+        let old = attributes
+            .old
+            .map(|it| scale_subresource::scale_of(attributes, scale, it))
+            .transpose()?;
+        let scale_object = scale_subresource::scale_of(attributes, scale, object)?;
+        validate_by_policies_and_webhooks(
+            &scale_subresource::attributes(attributes, old.as_ref()),
+            Some(&scale_object),
+        )
+        .await?;
     } else {
-        verdict(attributes, Some(object)).await?;
+        validate_by_policies_and_webhooks(attributes, Some(object)).await?;
     }
-    if plugins.has(Plugin::ResourceQuota) {
-        return resource_quota::charge(attributes, object);
+    if plugins.is_enabled(Plugin::ResourceQuota) {
+        return resource_quota::reserve(attributes, object);
     }
     Ok(Reservation::default())
 }
 
-/// Changes and judges what was sent and is not stored.
-pub(crate) async fn admit_sent(
+/// Mutates and validates an object that is sent to a subresource and is not stored.
+pub(crate) async fn admit_subresource(
     attributes: &Attributes<'_>,
     object: &mut Object,
 ) -> Result<(), Status> {
-    mutate_sent(attributes, object).await?;
-    validate_sent(attributes, object).await
+    mutate_subresource(attributes, object).await?;
+    validate_subresource(attributes, object).await
 }
 
-/// Changes what was sent and is not stored.
-pub(crate) async fn mutate_sent(
+/// Mutates an object that is sent to a subresource and is not stored.
+pub(crate) async fn mutate_subresource(
     attributes: &Attributes<'_>,
     object: &mut Object,
 ) -> Result<(), Status> {
-    change(attributes, object).await
+    mutate_with_reinvocation(attributes, object).await
 }
 
-/// Judges what was sent and is not stored.
-pub(crate) async fn validate_sent(
+/// Validates an object that is sent to a subresource and is not stored.
+pub(crate) async fn validate_subresource(
     attributes: &Attributes<'_>,
     object: &Object,
 ) -> Result<(), Status> {
-    verdict(attributes, Some(object)).await
+    validate_by_policies_and_webhooks(attributes, Some(object)).await
 }
 
-/// Whether something may be made in the namespace of the request.
+/// Rejects a creation in a namespace that does not exist or is being terminated.
 pub(crate) fn validate_namespace(
     admission: &Admission,
     scope: &RequestScope,
     object: &Object,
 ) -> Result<(), Status> {
-    if admission.plugins.has(Plugin::NamespaceLifecycle) {
+    if admission.plugins.is_enabled(Plugin::NamespaceLifecycle) {
         return namespace_lifecycle::create(scope, object);
     }
     Ok(())
 }
 
-/// What policies and webhooks say that cannot change the object any more.
-async fn verdict(attributes: &Attributes<'_>, object: Option<&Object>) -> Result<(), Status> {
+/// Runs validating policies and validating webhooks.
+async fn validate_by_policies_and_webhooks(
+    attributes: &Attributes<'_>,
+    object: Option<&Object>,
+) -> Result<(), Status> {
     let plugins = attributes.admission.plugins;
-    if plugins.has(Plugin::ValidatingAdmissionPolicy) {
+    if plugins.is_enabled(Plugin::ValidatingAdmissionPolicy) {
         policy::validate(attributes, object).await?;
     }
-    if plugins.has(Plugin::ValidatingAdmissionWebhook) {
+    if plugins.is_enabled(Plugin::ValidatingAdmissionWebhook) {
         webhook::validate(attributes, object).await?;
     }
     Ok(())
 }
 
-/// Lets everybody change the object who may; if a policy or a webhook did, a second time, since the
-/// others have not seen what it made of the object.
-async fn change(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
-    let mut policies = policy::Rounds::default();
-    let mut webhooks = Rounds::default();
-    let by_policy = round(attributes, object, &mut policies, &mut webhooks).await?;
-    if webhooks.again(object, by_policy) {
-        round(attributes, object, &mut policies, &mut webhooks).await?;
+/// Runs all mutating plugins, policies and webhooks. They run a second time if a policy or a
+/// webhook changed the object, because earlier ones have not seen the change.
+async fn mutate_with_reinvocation(
+    attributes: &Attributes<'_>,
+    object: &mut Object,
+) -> Result<(), Status> {
+    let mut policies = PolicyReinvokeContext::default();
+    let mut webhooks = WebhookReinvokeContext::default();
+    let policy_changed = mutate_once(attributes, object, &mut policies, &mut webhooks).await?;
+    if webhooks.begin_reinvocation(object, policy_changed) {
+        mutate_once(attributes, object, &mut policies, &mut webhooks).await?;
     }
     Ok(())
 }
 
-/// Tells whether a policy changed the object.
-async fn round(
+/// Runs all mutating plugins, policies and webhooks once. Returns whether a policy changed the
+/// object.
+async fn mutate_once(
     attributes: &Attributes<'_>,
     object: &mut Object,
-    policies: &mut policy::Rounds,
-    webhooks: &mut Rounds,
+    policies: &mut PolicyReinvokeContext,
+    webhooks: &mut WebhookReinvokeContext,
 ) -> Result<bool, Status> {
-    certificate_subject::note_requestor(attributes, object);
+    certificate_subject_restriction::record_requestor(attributes, object);
     let plugins = attributes.admission.plugins;
-    for (_, mutate) in MUTATING.iter().filter(|(plugin, _)| plugins.has(*plugin)) {
+    for (_, mutate) in MUTATING.iter().filter(|(plugin, _)| plugins.is_enabled(*plugin)) {
         match mutate {
-            Fill(fill) => fill(attributes, object),
-            Try(mutate) => mutate(attributes, object)?,
+            Infallible(mutate) => mutate(attributes, object),
+            Fallible(mutate) => mutate(attributes, object)?,
         }
     }
-    let mut by_policy = false;
-    if plugins.has(Plugin::MutatingAdmissionPolicy) {
-        by_policy = policy::mutate(attributes, object, policies).await?;
+    let mut policy_changed = false;
+    if plugins.is_enabled(Plugin::MutatingAdmissionPolicy) {
+        policy_changed = policy::mutate(attributes, object, policies).await?;
     }
-    if plugins.has(Plugin::MutatingAdmissionWebhook) {
-        webhooks.look_again(object);
+    if plugins.is_enabled(Plugin::MutatingAdmissionWebhook) {
+        webhooks.require_reinvocation_if_changed(object);
         webhook::mutate(attributes, Some(object), webhooks).await?;
     }
-    Ok(by_policy)
+    Ok(policy_changed)
 }
 
-/// Several complaints as one text, as Kubernetes writes them.
-fn aggregated(mut texts: Vec<String>) -> String {
+/// Joins messages as Kubernetes' aggregate errors do: without duplicates, in brackets if there are
+/// several.
+fn aggregate_messages(mut texts: Vec<String>) -> String {
     let mut seen = std::collections::HashSet::new();
     texts.retain(|it| seen.insert(it.clone()));
     match texts.as_slice() {

@@ -1,4 +1,4 @@
-//! Who sends a request, as whom, whether they may, and the record of it.
+//! Authentication, impersonation, authorization and audit of requests.
 
 pub mod authentication;
 pub mod impersonation;

@@ -1,5 +1,5 @@
-//! What the server knows without asking its store: which resources it serves ([`catalog`]), their
-//! objects and recent history ([`watch_cache`]), and what is computed of them and kept.
+//! The server's state in memory: the served resources ([`catalog`]), their objects and recent
+//! history ([`watch_cache`]), and the values computed from these objects.
 
 pub(crate) mod storage;
 pub(crate) mod catalog;
@@ -9,5 +9,5 @@ pub(crate) mod hooks;
 pub(crate) mod watch_cache;
 pub(crate) mod conversion;
 mod service_resolver;
-pub(crate) mod derived;
+pub(crate) mod snapshot_value;
 pub(crate) mod parsed_objects;

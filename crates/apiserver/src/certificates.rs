@@ -1,5 +1,5 @@
-//! The certificates that a plane makes for itself: an authority at its first start, a serving
-//! certificate at every start, client certificates for those who may do everything.
+//! The certificates that a plane issues itself: an authority at its first start, a serving
+//! certificate at every start, and client certificates of members of `system:masters`.
 
 use keel::{Timestamp, create_private_directory, restrict_access, write_private};
 use rcgen::{
@@ -15,10 +15,11 @@ use time::OffsetDateTime;
 
 const DAY: i64 = 24 * 60 * 60;
 
-/// An authority lives longer than anybody will keep a data directory.
+/// The lifetime of an authority, which is longer than that of a data directory.
 const AUTHORITY_DAYS: i64 = 3650;
 
-/// Serving certificates are made anew at each start, client certificates by whoever asks.
+/// The lifetime of other certificates. Serving certificates are issued at each start, client
+/// certificates on request.
 const LEAF_DAYS: i64 = 366;
 
 /// The common name of every plane's authority.
@@ -39,53 +40,53 @@ pub struct Certified {
     pub key: String,
 }
 
-/// Why there are no certificates.
+/// The reason why the certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Restore the file, or delete both files of the authority.
     #[error(
-        "cannot use the certificate authority: {} {detail}; restore it from a backup, or delete ca.crt and ca.key there: a new authority is made then, which clients know only by a new kubeconfig",
+        "cannot use the certificate authority: {} {detail}; restore it from a backup, or delete ca.crt and ca.key there: a new authority is created then, and clients need a new kubeconfig",
         path.display()
     )]
     Authority {
-        /// Of the file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect of the file.
         detail: String,
     },
     /// Check the directory and its permissions.
     #[error("cannot read or write {path}")]
     File {
-        /// Of the file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// Not expected.
-    #[error("cannot make a certificate")]
-    Make(#[from] rcgen::Error),
+    #[error("cannot issue a certificate")]
+    Issue(#[from] rcgen::Error),
 }
 
 impl Authority {
-    /// A new one, which only this process knows.
+    /// A new authority, which is not stored.
     pub fn new(now: Timestamp) -> Result<Self, Error> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
-        params.distinguished_name = name(AUTHORITY_NAME, &[]);
+        params.distinguished_name = distinguished_name(AUTHORITY_NAME, &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![
             KeyUsagePurpose::DigitalSignature,
             KeyUsagePurpose::KeyCertSign,
             KeyUsagePurpose::CrlSign,
         ];
-        valid(&mut params, now, AUTHORITY_DAYS);
+        set_validity(&mut params, now, AUTHORITY_DAYS);
         let certificate = params.self_signed(&key)?.pem();
         Ok(Self { issuer: Issuer::new(params, key), certificate })
     }
 
-    /// The one in `directory`, made at the first start. Each file is written whole, the key first:
-    /// a key without a certificate is one that nobody has used yet.
+    /// The authority in `directory`, which is created at the first start. Each file is
+    /// written atomically, the key first: a key without a certificate has not been used yet.
     pub fn open(directory: &Path, now: Timestamp) -> Result<Self, Error> {
         let certificate_path = directory.join("ca.crt");
         let key_path = directory.join("ca.key");
@@ -98,37 +99,41 @@ impl Authority {
             (Some(certificate), Some(key)) => (certificate, key),
             (Some(_), None) => return Err(unusable(&key_path, "is missing")),
             (None, _) => {
-                let made = Self::new(now)?;
-                let key = made.issuer.key().serialize_pem();
+                let authority = Self::new(now)?;
+                let key = authority.issuer.key().serialize_pem();
                 write_private(&key_path, key.as_bytes()).map_err(failed(&key_path))?;
-                let written = write_private(&certificate_path, made.certificate.as_bytes());
+                let written = write_private(&certificate_path, authority.certificate.as_bytes());
                 written.map_err(failed(&certificate_path))?;
-                return Ok(made);
+                return Ok(authority);
             }
         };
         let key = match KeyPair::from_pem(&key) {
             Ok(key) => key,
-            Err(error) => return Err(unusable(&key_path, &damage(&key, &error))),
+            Err(error) => return Err(unusable(&key_path, &describe_damage(&key, &error))),
         };
         let issuer = match public_key(&certificate) {
             None => {
-                return Err(unusable(&certificate_path, &damage(&certificate, &"no certificate")));
+                return Err(unusable(
+                    &certificate_path,
+                    &describe_damage(&certificate, &"no certificate"),
+                ));
             }
             Some(found) if found != key.subject_public_key_info() => {
                 return Err(unusable(&certificate_path, "does not belong to the key in ca.key"));
             }
-            Some(_) => Issuer::from_ca_cert_pem(&certificate, key)
-                .map_err(|error| unusable(&certificate_path, &damage(&certificate, &error)))?,
+            Some(_) => Issuer::from_ca_cert_pem(&certificate, key).map_err(|error| {
+                unusable(&certificate_path, &describe_damage(&certificate, &error))
+            })?,
         };
         Ok(Self { issuer, certificate })
     }
 
-    /// The authority's certificate, in PEM: what clients trust.
+    /// The authority's certificate, which clients trust, in PEM.
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
 
-    /// A certificate for a server that is known by these names and addresses.
+    /// A serving certificate for these host names and addresses.
     pub fn serving(
         &self,
         names: &[&str],
@@ -140,14 +145,14 @@ impl Authority {
         let mut seen = HashSet::new();
         all.retain(|it| seen.insert(it.clone()));
         let mut params = CertificateParams::new(all)?;
-        params.distinguished_name = name("kube-apiserver", &[]);
+        params.distinguished_name = distinguished_name("kube-apiserver", &[]);
         self.sign(params, ExtendedKeyUsagePurpose::ServerAuth, now)
     }
 
-    /// A certificate for a user in these groups.
+    /// A client certificate for a user in these groups.
     pub fn client(&self, user: &str, groups: &[&str], now: Timestamp) -> Result<Certified, Error> {
         let mut params = CertificateParams::new(Vec::new())?;
-        params.distinguished_name = name(user, groups);
+        params.distinguished_name = distinguished_name(user, groups);
         self.sign(params, ExtendedKeyUsagePurpose::ClientAuth, now)
     }
 
@@ -161,22 +166,22 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![usage];
         params.use_authority_key_identifier_extension = true;
-        valid(&mut params, now, LEAF_DAYS);
+        set_validity(&mut params, now, LEAF_DAYS);
         let certificate = params.signed_by(&key, &self.issuer)?.pem();
         Ok(Certified { certificate, key: key.serialize_pem() })
     }
 }
 
 impl std::fmt::Debug for Authority {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Authority")
     }
 }
 
 /// Whether a certificate in PEM was issued by the authority of some plane, or is such an authority.
-/// It tells our own entries in a kubeconfig from others; it proves nothing.
-pub fn is_made_by_a_plane(certificate: &str) -> bool {
+/// It distinguishes the entries of planes in a kubeconfig from others; it does not verify a signature.
+pub fn is_issued_by_a_plane(certificate: &str) -> bool {
     let Ok((_, pem)) = x509_parser::pem::parse_x509_pem(certificate.as_bytes()) else {
         return false;
     };
@@ -187,7 +192,7 @@ pub fn is_made_by_a_plane(certificate: &str) -> bool {
     })
 }
 
-fn name(common: &str, organizations: &[&str]) -> DistinguishedName {
+fn distinguished_name(common: &str, organizations: &[&str]) -> DistinguishedName {
     let mut name = DistinguishedName::new();
     for organization in organizations {
         name.push(DnType::OrganizationName, *organization);
@@ -196,8 +201,8 @@ fn name(common: &str, organizations: &[&str]) -> DistinguishedName {
     name
 }
 
-/// From an hour ago, for clients whose clock is behind.
-fn valid(params: &mut CertificateParams, now: Timestamp, days: i64) {
+/// Sets the validity, which begins an hour ago, for clients whose clock is behind.
+fn set_validity(params: &mut CertificateParams, now: Timestamp, days: i64) {
     let at = |seconds: i64| {
         OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
     };
@@ -205,7 +210,7 @@ fn valid(params: &mut CertificateParams, now: Timestamp, days: i64) {
     params.not_after = at(now.seconds() + days * DAY);
 }
 
-/// The content of a file that only its owner can read from now on; None if there is none.
+/// Reads a file and restricts access to its owner; None if it does not exist.
 fn read(path: &Path) -> Result<Option<String>, Error> {
     let content = match restrict_access(path).and_then(|()| fs::read(path)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -217,7 +222,7 @@ fn read(path: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-/// The public key that a certificate certifies, in DER.
+/// The public key of a certificate, in DER.
 fn public_key(certificate: &str) -> Option<Vec<u8>> {
     let (_, pem) = x509_parser::pem::parse_x509_pem(certificate.as_bytes()).ok()?;
     let certificate = pem.parse_x509().ok()?;
@@ -228,9 +233,9 @@ fn unusable(path: &Path, detail: &str) -> Error {
     Error::Authority { path: path.to_owned(), detail: detail.to_owned() }
 }
 
-/// What is wrong with a file that cannot be read as what it should be. Earlier versions left an
-/// empty one behind when the disk was full.
-fn damage(content: &str, error: &dyn std::fmt::Display) -> String {
+/// The defect of a file that cannot be parsed. Earlier versions left an empty file behind when the
+/// disk was full.
+fn describe_damage(content: &str, error: &dyn std::fmt::Display) -> String {
     if content.is_empty() { "is empty".to_owned() } else { format!("is damaged ({error})") }
 }
 
@@ -240,7 +245,7 @@ mod tests {
     use keel::Clock;
 
     #[test]
-    fn an_authority_is_made_once_and_then_kept() {
+    fn an_authority_is_created_once_and_reused() {
         let directory = tempfile::tempdir().unwrap();
         let now = Clock::system().now();
         let first = Authority::open(directory.path(), now).unwrap();
@@ -253,16 +258,16 @@ mod tests {
     }
 
     #[test]
-    fn certificates_of_planes_are_told_from_others() {
+    fn certificates_of_planes_are_distinguished_from_others() {
         let now = Clock::system().now();
         let authority = Authority::new(now).unwrap();
         let client = authority.client("alice", &[], now).unwrap();
-        assert!(is_made_by_a_plane(authority.certificate()));
-        assert!(is_made_by_a_plane(&client.certificate));
+        assert!(is_issued_by_a_plane(authority.certificate()));
+        assert!(is_issued_by_a_plane(&client.certificate));
         let other = CertificateParams::new(vec!["other".to_owned()]).unwrap();
         let other = other.self_signed(&KeyPair::generate().unwrap()).unwrap();
-        assert!(!is_made_by_a_plane(&other.pem()));
-        assert!(!is_made_by_a_plane("CERT"));
+        assert!(!is_issued_by_a_plane(&other.pem()));
+        assert!(!is_issued_by_a_plane("CERT"));
     }
 
     /// Makes an authority, has `change` change its directory, and opens it again.
@@ -287,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_authority_is_an_error_that_names_the_file_and_what_to_do() {
+    fn a_damaged_authority_is_an_error_with_the_file_and_the_remedy() {
         for (name, content, detail) in [
             ("ca.key", "", "ca.key is empty"),
             ("ca.crt", "", "ca.crt is empty"),
@@ -312,7 +317,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn keys_that_others_could_read_are_made_private() {
+    fn the_access_of_other_users_to_keys_is_removed() {
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().unwrap();
         let keys = directory.path().join("pki");

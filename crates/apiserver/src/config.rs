@@ -1,4 +1,4 @@
-//! Every setting of a server, in one place.
+//! [`Config`]: all settings of a server.
 
 use crate::auth::authentication::token::TokenFile;
 use crate::auth::authorization::Authorizer;
@@ -8,26 +8,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where objects are kept.
+/// The store of a plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreConfig {
-    /// In memory; they are gone with the process.
+    /// Objects are in memory only, and are lost when the process ends.
     Memory,
-    /// In this directory.
+    /// Objects are stored in this directory.
     Embedded(PathBuf),
 }
 
-/// How long a client may take for what; who takes longer is cut off or refused.
+/// The time-outs for clients. A client that takes longer is refused or disconnected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// To shake hands.
+    /// The time for the TLS handshake.
     pub handshake: Duration,
-    /// To send the head of a request, counted from the handshake or from the answer before.
+    /// The time for the head of a request, from the handshake or from the previous answer.
     pub head: Duration,
-    /// To send the rest of it and get the answer, unless that is a watch.
+    /// The time from the head of a request to its answer, unless that is a watch.
     pub request: Duration,
-    /// To take the next part of an answer, the last of which may have been sent just in time. A
-    /// watch may take five times as long.
+    /// The time in which the client must read the next part of an answer. A watch has five times as
+    /// long.
     pub answer: Duration,
 }
 
@@ -45,40 +45,41 @@ impl Default for Timeouts {
 /// See the [module documentation](self).
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where to listen; port 0 picks a free one. None: only the in-process door.
+    /// The address to listen on; port 0 picks a free port. If None, only in-process clients can reach
+    /// the server.
     pub listen: Option<SocketAddr>,
-    /// Host names and addresses that clients know the server by, besides the address on which it
-    /// listens and those of every plane; they are in its certificate.
+    /// Additional host names and addresses for the serving certificate, besides the address on which
+    /// the server listens and the names that every plane has.
     pub serving_names: Vec<String>,
-    /// Where objects are kept.
+    /// The store of the objects.
     pub store: StoreConfig,
-    /// How many bytes all stored objects may have together: they are in memory.
+    /// The maximum total size of all stored objects, which are in memory, in bytes.
     pub quota_bytes: usize,
-    /// Static tokens.
+    /// The static bearer tokens.
     pub tokens: TokenFile,
-    /// Decide what users may do, after the default rules.
+    /// The authorizers that are called after the default rules.
     pub authorizers: Vec<Arc<dyn Authorizer>>,
-    /// The network from which services get their addresses.
+    /// The network of the cluster IPs of services.
     pub service_cidr: String,
-    /// Admission plugins that are on besides those that are on by default, by Kubernetes' names.
-    /// `ServiceAccount` among them means that the account of a pod must exist.
+    /// Admission plugins that are enabled besides the default ones, by Kubernetes' names. With
+    /// `ServiceAccount`, the service account of a pod must exist.
     pub enabled_plugins: Vec<String>,
-    /// Admission plugins that are off, though they are on by default.
+    /// Default admission plugins that are disabled.
     pub disabled_plugins: Vec<String>,
-    /// How many reads may be under way at once.
+    /// The maximum number of concurrent reads.
     pub max_reads: usize,
-    /// How many writes.
+    /// The maximum number of concurrent writes.
     pub max_writes: usize,
-    /// How long clients may take.
+    /// The time-outs for clients.
     pub timeouts: Timeouts,
-    /// Time.
+    /// The plane's clock.
     pub clock: Clock,
-    /// Chance.
+    /// The plane's source of uids and random suffixes.
     pub entropy: Entropy,
 }
 
 impl Default for Config {
-    /// A plane in memory that nobody reaches from outside.
+    /// A plane in memory that does not listen.
     fn default() -> Self {
         Self {
             listen: None,

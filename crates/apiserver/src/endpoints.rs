@@ -1,9 +1,9 @@
-//! One file per verb, each generic over kinds; and the subresources that are not a part of their
-//! object but something of their own.
+//! The endpoints: one file per verb, generic over kinds, and the subresources whose kind differs
+//! from that of their object.
 
 pub(crate) mod context;
 pub(crate) mod decode;
-pub(crate) mod answer;
+pub(crate) mod object_response;
 pub(crate) mod protobuf;
 pub(crate) mod table;
 pub(crate) mod get;
@@ -18,12 +18,12 @@ pub(crate) mod delete_collection;
 pub(crate) mod scale;
 pub(crate) mod subresource;
 mod binding;
-mod components;
+mod component_status;
 pub(crate) mod connect;
 pub(crate) mod eviction;
-pub(crate) mod token;
-pub(crate) mod question;
-mod page;
+pub(crate) mod token_request;
+pub(crate) mod unstored;
+mod continue_token;
 mod selection;
 
 pub(crate) use list::encoding::{CHUNK, MARGIN};

@@ -1,4 +1,4 @@
-//! What users add to the API: custom resources, and servers that this one aggregates.
+//! Extensions of the API by users: custom resources, and aggregated API servers.
 
 pub(crate) mod crd;
 pub(crate) mod aggregation;

@@ -1,25 +1,25 @@
-//! How much is done at once, and for whom, so that a flood is turned away early.
+//! Limits the number of concurrent requests and their memory, so that overload is refused early.
 //!
-//! A request takes a seat when everything that it needs from its sender has arrived: who cannot be
-//! authorized, or does not send the body, has none. Reads and writes have seats of their own, since
-//! a flood of the one should not stop the other. Watches take a seat only while they begin. When
-//! there is none, the answer is 429 with `Retry-After`, at once: a queue would only make everybody
-//! late. The memory of bodies that arrive is limited as well, with the same answer, and so is the
-//! memory of answers that clients do not read ([`answer_accounts`]).
+//! A request takes a seat when everything that it needs from its client has arrived: a request that is
+//! not authorized, or whose body has not arrived, has none. Reads and writes have separate seats, since
+//! a flood of one must not stop the other. Watches take a seat only while they begin. Without a free
+//! seat, the answer is 429 with `Retry-After`, at once: a queue would only delay all requests. The
+//! memory of request bodies is limited too, with the same answer, and so is the memory of answers that
+//! clients do not read ([`answer_accounts`]).
 //!
-//! Users share seats and memory fairly ([`shares`]), so that no user can make another wait. As in
-//! Kubernetes, `system:masters` and probes of health are exempt: they need no seat, and the bodies
-//! of masters have memory of their own.
+//! Users share seats and memory fairly ([`shares`]), so that no user can starve another. As in
+//! Kubernetes, `system:masters` and health probes are exempt: they need no seat, and the bodies of
+//! masters have a separate memory limit.
 //!
-//! A request that waits for a webhook lends its seat to others meanwhile: the webhook may have to
-//! ask this server something before it can answer, and one that hangs must not stop everybody.
-//! Only so many can wait like that; the others wait on their seats.
+//! A request that waits for a webhook lends its seat to other requests meanwhile: the webhook may have
+//! to send requests to this server before it can answer, and a webhook that hangs must not stop other
+//! requests. At most [`MAX_WAITING`] requests wait without a seat; the others keep their seats.
 
 mod answer_accounts;
 mod shares;
 pub(crate) mod connection;
 
-pub(crate) use answer_accounts::{AnswerAccount, Charge, ConnectionCharge, STREAM};
+pub(crate) use answer_accounts::{AnswerAccount, Charge, ConnectionCharge, STREAM_OVERHEAD};
 
 use crate::auth::authentication::{User, service_account};
 use crate::auth::authorization::masters;
@@ -31,25 +31,25 @@ use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Requests that may wait for others without a seat.
+/// The maximum number of requests that wait for a webhook without a seat.
 const MAX_WAITING: usize = 2048;
 
-/// The bytes of request bodies that are in memory at once.
+/// The maximum size of the request bodies in memory, in bytes.
 const MAX_BODIES: usize = 128 << 20;
 
-/// The same for `system:masters`.
+/// The maximum size of the request bodies of `system:masters` in memory, in bytes.
 const MAX_EXEMPT_BODIES: usize = 512 << 20;
 
-/// The bytes of the objects in lists that are being sent, beside the first list of each user, which
-/// is always sent. An object that is changed or deleted meanwhile stays in memory until its list is
-/// read.
+/// The maximum size of the objects in lists that are being sent, besides the first list of each user,
+/// which is always sent. An object that is changed or deleted meanwhile stays in memory until its list
+/// is read.
 const MAX_LISTS: usize = 128 << 20;
 
-/// The bytes of lists that had to be made before they are sent and are not read yet.
+/// The maximum size of unread lists that had to be encoded completely before they are sent.
 const MAX_ANSWERS: usize = 64 << 20;
 
-/// The bytes of all answers on connections that are not read yet, but for those of masters. One user
-/// fills half of it.
+/// The maximum size of all unread answers on connections, except those of masters. One user can fill
+/// half of it.
 const MAX_UNREAD: usize = 64 << 20;
 
 /// See the [module documentation](self).
@@ -65,7 +65,7 @@ pub(crate) struct FlowControl {
     waiting: Arc<Semaphore>,
 }
 
-/// Given back when it is dropped. An exempt request has an empty one.
+/// The seat of a request, released when it is dropped. An exempt request has one without a share.
 #[derive(Debug)]
 pub(crate) struct Seat {
     share: Option<Arc<Share>>,
@@ -74,14 +74,14 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// For whoever may have to lend it.
+    /// A handle that can lend the seat.
     pub(crate) fn handle(&self) -> SeatHandle {
         let seat = self.share.as_ref().map(Arc::downgrade).unwrap_or_default();
         SeatHandle { seat, waiting: Arc::clone(&self.waiting) }
     }
 }
 
-/// Names a seat without holding it.
+/// Refers to a seat without holding it.
 #[derive(Debug, Clone)]
 pub(crate) struct SeatHandle {
     seat: Weak<Share>,
@@ -89,8 +89,8 @@ pub(crate) struct SeatHandle {
 }
 
 impl SeatHandle {
-    /// Lends the seat of a request that waits for a webhook to other requests. None if there is
-    /// nothing to lend, or too many requests wait.
+    /// Lends the seat of a request that waits for a webhook to other requests. None if the request has
+    /// no seat, or too many requests wait.
     pub(crate) fn lend(&self) -> Option<Loan> {
         let seat = self.seat.upgrade()?;
         let waiting = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
@@ -114,25 +114,25 @@ impl Drop for Loan {
     }
 }
 
-/// The memory of a body that arrives, accounted for until this is dropped.
+/// The memory of a request body, counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct BodyMemory(Share);
 
 impl BodyMemory {
-    /// Accounts for more bytes, if there is room for them.
+    /// Counts more bytes; fails if the limit is reached.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Status> {
         if self.0.grow(bytes) { Ok(()) } else { Err(too_many()) }
     }
 }
 
-/// The memory of an answer that is made before it is sent, accounted for until this is dropped.
+/// The memory of an answer that is encoded before it is sent, counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct AnswerMemory {
     _share: Share,
 }
 
 impl FlowControl {
-    /// With so many seats for each.
+    /// Creates flow control with these numbers of seats for reads and for writes.
     pub(crate) fn new(reads: usize, writes: usize) -> Self {
         Self {
             reads: Shares::new(reads),
@@ -146,12 +146,12 @@ impl FlowControl {
         }
     }
 
-    /// Takes a seat, or says to come back later.
+    /// Takes a seat; fails with 429 if none is free for this user.
     pub(crate) fn take_seat(&self, user: &User, info: &RequestInfo) -> Result<Seat, Status> {
         if masters::contains(user) || is_probe(info) {
             return Ok(Seat { share: None, waiting: Arc::clone(&self.waiting) });
         }
-        let seats = if info.verb.reads() { &self.reads } else { &self.writes };
+        let seats = if info.verb.is_read_only() { &self.reads } else { &self.writes };
         let share = seats.take(&flow(user), 1).ok_or_else(too_many)?;
         Ok(Seat { share: Some(Arc::new(share)), waiting: Arc::clone(&self.waiting) })
     }
@@ -161,20 +161,19 @@ impl FlowControl {
         (!masters::contains(user)).then(|| self.unread.of(&flow(user)))
     }
 
-    /// The memory for a body that this user sends.
+    /// The memory for a request body of this user.
     pub(crate) fn body_memory(&self, user: &User) -> Result<BodyMemory, Status> {
         let bodies = if masters::contains(user) { &self.exempt_bodies } else { &self.bodies };
         bodies.take(&flow(user), 0).map(BodyMemory).ok_or_else(too_many)
     }
 
-    /// The memory for an answer of about so many bytes; None if the user has too many already that
-    /// are not read.
+    /// The memory for an answer of about `bytes` bytes; None if the user has too many unread answers.
     pub(crate) fn answer_memory(&self, user: &User, bytes: usize) -> Option<AnswerMemory> {
         self.answers.take(&flow(user), bytes).map(|it| AnswerMemory { _share: it })
     }
 
-    /// The memory that the objects of a list may take up until it is sent. A user who has no other
-    /// list under way always gets it, and masters need none.
+    /// The memory for the objects of a list until it is sent. A user without another list in progress
+    /// always gets it, and masters need none.
     pub(crate) fn list_memory(
         &self,
         user: &User,
@@ -188,8 +187,8 @@ impl FlowControl {
     }
 }
 
-/// Who shares fairly with others: a user, or all service accounts of a namespace, since a user who may
-/// create one may create many.
+/// The flow of a user, among which seats and memory are shared: a user, or all service accounts of a
+/// namespace, since a user who may create one service account may create many.
 fn flow(user: &User) -> Cow<'_, str> {
     match service_account::parse_user(&user.name) {
         Some((namespace, _)) => format!("system:serviceaccounts:{namespace}").into(),
@@ -197,9 +196,9 @@ fn flow(user: &User) -> Cow<'_, str> {
     }
 }
 
-/// The flow in which large requests of a user wait for each other; None for masters, who wait for
-/// nobody else.
-pub(crate) fn flow_of_large(user: &User) -> Option<Cow<'_, str>> {
+/// The flow in which large requests of a user are queued; None for masters, whose requests are not
+/// queued.
+pub(crate) fn large_request_flow(user: &User) -> Option<Cow<'_, str>> {
     (!masters::contains(user)).then(|| flow(user))
 }
 
@@ -207,17 +206,17 @@ fn too_many() -> Status {
     Status::too_many_requests("too many requests, please try again later.", 1)
 }
 
-/// Refuses an answer of about this many bytes if its user has not read enough of those before it.
+/// Fails with 429 for an answer of about `bytes` bytes if its user has too many unread answers.
 pub(crate) fn check_room(account: Option<&AnswerAccount>, bytes: usize) -> Result<(), Status> {
     if account.is_none_or(|it| it.has_room(bytes)) { Ok(()) } else { Err(too_many()) }
 }
 
-/// Counts one more connection of a user, who may have `most` of them.
+/// Counts a connection of a user; fails with 429 if the user has `max_connections` already.
 pub(crate) fn charge_connection(
     account: &Arc<AnswerAccount>,
-    most: usize,
+    max_connections: usize,
 ) -> Result<ConnectionCharge, Status> {
-    ConnectionCharge::new(account, most).ok_or_else(too_many)
+    ConnectionCharge::new(account, max_connections).ok_or_else(too_many)
 }
 
 /// Upstream: the flow schema `probes` is exempt.
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn service_accounts_of_a_namespace_share_as_one_user_does() {
+    fn service_accounts_of_a_namespace_share_like_one_user() {
         let flow = FlowControl::new(8, 8);
         let account = |number| user(&format!("system:serviceaccount:team:a{number}"));
         let seats: Vec<_> = (0..20).map(|it| take(&flow, &account(it), &Method::POST)).collect();
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_are_turned_away_when_there_is_no_seat_but_not_readers() {
+    fn writes_without_a_free_seat_are_refused_and_reads_are_not() {
         let flow = FlowControl::new(1, 1);
         let seat = take(&flow, &user("a"), &Method::POST).unwrap();
         assert_eq!(take(&flow, &user("b"), &Method::PUT).unwrap_err(), 429);
@@ -297,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_waits_for_somebody_else_lends_its_seat() {
+    fn a_request_that_waits_for_a_webhook_lends_its_seat() {
         let flow = FlowControl::new(1, 1);
         let (a, b) = (user("a"), user("b"));
         let waiting = take(&flow, &a, &Method::POST).unwrap();
@@ -305,7 +304,7 @@ mod tests {
         let guest = take(&flow, &b, &Method::POST).unwrap();
         drop(loan);
         drop(guest);
-        assert!(take(&flow, &b, &Method::POST).is_err(), "it was taken back");
+        assert!(take(&flow, &b, &Method::POST).is_err(), "the lent seat was taken back");
         drop(waiting);
         assert!(take(&flow, &b, &Method::POST).is_ok());
     }

@@ -1,4 +1,4 @@
-//! HTTP as every other module speaks it: headers, bodies, negotiation, compression.
+//! HTTP primitives for all other modules: headers, bodies, negotiation, compression.
 
 pub(crate) mod headers;
 pub(crate) mod deadline;

@@ -7,7 +7,7 @@ pub(crate) mod loopback;
 use crate::auth::authentication::User;
 use crate::http::body::Body;
 use crate::http::request_body::BodyError;
-use crate::in_process::handler::{Answering, Handler, Peer};
+use crate::in_process::handler::{Handler, Peer, ResponseFuture};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
@@ -54,7 +54,7 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Answering;
+    type Future = ResponseFuture;
 
     fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))

@@ -1,5 +1,5 @@
-//! The API server. The modules stand in the order in which a request passes them, and a module uses
-//! only those below it; `xtask/tests/layers.rs` checks that.
+//! The API server. The modules are listed in the order in which a request passes them, and a module
+//! uses only those after it; `xtask/tests/layers.rs` checks this.
 
 pub mod server;
 pub mod listen;

@@ -2,7 +2,7 @@
 
 mod plain_http;
 mod progress;
-mod sent_body;
+mod tracked_body;
 mod connection_task;
 mod write_buffer;
 
@@ -27,7 +27,6 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
-use sent_body::SentBody;
 use socket2::{SockRef, TcpKeepalive};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,45 +38,47 @@ use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower_service::Service;
+use tracked_body::TrackedBody;
 
-/// How long requests under way may take when the server stops.
-const DRAIN: Duration = Duration::from_secs(10);
+/// The time that requests in progress have when the server stops.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Upstream: 100 streams on one connection.
-const STREAMS: u32 = 100;
+/// The maximum number of concurrent streams of one connection, as upstream.
+const MAX_STREAMS: u32 = 100;
 
-/// The longest head of a request over HTTP/1.1: the longest path, and as much for its headers. Memory
-/// is taken as it arrives.
+/// The maximum size of the head of a request over HTTP/1.1: the longest path, and as much for its
+/// headers. Memory is allocated as it arrives.
 const MAX_HEAD: usize = 128 << 10;
 
-/// The longest TLS record. Each is encrypted in memory of its own: blocks of this size come back
-/// from the allocator while the processor still has them in its cache, those of a full record (16
-/// KiB) only after half a megabyte of others, and then writing into them is most of the work.
-const RECORD: usize = 7680;
+/// The maximum size of a TLS record. Each record is encrypted in a new allocation. The allocator
+/// reuses blocks of this size while they are still in the processor's cache, but those of a full
+/// record (16 KiB) only after half a megabyte of others, and writing into them is then most of the
+/// work.
+const MAX_RECORD: usize = 7680;
 
-/// When a client has been silent for so long, its machine is asked whether it is still there.
-const SILENCE: Duration = Duration::from_secs(30);
+/// The idle time after which TCP keepalive probes are sent to a client.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 
-/// And again and again at this distance, so many times before the connection is given up.
-const ASK_AGAIN: (Duration, u32) = (Duration::from_secs(10), 3);
+/// The interval of keepalive probes, and their number before the connection is closed.
+const KEEPALIVE_PROBES: (Duration, u32) = (Duration::from_secs(10), 3);
 
-/// Why the server cannot be reached.
+/// The reason why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Not expected: the certificates are our own.
+    /// Not expected: the server has issued the certificates itself.
     #[error("cannot set up TLS")]
     Tls(#[source] rustls::Error),
-    /// Not expected: the certificates are our own.
-    #[error("cannot read our own certificate")]
+    /// Not expected: the server has issued the certificates itself.
+    #[error("cannot read the serving certificate")]
     Pem(#[source] rustls::pki_types::pem::Error),
-    /// Not expected: the authority is our own.
+    /// Not expected: the server has created the authority itself.
     #[error("cannot verify client certificates")]
     Verifier(#[source] rustls::server::VerifierBuilderError),
 }
 
-/// TLS with our certificate; a client may show one that an authority of the bundle `authorities`
-/// signed, or none. The request for a client certificate names all of these authorities, since a
-/// client may choose its certificate by them.
+/// A TLS acceptor with the serving certificate. A client may present a certificate signed by an
+/// authority of the bundle `authorities`, or none. The certificate request lists all of these
+/// authorities, since a client may choose its certificate by them.
 pub(crate) fn tls(certified: &Certified, authorities: &str) -> Result<TlsAcceptor, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
@@ -99,19 +100,19 @@ pub(crate) fn tls(certified: &Certified, authorities: &str) -> Result<TlsAccepto
         .with_client_cert_verifier(verifier)
         .with_single_cert(chain, key)
         .map_err(Error::Tls)?;
-    config.max_fragment_size = Some(RECORD);
+    config.max_fragment_size = Some(MAX_RECORD);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// What all connections of a listener share.
+/// The state shared by all connections of a listener.
 #[derive(Clone)]
-pub(crate) struct Listening {
+pub(crate) struct ListenerState {
     /// Answers the requests.
     pub handler: Arc<dyn Handler>,
-    /// Accounts for answers that are not read.
+    /// Counts unread answers.
     pub flow: Arc<FlowControl>,
-    /// The limits of time.
+    /// The time-outs of connections.
     pub timeouts: Timeouts,
     /// The plane's clock.
     pub clock: Clock,
@@ -119,14 +120,15 @@ pub(crate) struct Listening {
     pub tasks: Tasks,
 }
 
-/// Accepts connections until the plane stops, then lets those under way finish.
-pub(crate) async fn serve(listening: Listening, listener: TcpListener, tls: TlsAcceptor) {
-    let stop = listening.tasks.shutdown();
+/// Accepts connections until the plane stops, then waits for requests in progress.
+pub(crate) async fn serve(listener_state: ListenerState, listener: TcpListener, tls: TlsAcceptor) {
+    let stop = listener_state.tasks.shutdown();
     tokio::pin!(stop);
     let draining = GracefulShutdown::new();
     let connections = Arc::<Connections>::default();
     let checkers = Arc::<Checkers>::default();
-    let mut checks = tokio::time::interval(progress::interval(listening.timeouts.answer));
+    let mut checks =
+        tokio::time::interval(progress::check_interval(listener_state.timeouts.answer));
     checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let accepted = tokio::select! {
@@ -142,29 +144,29 @@ pub(crate) async fn serve(listening: Listening, listener: TcpListener, tls: TlsA
                 let checkers = Arc::clone(&checkers);
                 let draining = draining.watcher();
                 let state = connections.open();
-                let (shared, tls) = (listening.clone(), tls.clone());
-                listening.tasks.spawn("connection", async move {
-                    let gives_way = Arc::clone(&state);
+                let (shared, tls) = (listener_state.clone(), tls.clone());
+                listener_state.tasks.spawn("connection", async move {
+                    let evicted = Arc::clone(&state);
                     tokio::select! {
                         () = connection(shared, stream, tls, draining, checkers, state) => {}
-                        () = gives_way.gives_way() => {
-                            tracing::debug!("a connection without a user gave way to another");
+                        () = evicted.evicted() => {
+                            tracing::debug!("an unauthenticated connection was closed in favor of a newer one");
                         }
                     }
                 });
             }
-            // Out of file descriptors, most likely: let some connections end first.
+            // Most likely there are no free file descriptors; wait until some connections have ended.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
-                listening.clock.sleep(Duration::from_millis(50)).await;
+                listener_state.clock.sleep(Duration::from_millis(50)).await;
             }
         }
     }
     drop(listener);
-    let _ = tokio::time::timeout(DRAIN, draining.shutdown()).await;
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, draining.shutdown()).await;
 }
 
-/// Lets all connections check whether their clients read.
+/// The checkers of all connections, which detect clients that do not read.
 #[derive(Default)]
 struct Checkers(Mutex<Vec<Checker>>);
 
@@ -173,26 +175,26 @@ impl Checkers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(checker);
     }
 
-    /// Lets those check that have not ended.
+    /// Starts a check on each connection, and removes those that have ended.
     fn check(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(Checker::check);
     }
 }
 
 async fn connection(
-    listening: Listening,
+    listener_state: ListenerState,
     stream: TcpStream,
     tls: TlsAcceptor,
     draining: Watcher,
     checkers: Arc<Checkers>,
     state: Arc<Connection>,
 ) {
-    let timeouts = listening.timeouts;
+    let timeouts = listener_state.timeouts;
     let _ = stream.set_nodelay(true);
-    notice_its_end(&stream);
+    set_keepalive(&stream);
     let remote = stream.peer_addr().is_ok_and(|it| !it.ip().is_loopback());
-    // In a place of its own, which is given back: a connection stays for long, and has all that is
-    // kept across an await.
+    // Boxed, so that its memory is released afterwards: a future keeps the space of everything that
+    // lives across an await, and a connection lives long.
     let handshake = Box::pin(handshake(stream, tls));
     let Ok(Some(stream)) = tokio::time::timeout(timeouts.handshake, handshake).await else {
         return;
@@ -206,17 +208,17 @@ async fn connection(
         }
     };
     let peer = Peer { user, remote, connection: Some(Arc::clone(&state)) };
-    let client = InProcessClient::for_peer(Arc::clone(&listening.handler), peer);
-    let flow = Arc::clone(&listening.flow);
+    let client = InProcessClient::for_peer(Arc::clone(&listener_state.handler), peer);
+    let flow = Arc::clone(&listener_state.flow);
     let begun = Arc::new(Notify::new());
-    let begins = Arc::clone(&begun);
+    let on_request = Arc::clone(&begun);
     let task = ConnectionTask::new(stream, |transport, streams| {
         let begun = streams.clone();
         let service = service_fn(move |request: Request<Incoming>| {
-            begins.notify_one();
+            on_request.notify_one();
             let progress = begun.request();
             let answer = client.clone().call(request);
-            aside(accounted(answer, Arc::clone(&flow), Arc::clone(&state), progress))
+            in_own_task(count_response(answer, Arc::clone(&flow), Arc::clone(&state), progress))
         });
         let connection = protocols(streams, timeouts)
             .serve_connection_with_upgrades(TokioIo::new(transport), service)
@@ -230,13 +232,14 @@ async fn connection(
             Ok(Err(error)) => tracing::debug!(%error, "a connection ended early"),
             Err(stalled) => tracing::debug!(%stalled, "a connection was closed"),
         },
-        () = silence(&begun, timeouts.head) => tracing::debug!("a connection was never used"),
+        () = never_used(&begun, timeouts.head) => tracing::debug!("a connection was never used"),
     }
 }
 
-/// The TLS stream of a client that speaks TLS. Port scanners and health probes are no news.
+/// The TLS stream of a client. Failures are logged at debug level, since port scanners and health
+/// probes cause many.
 async fn handshake(mut stream: TcpStream, tls: TlsAcceptor) -> Option<Box<TlsStream<TcpStream>>> {
-    if plain_http::refused(&mut stream).await {
+    if plain_http::refuse_plain_http(&mut stream).await {
         return None;
     }
     match tls.accept(stream).await {
@@ -248,18 +251,18 @@ async fn handshake(mut stream: TcpStream, tls: TlsAcceptor) -> Option<Box<TlsStr
     }
 }
 
-/// A machine that loses its power or its network does not say so, and a watch over HTTP/1.1 would
-/// otherwise be told of every change until its time-out.
-fn notice_its_end(stream: &TcpStream) {
-    let (interval, retries) = ASK_AGAIN;
-    let asking =
-        TcpKeepalive::new().with_time(SILENCE).with_interval(interval).with_retries(retries);
-    if let Err(error) = SockRef::from(stream).set_tcp_keepalive(&asking) {
-        tracing::debug!(%error, "a client that vanishes will not be noticed");
+/// Enables TCP keepalive. A machine that loses its power or its network does not close its
+/// connections, and a watch over HTTP/1.1 would otherwise be sent events until its time-out.
+fn set_keepalive(stream: &TcpStream) {
+    let (interval, retries) = KEEPALIVE_PROBES;
+    let keepalive =
+        TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(interval).with_retries(retries);
+    if let Err(error) = SockRef::from(stream).set_tcp_keepalive(&keepalive) {
+        tracing::debug!(%error, "cannot enable TCP keepalive");
     }
 }
 
-/// HTTP/1.1 and HTTP/2, as we speak them.
+/// The settings of HTTP/1.1 and HTTP/2.
 fn protocols(streams: NewStreams, timeouts: Timeouts) -> Builder<NewStreams> {
     let mut builder = Builder::new(streams);
     builder
@@ -270,7 +273,7 @@ fn protocols(streams: NewStreams, timeouts: Timeouts) -> Builder<NewStreams> {
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
+        .max_concurrent_streams(MAX_STREAMS)
         .initial_stream_window_size(256 << 10)
         .initial_connection_window_size(1 << 20)
         .max_send_buf_size(64 << 10)
@@ -279,52 +282,52 @@ fn protocols(streams: NewStreams, timeouts: Timeouts) -> Builder<NewStreams> {
     builder
 }
 
-/// Why a request gets no answer.
+/// The reason why a request gets no response.
 #[derive(Debug, thiserror::Error)]
-enum Unanswered {
-    /// Not expected: panics are answered.
-    #[error("the work on a request ended early")]
+enum ResponseError {
+    /// Not expected: the chain answers panics.
+    #[error("the task of a request ended early")]
     Ended(#[source] JoinError),
-    /// The stream is reset: the client has to read what it has asked for before.
-    #[error("too many answers of this user are not read")]
+    /// The stream is reset: the client must first read its other answers.
+    #[error("the user has too many unread answers")]
     Overdrawn,
 }
 
-/// An answer, counted for the user of its connection until it is read.
-async fn accounted(
+/// Counts an answer for the user of its connection until it is read.
+async fn count_response(
     answer: impl Future<Output = Result<Response<Body>, Infallible>>,
     flow: Arc<FlowControl>,
     connection: Arc<Connection>,
     progress: Arc<Progress>,
-) -> Result<Response<SentBody>, Unanswered> {
+) -> Result<Response<TrackedBody>, ResponseError> {
     let Ok(response) = answer.await;
     let account = connection.account(&flow);
     if account.as_ref().is_some_and(|it| it.is_overdrawn()) {
-        return Err(Unanswered::Overdrawn);
+        return Err(ResponseError::Overdrawn);
     }
-    Ok(response.map(|body| SentBody::new(body, account, progress)))
+    Ok(response.map(|body| TrackedBody::new(body, account, progress)))
 }
 
-/// Does the work in a task of its own, so that it does not keep the other streams of its connection
-/// waiting. When nobody waits for the answer any more, it ends at its next await.
+/// Runs `work` in a separate task, so that it does not delay the other streams of its connection. The
+/// task is aborted when this future is dropped.
 #[allow(clippy::disallowed_methods, reason = "it is joined by its stream, or ends with it")]
-async fn aside<T: Send + 'static>(
-    work: impl Future<Output = Result<T, Unanswered>> + Send + 'static,
-) -> Result<T, Unanswered> {
-    struct Ends<T>(JoinHandle<T>);
-    impl<T> Drop for Ends<T> {
+async fn in_own_task<T: Send + 'static>(
+    work: impl Future<Output = Result<T, ResponseError>> + Send + 'static,
+) -> Result<T, ResponseError> {
+    struct AbortOnDrop<T>(JoinHandle<T>);
+    impl<T> Drop for AbortOnDrop<T> {
         fn drop(&mut self) {
             self.0.abort();
         }
     }
-    let mut task = Ends(tokio::spawn(work));
-    (&mut task.0).await.map_err(Unanswered::Ended)?
+    let mut task = AbortOnDrop(tokio::spawn(work));
+    (&mut task.0).await.map_err(ResponseError::Ended)?
 }
 
-/// Ends when nothing has begun in time, and never if something has. The HTTP library's own timer
-/// starts only when it knows which version of HTTP it has before it.
-async fn silence(begun: &Notify, patience: Duration) {
-    if tokio::time::timeout(patience, begun.notified()).await.is_ok() {
+/// Completes if no request begins within `timeout`. The timer of the HTTP library starts only when it
+/// has detected the version of HTTP.
+async fn never_used(begun: &Notify, timeout: Duration) {
+    if tokio::time::timeout(timeout, begun.notified()).await.is_ok() {
         std::future::pending::<()>().await;
     }
 }

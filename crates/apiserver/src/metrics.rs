@@ -1,4 +1,4 @@
-//! What the server counts, under kube-apiserver's own metric names, so that its dashboards work.
+//! The server's metrics, with kube-apiserver's names, so that dashboards for it work.
 
 mod count;
 mod request_labels;
@@ -27,7 +27,7 @@ pub(crate) struct Metrics {
     registry: Registry,
     requests: Requests,
     watch_events: Family<WatchLabels, Count>,
-    /// What is being answered now.
+    /// The requests and streams in progress.
     pub in_flight: InFlight,
 }
 
@@ -40,7 +40,7 @@ struct WatchLabels {
 }
 
 impl Metrics {
-    /// Those of requests, beside what is in `registry` already.
+    /// Registers the metrics of requests in `registry`.
     pub(crate) fn new(mut registry: Registry) -> Self {
         let requests = Requests::new(&mut registry);
         let watch_events = Family::<WatchLabels, Count>::default();
@@ -73,7 +73,7 @@ impl Metrics {
         let series = self.requests.series(request);
         series.observe(request, response.status().as_u16(), took);
         response.map(|body| match (body, &series.size) {
-            (body @ Body::Stream(_), _) => body.holding(self.in_flight.stream(request)),
+            (body @ Body::Stream(_), _) => body.with_guard(self.in_flight.stream(request)),
             (body, Some(sizes)) => response_sizes::observe(body, sizes.clone()),
             (body, None) => body,
         })
@@ -84,13 +84,13 @@ impl Metrics {
         self.requests.series(request).observe(request, code, took);
     }
 
-    /// In Prometheus' text format, with what `append` adds.
+    /// Encodes all metrics in Prometheus' text format; `append` adds further families.
     pub(crate) fn encode(&self, append: impl FnOnce(&mut String)) -> String {
         let mut text = String::new();
-        encode_registry(&mut text, &self.registry).expect("memory takes every write");
+        encode_registry(&mut text, &self.registry).expect("a write to a String does not fail");
         append(&mut text);
         process::append(&mut text);
-        encode_eof(&mut text).expect("memory takes every write");
+        encode_eof(&mut text).expect("a write to a String does not fail");
         text
     }
 }

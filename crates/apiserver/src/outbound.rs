@@ -1,16 +1,15 @@
-//! [`Outbound`]: requests that the server itself makes to others: webhooks and aggregated servers.
+//! [`Outbound`]: the HTTP client for requests of the server to webhooks and aggregated servers.
 //!
-//! Connections are kept and shared by all requests to the same destination. Nothing here waits for
-//! ever: the caller sets a time-out around it, and says when that passes.
+//! Connections are pooled and shared by all requests to the same destination. The caller limits the
+//! time of a request with a time-out of its own and passes the deadline.
 //!
-//! A destination that stops to answer is left. HTTP/2 connections are asked whether they are still
-//! there, and the connections to a destination that has not answered a request by its deadline are
-//! not used again: the next request makes a new one, to the next address if there are several. A
-//! request that ends earlier, because its client has disconnected, says nothing about its
-//! destination.
+//! Unresponsive connections are replaced. HTTP/2 connections are checked with pings, and the
+//! connections to a destination that has not answered a request by its deadline are not used again:
+//! the next request opens a new one, to the next address if the destination has several. A request
+//! that ends before its deadline, because its client has disconnected, has no such effect.
 
 mod client_config;
-pub mod trust_anyone;
+pub mod insecure_verifier;
 mod connector;
 pub(crate) mod service;
 
@@ -18,7 +17,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 pub(crate) use client_config::ClientConfig;
-use connector::{Connector, Turn};
+use connector::{AddressIndex, Connector};
 use http::{Extensions, Request, Response};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -30,82 +29,83 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Destinations whose connections are kept; with more, all are forgotten and made again.
+/// The maximum number of destinations with pooled connections; all pools are dropped when it is
+/// exceeded.
 const MAX_DESTINATIONS: usize = 256;
 
-/// How long an unused connection is kept.
-const IDLE: Duration = Duration::from_mins(1);
+/// The time after which an unused connection is closed.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// After how long without a frame an HTTP/2 connection is asked whether it is still there.
-const PING_AFTER: Duration = Duration::from_secs(5);
+/// The time without a frame after which a ping is sent on an HTTP/2 connection.
+const PING_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long it may take to answer that.
-const PONG_WITHIN: Duration = Duration::from_secs(5);
+/// The time within which a ping must be answered.
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A request that waited for less than this says nothing about its destination, even if its deadline
-/// has passed: clients may set one as short as they like.
-const MUTE_AFTER: Duration = Duration::from_millis(500);
+/// The minimum time that a request waits before its destination counts as unresponsive. Clients may
+/// set arbitrarily short deadlines.
+const UNRESPONSIVE_AFTER: Duration = Duration::from_millis(500);
 
-/// Whom to believe who they are.
+/// How the certificate of the other server is verified.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Trust {
-    /// Whoever the operating system trusts.
+    /// Against the root certificates of the operating system.
     System,
-    /// Whoever has a certificate from one of these authorities, in PEM.
-    Authorities(Arc<str>),
-    /// Anybody.
-    Anyone,
+    /// Against these certificate authorities, in PEM.
+    CaBundle(Arc<str>),
+    /// Not at all.
+    Insecure,
 }
 
 impl Trust {
-    /// From a bundle of certificates in PEM in base64; none means whom the system trusts. One that
-    /// cannot be read is kept as what it is: a bundle without certificates.
-    pub(crate) fn of_bundle(bundle: &str) -> Self {
+    /// Reads a `caBundle`, which is PEM in base64. An empty one stands for the system's roots. One that
+    /// cannot be decoded becomes a bundle without certificates, which is refused when it is used.
+    pub(crate) fn from_ca_bundle(bundle: &str) -> Self {
         if bundle.is_empty() {
             return Self::System;
         }
         let pem = BASE64_STANDARD.decode(bundle).unwrap_or_default();
-        Self::Authorities(String::from_utf8_lossy(&pem).into())
+        Self::CaBundle(String::from_utf8_lossy(&pem).into())
     }
 }
 
-/// Who we say we are: a certificate and its key, in PEM.
+/// A client certificate and its key, in PEM.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
-    /// The chain.
+    /// The certificate chain.
     pub certificate: Arc<str>,
-    /// Its key.
+    /// The private key.
     pub key: Arc<str>,
 }
 
-/// Where a request goes, and what is expected of the other side.
+/// The destination of a request, and the TLS settings for it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Destination {
     /// The name that its certificate must have.
     pub server_name: String,
-    /// Where to dial, as `host:port`; empty: where the request is addressed to.
+    /// The addresses to dial, as `host:port`. If empty, the host of the request's URL is dialed.
     pub addresses: Vec<String>,
-    /// See the type.
+    /// How its certificate is verified.
     pub trust: Trust,
-    /// See the type.
+    /// The client certificate, if one is presented.
     pub identity: Option<Identity>,
 }
 
-/// Why there was no answer, in Go's words, which is how users know it.
+/// The error of a request. The messages are those of Go's client, which users of Kubernetes know.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// Nobody is there, or not who was expected.
+    /// No connection could be made, or the certificate was not accepted.
     #[error("{0}")]
     Connect(String),
-    /// The other side broke off, or does not speak HTTP.
+    /// The connection was closed, or the response is not HTTP.
     #[error("{0}")]
-    Broken(String),
-    /// The answer is larger than the caller takes.
+    Transport(String),
+    /// The response is larger than the caller's limit.
     #[error("the answer has more than {0} bytes")]
     TooLarge(usize),
-    /// What is configured cannot be used.
+    /// The TLS settings of the destination cannot be used.
     #[error(transparent)]
-    Unusable(#[from] connector::Unusable),
+    Config(#[from] connector::ConfigError),
 }
 
 type Pool = Client<Connector, Full<Bytes>>;
@@ -113,19 +113,19 @@ type Pool = Client<Connector, Full<Bytes>>;
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
 pub(crate) struct Outbound {
-    pools: Mutex<HashMap<Destination, Kept>>,
+    pools: Mutex<HashMap<Destination, DestinationPool>>,
 }
 
-/// The connections to a destination, and how new ones are made.
+/// The connections to a destination, and the connector that makes new ones.
 #[derive(Debug)]
-struct Kept {
+struct DestinationPool {
     pool: Pool,
     connector: Connector,
 }
 
-/// A request that waits for the other side. If it is dropped without an answer at its deadline, the
-/// connections to its destination are not used again.
-struct Waiting<'a> {
+/// A request in progress. If it is dropped at its deadline without an answer, the connections to its
+/// destination are not used again.
+struct PendingRequest<'a> {
     outbound: &'a Outbound,
     to: &'a Destination,
     since: Instant,
@@ -136,8 +136,8 @@ struct Waiting<'a> {
 }
 
 impl Outbound {
-    /// Sends a request and returns the answer with all of its body, of at most `limit` bytes. The
-    /// caller drops it at `deadline`.
+    /// Sends a request and returns the response with its whole body, of at most `limit` bytes. The
+    /// caller drops the future at `deadline`.
     pub(crate) async fn call(
         &self,
         to: &Destination,
@@ -148,21 +148,21 @@ impl Outbound {
         let connection = capture_connection(&mut request);
         let response = self.send(to, request, connection.clone(), Some(deadline)).await?;
         let (head, body) = response.into_parts();
-        let mut waiting = self.wait_for(to, connection, Some(deadline));
+        let mut pending = self.begin_request(to, connection, Some(deadline));
         let body = Limited::new(body, limit).collect().await;
-        waiting.answered = true;
+        pending.answered = true;
         let body = body.map_err(|error| {
             if error.is::<LengthLimitError>() {
                 Error::TooLarge(limit)
             } else {
-                Error::Broken(error.to_string())
+                Error::Transport(error.to_string())
             }
         })?;
         Ok(Response::from_parts(head, body.to_bytes()))
     }
 
-    /// Sends a request and returns the answer, whose body is still to come. The caller drops it at
-    /// `deadline`, if there is one.
+    /// Sends a request and returns the response, whose body is streamed. The caller drops the future
+    /// at `deadline`, if it has one.
     pub(crate) async fn open(
         &self,
         to: &Destination,
@@ -181,12 +181,12 @@ impl Outbound {
         deadline: Option<Instant>,
     ) -> Result<Response<Incoming>, Error> {
         let pool = self.pool(to)?;
-        let mut waiting = self.wait_for(to, connection, deadline);
+        let mut pending = self.begin_request(to, connection, deadline);
         let response = pool.request(request).await;
-        waiting.answered = true;
+        pending.answered = true;
         response.map_err(|error| {
             if !error.is_connect() {
-                self.forget(to, waiting.turn());
+                self.replace_connections(to, pending.address_index());
             }
             let mut cause: &dyn std::error::Error = &error;
             while let Some(deeper) = cause.source() {
@@ -195,7 +195,7 @@ impl Outbound {
             if error.is_connect() {
                 Error::Connect(cause.to_string())
             } else {
-                Error::Broken(cause.to_string())
+                Error::Transport(cause.to_string())
             }
         })
     }
@@ -210,51 +210,52 @@ impl Outbound {
         }
         let connector = Connector::new(to)?;
         let pool = pool(connector.clone());
-        pools.insert(to.clone(), Kept { pool: pool.clone(), connector });
+        pools.insert(to.clone(), DestinationPool { pool: pool.clone(), connector });
         Ok(pool)
     }
 
-    fn wait_for<'a>(
+    fn begin_request<'a>(
         &'a self,
         to: &'a Destination,
         connection: CaptureConnection,
         deadline: Option<Instant>,
-    ) -> Waiting<'a> {
+    ) -> PendingRequest<'a> {
         let since = Instant::now();
-        Waiting { outbound: self, to, since, deadline, connection, answered: false }
+        PendingRequest { outbound: self, to, since, deadline, connection, answered: false }
     }
 
-    /// Makes new connections from now on, to the address behind that of a connection. What is under
-    /// way goes on.
-    fn forget(&self, to: &Destination, turn: Option<Turn>) {
-        if let Some(kept) = self.lock().get_mut(to) {
-            if let Some(turn) = turn {
-                kept.connector.skip_address(turn);
+    /// Uses new connections from now on, beginning with the address after `address_index`. Requests
+    /// in progress continue.
+    fn replace_connections(&self, to: &Destination, address_index: Option<AddressIndex>) {
+        if let Some(destination_pool) = self.lock().get_mut(to) {
+            if let Some(address_index) = address_index {
+                destination_pool.connector.skip_address(address_index);
             }
-            kept.pool = pool(kept.connector.clone());
+            destination_pool.pool = pool(destination_pool.connector.clone());
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Destination, Kept>> {
-        self.pools.lock().expect("nothing panics while it looks for a pool")
+    fn lock(&self) -> MutexGuard<'_, HashMap<Destination, DestinationPool>> {
+        self.pools.lock().expect("no lookup of a pool panics")
     }
 }
 
-impl Waiting<'_> {
-    /// The address of the connection. Without one, the next connection begins elsewhere already.
-    fn turn(&self) -> Option<Turn> {
+impl PendingRequest<'_> {
+    /// The address of the connection. None before a connection is made; the next one then begins with
+    /// another address anyway.
+    fn address_index(&self) -> Option<AddressIndex> {
         let mut extras = Extensions::new();
         self.connection.connection_metadata().as_ref()?.get_extras(&mut extras);
         extras.get().copied()
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         let Some(deadline) = self.deadline else { return };
         let now = Instant::now();
-        if !self.answered && now >= deadline && now - self.since >= MUTE_AFTER {
-            self.outbound.forget(self.to, self.turn());
+        if !self.answered && now >= deadline && now - self.since >= UNRESPONSIVE_AFTER {
+            self.outbound.replace_connections(self.to, self.address_index());
         }
     }
 }
@@ -262,10 +263,10 @@ impl Drop for Waiting<'_> {
 fn pool(connector: Connector) -> Pool {
     Client::builder(TokioExecutor::new())
         .timer(TokioTimer::new())
-        .pool_idle_timeout(IDLE)
+        .pool_idle_timeout(IDLE_TIMEOUT)
         .pool_timer(TokioTimer::new())
-        .http2_keep_alive_interval(PING_AFTER)
-        .http2_keep_alive_timeout(PONG_WITHIN)
+        .http2_keep_alive_interval(PING_INTERVAL)
+        .http2_keep_alive_timeout(PING_TIMEOUT)
         .http2_keep_alive_while_idle(true)
         .build(connector)
 }

@@ -1,7 +1,7 @@
-//! [`Plane`]: what all requests of one server share.
+//! [`Plane`]: the state that all requests of one server share.
 
 use crate::admission::Admission;
-use crate::auth::authentication::service_account::{Referenced, TokenError};
+use crate::auth::authentication::service_account::{ReferencedObject, TokenError};
 use crate::auth::authentication::{Authenticator, User};
 use crate::auth::authorization::Authorizers;
 use crate::cache::storage::Storage;
@@ -11,43 +11,43 @@ use crate::extensions::aggregation::Aggregation;
 use crate::flow_control::FlowControl;
 use crate::in_process::loopback::LoopbackClient;
 use crate::metrics::Metrics;
-use crate::registry::service_address::Allocations;
+use crate::registry::service_address::ServiceAllocator;
 use http::HeaderMap;
 use machinery::Status;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// See the [module documentation](self). Nothing in it is global: several planes live side by side
-/// in one process.
+/// See the [module documentation](self). A plane has no global state: several planes run side by
+/// side in one process.
 pub(crate) struct Plane {
-    /// The objects of the plane.
+    /// The stored objects: store, watch cache and catalog.
     pub storage: Arc<Storage>,
-    /// Finds the user of a request.
+    /// Authenticates requests.
     pub authenticator: Authenticator,
-    /// Decides what users may do.
+    /// Authorizes requests.
     pub authorizers: Authorizers,
     /// Signs certificates.
     pub authority: Authority,
-    /// Limits what is done at once, for each user.
-    pub flow: Arc<FlowControl>,
-    /// The limits of time.
+    /// Limits the concurrent requests of each user.
+    pub flow_control: Arc<FlowControl>,
+    /// The time limits of requests and connections.
     pub timeouts: Timeouts,
     /// The metrics of requests.
     pub metrics: Metrics,
-    /// Changes and validates writes.
+    /// Mutates and validates writes.
     pub admission: Arc<Admission>,
-    /// The cluster IPs and node ports of services.
-    pub allocations: Allocations,
-    /// Servers that serve other groups.
+    /// Allocates the cluster IPs and node ports of services.
+    pub service_allocator: ServiceAllocator,
+    /// The API services that other servers serve.
     pub aggregation: Arc<Aggregation>,
-    /// The plane as a client of itself.
+    /// The client with which the server sends requests to itself.
     pub loopback: LoopbackClient,
-    /// Whether everything that requests need is there.
+    /// Whether the plane is ready to serve requests.
     pub ready: AtomicBool,
 }
 
 impl Plane {
-    /// Who sent a request over a connection whose certificate named `peer`.
+    /// The user of a request. `peer` is the user of the connection's client certificate.
     pub(crate) fn authenticate(
         &self,
         peer: Option<&User>,
@@ -55,26 +55,34 @@ impl Plane {
     ) -> Result<User, Status> {
         let now = self.storage.clock.now().seconds();
         let lookup = |resource: &str, namespace: &str, name: &str| {
-            self.referenced(resource, namespace, name)
+            self.find_referenced(resource, namespace, name)
         };
         self.authenticator.authenticate(peer, headers, now, &lookup)
     }
 
-    /// Whose token it is, and for whom it is meant.
-    pub(crate) fn whose_token(&self, token: &str) -> Result<(User, Vec<String>), TokenError> {
+    /// The user and the audiences of a token.
+    pub(crate) fn authenticate_token(
+        &self,
+        token: &str,
+    ) -> Result<(User, Vec<String>), TokenError> {
         let now = self.storage.clock.now().seconds();
-        self.authenticator.whose(token, now, &|resource, namespace, name| {
-            self.referenced(resource, namespace, name)
+        self.authenticator.authenticate_token(token, now, &|resource, namespace, name| {
+            self.find_referenced(resource, namespace, name)
         })
     }
 
-    /// What a token refers to, as far as this plane knows.
-    fn referenced(&self, resource: &str, namespace: &str, name: &str) -> Option<Referenced> {
+    /// The object that a token is bound to, such as a pod or a secret; None if it does not exist.
+    fn find_referenced(
+        &self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<ReferencedObject> {
         let catalog = self.storage.catalog.load();
         let served = catalog.resource("", resource)?;
         let object = served.cache.get(&served.key(namespace, name))?.object_as_stored();
         let deletion = object.deletion_timestamp().and_then(machinery::timestamp::parse);
-        Some(Referenced {
+        Some(ReferencedObject {
             uid: object.uid().to_owned(),
             deletion: deletion.map(|(seconds, _)| seconds),
         })

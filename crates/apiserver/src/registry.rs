@@ -1,5 +1,5 @@
-//! Creates, changes and removes stored objects: what is the same for every kind, whichever verb
-//! or subresource asked for it.
+//! Creates, updates and deletes stored objects. The registry is the same for every kind, verb and
+//! subresource.
 
 mod errors;
 pub(crate) mod scope;
@@ -21,29 +21,31 @@ pub(crate) use create::{CreateRequest, create};
 pub(crate) use delete::{Deleted, delete};
 pub(crate) use initialization::InitializationWait;
 pub(crate) use outcome::Outcome;
-pub(crate) use update::{Change, Changing, Part, UpdateRequest, check_uid, update};
+pub(crate) use update::{
+    Transform, TransformFuture, UpdateRequest, UpdateStrategy, check_uid, update,
+};
 
 use crate::cache::hooks::Reservation;
 use machinery::{Object, Status, Value};
 use scope::RequestScope;
 use std::collections::HashSet;
 
-/// The largest object that is stored: what etcd takes, so that a store can move there. Patches could
-/// otherwise make an object grow for ever.
+/// The maximum size of a stored object. The value is etcd's limit, so that a store can be moved to
+/// etcd. Without a limit, patches could make an object grow indefinitely.
 const MAX_OBJECT: usize = 3 << 19;
 
-/// The bytes that are stored of an object in the storage version: those that are served, but for
+/// The bytes of an object that are stored: those that are served in the storage version, without
 /// the resourceVersion.
 fn stored_bytes(scope: &RequestScope, object: &Object) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(2048);
     scope.resource().hub().shape.write(object, &mut bytes);
-    // A million of them stay in memory: none has spare capacity.
+    // Up to a million of these values stay in memory, so none has spare capacity.
     bytes.shrink_to_fit();
     bytes
 }
 
-/// The same, unless they are too many.
-fn stored_form(scope: &RequestScope, object: &Object) -> Result<Vec<u8>, Status> {
+/// The bytes of an object that are stored, or the answer 413 if the object is too large.
+fn stored_bytes_within_limit(scope: &RequestScope, object: &Object) -> Result<Vec<u8>, Status> {
     let bytes = stored_bytes(scope, object);
     if bytes.len() > MAX_OBJECT {
         let found = bytes.len();
@@ -54,13 +56,13 @@ fn stored_form(scope: &RequestScope, object: &Object) -> Result<Vec<u8>, Status>
     Ok(bytes)
 }
 
-/// Metadata that only the server writes.
+/// Removes metadata that only the server may set.
 fn wipe_server_metadata(object: &mut Object) {
     object.remove_meta("selfLink");
 }
 
-/// Names each owner once, and tells the client that it did not.
-fn dedup_owners(scope: &RequestScope, object: &mut Object) {
+/// Removes duplicate owner references, and warns the client about them.
+fn dedup_owner_references(scope: &RequestScope, object: &mut Object) {
     let Some(owners) = object.get_mut(&["metadata", "ownerReferences"]) else { return };
     let Some(owners) = owners.as_array_mut() else { return };
     if owners.len() < 2 {
@@ -88,17 +90,17 @@ fn dedup_owners(scope: &RequestScope, object: &mut Object) {
     }
 }
 
-/// Whether anything but metadata and, where it is a subresource, status differs.
-fn spec_differs(new: &Object, old: &Object, status_apart: bool) -> bool {
+/// Whether fields other than metadata differ. The status is ignored if it is a subresource.
+fn spec_differs(new: &Object, old: &Object, has_status_subresource: bool) -> bool {
     let counts = |(key, _): &(&String, &Value)| match key.as_str() {
         "apiVersion" | "kind" | "metadata" => false,
-        "status" => !status_apart,
+        "status" => !has_status_subresource,
         _ => true,
     };
     !new.map().iter().filter(counts).eq(old.map().iter().filter(counts))
 }
 
-/// Reserves what an object needs, if its resource has a hook for that.
+/// Runs the resource's `begin_write` hook, which reserves what the object needs.
 fn begin_write(
     scope: &RequestScope,
     object: &mut Object,

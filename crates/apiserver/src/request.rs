@@ -1,4 +1,4 @@
-//! [`RequestInfo`]: what a request is about, read off its method, path and query alone.
+//! [`RequestInfo`]: the verb and the resource of a request, parsed from its method, path and query.
 //!
 //! ```text
 //! GET /apis/apps/v1/namespaces/default/deployments/web/status
@@ -11,7 +11,7 @@ pub(crate) mod options;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-/// What a client wants to do.
+/// The API verb of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are Kubernetes' own")]
 pub enum Verb {
@@ -23,12 +23,12 @@ pub enum Verb {
     Patch,
     Delete,
     DeleteCollection,
-    /// A method that no API verb goes by.
+    /// An HTTP method without an API verb.
     Other,
 }
 
 impl Verb {
-    /// As RBAC rules and messages spell it.
+    /// The spelling of the verb in RBAC rules and messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -43,7 +43,7 @@ impl Verb {
         }
     }
 
-    /// The verb that is spelled so; [`Verb::Other`] if there is none.
+    /// Parses the spelling of [`Verb::as_str`]; [`Verb::Other`] for an unknown verb.
     pub fn parse(text: &str) -> Self {
         let all = [
             Self::Get,
@@ -58,8 +58,8 @@ impl Verb {
         all.into_iter().find(|it| it.as_str() == text).unwrap_or(Self::Other)
     }
 
-    /// Whether it leaves everything as it is.
-    pub fn reads(self) -> bool {
+    /// Whether the verb changes nothing.
+    pub fn is_read_only(self) -> bool {
         matches!(self, Self::Get | Self::List | Self::Watch)
     }
 }
@@ -67,45 +67,45 @@ impl Verb {
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestInfo {
-    /// What is to be done.
+    /// The verb, derived from the method, the path and the `watch` parameter.
     pub verb: Verb,
-    /// The path, decoded.
+    /// The percent-decoded path.
     pub path: String,
     /// Set for paths of the API: `/api/v1/…`, `/apis/<group>/<version>/…`.
     pub resource: Option<ResourcePath>,
 }
 
-/// What a path of the API points at.
+/// The parts of an API path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResourcePath {
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     pub group: String,
-    /// `v1`
+    /// The version of the group, such as `v1`.
     pub version: String,
-    /// Empty for cluster-scoped resources and for lists across all namespaces.
+    /// The namespace; empty for cluster-scoped resources and for lists across all namespaces.
     pub namespace: String,
-    /// The plural; empty if the path ends at the version.
+    /// The plural name of the resource; empty if the path ends at the version.
     pub resource: String,
-    /// Empty for collections.
+    /// The name of the object; empty for collections.
     pub name: String,
-    /// `status`, or empty.
+    /// The subresource, such as `status`, or "".
     pub subresource: String,
-    /// What follows the subresource: the path behind `…/proxy/`.
-    pub rest: String,
+    /// The part of the path after the subresource, such as the path after `…/proxy/`.
+    pub subpath: String,
 }
 
 impl RequestInfo {
-    /// Reads `method`, `path` and `query`; `None` if the path is not well formed.
+    /// Parses `method`, `path` and `query`; `None` if the percent-encoding of the path is invalid.
     pub fn parse(method: &Method, path: &str, query: &Query) -> Option<Self> {
-        // Decoded before it is cut, as in Go: an encoded slash separates like any other, and no
-        // name has one in it.
+        // The path is decoded before it is split, as in Go: an encoded slash separates segments,
+        // and no name contains a slash.
         if !is_well_escaped(path) {
             return None;
         }
         let path = percent_decode_str(path).decode_utf8_lossy();
         let mut segments: Vec<&str> = path.split('/').skip(1).collect();
         while segments.pop_if(|it| it.is_empty()).is_some() {}
-        // An empty segment is none of a resource's path.
+        // A path with an empty segment is not the path of a resource.
         if segments.contains(&"") {
             segments.clear();
         }
@@ -117,55 +117,55 @@ impl RequestInfo {
                 return Some(Self { verb, path: path.into_owned(), resource: None });
             }
         };
-        // Upstream: the watch verb once was a part of the path.
+        // Upstream: the deprecated `/watch/` prefix requests a watch.
         let mut is_watch_path = false;
         if let ["watch", after @ ..] = rest {
             is_watch_path = true;
             rest = after;
         }
-        let mut target = ResourcePath {
+        let mut resource_path = ResourcePath {
             group: group.to_owned(),
             version: version.to_owned(),
             ..ResourcePath::default()
         };
         rest = match rest {
             ["namespaces", namespace, "status" | "finalize", ..] | ["namespaces", namespace] => {
-                (*namespace).clone_into(&mut target.namespace);
+                (*namespace).clone_into(&mut resource_path.namespace);
                 rest
             }
             ["namespaces", namespace, after @ ..] => {
-                (*namespace).clone_into(&mut target.namespace);
+                (*namespace).clone_into(&mut resource_path.namespace);
                 after
             }
             rest => rest,
         };
         if let [resource, after @ ..] = rest {
-            (*resource).clone_into(&mut target.resource);
+            (*resource).clone_into(&mut resource_path.resource);
             if let [name, after @ ..] = after {
-                (*name).clone_into(&mut target.name);
+                (*name).clone_into(&mut resource_path.name);
                 if let [subresource, after @ ..] = after {
-                    (*subresource).clone_into(&mut target.subresource);
-                    target.rest = after.join("/");
+                    (*subresource).clone_into(&mut resource_path.subresource);
+                    resource_path.subpath = after.join("/");
                 }
             }
         }
-        // A watch of one object by its name is a watch of a list with one element; but who asks for
-        // one object is not asked whether they meant to watch it.
-        let is_collection = target.name.is_empty();
+        // A watch of one object by its name is a watch of a list with one element, and needs the
+        // `/watch/` prefix: the `watch` parameter has no effect on a request for one object.
+        let is_collection = resource_path.name.is_empty();
         let watch = is_watch_path || is_collection && query.flag("watch");
         let verb = verb_of(method, is_collection, watch);
-        Some(Self { verb, path: path.into_owned(), resource: Some(target) })
+        Some(Self { verb, path: path.into_owned(), resource: Some(resource_path) })
     }
 
-    /// Whether the answer may take any time: a watch, or a conversation with a container.
-    pub fn runs_long(&self) -> bool {
+    /// Whether the request has no deadline: a watch, or a connection to a container.
+    pub fn is_long_running(&self) -> bool {
         const SUBRESOURCES: [&str; 5] = ["attach", "exec", "proxy", "log", "portforward"];
         let subresource = self.resource.as_ref().map_or("", |it| it.subresource.as_str());
         self.verb == Verb::Watch || SUBRESOURCES.contains(&subresource)
     }
 }
 
-/// Whether each percent sign is followed by a byte in hex.
+/// Whether each percent sign is followed by two hexadecimal digits.
 pub(crate) fn is_well_escaped(text: &str) -> bool {
     text.split('%').skip(1).all(|it| {
         it.get(..2).is_some_and(|byte| byte.bytes().all(|digit| digit.is_ascii_hexdigit()))
@@ -186,21 +186,21 @@ fn verb_of(method: &Method, collection: bool, watch: bool) -> Verb {
     }
 }
 
-/// The decoded parameters of a request.
+/// The decoded query parameters of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads what follows the question mark.
+    /// Parses the part of a URL after the question mark.
     pub fn parse(text: Option<&str>) -> Self {
-        // As in Go, a pair that is not well formed is left out; so is one with a semicolon, which
-        // once separated pairs.
+        // Go omits a pair whose percent-encoding is invalid, and a pair that contains a semicolon,
+        // which was a separator in older versions.
         let pairs = text.unwrap_or_default().split('&');
         let pairs = pairs.filter(|it| !it.contains(';') && is_well_escaped(it));
         Self(pairs.flat_map(|it| form_urlencoded::parse(it.as_bytes()).into_owned()).collect())
     }
 
-    /// The bytes that it takes on the heap.
+    /// The size of the parameters on the heap, in bytes.
     pub(crate) fn heap_size(&self) -> usize {
         let texts: usize =
             self.0.iter().map(|(key, value)| key.capacity() + value.capacity()).sum();
@@ -222,7 +222,8 @@ impl Query {
         self.0.iter().filter(move |(it, _)| it == key).map(|(_, value)| value.as_str())
     }
 
-    /// Upstream: `Convert_Slice_string_To_bool`: present means true, but for `false` and `0`.
+    /// The value of a Boolean parameter. A parameter that is present is true, except for the values
+    /// `false` and `0`. Upstream: `Convert_Slice_string_To_bool`.
     pub fn flag(&self, key: &str) -> bool {
         self.get(key).is_some_and(|it| !it.eq_ignore_ascii_case("false") && it != "0")
     }
@@ -232,27 +233,27 @@ impl Query {
 mod tests {
     use super::*;
 
-    /// verb group/version namespace resource name subresource
+    /// `expect` is "verb group/version namespace|resource|name|subresource|subpath".
     fn check(method: &Method, url: &str, expect: &str) {
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
         let info = RequestInfo::parse(method, path, &Query::parse(Some(query))).unwrap();
-        let target = info.resource.unwrap();
+        let resource_path = info.resource.unwrap();
         let found = format!(
             "{} {}/{} {}|{}|{}|{}|{}",
             info.verb.as_str(),
-            target.group,
-            target.version,
-            target.namespace,
-            target.resource,
-            target.name,
-            target.subresource,
-            target.rest,
+            resource_path.group,
+            resource_path.version,
+            resource_path.namespace,
+            resource_path.resource,
+            resource_path.name,
+            resource_path.subresource,
+            resource_path.subpath,
         );
         assert_eq!(found, expect, "{url}");
     }
 
     #[test]
-    fn paths_name_resources() {
+    fn an_api_path_is_split_into_its_parts() {
         check(&Method::GET, "/api/v1/pods", "list /v1 |pods|||");
         check(&Method::GET, "/api/v1/namespaces/a/pods/b", "get /v1 a|pods|b||");
         check(
@@ -269,14 +270,14 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_also_an_object() {
+    fn the_path_of_a_namespace_has_it_as_namespace_and_name() {
         check(&Method::GET, "/api/v1/namespaces", "list /v1 |namespaces|||");
         check(&Method::GET, "/api/v1/namespaces/a", "get /v1 a|namespaces|a||");
         check(&Method::PUT, "/api/v1/namespaces/a/finalize", "update /v1 a|namespaces|a|finalize|");
     }
 
     #[test]
-    fn other_paths_have_no_target() {
+    fn other_paths_have_no_resource() {
         let info = RequestInfo::parse(&Method::GET, "/healthz", &Query::default()).unwrap();
         assert_eq!(info.resource, None);
         let found = RequestInfo::parse(&Method::GET, "/api/v1//pods", &Query::default()).unwrap();
@@ -285,14 +286,14 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_one_object_does_not_watch_it() {
+    fn a_request_for_one_object_ignores_the_watch_parameter() {
         check(&Method::GET, "/api/v1/namespaces/a/pods/b?watch=1", "get /v1 a|pods|b||");
         check(&Method::GET, "/api/v1/watch/namespaces/a/pods/b", "watch /v1 a|pods|b||");
         check(&Method::GET, "/api/v1/namespaces/a/pods//?watch=1", "watch /v1 a|pods|||");
     }
 
     #[test]
-    fn parameters_that_are_not_well_formed_are_left_out() {
+    fn malformed_parameters_are_ignored() {
         let query = Query::parse(Some("a=1;b=2&c=%zz&d=%31&&e"));
         assert_eq!(query.0, [("d".to_owned(), "1".to_owned()), ("e".to_owned(), String::new())]);
     }

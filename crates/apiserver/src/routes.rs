@@ -1,4 +1,4 @@
-//! The paths beside the resources: what there is, whether it is well, and which version it is.
+//! The paths that do not belong to API resources: discovery, health, metrics, OpenAPI, version.
 
 pub(crate) mod discovery;
 pub(crate) mod health;

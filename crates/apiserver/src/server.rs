@@ -1,9 +1,9 @@
-//! [`Server`]: a plane from its start to its end.
+//! [`Server`]: starts and stops a plane.
 
 pub mod bootstrap;
 
 use crate::admission;
-use crate::admission::{Admission, BadPlugins, Plugins};
+use crate::admission::{Admission, PluginSelectionError, Plugins};
 use crate::auth::authentication::Authenticator;
 use crate::auth::authentication::service_account;
 use crate::auth::authentication::service_account::TokenSigner;
@@ -25,11 +25,11 @@ use crate::in_process::InProcessClient;
 use crate::in_process::handler::Handler;
 use crate::in_process::loopback::LoopbackClient;
 use crate::listen;
-use crate::listen::Listening;
+use crate::listen::ListenerState;
 use crate::metrics::Metrics;
 use crate::outbound::{Identity, Outbound};
 use crate::plane::Plane;
-use crate::registry::service_address::{Allocations, BadCidr, ServiceAddresses};
+use crate::registry::service_address::{InvalidServiceCidr, ServiceAddresses, ServiceAllocator};
 use arc_swap::ArcSwap;
 use keel::{Entropy, Offload, Tasks, Unclean};
 use prometheus_client::registry::Registry;
@@ -43,11 +43,11 @@ use store::{Embedded, Memory, Options, Store};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-/// How long a stop may take.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// The time limit for the tasks of a plane to stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Names under which pods and people know an API server.
-const NAMES: [&str; 5] = [
+/// The host names in every serving certificate, which pods and users expect.
+const DEFAULT_SERVING_NAMES: [&str; 5] = [
     "localhost",
     "kubernetes",
     "kubernetes.default",
@@ -63,37 +63,37 @@ pub struct Server {
     store_tasks: Tasks,
 }
 
-/// Why a plane did not start.
+/// The reason why a plane did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The message says what to do about the data directory.
+    /// The cause explains what to do about the data directory.
     #[error("cannot open the store")]
     Store(#[from] store::Error),
-    /// See there.
+    /// See [`certificates::Error`].
     #[error("cannot set up certificates")]
     Certificates(#[from] certificates::Error),
-    /// See there.
+    /// See [`service_account::Error`].
     #[error("cannot set up service account tokens")]
     Tokens(#[from] service_account::Error),
-    /// Choose another address or port, or stop who has it.
+    /// Choose another address or port, or stop the process that uses it.
     #[error("cannot listen on {address}")]
     Bind {
-        /// Where.
+        /// The configured address.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// See there.
+    /// See [`listen::Error`].
     #[error("cannot serve TLS")]
     Listen(#[from] listen::Error),
     /// Choose another network.
     #[error("cannot use the service network")]
-    ServiceCidr(#[from] BadCidr),
+    ServiceCidr(#[from] InvalidServiceCidr),
     /// Choose other plugins.
     #[error("cannot use these admission plugins")]
-    Plugins(#[from] BadPlugins),
-    /// See there.
+    Plugins(#[from] PluginSelectionError),
+    /// See [`bootstrap::Error`].
     #[error("cannot prepare the plane")]
     Bootstrap(#[from] bootstrap::Error),
 }
@@ -104,13 +104,13 @@ impl Server {
         Self::start_with(config, open_store, open_keys).await
     }
 
-    /// Starts a plane on a store that the caller has opened, in place of the one that `config`
-    /// names. The store is closed when the plane stops; certificates and keys are kept in memory.
+    /// Starts a plane on a store that the caller has opened, instead of the one of `config`. The store
+    /// is closed when the plane stops; certificates and keys are kept in memory.
     pub async fn start_on(config: Config, store: Arc<dyn Store>) -> Result<Self, Error> {
-        Self::start_with(config, |_, _| Ok(store), make_keys).await
+        Self::start_with(config, |_, _| Ok(store), generate_keys).await
     }
 
-    /// The plane itself.
+    /// The plane.
     #[cfg(test)]
     pub(crate) fn plane(&self) -> &Arc<Plane> {
         &self.chain.plane
@@ -121,21 +121,21 @@ impl Server {
         open_store: impl FnOnce(&Config, &Tasks) -> Result<Arc<dyn Store>, Error>,
         open_keys: fn(&Config) -> Result<Keys, Error>,
     ) -> Result<Self, Error> {
-        // Before anything is opened, so that a mistake in the configuration is told at once.
-        let plugins = Plugins::choose(&config.enabled_plugins, &config.disabled_plugins)?;
-        let allocations = Allocations::new(&config.service_cidr)?;
+        // Before anything is opened, so that an invalid configuration is reported at once.
+        let plugins = Plugins::select(&config.enabled_plugins, &config.disabled_plugins)?;
+        let service_allocator = ServiceAllocator::new(&config.service_cidr)?;
         let listener = match config.listen {
             Some(address) => Some(bind(address).await?),
             None => None,
         };
         let (tasks, store_tasks) = (Tasks::new(), Tasks::new());
         let store = open_store(&config, &store_tasks)?;
-        let parts = Parts {
+        let parts = PlaneParts {
             store: Arc::clone(&store),
             store_tasks: store_tasks.clone(),
             tasks: tasks.clone(),
             plugins,
-            allocations,
+            service_allocator,
         };
         let address = listener.as_ref().and_then(|it| it.local_addr().ok());
         let started = Box::pin(async {
@@ -162,29 +162,29 @@ impl Server {
         }
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// The certificate that clients trust, in PEM.
+    /// The certificate of the plane's authority, which clients trust, in PEM.
     pub fn authority(&self) -> &str {
         self.chain.plane.authority.certificate()
     }
 
-    /// A certificate for somebody who may do everything.
+    /// A client certificate of a member of `system:masters`.
     pub fn admin(&self) -> Result<Certified, certificates::Error> {
         let now = self.chain.plane.storage.clock.now();
         self.chain.plane.authority.client("sampan-admin", &masters::GROUPS, now)
     }
 
-    /// An in-process client that may do everything.
+    /// An in-process client of a member of `system:masters`.
     pub fn in_process_client(&self) -> InProcessClient {
         let handler: Arc<dyn Handler> = Arc::<Chain>::clone(&self.chain);
         InProcessClient::new(handler, masters::member("sampan-admin"))
     }
 
-    /// Lets what is under way finish, then stops everything, the store last.
+    /// Waits for requests in progress, then stops all tasks, and the store last.
     pub async fn stop(self) -> Result<(), Unclean> {
         close(&self.chain.plane.storage.tasks, &self.chain.plane.storage.store, &self.store_tasks)
             .await
@@ -201,27 +201,27 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
     TcpListener::bind(address).await.map_err(|source| Error::Bind { address, source })
 }
 
-/// Stops the tasks of a plane, closes its store, and stops the tasks of that.
+/// Stops the tasks of a plane, closes its store, and stops the store's tasks.
 async fn close(tasks: &Tasks, store: &Arc<dyn Store>, store_tasks: &Tasks) -> Result<(), Unclean> {
-    let stopped = tasks.stop(PATIENCE).await;
+    let stopped = tasks.stop(STOP_TIMEOUT).await;
     if let Err(error) = store.close().await {
         tracing::error!(error = error.with_causes(), "cannot close the store");
     }
-    stopped.and(store_tasks.stop(PATIENCE).await)
+    stopped.and(store_tasks.stop(STOP_TIMEOUT).await)
 }
 
-/// The directory of the store, within that of all data.
-const STORE: &str = "store";
+/// The subdirectory of the store in the data directory.
+const STORE_DIRECTORY: &str = "store";
 
-/// What signs for a plane.
+/// The signing keys of a plane.
 struct Keys {
     authority: Authority,
     signer: TokenSigner,
 }
 
-/// The process of the plane that has the data in `directory` open, if there is one.
+/// The process of the plane that has opened the data in `directory`, if there is one.
 pub fn data_holder(directory: &Path) -> Option<String> {
-    Embedded::holder(&directory.join(STORE))
+    Embedded::holder(&directory.join(STORE_DIRECTORY))
 }
 
 fn open_store(config: &Config, tasks: &Tasks) -> Result<Arc<dyn Store>, Error> {
@@ -230,38 +230,38 @@ fn open_store(config: &Config, tasks: &Tasks) -> Result<Arc<dyn Store>, Error> {
     Ok(match &config.store {
         StoreConfig::Memory => Memory::open(options, clock, tasks),
         StoreConfig::Embedded(directory) => {
-            Embedded::open(&directory.join(STORE), options, clock, tasks)?
+            Embedded::open(&directory.join(STORE_DIRECTORY), options, clock, tasks)?
         }
     })
 }
 
 fn open_keys(config: &Config) -> Result<Keys, Error> {
-    let StoreConfig::Embedded(directory) = &config.store else { return make_keys(config) };
+    let StoreConfig::Embedded(directory) = &config.store else { return generate_keys(config) };
     let directory = directory.join("pki");
     let authority = Authority::open(&directory, config.clock.now())?;
     Ok(Keys { authority, signer: TokenSigner::open(&directory)? })
 }
 
-fn make_keys(config: &Config) -> Result<Keys, Error> {
+fn generate_keys(config: &Config) -> Result<Keys, Error> {
     Ok(Keys { authority: Authority::new(config.clock.now())?, signer: TokenSigner::new()? })
 }
 
-/// What a plane is made of, besides its configuration and keys.
-struct Parts {
+/// The components of a plane, besides its configuration and keys.
+struct PlaneParts {
     store: Arc<dyn Store>,
     store_tasks: Tasks,
     tasks: Tasks,
     plugins: Plugins,
-    allocations: Allocations,
+    service_allocator: ServiceAllocator,
 }
 
-/// A plane with its objects in place, which does not listen yet.
-async fn start_plane(config: &Config, keys: Keys, parts: Parts) -> Result<Arc<Chain>, Error> {
+/// Creates a plane and its initial objects. It does not listen yet.
+async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<Arc<Chain>, Error> {
     let Keys { authority, signer } = keys;
-    let Parts { store, store_tasks, tasks, plugins, allocations } = parts;
+    let PlaneParts { store, store_tasks, tasks, plugins, service_allocator } = parts;
     let mut metrics = Registry::default();
     let cache = start_cache(config, &store, &store_tasks).await?;
-    let catalog = builtin_catalog(&cache, &allocations, &config.entropy);
+    let catalog = builtin_catalog(&cache, &service_allocator, &config.entropy);
     let storage = Arc::new(Storage {
         clock: config.clock.clone(),
         entropy: config.entropy.clone(),
@@ -288,11 +288,11 @@ async fn start_plane(config: &Config, keys: Keys, parts: Parts) -> Result<Arc<Ch
             authenticator,
             authorizers,
             authority,
-            flow: Arc::new(FlowControl::new(config.max_reads, config.max_writes)),
+            flow_control: Arc::new(FlowControl::new(config.max_reads, config.max_writes)),
             timeouts: config.timeouts,
             metrics: Metrics::new(metrics),
             admission: Arc::new(admission),
-            allocations,
+            service_allocator,
             aggregation: Arc::new(Aggregation::new(Arc::clone(&storage), front_proxy)),
             loopback,
             storage,
@@ -304,8 +304,8 @@ async fn start_plane(config: &Config, keys: Keys, parts: Parts) -> Result<Arc<Ch
     Ok(chain)
 }
 
-/// Requests that are finished while the plane stops read what they have written, so the cache stops
-/// with the store.
+/// Starts the watch cache. Its tasks stop with those of the store, since requests that finish while
+/// the plane stops still read what they have written.
 async fn start_cache(
     config: &Config,
     store: &Arc<dyn Store>,
@@ -317,7 +317,11 @@ async fn start_cache(
 }
 
 /// The built-in resources, with their hooks.
-fn builtin_catalog(cache: &WatchCache, allocations: &Allocations, entropy: &Entropy) -> Catalog {
+fn builtin_catalog(
+    cache: &WatchCache,
+    service_allocator: &ServiceAllocator,
+    entropy: &Entropy,
+) -> Catalog {
     let served = kinds::table::builtin().into_iter().map(|resource| {
         let objects = cache.of_prefix(&resource.prefix);
         let mut hooks = Hooks {
@@ -326,7 +330,7 @@ fn builtin_catalog(cache: &WatchCache, allocations: &Allocations, entropy: &Entr
         };
         if resource.group.is_empty() && resource.plural == "services" {
             hooks.begin_write = Some(Box::new(ServiceAddresses {
-                allocations: allocations.clone(),
+                allocator: service_allocator.clone(),
                 services: Arc::clone(&objects),
                 prefix: resource.prefix.clone(),
                 entropy: entropy.clone(),
@@ -337,21 +341,22 @@ fn builtin_catalog(cache: &WatchCache, allocations: &Allocations, entropy: &Entr
     Catalog::new(served.collect())
 }
 
-/// Starts what runs beside requests, and creates what every plane has.
+/// Starts the background tasks, and creates the objects that every plane has.
 async fn start_tasks(plane: &Arc<Plane>) -> Result<(), Error> {
     let (storage, client) = (&plane.storage, &plane.loopback);
     crd::start(storage, client.clone());
     bootstrap::bootstrap(plane).await?;
     let admission = Arc::clone(&plane.admission);
-    let quotas = admission::keep_quotas_true(Arc::clone(storage), admission, client.clone());
-    let policies = admission::keep_policies_checked(Arc::clone(storage), client.clone());
-    storage.tasks.spawn("system-objects", bootstrap::keep(Arc::clone(plane)));
+    let quotas =
+        admission::run_quota_status_controller(Arc::clone(storage), admission, client.clone());
+    let policies = admission::run_policy_status_controller(Arc::clone(storage), client.clone());
+    storage.tasks.spawn("system-objects", bootstrap::maintain(Arc::clone(plane)));
     storage.tasks.spawn("quotas", quotas);
     storage.tasks.spawn("policies", policies);
     Ok(())
 }
 
-/// Serves a plane at `address`, where it listens.
+/// Starts to accept connections at `address`, on which `listener` listens.
 fn serve(
     chain: &Arc<Chain>,
     names: &[String],
@@ -359,22 +364,23 @@ fn serve(
     address: SocketAddr,
 ) -> Result<(), Error> {
     let plane = &chain.plane;
-    let service_ip = plane.allocations.first_address().parse::<IpAddr>().ok();
+    let service_ip = plane.service_allocator.first_address().parse::<IpAddr>().ok();
     let addresses: Vec<IpAddr> = [Ipv4Addr::LOCALHOST.into(), address.ip()]
         .into_iter()
         .chain(service_ip)
         .chain([Ipv6Addr::LOCALHOST.into()])
         .collect();
-    let names: Vec<&str> = NAMES.into_iter().chain(names.iter().map(String::as_str)).collect();
+    let names: Vec<&str> =
+        DEFAULT_SERVING_NAMES.into_iter().chain(names.iter().map(String::as_str)).collect();
     let certified = plane.authority.serving(&names, &addresses, plane.storage.clock.now())?;
     let tls = listen::tls(&certified, plane.authority.certificate())?;
-    let listening = Listening {
+    let listener_state = ListenerState {
         handler: Arc::<Chain>::clone(chain),
-        flow: Arc::clone(&plane.flow),
+        flow: Arc::clone(&plane.flow_control),
         timeouts: plane.timeouts,
         clock: plane.storage.clock.clone(),
         tasks: plane.storage.tasks.clone(),
     };
-    plane.storage.tasks.spawn("listen", listen::serve(listening, listener, tls));
+    plane.storage.tasks.spawn("listen", listen::serve(listener_state, listener, tls));
     Ok(())
 }

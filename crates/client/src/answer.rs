@@ -1,15 +1,17 @@
-//! Answers that are no success, as a [`Status`], whatever the server or somebody before it sent.
+//! Failed answers as a [`Status`], whether they come from the server or from a proxy.
 
-use http::{HeaderMap, Response, StatusCode, header::RETRY_AFTER};
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use informer::ListWatchError;
 use kube_client::client::Body;
-use machinery::{Reason, Status, status::Details};
+use machinery::status::Details;
+use machinery::{Reason, Status};
 
-/// More of an error is not read.
+/// The largest part of an error answer that is read.
 const LONGEST_ERROR: usize = 1 << 20;
 
-/// The answer if it is a success, else what was refused.
+/// The answer if it is a success, or else the refusal.
 pub(crate) async fn accepted(response: Response<Body>) -> Result<Response<Body>, ListWatchError> {
     if response.status().is_success() {
         return Ok(response);
@@ -45,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxys_page_becomes_a_status_with_its_retry_after() {
+    fn the_page_of_a_proxy_becomes_a_status_with_its_retry_after() {
         let mut headers = HeaderMap::new();
         headers.insert(RETRY_AFTER, "7".parse().unwrap());
         let status = status_of(StatusCode::BAD_GATEWAY, &headers, b"<html>");
@@ -54,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_own_status_is_kept() {
+    fn the_status_of_the_server_is_returned() {
         let sent = Status::too_many_requests("slow down", 3);
         let body = sent.to_value().to_string();
         let status = status_of(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new(), body.as_bytes());

@@ -1,31 +1,26 @@
-//! Where the server is and who asks: a kubeconfig, or the service account that is mounted into a
-//! pod, become a [`Client`].
+//! Makes a [`Client`] from a kubeconfig, or from the service account that is mounted into a pod.
 //!
-//! Files are read by kube's own [`Config`], so everything that kubectl understands (exec plugins,
-//! impersonation, several files in `KUBECONFIG`) is understood here. Our own are the transport
-//! below it and the token of a file, which is read again when the server does not take it any more.
+//! Files are read by kube's own [`Config`], so that everything that kubectl supports (exec plugins,
+//! impersonation, several files in `KUBECONFIG`) is supported. The transport is our own, and so is
+//! the token file, which is read again when the server refuses the token.
 
 use std::env;
 
 use http::{Request, Response};
 use http_body::Body as HttpBody;
 use keel::Clock;
-use kube_client::{
-    Client,
-    client::{Body, ClientBuilder, ConfigExt},
-    config::InferConfigError,
-};
+use kube_client::Client;
+use kube_client::client::{Body, ClientBuilder, ConfigExt};
+use kube_client::config::InferConfigError;
 use tower_service::Service;
 
 pub use kube_client::Config;
 
-use crate::{
-    dialer::is_spared,
-    token_file::{Authorized, TokenFile},
-    transport::{BoxError, Transport},
-};
+use crate::dialer::is_spared;
+use crate::token_file::{Authorized, TokenFile};
+use crate::transport::{BoxError, Transport};
 
-/// Why there is no client.
+/// The reason why there is no client.
 ///
 /// ```no_run
 /// use client::{ConfigError, config::Config};
@@ -44,31 +39,31 @@ use crate::{
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// Neither a kubeconfig nor a mounted service account: say where the server is.
+    /// There is neither a kubeconfig nor a mounted service account.
     #[error("found neither a kubeconfig nor a service account")]
     Nowhere(#[source] Box<InferConfigError>),
-    /// Certificates, keys or headers in the configuration make no sense.
+    /// Certificates, keys or headers in the configuration are not valid.
     #[error("cannot use the configuration")]
     Unusable(#[source] Box<kube_client::Error>),
-    /// The token of the service account, or the one that a kubeconfig names, cannot be read.
+    /// The token of the service account, or the token file of a kubeconfig, cannot be read.
     #[error("cannot read the token {path}")]
     Token {
-        /// Where it should be.
+        /// The path of the file.
         path: String,
-        /// Why not.
+        /// The reason.
         #[source]
         source: std::io::Error,
     },
-    /// What the environment says is no address. It is not repeated here: there may be a password in
-    /// it.
+    /// The proxy in the environment is not a valid address. The message does not repeat it, since
+    /// it may contain a password.
     #[error("HTTPS_PROXY names no proxy")]
     Proxy(#[source] http::uri::InvalidUri),
 }
 
-/// Reads `KUBECONFIG` or `~/.kube/config`, or else what is mounted into a pod.
+/// Reads `KUBECONFIG` or `~/.kube/config`, or else the files that are mounted into a pod.
 ///
-/// A kubeconfig's `proxy-url` is used, or else, also in a pod, `HTTPS_PROXY`, which `NO_PROXY` may
-/// overrule.
+/// The proxy is the `proxy-url` of the kubeconfig, or else, also in a pod, `HTTPS_PROXY` unless
+/// `NO_PROXY` excludes the server.
 pub async fn infer() -> Result<Config, ConfigError> {
     let inferred = Config::infer().await;
     let mut config = inferred.map_err(|error| ConfigError::Nowhere(Box::new(error)))?;
@@ -78,15 +73,14 @@ pub async fn infer() -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-/// In capital or in small letters; one that is set to nothing is not set.
+/// The value of a variable in upper or lower case; an empty value counts as not set.
 fn variable(name: &str, read: impl Fn(&str) -> Option<String>) -> String {
     let spelled = [name.to_owned(), name.to_lowercase()];
     spelled.iter().filter_map(|name| read(name)).find(|text| !text.is_empty()).unwrap_or_default()
 }
 
-/// Puts the environment's proxy into the configuration, or takes it out, depending on whether it is
-/// for this server. One that a kubeconfig names is for its server, whatever the environment says, as
-/// for kubectl.
+/// Sets or removes the proxy of the environment, depending on whether it applies to this server. A
+/// proxy in a kubeconfig always applies to its server, as for kubectl.
 fn heed_environment(config: &mut Config, proxy: &str, no_proxy: &str) -> Result<(), ConfigError> {
     if proxy.is_empty() {
         return Ok(());
@@ -102,10 +96,10 @@ fn heed_environment(config: &mut Config, proxy: &str, no_proxy: &str) -> Result<
     Ok(())
 }
 
-/// A client of the server that `config` names, over our [`Transport`].
+/// A client of the server in `config`, with our [`Transport`].
 ///
 /// Nothing is sent before the first request. Must be called within a tokio runtime. A token file
-/// goes before a token, as in client-go, which is for the case that the file cannot be read.
+/// takes precedence over a token, as in client-go; the token is used if the file cannot be read.
 pub fn connect(mut config: Config, clock: &Clock) -> Result<Client, ConfigError> {
     let unusable = |error| ConfigError::Unusable(Box::new(error));
     let transport = Transport::new(&config).map_err(unusable)?;
@@ -146,7 +140,7 @@ where
 mod tests {
     use super::*;
 
-    /// The proxy through which `server` is reached.
+    /// The proxy of `server`.
     fn check(server: &str, configured: &str, environment: &str, no_proxy: &str) -> String {
         let mut config = Config::new(server.parse().unwrap());
         config.proxy_url = configured.parse().ok();
@@ -155,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environments_proxy_is_not_for_everybody() {
+    fn the_proxy_of_the_environment_may_exclude_servers() {
         let proxy = "http://proxy:3128/";
         assert_eq!(check("https://api.example.com", proxy, proxy, ""), proxy);
         assert_eq!(check("https://api.example.com", proxy, proxy, "example.org"), proxy);
@@ -165,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environments_proxy_is_used_in_a_pod_too() {
+    fn the_proxy_of_the_environment_is_used_in_a_pod() {
         let proxy = "http://proxy:3128/";
         assert_eq!(check("https://10.96.0.1", "", proxy, ""), proxy);
         assert_eq!(check("https://10.96.0.1", "", proxy, "10.96.0.0/12"), "");
@@ -176,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_set_to_nothing_is_not_set() {
+    fn an_empty_variable_is_not_set() {
         let of = |capital: &'static str, small: &'static str| {
             variable("NO_PROXY", |name| {
                 Some(if name == "NO_PROXY" { capital } else { small }.to_owned())
@@ -189,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubeconfigs_proxy_is_always_used() {
+    fn the_proxy_of_a_kubeconfig_is_always_used() {
         let (own, other) = ("http://own:1/", "http://other:2/");
         assert_eq!(check("https://api.example.com", own, other, "*"), own);
         assert_eq!(check("https://127.0.0.1", own, "", ""), own);

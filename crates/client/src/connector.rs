@@ -1,11 +1,9 @@
-//! [`Connector`]: connects and does the handshake, within a bounded time.
+//! [`Connector`]: connects and performs the TLS handshake, within a time limit.
 
-use std::{
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::Uri;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
@@ -13,9 +11,10 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-use crate::{dialer::Dialer, transport::BoxError};
+use crate::dialer::Dialer;
+use crate::transport::BoxError;
 
-/// How long a handshake may take, which is as long as in Go.
+/// The timeout of a handshake, as in Go.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
 /// See the [module documentation](self).
@@ -25,7 +24,7 @@ pub(crate) struct Connector {
     within: Duration,
 }
 
-/// The server accepts connections and does not go on from there, or is not reached at all.
+/// The server was not reached, or did not finish the handshake in time.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot connect to {server} within {} s", within.as_secs())]
 pub(crate) struct Mute {
@@ -36,7 +35,7 @@ pub(crate) struct Mute {
 type Connected = MaybeHttpsStream<MaybeHttpsStream<TokioIo<TcpStream>>>;
 
 impl Connector {
-    /// `dialing` is what the dialer may take, all addresses together.
+    /// `dialing` is the time limit of the dialer for all addresses together.
     pub(crate) fn new(inner: HttpsConnector<Dialer>, dialing: Option<Duration>) -> Self {
         let within = dialing.map_or(Duration::MAX, |it| it.saturating_add(HANDSHAKE_WITHIN));
         Self { inner, within }

@@ -1,31 +1,23 @@
-//! [`Dialer`]: how a connection gets to the server: straight, or through the proxy that the
-//! configuration names (`http`, `https`, `socks5`, `socks5h`).
+//! [`Dialer`]: connects to the server directly, or through the proxy of the configuration (`http`,
+//! `https`, `socks5`, `socks5h`).
 //!
 //! ```text
-//! straight  ────────────────────────────────────▶ server
-//! http(s)   ──▶ proxy: CONNECT server:443 ──────▶ server     TLS from end to end: the proxy sees
-//! socks5(h) ──▶ proxy: SOCKS 5, its DNS ────────▶ server     who is asked, never what
+//! direct    ────────────────────────────────────▶ server
+//! http(s)   ──▶ proxy: CONNECT server:443 ──────▶ server     TLS end to end: the proxy sees the
+//! socks5(h) ──▶ proxy: SOCKS 5, its DNS ────────▶ server     address, not the content
 //! ```
 
-use std::{
-    future::Future,
-    net::IpAddr,
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use http::Uri;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
-use hyper_util::{
-    client::{
-        legacy::connect::{
-            HttpConnector,
-            proxy::{SocksV5, Tunnel},
-        },
-        proxy::matcher::Matcher,
-    },
-    rt::TokioIo,
-};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::TokioIo;
 use kube_client::Config;
 use tokio::net::TcpStream;
 use tower_service::Service;
@@ -51,7 +43,7 @@ enum Road {
     Socks(SocksV5<HttpConnector>),
 }
 
-/// The proxy is not there, wants a password, or does not reach the server.
+/// The proxy was not reached, requires a password, or does not reach the server.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot connect through the proxy {proxy}")]
 pub(crate) struct ProxyFailed {
@@ -61,7 +53,7 @@ pub(crate) struct ProxyFailed {
 }
 
 impl Dialer {
-    /// The road that `config` names.
+    /// The dialer for `config`.
     pub(crate) fn new(config: &Config) -> Result<Self, kube_client::Error> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
@@ -100,15 +92,15 @@ impl Dialer {
     }
 }
 
-/// Whether nothing but this machine lies between us and the server.
+/// Whether the server is on this machine.
 pub(crate) fn is_on_this_machine(server: &Uri) -> bool {
     let host = server.host().unwrap_or_default().trim_matches(['[', ']']);
     let address = host.parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether the environment's `NO_PROXY` keeps this server from being asked through a proxy. As in
-/// Go, what is on this machine never is.
+/// Whether `NO_PROXY` in the environment excludes this server. As in Go, a server on this machine
+/// is always excluded.
 pub(crate) fn is_spared(server: &Uri, no_proxy: &str) -> bool {
     let anywhere_else = Matcher::builder().all("http://proxy").no(no_proxy).build();
     is_on_this_machine(server) || anywhere_else.intercept(server).is_none()
@@ -156,7 +148,7 @@ impl Service<Uri> for Dialer {
     }
 }
 
-/// A connection on which nothing is encrypted yet.
+/// A connection without encryption.
 fn plain<E: Into<BoxError>>(
     connecting: impl Future<Output = Result<TokioIo<TcpStream>, E>> + Send + 'static,
     failed: impl FnOnce(BoxError) -> BoxError + Send + 'static,

@@ -1,6 +1,7 @@
-//! [`Unpacker`]: what a server packed with gzip, unpacked piece by piece as it comes.
+//! [`Unpacker`]: decompresses gzip as it arrives.
 
-use std::io::{self, Write};
+use std::io;
+use std::io::Write;
 
 use bytes::Bytes;
 use flate2::write::MultiGzDecoder;
@@ -10,16 +11,16 @@ use flate2::write::MultiGzDecoder;
 pub(crate) struct Unpacker(Option<MultiGzDecoder<Vec<u8>>>);
 
 impl Unpacker {
-    /// What these bytes, and those before them, unpack to beyond what was returned already.
+    /// Decompresses these bytes; returns what was not returned before.
     pub(crate) fn feed(&mut self, packed: &[u8]) -> io::Result<Bytes> {
         let decoder = self.0.get_or_insert_with(|| MultiGzDecoder::new(Vec::new()));
         decoder.write_all(packed)?;
-        // The decoder holds back what it has unpacked last; the next frame of a watch may be far.
+        // The decoder holds its last output back, and the next frame of a watch may be late.
         decoder.flush()?;
         Ok(Bytes::from(std::mem::take(decoder.get_mut())))
     }
 
-    /// The rest, after the last byte. What was cut off is an error.
+    /// The rest, after the last byte; an error if the stream was cut off.
     pub(crate) fn finish(&mut self) -> io::Result<Bytes> {
         let Some(mut decoder) = self.0.take() else { return Ok(Bytes::new()) };
         decoder.try_finish()?;
@@ -30,7 +31,8 @@ impl Unpacker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flate2::{Compression, write::GzEncoder};
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
 
     fn pack(text: &str) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
@@ -49,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_comes_out_however_it_arrives() {
+    fn decompression_is_independent_of_frames() {
         let text = "a list of things, ".repeat(99);
         let packed = pack(&text);
         for size in [1, 7, packed.len()] {
@@ -58,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_is_there_before_anything_follows() {
+    fn sent_bytes_are_decompressed_at_once() {
         let (mut encoder, mut unpacker) =
             (GzEncoder::new(Vec::new(), Compression::fast()), Unpacker::default());
         for text in ["a short event", &"a long event, ".repeat(9999), "one more"] {
@@ -70,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_or_damaged_is_an_error() {
+    fn a_cut_or_damaged_stream_is_an_error() {
         let mut packed = pack("a list of things");
         assert!(unpack(&packed[..packed.len() - 3], 5).is_err());
         let last = packed.len() - 1;

@@ -1,6 +1,6 @@
-//! What lies under `kube::Client`: where the server is and who asks ([`config`]), how bytes get
-//! there ([`transport`]), lists and watches for informers ([`list_watch`]), and which resource a
-//! kind is served as ([`rest_mapper`]).
+//! The layers below `kube::Client`: the configuration ([`config`]), the transport ([`transport`]),
+//! lists and watches for informers ([`list_watch`]), and the mapping of kinds to resources
+//! ([`rest_mapper`]).
 //!
 //! ```no_run
 //! use informer::{InformerFactory, InformerOptions, Scope};

@@ -1,5 +1,5 @@
-//! [`lines`]: a body as its lines, however it was cut into frames. A line that does not end is an
-//! error once it is too long, so that a broken server cannot fill the memory.
+//! [`lines`]: splits a body into lines, independent of its frames. A line that is too long is an
+//! error, so that a broken server cannot fill the memory.
 
 use std::mem;
 
@@ -11,10 +11,10 @@ use informer::ListWatchError;
 
 use crate::transport::BoxError;
 
-/// No object is so long: etcd takes 1.5 MiB by default, and hardly more at best.
+/// Longer than any object: etcd accepts 1.5 MiB by default.
 pub(crate) const LONGEST_LINE: usize = 32 << 20;
 
-/// A watch that was cut in the middle of a line, or a line beyond all measure: ask again.
+/// A line of a watch was cut off, or is too long: send the request again.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadLine {
     #[error("a line was cut off after {0} bytes")]
@@ -23,7 +23,7 @@ pub(crate) enum BadLine {
     TooLong(usize),
 }
 
-/// The lines of `body` without their ends; empty ones are left out.
+/// The lines of `body` without their line ends; empty lines are left out.
 pub(crate) fn lines<B>(body: B, longest: usize) -> impl Stream<Item = Result<Bytes, ListWatchError>>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
@@ -40,7 +40,7 @@ where
 struct Reader<B> {
     body: B,
     longest: usize,
-    /// What came last and was not read yet.
+    /// The part of the last frame that was not read yet.
     frame: Bytes,
     /// The beginning of a line, from earlier frames.
     begun: BytesMut,
@@ -72,7 +72,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Reader<B> {
         Ok(None)
     }
 
-    /// A line that lies in one frame, as most do, is not copied.
+    /// A line within one frame, as most are, is not copied.
     fn take_line(&mut self) -> Option<Bytes> {
         let Some(end) = memchr::memchr(b'\n', &self.frame) else {
             self.begun.extend_from_slice(&mem::take(&mut self.frame));
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use futures_util::StreamExt;
 
-    /// What comes out of `text` when it arrives `size` bytes at a time.
+    /// The lines of `text` if it arrives `size` bytes at a time.
     async fn check(text: &str, size: usize) -> Vec<String> {
         let frames: Vec<_> = text.as_bytes().chunks(size).map(Bytes::copy_from_slice).collect();
         let frames = stream::iter(frames)
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_are_the_same_however_they_arrive() {
+    async fn lines_are_independent_of_frames() {
         for size in 1..12 {
             assert_eq!(check("abc\n\nde\nf\n", size).await, ["abc", "de", "f"], "by {size}");
         }

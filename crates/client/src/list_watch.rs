@@ -1,4 +1,4 @@
-//! [`ClientListWatch`]: the lists and watches of one resource, asked for with a `kube::Client`.
+//! [`ClientListWatch`]: the lists and watches of one resource with a `kube::Client`.
 //!
 //! ```no_run
 //! use client::ClientListWatch;
@@ -12,30 +12,33 @@
 //! }
 //! ```
 //!
-//! Objects stay bytes: pages and events are split, not decoded. Everything that a server may answer
-//! instead becomes a [`ListWatchError`], on which the [reflector](informer::reflector) acts.
+//! Pages and events are split into objects, which are not decoded. All failures become a
+//! [`ListWatchError`], which the [reflector](informer::reflector) handles.
 
-use std::{fmt::Write, future::Future, sync::Arc};
+use std::fmt::Write;
+use std::future::Future;
+use std::sync::Arc;
 
-use futures_util::{StreamExt, future::BoxFuture};
-use http::{Request, header::ACCEPT};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use http::Request;
+use http::header::ACCEPT;
 use http_body_util::{BodyExt, Limited};
 use informer::{
     Form, List, ListRequest, ListWatch, ListWatchError, Scope, Selection, WatchEvent, WatchRequest,
     WatchStream,
 };
-use kube_client::{Client, client::Body};
+use kube_client::Client;
+use kube_client::client::Body;
 use machinery::GroupVersion;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::{
-    answer::accepted,
-    lines::{LONGEST_LINE, lines},
-};
+use crate::answer::accepted;
+use crate::lines::{LONGEST_LINE, lines};
 
-/// A page that is longer is not read; a list without pages may be long.
+/// The largest page that is read; a list without pages may be long.
 const LONGEST_PAGE: usize = 1 << 30;
-/// What need not be escaped in a path: all that names of namespaces are made of.
+/// The characters that are not escaped in a path.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.');
 
 /// See the [module documentation](self).
@@ -47,13 +50,13 @@ pub struct ClientListWatch {
     form: Form,
 }
 
-/// How an [`InformerFactory`](informer::InformerFactory) gets its sources from a client.
+/// The source factory of an [`InformerFactory`](informer::InformerFactory) for a client.
 pub fn source_of(client: Client) -> impl Fn(&Scope) -> Arc<dyn ListWatch> + Send + Sync {
     move |scope| Arc::new(ClientListWatch::new(client.clone(), scope))
 }
 
 impl ClientListWatch {
-    /// The resource of `scope`, in its form. Which of the objects is part of each request.
+    /// The resource of `scope` in its form. The selection is part of each request.
     pub fn new(client: Client, scope: &Scope) -> Self {
         Self {
             client,
@@ -106,7 +109,7 @@ impl ListWatch for ClientListWatch {
         if let Some(limit) = request.limit {
             query.push(("limit", limit.to_string()));
         }
-        // A token has its own version in it; both together are refused.
+        // A continue token contains the version; a server refuses both together.
         match (request.continue_token, request.resource_version) {
             (Some(token), _) => query.push(("continue", token)),
             (None, Some(version)) => query.push(("resourceVersion", version)),
@@ -174,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_have_the_group_and_the_namespace_where_there_is_one() {
+    fn paths_have_group_and_namespace() {
         let core = GroupVersion::new("", "v1");
         let apps = GroupVersion::new("apps", "v1");
         assert_eq!(collection_path(&core, "pods", None), "/api/v1/pods");

@@ -1,4 +1,4 @@
-//! [`RestMapper`]: which resource a kind is served as, by asking the server.
+//! [`RestMapper`]: maps kinds to resources by the server's discovery.
 //!
 //! ```no_run
 //! use client::{Mapping, RestMapper, RestMapperError};
@@ -15,14 +15,12 @@
 //! # }
 //! ```
 //!
-//! What a group and version serve is asked once and kept. A kind that is not among it may have been
-//! defined since: then the server is asked again, though not more often than once a second.
+//! The resources of a group and version are cached. If a kind is not among them, its CRD may be
+//! new: discovery is repeated, at most once a second.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use keel::{Clock, Timestamp};
 use kube_client::Client;
@@ -30,27 +28,27 @@ use machinery::{GroupKind, GroupVersion, GroupVersionKind};
 
 const NOT_BEFORE: Duration = Duration::from_secs(1);
 
-/// What a kind is served as.
+/// The resource of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
     /// The kind, with its group and version.
     pub kind: GroupVersionKind,
     /// The plural, `deployments`.
     pub resource: String,
-    /// Whether its objects live in namespaces.
+    /// Whether its objects are namespaced.
     pub is_namespaced: bool,
 }
 
-/// Why a kind has no resource.
+/// The reason why a kind has no resource.
 #[derive(Debug, thiserror::Error)]
 pub enum RestMapperError {
-    /// The server does not serve it, or not yet.
+    /// The server does not serve the kind in this version.
     #[error("the server has no resource for {0}")]
     Unknown(GroupVersionKind),
-    /// The server does not serve it in any version.
+    /// The server does not serve the kind in any version.
     #[error("the server has no resource for {0} in any version")]
     NoVersion(GroupKind),
-    /// The server could not be asked.
+    /// Discovery failed.
     #[error("cannot ask the server what it serves")]
     Discovery(#[source] Box<kube_client::Error>),
 }
@@ -67,22 +65,22 @@ struct Served {
     mappings: Vec<Mapping>,
 }
 
-/// What is known of a kind without asking.
+/// The cached mapping of a kind.
 enum Known {
     Served(Mapping),
-    /// The server has said so just now.
+    /// The mapping is current.
     Absent,
-    /// The server should be asked.
+    /// Discovery should be repeated.
     Unclear,
 }
 
 impl RestMapper {
-    /// Knows nothing yet.
+    /// A mapper with an empty cache.
     pub fn new(client: Client, clock: &Clock) -> Self {
         Self { client, clock: clock.clone(), known: Mutex::default() }
     }
 
-    /// What a kind in this version is served as.
+    /// The resource of a kind in this version.
     pub async fn mapping(&self, kind: &GroupVersionKind) -> Result<Mapping, RestMapperError> {
         let group_version = kind.group_version();
         match self.look_up(&group_version, kind) {
@@ -97,7 +95,7 @@ impl RestMapper {
         found.ok_or_else(|| RestMapperError::Unknown(kind.clone()))
     }
 
-    /// What a kind is served as in the version that the server prefers among those that have it.
+    /// The resource of a kind in the version that the server prefers.
     pub async fn preferred(&self, kind: &GroupKind) -> Result<Mapping, RestMapperError> {
         for version in self.versions(&kind.group).await? {
             let kind = GroupVersionKind::new(&kind.group, &version, &kind.kind);
@@ -133,7 +131,7 @@ impl RestMapper {
             Err(kube_client::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),
             Err(error) => return Err(RestMapperError::Discovery(Box::new(error))),
         };
-        // Subresources are listed beside their resource, `pods/status`.
+        // Subresources are listed beside their resource, as `pods/status`.
         let whole = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));
         Ok(whole
             .map(|resource| Mapping {

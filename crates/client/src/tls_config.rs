@@ -1,13 +1,14 @@
-//! The TLS settings of a configuration. Servers are believed as Go's client believes them, which is
-//! not quite what rustls does (see the crate `tls`).
+//! The TLS settings of a configuration. Certificates of servers are verified as in Go's client,
+//! which differs from rustls (see the crate `tls`).
 
 use std::sync::Arc;
 
-use kube_client::{Config, client::ConfigExt};
+use kube_client::Config;
+use kube_client::client::ConfigExt;
 use rustls::ClientConfig;
 use tls::{Roots, ServerVerifier};
 
-/// With the authorities and the client certificate of `config`.
+/// With the CA certificates and the client certificate of `config`.
 pub(crate) fn tls_config(config: &Config) -> Result<ClientConfig, kube_client::Error> {
     let mut settings = config.rustls_client_config()?;
     if let Some(roots) = config.root_cert.as_ref().filter(|_| !config.accept_invalid_certs) {

@@ -1,25 +1,24 @@
-//! [`TokenFile`]: the bearer token of a mounted service account, which the kubelet replaces long
-//! before it expires; and [`Authorized`], the transport that shows it.
+//! [`TokenFile`]: the bearer token of a mounted service account, which the kubelet replaces before
+//! it expires; and [`Authorized`], a service that adds it to requests.
 //!
-//! The file is read again every so often, and at the next request after the server has refused the
-//! token with 401. If it cannot be read, or is empty, the last token stays: some remove the file on
-//! purpose, and some write it in two steps.
+//! The file is read periodically, and at the next request after the server has refused the token
+//! with 401. If it cannot be read, or is empty, the last token is used: the file may be removed on
+//! purpose, or written in two steps.
 
-use std::{
-    future::Future,
-    io,
-    path::{Path, PathBuf},
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use http::{HeaderValue, Request, Response, StatusCode, header::AUTHORIZATION};
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, Request, Response, StatusCode};
 use keel::{Clock, Timestamp};
 use tower_service::Service;
 
-/// Tokens live for an hour and are replaced after 48 minutes.
+/// The period of reads. Tokens live for an hour and are replaced after 48 minutes.
 const FRESH: Duration = Duration::from_mins(1);
 
 /// See the [module documentation](self).
@@ -31,12 +30,12 @@ pub(crate) struct TokenFile {
 
 struct Last {
     header: HeaderValue,
-    /// None once the server has refused it.
+    /// `None` once the server has refused it.
     read_at: Option<Timestamp>,
 }
 
 impl TokenFile {
-    /// Reads the token for the first time, when it must be there.
+    /// Reads the token for the first time; it must exist.
     pub(crate) fn read(path: &str, clock: &Clock) -> io::Result<Arc<Self>> {
         let path = PathBuf::from(path);
         let last = Last { header: bearer(&path)?, read_at: Some(clock.now()) };
@@ -46,7 +45,7 @@ impl TokenFile {
     fn header(&self) -> HeaderValue {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();
-        // A clock that was set back makes everything fresh for ever: read again then, too.
+        // If the clock was set back, the file is read again, too.
         let is_fresh = |read_at| read_at <= now && now.since(read_at) < FRESH;
         if !last.read_at.is_some_and(is_fresh) {
             match bearer(&self.path) {
@@ -80,7 +79,7 @@ fn bearer(path: &Path) -> io::Result<HeaderValue> {
     Ok(header)
 }
 
-/// A service whose requests carry the token of a file.
+/// A service that adds the token of a file to its requests.
 #[derive(Clone)]
 pub(crate) struct Authorized<S> {
     inner: S,
@@ -135,7 +134,7 @@ mod tests {
         write("two");
         assert_eq!(token.header(), "Bearer one");
         token.refused(&HeaderValue::from_static("Bearer zero"));
-        assert_eq!(token.header(), "Bearer one", "somebody else's token was refused");
+        assert_eq!(token.header(), "Bearer one", "another token was refused");
         token.refused(&token.header());
         assert_eq!(token.header(), "Bearer two");
         write("three");

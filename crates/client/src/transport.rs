@@ -1,19 +1,19 @@
-//! [`Transport`]: HTTP/2 over TLS, so that any number of watches share a few connections.
+//! [`Transport`]: HTTP/2 over TLS, so that many watches share a few connections.
 //!
-//! A server lets so many streams open on one connection (kube-apiserver: 100), and a watch keeps
-//! its stream for minutes. So streams are counted, and a request for which no connection has a
-//! place opens the next one, instead of waiting for somebody's watch to end.
+//! A server limits the number of streams of a connection (kube-apiserver: 100), and a watch keeps
+//! its stream for minutes. Therefore streams are counted, and a request opens another connection if
+//! all have reached the limit, instead of waiting for a watch to end.
 //!
 //! ```text
 //! request ─▶ line 0: 90 of 90 streams ┐
 //!         └▶ line 1: 17 of 90 streams ┴─▶ one connection each (HTTP/1.1 if that is all there is: many)
 //! ```
 //!
-//! Large answers come packed with gzip if the server likes, unless the configuration says no
-//! (`disable-compression` of a kubeconfig) or the server is on this machine: on loopback, packing
-//! costs more time than it saves bytes.
+//! Large answers are compressed with gzip, unless the configuration disables it
+//! (`disable-compression` of a kubeconfig) or the server is on this machine, where compression
+//! costs more time than it saves.
 //!
-//! [`connect`](crate::connect) puts what a configuration says of users on top of it. By itself it is
+//! [`connect`](crate::connect) adds the authentication of a configuration. The transport itself is
 //! a service:
 //!
 //! ```no_run
@@ -30,59 +30,49 @@
 //! }
 //! ```
 //!
-//! Any other service that answers requests, such as a server in the same process, needs no
-//! transport: `kube_client::Client::new` takes it as it is.
+//! Another service that answers requests, such as a server in the same process, needs no transport:
+//! it is passed to `kube_client::Client::new`.
 
-use std::{
-    error::Error as StdError,
-    future::Future,
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::error::Error as StdError;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::{
-    HeaderValue, Request, Response,
-    header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH},
-    uri::Authority,
-};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
+use http::uri::Authority;
+use http::{HeaderValue, Request, Response};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::Client,
-    rt::{TokioExecutor, TokioTimer},
-};
-use kube_client::{
-    Config,
-    client::{Body, RustlsTlsError},
-};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube_client::Config;
+use kube_client::client::{Body, RustlsTlsError};
 use rustls_pki_types::ServerName;
 use tower_service::Service;
 
-use crate::{
-    connector::Connector,
-    dialer::{Dialer, is_on_this_machine},
-    gzip::Unpacker,
-    tls_config::tls_config,
-};
+use crate::connector::Connector;
+use crate::dialer::{Dialer, is_on_this_machine};
+use crate::gzip::Unpacker;
+use crate::tls_config::tls_config;
 
-/// Whatever went wrong below HTTP.
+/// An error below HTTP.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// Some room is left for short requests, below the 100 streams that servers allow.
+/// The largest number of streams of a connection, below the 100 that servers allow.
 const STREAMS_PER_CONNECTION: usize = 90;
-/// How long a server may take until it begins to answer; kube-apiserver gives up after a minute.
+/// The time until the first byte of an answer; kube-apiserver has a timeout of a minute.
 const PATIENCE: Duration = Duration::from_secs(75);
-/// A connection on which nothing comes for so long is asked whether it is still there.
+/// The idle time after which a connection is checked with a ping.
 const PING_AFTER: Duration = Duration::from_secs(30);
 const PONG_WITHIN: Duration = Duration::from_secs(15);
-/// So much may be under way to us before the server waits: enough for a list over a long distance,
-/// and so that a watch seldom has to say that it has read on. Go's client allows as much.
+/// The flow-control window of a stream: enough for a list over a long distance, and for a watch
+/// without frequent window updates. Go's client has the same.
 const STREAM_WINDOW: u32 = 4 << 20;
-/// For all requests of a connection together.
+/// The flow-control window of a connection.
 const CONNECTION_WINDOW: u32 = 64 << 20;
 
 /// See the [module documentation](self). Clones share the connections.
@@ -95,13 +85,13 @@ struct Shared {
     lines: Mutex<Vec<Line>>,
 }
 
-/// A connection, and how many requests use it: one for each clone of `seat` beside this one.
+/// A connection. The number of its requests is the number of clones of `seat` beside this one.
 struct Line {
     client: Client<Connector, Body>,
     seat: Arc<()>,
 }
 
-/// Who has answered, as the configuration names it: an extension of each answer, for who counts.
+/// The host that answered, as in the configuration: an extension of each answer, for metrics.
 ///
 /// ```
 /// use client::transport::Host;
@@ -119,7 +109,7 @@ pub struct Host(pub Authority);
 pub struct NoAnswer;
 
 impl Transport {
-    /// Connections to the server of `config`, with its certificates and its proxy.
+    /// A transport to the server of `config`, with its certificates and its proxy.
     pub fn new(config: &Config) -> Result<Self, kube_client::Error> {
         let mut builder =
             HttpsConnectorBuilder::new().with_tls_config(tls_config(config)?).https_or_http();
@@ -135,7 +125,7 @@ impl Transport {
         Ok(Self(Arc::new(Shared { connector, reads_gzip, lines: Mutex::default() })))
     }
 
-    /// The first line with a free place, and that place.
+    /// The first connection with a free stream, and a permit for the stream.
     fn take_seat(&self) -> (Client<Connector, Body>, Arc<()>) {
         let mut lines = self.0.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let has_place = |line: &&Line| Arc::strong_count(&line.seat) <= STREAMS_PER_CONNECTION;
@@ -175,7 +165,7 @@ impl Service<Request<Body>> for Transport {
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let (client, seat) = self.take_seat();
         if self.0.reads_gzip {
-            // Who asks for something else wants to see it.
+            // A request with its own `accept-encoding` gets the body as it is.
             let asked = request.headers_mut().entry(ACCEPT_ENCODING);
             asked.or_insert(HeaderValue::from_static("gzip"));
         }
@@ -199,10 +189,10 @@ impl Service<Request<Body>> for Transport {
     }
 }
 
-/// The body of an answer, unpacked, which has its place on the connection until it is dropped.
+/// The decompressed body of an answer, which occupies a stream until it is dropped.
 pub struct Streamed {
     body: Incoming,
-    /// Until the last byte is unpacked.
+    /// `None` after the last byte was decompressed.
     unpacker: Option<Unpacker>,
     _seat: Arc<()>,
 }

@@ -1,5 +1,5 @@
-//! One annotated Rust type instead of a definition, a schema and generated clients: what
-//! kube-derive lacks. `sampan-runtime` re-exports all of it, and has what the expansions need.
+//! Macros that make a CRD, its schema and its clients from one annotated Rust type, in addition to
+//! kube-derive. `sampan-runtime` re-exports them, with the items that the expansions use.
 //!
 //! | annotation | on | gives |
 //! |---|---|---|
@@ -8,7 +8,7 @@
 //! | [`macro@Versions`] | an enum of one kind's versions | one definition for all, and their conversion |
 //!
 //! The typed client is kube's `Api`; the typed informer and lister need no macro (`InformerExt` in
-//! `sampan-runtime` is there for every kind, built in or not).
+//! `sampan-runtime` is implemented for every kind).
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
@@ -24,13 +24,13 @@ mod versions;
 /// `served`, …) and those of [`macro@schema`], which this implies. The documentation of the struct
 /// becomes the description of the kind, unless `doc = "…"` says otherwise.
 ///
-/// A `rule(…)` here is about the spec. One about the whole object, with `self.metadata.name` and
+/// A `rule(…)` here applies to the spec. A rule for the whole object, with `self.metadata.name` and
 /// `self.status`, is `object_rule(…)`.
 ///
 /// ```
-/// use runtime::{definition, kube_core::CustomResourceExt, resource, schema};
+/// use runtime::{crd, kube_core::CustomResourceExt, resource, schema};
 ///
-/// /// A site that wants so many pods.
+/// /// A site with a number of pods.
 /// #[resource(group = "example.com", version = "v1", kind = "Site", namespaced,
 ///     status = "SiteStatus",
 ///     scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.replicas"),
@@ -49,9 +49,9 @@ mod versions;
 ///     pub replicas: i32,
 /// }
 ///
-/// let definition = Site::crd();
-/// assert_eq!(definition.metadata.name.as_deref(), Some("sites.example.com"));
-/// crd::validate(&definition)?; // as a server would
+/// let site_crd = Site::crd();
+/// assert_eq!(site_crd.metadata.name.as_deref(), Some("sites.example.com"));
+/// crd::validate(&site_crd)?; // as a server does
 /// # Ok::<(), crd::InvalidCrd>(())
 /// ```
 #[proc_macro_attribute]
@@ -60,15 +60,15 @@ pub fn resource(arguments: TokenStream, item: TokenStream) -> TokenStream {
     answer(resource::resource(arguments.into(), item))
 }
 
-/// Makes a type a part of a custom resource: wire form and schema.
+/// Makes a type a part of a custom resource, with serialization and schema.
 ///
 /// Derives `Clone`, `Debug`, serde's traits and schemars' `JsonSchema`, each unless it is derived
-/// already. The fields of a struct are in camel case on the wire unless serde is told otherwise.
-/// Everything of serde and schemars applies: descriptions are doc comments, defaults are
-/// `#[serde(default)]`, on the struct (then from its `Default`) or on a field, limits are
-/// `#[schemars(range(min = 1))]` and the like.
+/// already. The fields of a struct are in camel case in JSON unless serde's attributes say
+/// otherwise. All attributes of serde and schemars apply: descriptions are doc comments, defaults
+/// are `#[serde(default)]`, on the struct (then from its `Default`) or on a field, limits are
+/// attributes such as `#[schemars(range(min = 1))]`.
 ///
-/// What Kubernetes has beyond that are the arguments, and on a field `#[schema(…)]`:
+/// The extensions of Kubernetes are the arguments, and on a field `#[schema(…)]`:
 ///
 /// | argument | gives |
 /// |---|---|
@@ -90,7 +90,7 @@ pub fn resource(arguments: TokenStream, item: TokenStream) -> TokenStream {
 ///     ports: Vec<Port>,
 /// }
 ///
-/// /// A way in.
+/// /// A port.
 /// #[schema(rule("self.port != 22 || self.name == 'ssh'"))]
 /// struct Port {
 ///     name: String,
@@ -109,11 +109,11 @@ pub fn schema(arguments: TokenStream, item: TokenStream) -> TokenStream {
     answer(resource::schema(arguments.into(), item))
 }
 
-/// Makes an enum of the versions of one kind their definition and their conversion.
+/// Makes one CRD and the conversions from an enum of the versions of one kind.
 ///
-/// Each variant holds one version. `#[versions(storage)]` marks the one that is stored, which is
-/// also the one by way of which the others are converted: for each other version `T` there must be
-/// `TryFrom<T>` for it, and the reverse, or `From`, which implies that.
+/// Each variant contains one version. `#[versions(storage)]` marks the stored version, through
+/// which the others are converted: for each other version `T`, the stored version must implement
+/// `TryFrom<T>`, and the reverse, or `From`.
 ///
 /// ```
 /// use runtime::{Versions, versions::Versions as _};

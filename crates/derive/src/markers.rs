@@ -1,25 +1,23 @@
-//! [`Markers`]: what `#[schema(…)]` says of a type or a field, as the `x-kubernetes-…` extensions
-//! of its schema.
+//! [`Markers`]: the arguments of `#[schema(…)]` on a type or a field, as the `x-kubernetes-…`
+//! extensions of its schema.
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{
-    Attribute, LitStr, Meta, Token,
-    parse::{Parse, ParseStream},
-    punctuated::Punctuated,
-    spanned::Spanned,
-};
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{Attribute, LitStr, Meta, Token};
 
 /// See the [module documentation](self).
 #[derive(Default)]
 pub(crate) struct Markers {
     rules: Vec<TokenStream>,
-    /// Names and values, in the order in which they were written.
+    /// Names and values, in the order of the source.
     extensions: Vec<(&'static str, TokenStream)>,
 }
 
 impl Markers {
-    /// Takes `meta` if it is a marker.
+    /// Adds `meta` if it is a marker.
     pub(crate) fn take(&mut self, meta: &Meta) -> syn::Result<bool> {
         let Some(name) = meta.path().get_ident().map(ToString::to_string) else {
             return Ok(false);
@@ -54,14 +52,14 @@ impl Markers {
         Ok(true)
     }
 
-    /// Takes what stands in the parentheses of `meta` as a rule.
+    /// Adds the arguments of `meta` as a rule.
     pub(crate) fn take_rule(&mut self, meta: &Meta) -> syn::Result<()> {
         let rule: Rule = meta.require_list()?.parse_args()?;
         self.rules.push(rule.json());
         Ok(())
     }
 
-    /// Takes all `#[schema(…)]` off a field.
+    /// Removes all `#[schema(…)]` attributes of a field.
     pub(crate) fn of_field(attributes: &mut Vec<Attribute>) -> syn::Result<Self> {
         let mut markers = Self::default();
         for attribute in attributes.iter().filter(|it| it.path().is_ident("schema")) {
@@ -77,7 +75,7 @@ impl Markers {
         Ok(markers)
     }
 
-    /// The attribute that makes schemars say all this.
+    /// The attribute for schemars with all extensions.
     pub(crate) fn attribute(&self) -> Option<Attribute> {
         let mut entries: Vec<TokenStream> =
             self.extensions.iter().map(|(name, value)| quote!(#name = #value)).collect();
@@ -105,7 +103,7 @@ impl Markers {
     }
 }
 
-/// The string of `name = "value"`, if it is one of these.
+/// The string of `name = "value"`, if `meta` has this form.
 fn one_of(meta: &Meta, values: &[&str]) -> syn::Result<LitStr> {
     let value: LitStr = syn::parse2(expression(meta)?)?;
     if values.contains(&value.value().as_str()) {
@@ -122,7 +120,7 @@ fn expression(meta: &Meta) -> syn::Result<TokenStream> {
 /// `rule("expression", message = "…", optional_old_self)`
 struct Rule {
     rule: LitStr,
-    /// The wire's names, with their values.
+    /// The names in JSON, with their values.
     rest: Vec<(&'static str, TokenStream)>,
 }
 
@@ -184,7 +182,7 @@ mod tests {
     use super::*;
     use quote::ToTokens;
 
-    /// What schemars is told of a field with these attributes, or the error.
+    /// The attribute for schemars of a field with these attributes, or the error.
     fn check(attributes: &[Attribute], expected: &str) {
         let mut attributes = attributes.to_vec();
         let told = Markers::of_field(&mut attributes).map(|markers| markers.attribute());
@@ -200,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_without_markers_is_left_alone() {
+    fn a_field_without_markers_is_unchanged() {
         check(&[syn::parse_quote!(#[serde(default)])], "");
     }
 
@@ -214,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_gathered() {
+    fn several_rules_are_one_extension() {
         check(
             &[
                 syn::parse_quote!(#[schema(rule("self > 0", message = "too small"))]),
@@ -227,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_twice_is_refused() {
+    fn a_repeated_argument_is_refused() {
         check(
             &[syn::parse_quote!(#[schema(list_type = "set", list_map_keys("name"))])],
             "x-kubernetes-list-type is set twice",
@@ -235,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn words_outside_of_the_vocabulary_are_refused() {
+    fn unknown_arguments_are_refused() {
         check(
             &[syn::parse_quote!(#[schema(list_type = "bag")])],
             "must be one of atomic, set, map",

@@ -1,11 +1,12 @@
-//! `#[resource]` and `#[schema]`: the derives, and the paths by which they find their crates, so
-//! that an operator's manifest names none of them.
+//! `#[resource]` and `#[schema]`: the derives, and the paths of their crates, so that an operator's
+//! manifest does not list them.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
 use syn::{
     Attribute, Data, DeriveInput, Expr, ExprLit, Fields, Ident, Lit, LitStr, Meta, Path, Token,
-    parse::Parser, punctuated::Punctuated,
 };
 
 use crate::markers::Markers;
@@ -63,7 +64,7 @@ fn expand_schema(arguments: &Arguments, item: &mut DeriveInput) -> syn::Result<(
     ];
     let missing =
         wanted.iter().filter(|(name, _)| !present.iter().any(|it| it == name)).map(|(_, it)| it);
-    // In front: attributes of a derive stand below it.
+    // At the front, since the attributes of a derive follow it.
     item.attrs.insert(0, syn::parse_quote!(#[derive(#(#missing),*)]));
     let serde = quote!(#macro_support::serde).to_string().replace(' ', "");
     let schemars = quote!(#macro_support::schemars).to_string().replace(' ', "");
@@ -82,13 +83,13 @@ fn expand_schema(arguments: &Arguments, item: &mut DeriveInput) -> syn::Result<(
     })
 }
 
-/// What stands in the parentheses of an annotation on a type.
+/// The arguments of an annotation on a type.
 struct Arguments {
     markers: Markers,
-    /// Those of the whole object.
+    /// The rules of the whole object.
     object_markers: Markers,
     crate_path: Path,
-    /// What is for kube-derive.
+    /// The arguments for kube-derive.
     rest: Metas,
 }
 
@@ -114,7 +115,7 @@ impl Arguments {
         Ok(parsed)
     }
 
-    /// The schema of the whole object if it has rules: kube-derive's own way to say them asks for
+    /// The schema of the whole object if it has rules: the attribute of kube-derive would need
     /// crates that are not in an operator's manifest.
     fn root_schema(&self, item: &DeriveInput) -> syn::Result<Option<TokenStream>> {
         let Some(rules) = self.object_markers.attribute() else { return Ok(None) };
@@ -151,7 +152,7 @@ impl Arguments {
         }))
     }
 
-    /// The value of `name = "value"` among what is for kube-derive.
+    /// The value of `name = "value"` among the arguments for kube-derive.
     fn text(&self, name: &str) -> Option<LitStr> {
         let meta = self.rest.iter().find(|it| it.path().is_ident(name))?;
         match &meta.require_name_value().ok()?.value {
@@ -160,14 +161,14 @@ impl Arguments {
         }
     }
 
-    /// Where `sampan-runtime` keeps what expansions refer to.
+    /// The module of `sampan-runtime` with the items that expansions use.
     fn macro_support(&self) -> Path {
         let crate_path = &self.crate_path;
         syn::parse_quote!(#crate_path::macro_support)
     }
 }
 
-/// The last names of all that is derived.
+/// The last segments of all derived traits.
 fn derives(attributes: &[Attribute]) -> syn::Result<Vec<String>> {
     let mut names = Vec::new();
     for attribute in attributes.iter().filter(|it| it.path().is_ident("derive")) {
@@ -178,7 +179,7 @@ fn derives(attributes: &[Attribute]) -> syn::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Whether serde was told how to spell fields.
+/// Whether an attribute of serde renames the fields.
 fn renames(attributes: &[Attribute]) -> syn::Result<bool> {
     for attribute in attributes.iter().filter(|it| it.path().is_ident("serde")) {
         let metas = attribute.parse_args_with(Metas::parse_terminated)?;
@@ -189,7 +190,7 @@ fn renames(attributes: &[Attribute]) -> syn::Result<bool> {
     Ok(false)
 }
 
-/// The doc comment, one line, as descriptions have it.
+/// The doc comment as one line, for descriptions.
 fn documentation(attributes: &[Attribute]) -> Option<String> {
     let mut lines = Vec::new();
     for attribute in attributes.iter().filter(|it| it.path().is_ident("doc")) {
@@ -222,13 +223,13 @@ fn each_field(
 mod tests {
     use super::*;
 
-    /// The expansion, or the error, without blanks.
+    /// The expansion, or the error, without white space.
     fn expanded(result: syn::Result<TokenStream>) -> String {
         result.map_or_else(|it| it.to_string(), |it| it.to_string().replace(' ', ""))
     }
 
     #[test]
-    fn a_schema_adds_only_what_is_missing() {
+    fn a_schema_adds_only_missing_derives() {
         let item = syn::parse_quote! {
             #[derive(Default, Clone)]
             #[serde(rename_all = "kebab-case")]
@@ -243,13 +244,14 @@ mod tests {
     #[test]
     fn the_documentation_of_a_spec_describes_its_kind() {
         let item = syn::parse_quote! {
-            /// A site that wants
-            /// so many pods.
+            /// A site with
+            /// a number of pods.
             struct SiteSpec { size: i32 }
         };
         let arguments = quote!(group = "example.com", version = "v1", kind = "Site");
         let expanded = expanded(resource(arguments, item));
-        let kube = r#"#[kube(group="example.com",version="v1",kind="Site",doc="Asitethatwantssomanypods.","#;
+        let kube =
+            r#"#[kube(group="example.com",version="v1",kind="Site",doc="Asitewithanumberofpods.","#;
         assert!(expanded.contains(kube), "{expanded}");
         assert!(
             expanded.contains(r#"kube_core="::runtime::macro_support::kube_core""#),
@@ -258,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_on_the_whole_object_make_its_schema_ours() {
+    fn rules_of_the_whole_object_replace_the_schema_of_kube_derive() {
         let item = syn::parse_quote!(
             struct SiteSpec {
                 size: i32,
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_where_they_are_made() {
+    fn errors_have_the_position_of_their_cause() {
         let part: DeriveInput = syn::parse_quote!(
             struct Part {
                 size: i32,

@@ -1,5 +1,5 @@
-//! `#[derive(Versions)]`: one definition for the versions of a kind, and the way from each to each
-//! through the stored one.
+//! `#[derive(Versions)]`: one CRD for the versions of a kind, and conversions through the stored
+//! version.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -71,7 +71,7 @@ pub(crate) fn versions(item: &DeriveInput) -> syn::Result<TokenStream> {
     })
 }
 
-/// What `#[versions(…)]` says.
+/// The arguments of `#[versions(…)]`.
 struct Marks {
     storage: bool,
     crate_path: Path,

@@ -21,12 +21,11 @@
 //! - no entry keeps its state in memory. An insertion moves the hand over two entries and removes
 //!   those whose state was dropped, so that deleted objects leave the cache.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Item, ObjectKey, item::WeakItem};
+use crate::item::WeakItem;
+use crate::{Item, ObjectKey};
 
 /// Enough for 10,000 objects of 1 KiB with which a controller is busy; too little for a whole large
 /// cache, so that the memory saved by packing stays saved.

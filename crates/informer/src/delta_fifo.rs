@@ -56,18 +56,15 @@
 //!   queue is bounded by the number of objects;
 //! - all changes up to `version` are in the indexer or wait here.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
-use crate::{
-    Indexer, Item, ObjectKey, ReflectorStore, Transaction, event_handler::HandlerId,
-    item::version_number,
-};
+use crate::event_handler::HandlerId;
+use crate::item::version_number;
+use crate::{Indexer, Item, ObjectKey, ReflectorStore, Transaction};
 
 /// The number of deltas of one object from which on updates are merged.
 pub(crate) const MAX_DELTAS: usize = 16;

@@ -33,13 +33,11 @@
 
 mod handler_queue;
 
-use std::{
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use keel::Tasks;
 use tokio::sync::{Notify, watch};

@@ -22,19 +22,15 @@
 //! - an object is in every index under exactly the values of its present state;
 //! - after a write was observed, no read of its key returns an older state.
 
-use std::{
-    borrow::Borrow,
-    cmp::Ordering,
-    collections::{BTreeMap, BTreeSet, HashMap},
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
-};
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::{
-    Item, ObjectKey,
-    item::compare_versions,
-    unconfirmed_writes::{Origin, UnconfirmedWrites},
-};
+use crate::item::compare_versions;
+use crate::unconfirmed_writes::{Origin, UnconfirmedWrites};
+use crate::{Item, ObjectKey};
 
 /// Returns the values of an object in an index. It must return the same values for the same state,
 /// and must not read from the indexer, which is locked meanwhile. An object for which it panics is

@@ -13,26 +13,24 @@
 //!   queue of a slow handler merges;
 //! - the last notification of an object has the state of the cache.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use keel::{Clock, Entropy, Tasks, Unclean};
 use tokio::sync::watch;
 
+use crate::event_handler::{Listener, NamedHandler};
+use crate::indexer::Applied;
+use crate::reflector::MAX_BATCH;
+use crate::resync::resync_periodically;
+use crate::transform::Transformer;
+use crate::unconfirmed_writes::Origin;
 use crate::{
     Delta, DeltaFifo, EventHandler, HandlerId, HandlerOptions, HasSynced, Indexer, Item, ListWatch,
     Lister, ObjectEvent, Reflector, ReflectorOptions, ReflectorStatus, ReflectorStore,
     Registration, Selection, Storage, Subscription, Transaction, Transform,
-    event_handler::{Listener, NamedHandler},
-    indexer::Applied,
-    reflector::MAX_BATCH,
-    resync::resync_periodically,
-    transform::Transformer,
-    unconfirmed_writes::Origin,
 };
 
 /// The options of a [`SharedInformer`].

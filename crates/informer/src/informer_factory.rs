@@ -19,12 +19,10 @@
 //! }
 //! ```
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use keel::{Clock, Entropy, Tasks, Unclean};
 use machinery::GroupVersion;

@@ -22,22 +22,20 @@ mod element_type;
 mod head;
 mod identity;
 
-use std::{
-    cmp::Ordering,
-    collections::BTreeMap,
-    fmt,
-    hash::{DefaultHasher, Hash, Hasher},
-    ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::Ordering::Relaxed},
-};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
-use machinery::{
-    Object,
-    codec::{self, DecodeError},
-    selector::LabelSelector,
-};
-use serde::{Deserialize, de::DeserializeOwned};
+use machinery::codec::DecodeError;
+use machinery::selector::LabelSelector;
+use machinery::{Object, codec};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::json_dictionary::JsonDictionary;
 use body::Body;

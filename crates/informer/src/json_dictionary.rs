@@ -18,13 +18,11 @@
 //! - a number always means the same span, since packed objects refer to it;
 //! - the dictionary is bounded in numbers and in bytes; when it is full, no span is added.
 
-use std::{
-    collections::HashMap,
-    hash::{BuildHasher, Hasher, RandomState},
-    mem,
-    ops::Range,
-    sync::{Arc, Mutex, PoisonError, RwLock},
-};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::mem;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::json_spans::{JsonSpans, string_end};
 

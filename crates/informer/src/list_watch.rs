@@ -19,9 +19,11 @@
 mod parse;
 mod selection;
 
-use std::{error::Error as StdError, sync::Arc};
+use std::error::Error as StdError;
+use std::sync::Arc;
 
-use futures_util::{future::BoxFuture, stream::BoxStream};
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
 use machinery::Status;
 
 use crate::{BadItem, Item};

@@ -27,15 +27,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::{fmt, sync::Arc};
+use std::fmt;
+use std::sync::Arc;
 
 use machinery::selector::LabelSelector;
 use serde::de::DeserializeOwned;
 
-use crate::{
-    Indexer, Item, NoSuchIndex, ObjectKey,
-    decoded_cache::{DEFAULT_BUDGET, DecodedCache},
-};
+use crate::decoded_cache::{DEFAULT_BUDGET, DecodedCache};
+use crate::{Indexer, Item, NoSuchIndex, ObjectKey};
 
 /// See the [module documentation](self). Clones share the cache of [`shared`](Self::shared).
 pub struct Lister<T> {

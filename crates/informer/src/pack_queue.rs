@@ -11,11 +11,13 @@
 //! - the queue keeps no item in memory;
 //! - the items of the queue have at most [`MAX_BYTES`] and those of one batch.
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
+use std::time::Duration;
 
 use keel::{Clock, Moment};
 
-use crate::{Item, item::WeakItem};
+use crate::Item;
+use crate::item::WeakItem;
 
 /// The age at which an item is packed.
 const MIN_AGE: Duration = Duration::from_secs(10);
@@ -71,7 +73,8 @@ impl PackQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Storage, Transform, transform::Transformer};
+    use crate::transform::Transformer;
+    use crate::{Storage, Transform};
     use keel::Timestamp;
 
     fn item(name: &str, notes: &str) -> Item {

@@ -120,7 +120,10 @@ mod reflector_store;
 mod status;
 mod watching;
 
-use std::{error::Error, mem, sync::Arc, time::Duration};
+use std::error::Error;
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
 
 use keel::{Backoff, Clock, Entropy};
 use tokio::sync::watch;

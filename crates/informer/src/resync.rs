@@ -1,9 +1,11 @@
 //! Resync: a handler with a resync period is called again for all cached objects, through the Delta
 //! FIFO. No request is sent.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::{event_handler::HandlerId, informer::InformerState};
+use crate::event_handler::HandlerId;
+use crate::informer::InformerState;
 
 /// Runs until the handler is removed.
 pub(crate) async fn resync_periodically(

@@ -1,18 +1,17 @@
 //! [`Transform`]: changes objects before they are cached, and [`Transformer`], which applies the
 //! transforms of an informer and packs the result.
 
-use std::{
-    collections::HashSet,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use keel::Clock;
 use machinery::Object;
 
-use crate::{
-    Indexer, Item, item::ManagedFields, json_dictionary::JsonDictionary, pack_queue::PackQueue,
-};
+use crate::item::ManagedFields;
+use crate::json_dictionary::JsonDictionary;
+use crate::pack_queue::PackQueue;
+use crate::{Indexer, Item};
 
 /// The number of namespaces from which on unused ones are removed.
 const MIN_NAMESPACES_TO_CLEAN: usize = 64;
@@ -66,6 +65,12 @@ impl Transform {
 }
 
 /// The form of cached objects.
+///
+/// ```
+/// # use informer::{InformerOptions, Storage};
+/// let fast_reads = InformerOptions { storage: Storage::Plain, ..InformerOptions::default() };
+/// # drop(fast_reads);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Storage {
     /// The common parts of objects are stored once. This takes a fraction of the memory, and a few

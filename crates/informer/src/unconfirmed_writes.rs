@@ -19,7 +19,8 @@
 
 use std::collections::HashMap;
 
-use crate::{Item, ObjectKey, item::version_number};
+use crate::item::version_number;
+use crate::{Item, ObjectKey};
 
 /// The number of remembered deletions of objects that were not cached.
 const MAX_UNSEEN_DELETIONS: usize = 512;

@@ -57,15 +57,12 @@ mod priority;
 mod metrics;
 mod job;
 
-use std::{
-    fmt,
-    future::poll_fn,
-    hash::Hash,
-    mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::Poll,
-    time::Duration,
-};
+use std::future::poll_fn;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+use std::{fmt, mem};
 
 use keel::{Clock, Entropy};
 use tokio::sync::Notify;

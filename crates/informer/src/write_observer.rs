@@ -18,13 +18,14 @@
 
 use std::cmp::Ordering;
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::{
-    Item, ObjectKey, SharedInformer, indexer::Applied, informer::Notification,
-    item::compare_versions,
-};
+use crate::indexer::Applied;
+use crate::informer::Notification;
+use crate::item::compare_versions;
+use crate::{Item, ObjectKey, SharedInformer};
 
 /// See the [module documentation](self).
 pub struct WriteObserver<'a>(&'a SharedInformer);
@@ -133,6 +134,13 @@ pub fn is_last_state(item: &Item) -> bool {
 
 /// The same state as `PartialObjectMetadata`, as an informer of metadata caches it. An object whose
 /// JSON has two members `metadata` stays whole.
+///
+/// ```
+/// use informer::{BadItem, Item, write_observer::metadata_only};
+/// let item = Item::parse(r#"{"metadata":{"name":"a"},"spec":{}}"#)?;
+/// assert!(metadata_only(&item).object().unwrap().get(&["spec"]).is_none());
+/// # Ok::<(), BadItem>(())
+/// ```
 pub fn metadata_only(item: &Item) -> Item {
     #[derive(Deserialize)]
     struct Object<'a> {

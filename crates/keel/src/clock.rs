@@ -1,4 +1,4 @@
-//! [`Clock`]: what time it is, and waiting for a later one; real, or moved by hand.
+//! [`Clock`]: reads the time and sleeps; either the system clock or a manual one for tests.
 //!
 //! ```
 //! # use {keel::{Clock, Timestamp}, std::time::Duration};
@@ -7,7 +7,7 @@
 //! assert_eq!((clock.now().seconds(), clock.now().nanos()), (101, 500_000_000));
 //! ```
 //!
-//! No other file asks the operating system for the time.
+//! No other file reads the time of the operating system.
 
 use std::{
     collections::BTreeMap,
@@ -21,9 +21,9 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// The system's time may be set by an administrator during a sleep; a sleep reads the clock again
-/// after this long.
-const LONGEST_NAP: Duration = Duration::from_secs(10);
+/// The maximum time after which a sleep reads the system's clock again, since an administrator may set
+/// the clock during the sleep.
+const MAX_NAP: Duration = Duration::from_secs(10);
 
 /// A handle on a source of time; clones share it.
 #[derive(Clone)]
@@ -32,15 +32,16 @@ pub struct Clock(Source);
 #[derive(Clone)]
 enum Source {
     System,
-    Manual(Arc<Mutex<Hand>>),
+    Manual(Arc<Mutex<ManualState>>),
 }
 
 /// The state of a manual clock.
-struct Hand {
+struct ManualState {
     now: Timestamp,
-    /// By how much it was advanced, without the jumps.
+    /// The time by which it was advanced, without jumps.
     passed: Duration,
-    /// Tells sleepers with the same deadline apart, and keeps them in the order of their arrival.
+    /// A counter that distinguishes sleepers with the same deadline and keeps them in the order of
+    /// their arrival.
     arrivals: u64,
     sleepers: BTreeMap<(Timestamp, u64), Waker>,
 }
@@ -51,23 +52,30 @@ impl Clock {
         Self(Source::System)
     }
 
-    /// A clock that stands at `start` until [`advance`](Self::advance) moves it.
+    /// A manual clock that shows `start` until [`advance`](Self::advance) moves it.
     pub fn manual(start: Timestamp) -> Self {
-        let hand =
-            Hand { now: start, passed: Duration::ZERO, arrivals: 0, sleepers: BTreeMap::new() };
-        Self(Source::Manual(Arc::new(Mutex::new(hand))))
+        let state = ManualState {
+            now: start,
+            passed: Duration::ZERO,
+            arrivals: 0,
+            sleepers: BTreeMap::new(),
+        };
+        Self(Source::Manual(Arc::new(Mutex::new(state))))
     }
 
     /// The present time.
-    #[allow(clippy::disallowed_methods, reason = "this is the one place that asks the system")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "this is the only place that reads the system clock"
+    )]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             Source::System => {
-                // A machine whose clock stands before 1970 is served as if it were 1970.
+                // A time before 1970 counts as 1970.
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 Timestamp::from_seconds(0) + since
             }
-            Source::Manual(hand) => lock(hand).now,
+            Source::Manual(state) => lock(state).now,
         }
     }
 
@@ -83,31 +91,30 @@ impl Clock {
     /// it is not polled in between.
     pub fn sleep(&self, duration: Duration) -> Sleep {
         Sleep(match &self.0 {
-            Source::System => Sleeping::System(Box::pin(tokio::time::sleep(duration))),
-            Source::Manual(hand) => {
-                let deadline = Deadline::Passed(lock(hand).passed.saturating_add(duration));
-                let hand = Arc::clone(hand);
-                Sleeping::Manual(Box::new(ManualSleep { hand, deadline, place: None }))
+            Source::System => SleepInner::System(Box::pin(tokio::time::sleep(duration))),
+            Source::Manual(state) => {
+                let deadline = Deadline::Passed(lock(state).passed.saturating_add(duration));
+                let state = Arc::clone(state);
+                SleepInner::Manual(Box::new(ManualSleep { state, deadline, slot: None }))
             }
         })
     }
 
     /// Waits until the clock shows `deadline` or later.
     ///
-    /// Once polled, the future stays registered, like that of [`sleep`](Self::sleep). It notices
-    /// that the system's time was set only if it is also polled in between, whenever it wakes its
-    /// task.
+    /// Once polled, the future stays registered, like that of [`sleep`](Self::sleep). It detects a
+    /// change of the system's time only if it is also polled in between, whenever it wakes its task.
     pub async fn sleep_until(&self, deadline: Timestamp) {
         match &self.0 {
-            Source::System => self.sleep_until_by_naps(deadline, LONGEST_NAP).await,
-            Source::Manual(hand) => {
+            Source::System => self.sleep_until_by_naps(deadline, MAX_NAP).await,
+            Source::Manual(state) => {
                 let deadline = Deadline::Shown(deadline);
-                ManualSleep { hand: Arc::clone(hand), deadline, place: None }.await;
+                ManualSleep { state: Arc::clone(state), deadline, slot: None }.await;
             }
         }
     }
 
-    /// Waits until the system's time is `deadline`, and looks at it at least every `nap`.
+    /// Waits until the system's time is `deadline`, and reads it at least every `nap`.
     async fn sleep_until_by_naps(&self, deadline: Timestamp, nap: Duration) {
         loop {
             let left = deadline.since(self.now());
@@ -123,80 +130,82 @@ impl Clock {
         }
     }
 
-    /// This moment, to measure from.
+    /// The current moment, from which elapsed time can be measured.
     pub fn moment(&self) -> Moment {
-        let steady = match &self.0 {
-            Source::System => Steady::Instant(tokio::time::Instant::now()),
-            Source::Manual(hand) => Steady::Passed(lock(hand).passed),
+        let monotonic = match &self.0 {
+            Source::System => Monotonic::Instant(tokio::time::Instant::now()),
+            Source::Manual(state) => Monotonic::Passed(lock(state).passed),
         };
-        Moment { shown: self.now(), steady }
+        Moment { shown: self.now(), monotonic }
     }
 
-    /// How much time has passed since `moment` for sure, however the clock was set meanwhile.
+    /// The monotonic time since `moment`, which does not depend on changes of the clock.
     pub fn passed_since(&self, moment: &Moment) -> Duration {
-        match (&self.0, &moment.steady) {
-            (Source::System, Steady::Instant(then)) => then.elapsed(),
-            (Source::Manual(hand), Steady::Passed(then)) => lock(hand).passed.saturating_sub(*then),
+        match (&self.0, &moment.monotonic) {
+            (Source::System, Monotonic::Instant(then)) => then.elapsed(),
+            (Source::Manual(state), Monotonic::Passed(then)) => {
+                lock(state).passed.saturating_sub(*then)
+            }
             _ => self.now().since(moment.shown),
         }
     }
 
-    /// How much time may have passed since `moment` at most. A machine that was suspended knows
-    /// that only from its clock, and a clock that was set back only knows the rest.
+    /// The maximum of the monotonic time and of the clock's time since `moment`. Monotonic time does
+    /// not include a suspension of the machine, and the clock may have been set back.
     pub fn perhaps_passed_since(&self, moment: &Moment) -> Duration {
         self.passed_since(moment).max(self.now().since(moment.shown))
     }
 
-    /// Sets a manual clock to another time, without time having passed.
+    /// Sets a manual clock to another time; no monotonic time passes.
     ///
     /// # Panics
-    /// On a system clock, which nobody can move.
+    /// On a system clock.
     pub fn jump(&self, to: Timestamp) {
         let woken = {
-            let mut hand = lock(self.hand());
-            hand.now = to;
-            mem::take(&mut hand.sleepers)
+            let mut state = lock(self.state());
+            state.now = to;
+            mem::take(&mut state.sleepers)
         };
         for waker in woken.into_values() {
             waker.wake();
         }
     }
 
-    /// Moves a manual clock forward and wakes the sleepers whose time has come, the earliest
-    /// deadline first.
+    /// Moves a manual clock forward and wakes the sleepers whose deadline has passed, the earliest
+    /// first.
     ///
     /// # Panics
-    /// On a system clock, which nobody can move.
+    /// On a system clock.
     pub fn advance(&self, duration: Duration) {
-        let hand = self.hand();
+        let state = self.state();
         let due = {
-            let mut hand = lock(hand);
-            let now = hand.now + duration;
-            hand.now = now;
-            hand.passed = hand.passed.saturating_add(duration);
-            let later = hand.sleepers.split_off(&(now, u64::MAX));
-            mem::replace(&mut hand.sleepers, later)
+            let mut state = lock(state);
+            let now = state.now + duration;
+            state.now = now;
+            state.passed = state.passed.saturating_add(duration);
+            let later = state.sleepers.split_off(&(now, u64::MAX));
+            mem::replace(&mut state.sleepers, later)
         };
-        // Outside of the lock: a waker may run the sleeper on the spot.
+        // Outside of the lock: a waker may poll the sleeper at once.
         for waker in due.into_values() {
             waker.wake();
         }
     }
 
-    /// The earliest deadline that somebody sleeps for on a manual clock, for tests that jump from
-    /// one thing that happens to the next.
+    /// The earliest deadline of the sleepers on a manual clock, for tests that advance from one event
+    /// to the next.
     ///
     /// # Panics
-    /// On a system clock, which does not know its sleepers.
+    /// On a system clock, which has no list of its sleepers.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        lock(self.hand()).sleepers.keys().next().map(|(deadline, _)| *deadline)
+        lock(self.state()).sleepers.keys().next().map(|(deadline, _)| *deadline)
     }
 
-    fn hand(&self) -> &Mutex<Hand> {
-        let Source::Manual(hand) = &self.0 else {
-            unreachable!("only a manual clock is moved by hand");
+    fn state(&self) -> &Mutex<ManualState> {
+        let Source::Manual(state) = &self.0 else {
+            unreachable!("only a manual clock can be moved");
         };
-        hand
+        state
     }
 }
 
@@ -204,20 +213,20 @@ impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Source::System => f.write_str("Clock::system"),
-            Source::Manual(hand) => write!(f, "Clock::manual at {}", lock(hand).now),
+            Source::Manual(state) => write!(f, "Clock::manual at {}", lock(state).now),
         }
     }
 }
 
-fn lock(hand: &Mutex<Hand>) -> MutexGuard<'_, Hand> {
-    hand.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<ManualState>) -> MutexGuard<'_, ManualState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The future of [`Clock::sleep`]. It is small, since each watcher has one for as long as it lives.
+/// The future of [`Clock::sleep`]. It is small, since each watch contains one.
 #[must_use = "a sleep does nothing unless it is awaited"]
-pub struct Sleep(Sleeping);
+pub struct Sleep(SleepInner);
 
-enum Sleeping {
+enum SleepInner {
     System(Pin<Box<tokio::time::Sleep>>),
     Manual(Box<ManualSleep>),
 }
@@ -227,8 +236,8 @@ impl Future for Sleep {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         match &mut self.get_mut().0 {
-            Sleeping::System(sleep) => sleep.as_mut().poll(context),
-            Sleeping::Manual(sleep) => Pin::new(sleep).poll(context),
+            SleepInner::System(sleep) => sleep.as_mut().poll(context),
+            SleepInner::Manual(sleep) => Pin::new(sleep).poll(context),
         }
     }
 }
@@ -239,17 +248,17 @@ impl fmt::Debug for Sleep {
     }
 }
 
-/// Registers its waker with the clock while it waits, and takes it away when dropped.
+/// A sleep on a manual clock. It registers its waker while it waits, and removes it when dropped.
 struct ManualSleep {
-    hand: Arc<Mutex<Hand>>,
+    state: Arc<Mutex<ManualState>>,
     deadline: Deadline,
-    /// Where its waker is.
-    place: Option<(Timestamp, u64)>,
+    /// The key of its waker.
+    slot: Option<(Timestamp, u64)>,
 }
 
 #[derive(Clone, Copy)]
 enum Deadline {
-    /// So much time has passed.
+    /// The clock was advanced by this total since its start.
     Passed(Duration),
     /// The clock shows this time.
     Shown(Timestamp),
@@ -259,25 +268,25 @@ impl Future for ManualSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let shared = Arc::clone(&self.hand);
-        let mut hand = lock(&shared);
+        let shared = Arc::clone(&self.state);
+        let mut state = lock(&shared);
         let deadline = match self.deadline {
-            Deadline::Passed(passed) => hand.now + passed.saturating_sub(hand.passed),
+            Deadline::Passed(passed) => state.now + passed.saturating_sub(state.passed),
             Deadline::Shown(time) => time,
         };
-        if deadline <= hand.now {
+        if deadline <= state.now {
             return Poll::Ready(());
         }
-        let arrival = self.place.map_or_else(|| hand.next_arrival(), |(_, arrival)| arrival);
-        if let Some(place) = self.place.replace((deadline, arrival)) {
-            hand.sleepers.remove(&place);
+        let arrival = self.slot.map_or_else(|| state.next_arrival(), |(_, arrival)| arrival);
+        if let Some(slot) = self.slot.replace((deadline, arrival)) {
+            state.sleepers.remove(&slot);
         }
-        hand.sleepers.insert((deadline, arrival), context.waker().clone());
+        state.sleepers.insert((deadline, arrival), context.waker().clone());
         Poll::Pending
     }
 }
 
-impl Hand {
+impl ManualState {
     fn next_arrival(&mut self) -> u64 {
         self.arrivals += 1;
         self.arrivals
@@ -286,27 +295,28 @@ impl Hand {
 
 impl Drop for ManualSleep {
     fn drop(&mut self) {
-        if let Some(place) = self.place {
-            lock(&self.hand).sleepers.remove(&place);
+        if let Some(slot) = self.slot {
+            lock(&self.state).sleepers.remove(&slot);
         }
     }
 }
 
-/// A moment to measure from, by time that a clock which is set does not disturb.
+/// A point in monotonic time, from which elapsed time is measured independently of changes of the
+/// clock, together with the time that the clock showed.
 #[derive(Clone, Debug)]
 pub struct Moment {
     shown: Timestamp,
-    steady: Steady,
+    monotonic: Monotonic,
 }
 
 #[derive(Clone, Debug)]
-enum Steady {
+enum Monotonic {
     Instant(tokio::time::Instant),
     Passed(Duration),
 }
 
 impl Moment {
-    /// What the clock showed.
+    /// The time that the clock showed.
     pub fn shown(&self) -> Timestamp {
         self.shown
     }
@@ -316,7 +326,7 @@ impl Moment {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     seconds: i64,
-    /// Below 1,000,000,000; counted forward even before 1970.
+    /// Less than 1,000,000,000; counted forward even before 1970.
     nanos: u32,
 }
 
@@ -342,7 +352,7 @@ impl Timestamp {
         self.nanos
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// The duration from `earlier` to this; zero if this is not later.
     pub fn since(self, earlier: Self) -> Duration {
         if self <= earlier {
             return Duration::ZERO;

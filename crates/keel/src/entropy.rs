@@ -1,6 +1,6 @@
-//! [`Entropy`]: uids, suffixes and jitter, from the operating system or replayed from a seed.
+//! [`Entropy`]: randomness for uids, suffixes and jitter, from the operating system or from a seed.
 //!
-//! Keys and other secrets do not come from here: they are made with `ring` directly.
+//! Keys and other secrets are generated with `ring` directly.
 
 use std::{
     fmt,
@@ -12,10 +12,10 @@ use ring::rand::{SecureRandom, SystemRandom};
 /// One system call fills the buffer for 32 uids.
 const BUFFER: usize = 512;
 
-/// No vowels and nothing that looks like one, so that no suffix spells a word.
+/// Neither vowels nor digits that look like vowels, so that no suffix spells a word.
 const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A handle on a source of chance; clones draw from the same sequence.
+/// A handle on a source of randomness; clones draw from the same sequence.
 #[derive(Clone)]
 pub struct Entropy(Arc<Mutex<Source>>);
 
@@ -23,7 +23,7 @@ enum Source {
     System {
         random: SystemRandom,
         buffer: Box<[u8; BUFFER]>,
-        /// Bytes of `buffer` from here on were not handed out yet.
+        /// The index of the first byte of `buffer` that was not handed out.
         next: usize,
     },
     Seeded(Xoshiro),
@@ -37,7 +37,7 @@ impl Entropy {
         Self(Arc::new(Mutex::new(Source::System { random, buffer, next: BUFFER })))
     }
 
-    /// The same bytes in each run with the same seed. Anybody can predict them.
+    /// The same, predictable bytes in each run with the same seed.
     pub fn seeded(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(Source::Seeded(Xoshiro::new(seed)))))
     }
@@ -45,7 +45,7 @@ impl Entropy {
     /// Fills `bytes`.
     ///
     /// # Panics
-    /// When the operating system refuses: nothing can be named safely without it.
+    /// If the operating system provides no random bytes: no uid is safe without them.
     pub fn fill(&self, bytes: &mut [u8]) {
         let mut source = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *source {
@@ -62,7 +62,7 @@ impl Entropy {
                             .expect("the operating system gives random bytes");
                         *next = 0;
                     }
-                    // What was handed out does not stay in memory.
+                    // Bytes that were handed out do not stay in memory.
                     *byte = std::mem::take(&mut buffer[*next]);
                     *next += 1;
                 }
@@ -70,14 +70,14 @@ impl Entropy {
         }
     }
 
-    /// Any 64 bits.
+    /// A random 64-bit number.
     pub fn next_u64(&self) -> u64 {
         let mut bytes = [0; 8];
         self.fill(&mut bytes);
         u64::from_le_bytes(bytes)
     }
 
-    /// A number from 0 to `bound`, without `bound` itself; 0 when `bound` is 0.
+    /// A random number from 0 to `bound`, excluding `bound`; 0 if `bound` is 0.
     pub fn below(&self, bound: u64) -> u64 {
         // The high half of a 128-bit product maps 64 bits onto the range; its bias is at most
         // bound / 2^64, which no test and no attacker sees for the small ranges drawn here.
@@ -107,7 +107,7 @@ impl Entropy {
 
 impl fmt::Debug for Entropy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The state would give the coming uids away.
+        // The state would reveal future uids.
         f.write_str("Entropy")
     }
 }
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uuid_says_version_4_and_its_variant() {
+    fn a_uuid_has_version_4_and_its_variant() {
         let uuid = Entropy::seeded(1).uuid();
         let bytes = uuid.as_bytes();
         assert_eq!((uuid.len(), bytes[14]), (36, b'4'));

@@ -1,9 +1,9 @@
-//! What every other crate rests on: time, chance, tasks and retries, all passed in by the caller,
-//! and files that are written whole.
+//! The basis of all other crates: time, randomness, tasks and retries, all passed in by the caller,
+//! and files that are written atomically.
 //!
 //! Nothing here is global. Two planes in one process have a [`Clock`], an [`Entropy`] and a
-//! [`Tasks`] each, so a test drives the time of one plane, replays its seed, and knows that all of
-//! its tasks are gone when it ends.
+//! [`Tasks`] each, so a test controls the time of one plane, replays its seed, and verifies that all
+//! of its tasks have ended.
 
 mod clock;
 mod entropy;

@@ -1,7 +1,7 @@
-//! [`Offload`]: runs futures that compute for long without holding up the runtime's other tasks.
+//! [`Offload`]: runs long computations without delaying the runtime's other tasks.
 //!
-//! A task that computes for a second keeps one of the runtime's threads for that second, and with a
-//! few such tasks nothing else is polled, not even the timers that should end them. A future that
+//! A task that computes for a second occupies one of the runtime's threads for that second, and with a
+//! few such tasks no other task is polled, not even the timers that should end them. A future that
 //! is run here is polled by a thread that has first handed its other tasks to another thread.
 //!
 //! ```text
@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Invariants:
-//! - no more polls are under way than there are permits, so that the processors are not all taken by
-//!   threads of this kind;
+//! - the number of concurrent polls is limited by permits, so that threads of this kind do not occupy
+//!   all processors;
 //! - flows take turns: a flow (a user, say) waits for one permit at a time, and permits are given in
 //!   the order in which they were asked for. Exempt futures have permits of their own.
 
@@ -29,18 +29,18 @@ use tokio::sync::Semaphore;
 pub struct Offload {
     permits: Semaphore,
     exempt: Semaphore,
-    /// One permit for each flow that has futures here.
-    turns: Mutex<HashMap<String, Weak<Semaphore>>>,
+    /// One permit for each flow that has futures in progress.
+    flow_permits: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
 impl Offload {
-    /// With this many polls at once, and at least one.
+    /// An offload with at most `at_once` concurrent polls, and at least one.
     pub fn new(at_once: usize) -> Self {
         let permits = || Semaphore::new(at_once.max(1));
-        Self { permits: permits(), exempt: permits(), turns: Mutex::default() }
+        Self { permits: permits(), exempt: permits(), flow_permits: Mutex::default() }
     }
 
-    /// Half of the processors, so that the other half is left to short work.
+    /// An offload that uses half of the processors, so that the other half is free for short work.
     pub fn for_half_of_the_processors() -> Self {
         Self::new(std::thread::available_parallelism().map_or(1, usize::from) / 2)
     }
@@ -48,19 +48,19 @@ impl Offload {
     /// Runs a future of a flow, or an exempt one; each of its polls may take long.
     pub async fn run<F: Future>(&self, flow: Option<&str>, future: F) -> F::Output {
         const OPEN: &str = "the semaphore is never closed";
-        let turns = flow.map(|it| self.turns_of(it));
+        let flow_permits = flow.map(|it| self.permit_of_flow(it));
         let mut future = pin!(future);
         loop {
-            let (turn, permit) = match &turns {
-                Some(turns) => {
-                    let turn = turns.acquire().await.expect(OPEN);
-                    (Some(turn), self.permits.acquire().await.expect(OPEN))
+            let (flow_permit, permit) = match &flow_permits {
+                Some(flow_permits) => {
+                    let flow_permit = flow_permits.acquire().await.expect(OPEN);
+                    (Some(flow_permit), self.permits.acquire().await.expect(OPEN))
                 }
                 None => (None, self.exempt.acquire().await.expect(OPEN)),
             };
             let polled =
                 poll_fn(|context| Poll::Ready(blocking(|| future.as_mut().poll(context)))).await;
-            drop((turn, permit));
+            drop((flow_permit, permit));
             if let Poll::Ready(output) = polled {
                 return output;
             }
@@ -70,19 +70,19 @@ impl Offload {
 }
 
 impl Offload {
-    fn turns_of(&self, flow: &str) -> Arc<Semaphore> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = turns.get(flow).and_then(Weak::upgrade) {
+    fn permit_of_flow(&self, flow: &str) -> Arc<Semaphore> {
+        let mut flow_permits = self.flow_permits.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = flow_permits.get(flow).and_then(Weak::upgrade) {
             return found;
         }
-        turns.retain(|_, it| it.strong_count() > 0);
-        let made = Arc::new(Semaphore::new(1));
-        turns.insert(flow.to_owned(), Arc::downgrade(&made));
-        made
+        flow_permits.retain(|_, it| it.strong_count() > 0);
+        let permit = Arc::new(Semaphore::new(1));
+        flow_permits.insert(flow.to_owned(), Arc::downgrade(&permit));
+        permit
     }
 }
 
-/// Resolves when the task is polled again: the future that was polled before has the task's waker.
+/// Resolves when the task is polled again; the future that was polled before has the task's waker.
 async fn until_woken() {
     let mut is_woken = false;
     poll_fn(
@@ -91,8 +91,8 @@ async fn until_woken() {
     .await;
 }
 
-/// Runs work that takes long on this thread, after the runtime has handed its other tasks to another
-/// thread. A runtime of one thread has no other thread to hand its tasks to.
+/// Runs long work on this thread, after the runtime has handed the thread's other tasks to another
+/// thread. A single-threaded runtime runs the work directly.
 pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|it| it.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
@@ -109,7 +109,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a_task_that_computes_does_not_hold_up_others() {
+    async fn a_task_that_computes_does_not_delay_others() {
         let offload = Arc::new(Offload::new(1));
         let (begun, has_begun) = oneshot::channel();
         let (release, released) = std::sync::mpsc::channel::<()>();
@@ -130,18 +130,22 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn no_more_polls_are_under_way_than_permits() {
+    async fn the_number_of_concurrent_polls_is_limited() {
         let offload = Arc::new(Offload::new(2));
-        let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (now, highest) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let both = Arc::new(Barrier::new(2));
         let tasks: Vec<_> = (0..8)
             .map(|_| {
-                let (offload, now, most, both) =
-                    (Arc::clone(&offload), Arc::clone(&now), Arc::clone(&most), Arc::clone(&both));
+                let (offload, now, highest, both) = (
+                    Arc::clone(&offload),
+                    Arc::clone(&now),
+                    Arc::clone(&highest),
+                    Arc::clone(&both),
+                );
                 tokio::spawn(async move {
                     let compute = async {
                         let under_way = now.fetch_add(1, Ordering::SeqCst) + 1;
-                        most.fetch_max(under_way, Ordering::SeqCst);
+                        highest.fetch_max(under_way, Ordering::SeqCst);
                         both.wait();
                         now.fetch_sub(1, Ordering::SeqCst);
                     };
@@ -152,7 +156,7 @@ mod tests {
         for task in tasks {
             task.await.unwrap();
         }
-        assert_eq!(most.load(Ordering::SeqCst), 2);
+        assert_eq!(highest.load(Ordering::SeqCst), 2);
     }
 
     #[tokio::test]
@@ -169,12 +173,12 @@ mod tests {
     async fn flows_take_turns() {
         let offload = Offload::new(1);
         let order = Mutex::new(Vec::new());
-        let note = |flow: &'static str| {
+        let record = |flow: &'static str| {
             let order = &order;
             offload.run(Some(flow), async move { order.lock().unwrap().push(flow) })
         };
         let held = offload.permits.acquire().await.unwrap();
-        let all = async { tokio::join!(note("a"), note("a"), note("a"), note("b")) };
+        let all = async { tokio::join!(record("a"), record("a"), record("a"), record("b")) };
         let release = async { drop(held) };
         tokio::join!(all, release);
         let order = order.into_inner().unwrap();

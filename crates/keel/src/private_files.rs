@@ -1,11 +1,11 @@
-//! Files and directories that only their owner can read, and that a crash leaves whole.
+//! Files and directories that only their owner can read, and that are written atomically.
 //!
 //! ```text
 //! write_private(ca.key):  .ca.key.new written ─▶ synced ─▶ renamed to ca.key ─▶ directory synced
 //! ```
 //!
-//! Whatever happens in between, `ca.key` has its former content, or all of the new one. A disk that
-//! is full leaves no empty file behind.
+//! After a crash at any point, `ca.key` has either its former content or all of the new one. A full
+//! disk leaves no empty file behind.
 
 use std::{
     ffi::OsString,
@@ -14,8 +14,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Creates a directory that only its owner can use, with those above it that are missing. If it
-/// exists, others lose their access to it.
+/// Creates a directory that only its owner can use, and its missing parents. If it exists, the access
+/// of other users is removed.
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -25,8 +25,7 @@ pub fn create_private_directory(path: &Path) -> io::Result<()> {
     restrict_access(path)
 }
 
-/// Opens a file to read and write, as `options` say beyond that. Only its owner can do so from
-/// then on.
+/// Opens a file for reading and writing, with further `options`, and restricts access to its owner.
 pub fn open_private(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     options.read(true).write(true);
     #[cfg(unix)]
@@ -39,7 +38,7 @@ pub fn open_private(options: &mut OpenOptions, path: &Path) -> io::Result<File> 
 /// Writes a file that only its owner can read, as a whole or not at all. Two processes must not
 /// write the same file at once.
 pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
-    let new = unfinished(path);
+    let new = temporary_path(path);
     let written = write_new(&new, content).and_then(|()| fs::rename(&new, path));
     if written.is_err() {
         let _ = fs::remove_file(&new);
@@ -48,7 +47,7 @@ pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     sync_directory(path)
 }
 
-/// Makes the name of a file survive a crash.
+/// Syncs the directory of a file, so that the file's name survives a crash.
 pub fn sync_directory(of: &Path) -> io::Result<()> {
     match of.parent() {
         Some(parent) if parent != Path::new("") => File::open(parent)?.sync_all(),
@@ -56,8 +55,8 @@ pub fn sync_directory(of: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes away the access of others than the owner. If the file belongs to somebody else, who has
-/// arranged for us to use it, it stays as it is.
+/// Removes the access of users other than the owner. A file that belongs to another user is left
+/// unchanged, since that user has granted the access.
 pub fn restrict_access(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
@@ -69,7 +68,7 @@ pub fn restrict_access(path: &Path) -> io::Result<()> {
         }
         match fs::set_permissions(path, fs::Permissions::from_mode(private)) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                tracing::warn!(path = %path.display(), "readable by others, and not ours to change");
+                tracing::warn!(path = %path.display(), "the file is readable by other users, and its mode cannot be changed");
             }
             done => done?,
         }
@@ -77,8 +76,8 @@ pub fn restrict_access(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Where a file is written until it is whole; an earlier attempt is overwritten.
-fn unfinished(path: &Path) -> PathBuf {
+/// The path of a file while it is being written; an earlier attempt is overwritten.
+fn temporary_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".new");
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_whole_and_leaves_nothing_else_behind() {
+    fn a_file_is_replaced_atomically_and_leaves_no_temporary_file() {
         let directory = directory("replaced");
         let path = directory.join("key");
         for content in ["first", "second"] {
@@ -126,15 +125,15 @@ mod tests {
         let directory = directory("kept");
         let path = directory.join("key");
         write_private(&path, b"first").unwrap();
-        // A directory in the place of the unfinished file stands for a disk that refuses it.
-        fs::create_dir(unfinished(&path)).unwrap();
+        // A directory at the temporary path simulates a disk that refuses the write.
+        fs::create_dir(temporary_path(&path)).unwrap();
         assert!(write_private(&path, b"second").is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "first");
         fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
-    fn access_of_others_is_taken_away() {
+    fn access_of_other_users_is_removed() {
         let directory = directory("open");
         let path = directory.join("key");
         fs::write(&path, "x").unwrap();

@@ -1,8 +1,8 @@
-//! [`Tasks`]: every task has a name and a parent, and is joined at shutdown.
+//! [`Tasks`]: groups of tasks. Each task has a name and a parent, and is joined at shutdown.
 //!
 //! ```text
-//! plane ─┬─ store ─┬─ commit      plane.stop(…) asks all five and waits for them;
-//!        │         └─ sweep       store.stop(…) asks and waits for two.
+//! plane ─┬─ store ─┬─ commit      plane.stop(…) stops all five and waits for them;
+//!        │         └─ sweep       store.stop(…) stops and waits for two.
 //!        └─ server ── listen
 //! ```
 //!
@@ -32,23 +32,23 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// A group of tasks that are stopped together; clones are the same group.
+/// A group of tasks that are stopped together; clones refer to the same group.
 #[derive(Clone)]
 pub struct Tasks(Arc<Scope>);
 
 struct Scope {
-    /// The names from the root down to here, such as `plane/store`; empty at the root.
+    /// The names from the root to this group, such as `plane/store`; empty at the root.
     path: String,
-    /// Keeps the way from the root to the grandchildren alive.
+    /// Keeps the groups between the root and this one alive.
     parent: Option<Arc<Scope>>,
     children: Mutex<Vec<Weak<Scope>>>,
     stopping: watch::Sender<bool>,
-    running: watch::Sender<BTreeMap<u64, Running>>,
+    running: watch::Sender<BTreeMap<u64, RunningTask>>,
     panicked: Mutex<Vec<String>>,
     started: AtomicU64,
 }
 
-struct Running {
+struct RunningTask {
     name: String,
     /// `None` for a thread, which cannot be aborted, and for a task that is just being started.
     abort: Option<AbortHandle>,
@@ -58,9 +58,9 @@ struct Running {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", describe(.running, .panicked))]
 pub struct Unclean {
-    /// These did not end in time. The tasks among them were aborted, the threads still run.
+    /// The tasks and threads that did not end in time. The tasks were aborted, the threads still run.
     pub running: Vec<String>,
-    /// These had panicked at some time since the start; the log says why.
+    /// The tasks and threads that panicked since the start; the panics are in the log.
     pub panicked: Vec<String>,
 }
 
@@ -70,15 +70,15 @@ impl Tasks {
         Self(Scope::new(String::new(), None))
     }
 
-    /// A group within this one: stopped with it, or before it on its own.
+    /// A group within this one, which is stopped with it or earlier by itself.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
         let child = Scope::new(self.0.path_of(name), Some(Arc::clone(&self.0)));
         let mut children = self.0.children.lock().unwrap_or_else(PoisonError::into_inner);
         children.retain(|scope| scope.strong_count() > 0);
         children.push(Arc::downgrade(&child));
-        // Under the lock of `children`, so that a stop either finds the child there or was seen
-        // by it.
+        // Under the lock of `children`, so that a concurrent stop either finds the child there or is
+        // seen here.
         child.stopping.send_replace(*self.0.stopping.borrow());
         Self(child)
     }
@@ -90,8 +90,8 @@ impl Tasks {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let entry = Scope::enter(&self.0, name);
-        let id = entry.id;
+        let guard = Scope::register(&self.0, name);
+        let id = guard.id;
         let handle = tokio::spawn(async move {
             let mut future = pin!(future);
             let polled = poll_fn(|context| {
@@ -101,7 +101,7 @@ impl Tasks {
                 }
             });
             let result = polled.await;
-            entry.leave(result)
+            guard.finish(result)
         });
         let abort = handle.abort_handle();
         self.0.running.send_if_modified(|running| {
@@ -113,22 +113,22 @@ impl Tasks {
         handle
     }
 
-    /// Starts a thread, for work that blocks. It should end soon after
-    /// [`is_stopping`](Self::is_stopping) says so, or when whoever feeds it is gone.
+    /// Starts a thread for blocking work. It should end soon after
+    /// [`is_stopping`](Self::is_stopping) returns true, or when its input channel is closed.
     pub fn spawn_thread(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        let entry = Scope::enter(&self.0, name);
+        let guard = Scope::register(&self.0, name);
         thread::Builder::new().name(name.to_owned()).spawn(move || {
             let result = catch_unwind(AssertUnwindSafe(work));
-            entry.leave(result);
+            guard.finish(result);
         })?;
         Ok(())
     }
 
-    /// Resolves when this group was asked to stop.
+    /// Resolves when this group is asked to stop.
     pub fn shutdown(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut stopping = self.0.stopping.subscribe();
         async move {
-            // An error means that the whole group is gone, which is a stop as well.
+            // An error means that the whole group was dropped, which is a stop as well.
             let _ = stopping.wait_for(|stopping| *stopping).await;
         }
     }
@@ -146,11 +146,11 @@ impl Tasks {
     }
 
     /// Asks all tasks and threads of this group, and of the groups within it, to stop, and waits
-    /// for them; aborts the tasks that did not end within `patience`.
-    pub async fn stop(&self, patience: Duration) -> Result<(), Unclean> {
+    /// for them; aborts the tasks that did not end within `timeout`.
+    pub async fn stop(&self, timeout: Duration) -> Result<(), Unclean> {
         self.ask_to_stop();
-        let deadline = Instant::now() + patience;
-        // A task may have started another one while it ended: look until all is quiet.
+        let deadline = Instant::now() + timeout;
+        // A task may start another one while it ends, so this repeats until no task runs.
         while let Some(scope) = self.0.tree().into_iter().find(|scope| !scope.is_idle()) {
             let mut running = scope.running.subscribe();
             if timeout_at(deadline, running.wait_for(BTreeMap::is_empty)).await.is_err() {
@@ -206,19 +206,19 @@ impl Scope {
         if self.path.is_empty() { name.to_owned() } else { format!("{}/{name}", self.path) }
     }
 
-    fn enter(scope: &Arc<Self>, name: &str) -> Entry {
+    fn register(scope: &Arc<Self>, name: &str) -> TaskGuard {
         let id = scope.started.fetch_add(1, Ordering::Relaxed);
         let name = scope.path_of(name);
-        let running = Running { name: name.clone(), abort: None };
+        let running = RunningTask { name: name.clone(), abort: None };
         scope.running.send_modify(|all| drop(all.insert(id, running)));
-        Entry { scope: Arc::clone(scope), id, name }
+        TaskGuard { scope: Arc::clone(scope), id, name }
     }
 
     fn is_idle(&self) -> bool {
         self.running.borrow().is_empty()
     }
 
-    /// This scope and all below it, parents first.
+    /// This scope and its descendants, parents first.
     fn tree(self: &Arc<Self>) -> Vec<Arc<Self>> {
         let mut tree = vec![Arc::clone(self)];
         let mut next = 0;
@@ -231,7 +231,7 @@ impl Scope {
         tree
     }
 
-    /// A panic is reported by every group that the task belongs to.
+    /// Records a panic in every group that the task belongs to.
     fn record_panic(&self, name: &str) {
         let mut scope = Some(self);
         while let Some(group) = scope {
@@ -242,15 +242,15 @@ impl Scope {
     }
 }
 
-/// Membership of one running task or thread; ends when dropped, also when the task is aborted.
-struct Entry {
+/// The registration of a running task or thread, removed when dropped, also when the task is aborted.
+struct TaskGuard {
     scope: Arc<Scope>,
     id: u64,
     name: String,
 }
 
-impl Entry {
-    fn leave<T>(self, result: Result<T, Box<dyn Any + Send>>) -> T {
+impl TaskGuard {
+    fn finish<T>(self, result: Result<T, Box<dyn Any + Send>>) -> T {
         result.unwrap_or_else(|panic| {
             let message = panic_message(&*panic);
             tracing::error!(task = self.name, message, "a task panicked");
@@ -261,7 +261,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for TaskGuard {
     fn drop(&mut self) {
         self.scope.running.send_modify(|running| drop(running.remove(&self.id)));
     }
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
     use std::{future::pending, sync::mpsc};
 
-    const PATIENCE: Duration = Duration::from_secs(5);
+    const TIMEOUT: Duration = Duration::from_secs(5);
 
     fn idle_task(tasks: &Tasks, name: &str) {
         let shutdown = tasks.shutdown();
@@ -293,13 +293,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stop_asks_and_waits_for_the_whole_tree() {
+    async fn a_stop_waits_for_the_whole_tree() {
         let plane = Tasks::new();
         let store = plane.child("store");
         idle_task(&plane, "listen");
         idle_task(&store, "commit");
         idle_task(&store.child("sweeper"), "sweep");
-        assert_eq!(plane.stop(PATIENCE).await, Ok(()));
+        assert_eq!(plane.stop(TIMEOUT).await, Ok(()));
         assert!(store.is_stopping());
     }
 
@@ -308,28 +308,28 @@ mod tests {
         let plane = Tasks::new();
         let store = plane.child("store");
         idle_task(&store, "commit");
-        assert_eq!(store.stop(PATIENCE).await, Ok(()));
+        assert_eq!(store.stop(TIMEOUT).await, Ok(()));
         assert!(!plane.is_stopping());
     }
 
     #[tokio::test]
-    async fn a_group_made_after_the_stop_is_stopped_at_birth() {
+    async fn a_group_created_after_the_stop_is_stopped_at_once() {
         let plane = Tasks::new();
-        plane.stop(PATIENCE).await.unwrap();
+        plane.stop(TIMEOUT).await.unwrap();
         let late = plane.child("late");
         late.shutdown().await;
         assert!(late.is_stopping());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_will_not_end_is_named_and_aborted() {
+    async fn a_task_that_does_not_end_is_reported_and_aborted() {
         let plane = Tasks::new();
         let deaf = plane.child("store").spawn("deaf", pending::<()>());
-        let unclean = plane.stop(PATIENCE).await.unwrap_err();
+        let unclean = plane.stop(TIMEOUT).await.unwrap_err();
         assert_eq!(unclean.running, ["store/deaf"]);
         assert_eq!(unclean.to_string(), "still running: store/deaf");
         assert!(deaf.await.unwrap_err().is_cancelled());
-        assert_eq!(plane.stop(PATIENCE).await, Ok(()));
+        assert_eq!(plane.stop(TIMEOUT).await, Ok(()));
     }
 
     #[tokio::test]
@@ -337,12 +337,12 @@ mod tests {
         let plane = Tasks::new();
         let handle = plane.spawn("clumsy", async { panic!("dropped it") });
         assert!(handle.await.unwrap_err().is_panic());
-        let unclean = plane.stop(PATIENCE).await.unwrap_err();
+        let unclean = plane.stop(TIMEOUT).await.unwrap_err();
         assert_eq!(unclean.panicked, ["clumsy"]);
     }
 
     #[tokio::test]
-    async fn a_task_gives_its_result_to_who_started_it() {
+    async fn a_task_returns_its_result_through_its_handle() {
         let tasks = Tasks::new();
         assert_eq!(tasks.spawn("sum", async { 1 + 1 }).await.unwrap(), 2);
     }
@@ -354,7 +354,7 @@ mod tests {
         tasks.spawn_thread("fed", move || while fed.recv().is_ok() {}).unwrap();
         tasks.spawn_thread("clumsy", || panic!("dropped it")).unwrap();
         drop(feed);
-        let unclean = tasks.stop(PATIENCE).await.unwrap_err();
+        let unclean = tasks.stop(TIMEOUT).await.unwrap_err();
         assert_eq!(unclean, Unclean { running: vec![], panicked: vec!["clumsy".to_owned()] });
     }
 }

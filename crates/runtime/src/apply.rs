@@ -1,4 +1,4 @@
-//! [`Applier`]: server-side apply under one field manager, with conflicts that say who owns what.
+//! [`Applier`]: server-side apply with one field manager.
 //!
 //! ```no_run
 //! use k8s_openapi::api::core::v1::ConfigMap;
@@ -17,12 +17,11 @@
 
 use std::fmt;
 
-use kube_client::{
-    Api,
-    api::{Patch, PatchParams},
-};
+use kube_client::Api;
+use kube_client::api::{Patch, PatchParams};
 use kube_core::{Resource, Status};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// See the [module documentation](self).
@@ -31,24 +30,24 @@ pub struct Applier {
     params: PatchParams,
 }
 
-/// Why an object was not applied.
+/// The reason why an object was not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// Leave the fields out, or apply with [`Applier::force`].
     #[error("others own some of the fields: {0}")]
     Conflict(Conflicts),
-    /// Give it one.
+    /// The object needs a name.
     #[error("an object without a name cannot be applied")]
     NoName,
-    /// Not expected of a type that can be read.
+    /// The object cannot be encoded; not expected of a type that can be decoded.
     #[error("cannot encode the object")]
     Encode(#[source] serde_json::Error),
-    /// As for any request.
+    /// The request failed.
     #[error("cannot apply the object")]
     Client(#[source] kube_client::Error),
 }
 
-/// Fields that others own.
+/// Fields that other managers own.
 ///
 /// ```
 /// use runtime::apply::{Conflicts, FieldConflict};
@@ -61,23 +60,23 @@ pub enum ApplyError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflicts(pub Vec<FieldConflict>);
 
-/// A field that somebody else owns.
+/// A field that another manager owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldConflict {
-    /// Such as `.spec.replicas`.
+    /// The path, such as `.spec.replicas`.
     pub field: String,
-    /// Who owns it, as the server puts it: `conflict with "kubectl" using v1`.
+    /// The owner, in the text of the server: `conflict with "kubectl" using v1`.
     pub message: String,
 }
 
 impl Applier {
-    /// One that gives way to other managers.
+    /// An applier that fails on conflicts.
     pub fn new(field_manager: &str) -> Self {
         let field_manager = Some(field_manager.to_owned());
         Self { params: PatchParams { field_manager, ..PatchParams::default() } }
     }
 
-    /// One that takes fields from other managers: right for a controller about what it alone
+    /// An applier that takes fields from other managers, for the fields that only this controller
     /// decides.
     #[must_use]
     pub fn force(mut self) -> Self {
@@ -85,8 +84,8 @@ impl Applier {
         self
     }
 
-    /// Makes the object have these fields, creating it if need be; what this manager applied
-    /// before and does not name now, it gives up.
+    /// Applies these fields, and creates the object if it does not exist. Fields that this manager
+    /// applied before and that are not in `object` are removed.
     pub async fn apply<K>(&self, api: &Api<K>, object: &K) -> Result<K, ApplyError>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + fmt::Debug,
@@ -96,7 +95,7 @@ impl Applier {
         api.patch(name, &self.params, &patch).await.map_err(refused)
     }
 
-    /// The same for the status, which must be part of `object`.
+    /// Applies the status, which must be part of `object`.
     pub async fn apply_status<K>(&self, api: &Api<K>, object: &K) -> Result<K, ApplyError>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + fmt::Debug,
@@ -121,8 +120,8 @@ impl fmt::Display for Conflicts {
     }
 }
 
-/// What can be applied of an object, which may have come from the server: the server refuses
-/// managedFields, and a resourceVersion would turn every foreign write into a conflict.
+/// The object without the fields that cannot be applied: the server refuses managedFields, and a
+/// resourceVersion would turn every concurrent write into a conflict.
 fn applicable<K>(object: &K) -> Result<Value, ApplyError>
 where
     K: Resource<DynamicType = ()> + Serialize,

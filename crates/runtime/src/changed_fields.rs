@@ -1,4 +1,4 @@
-//! [`changed_fields`]: where two states of an object differ, as paths.
+//! [`changed_fields`]: the paths in which two states of an object differ.
 //!
 //! ```text
 //! {"spec":{"replicas":1}} → {"spec":{"replicas":3}}      .spec.replicas
@@ -7,14 +7,14 @@
 use informer::Item;
 use machinery::Value;
 
-/// More is not told.
+/// The largest number of paths.
 const AT_MOST: usize = 16;
 
-/// What changes with every write and tells nobody anything.
+/// Fields that change with every write.
 const BOOKKEEPING: [&str; 2] = [".metadata.managedFields", ".metadata.resourceVersion"];
 
-/// The paths at which `old` and `new` differ, as deep as possible, and at most sixteen of them;
-/// none if one of them cannot be read.
+/// The deepest paths at which `old` and `new` differ, at most sixteen of them; none if one of the
+/// states cannot be decoded.
 pub(crate) fn changed_fields(old: &Item, new: &Item) -> Vec<String> {
     let mut paths = Vec::new();
     if let (Ok(old), Ok(new)) = (old.object(), new.object()) {
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_to_what_changed() {
+    fn changed_fields_are_the_deepest_paths() {
         assert_eq!(check(r#""spec":{"a":1,"b":2}"#, r#""spec":{"a":1,"b":30}"#), [".spec.b"]);
         assert_eq!(check(r#""spec":{}"#, r#""spec":{},"status":{"x":1}"#), [".status"]);
         assert_eq!(check(r#""l":[{"a":1},{"a":2}]"#, r#""l":[{"a":1},{"a":33}]"#), [".l[1].a"]);

@@ -1,4 +1,4 @@
-//! Conditions of a status: what is the case, why, and since when.
+//! Conditions of a status: type, status, reason, message and time of transition.
 //!
 //! ```
 //! use keel::{Clock, Timestamp};
@@ -14,8 +14,8 @@
 //! assert!(conditions::remove(&mut all, "Ready"));
 //! ```
 //!
-//! Who found something out while the object changed says of which generation that is true; then it
-//! does not take back what was found out since:
+//! A condition may name the generation that was observed. A condition of an older generation does
+//! not replace one of a newer generation:
 //!
 //! ```
 //! # use keel::{Clock, Timestamp};
@@ -26,25 +26,23 @@
 //! assert!(!conditions::set(&mut all, late, Some(5), &clock));
 //! ```
 
-use k8s_openapi::{
-    apimachinery::pkg::apis::meta::v1::{Condition, Time},
-    jiff,
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff;
 use keel::Clock;
 
 /// The status of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConditionStatus {
-    /// It is so.
+    /// The condition is true.
     True,
-    /// It is not.
+    /// The condition is false.
     False,
-    /// Nobody can tell.
+    /// The status is unknown.
     Unknown,
 }
 
 impl ConditionStatus {
-    /// As the wire has it.
+    /// The value in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
@@ -60,37 +58,37 @@ impl From<bool> for ConditionStatus {
     }
 }
 
-/// What is to be said; the times are [`set`]'s business.
+/// A condition to be set; [`set`] adds the times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewCondition {
-    /// What it is about, such as `Ready`.
+    /// The type, such as `Ready`.
     pub type_: String,
-    /// Whether it is so.
+    /// The status.
     pub status: ConditionStatus,
-    /// Why, for programs, such as `Starting`.
+    /// The reason for programs, such as `Starting`.
     pub reason: String,
-    /// Why, for people.
+    /// The message for people.
     pub message: String,
-    /// Of which generation of the object it is true; None for that of the object as it is.
+    /// The observed generation; `None` for the present generation of the object.
     pub observed_generation: Option<i64>,
 }
 
 impl NewCondition {
-    /// One without a message, about the object as it is.
+    /// A condition without a message, of the present generation.
     pub fn new(type_: &str, status: impl Into<ConditionStatus>, reason: &str) -> Self {
         let (type_, reason) = (type_.to_owned(), reason.to_owned());
         let (status, message) = (status.into(), String::new());
         Self { type_, status, reason, message, observed_generation: None }
     }
 
-    /// The same with a message.
+    /// Sets the message.
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();
         self
     }
 
-    /// The same about a generation that may not be the last one.
+    /// Sets the observed generation.
     #[must_use]
     pub fn observed(mut self, generation: i64) -> Self {
         self.observed_generation = Some(generation);
@@ -98,12 +96,11 @@ impl NewCondition {
     }
 }
 
-/// Says `new` among `conditions`; whether that changed anything, so that a status is written only
-/// when there is news. The time of transition moves only with the status, as everybody who waits
-/// "for ten minutes" relies on.
+/// Sets `new` in `conditions`; returns whether that changed a condition, so that the status need
+/// not be written otherwise. The time of transition changes with the status only.
 ///
-/// `generation` is that of the object that has these conditions. What was said about a later one
-/// is left from another life of the object, which was restored since, and does not count.
+/// `generation` is that of the object. A condition of a later generation remains from before the
+/// object was restored from a backup, and is replaced.
 pub fn set(
     conditions: &mut Vec<Condition>,
     new: NewCondition,
@@ -123,7 +120,7 @@ pub fn set(
         });
         return true;
     };
-    // A controller with an old view of the object must not take back what a newer one said.
+    // A controller with an old state of the object must not replace a newer condition.
     if let (Some(observed), Some(known)) = (observed_generation, present.observed_generation)
         && observed < known
         && generation.is_none_or(|generation| known <= generation)
@@ -151,14 +148,14 @@ pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find(conditions, type_).is_some_and(|it| it.status == ConditionStatus::True.as_str())
 }
 
-/// Takes a condition away; whether it was there.
+/// Removes a condition; returns whether it existed.
 pub fn remove(conditions: &mut Vec<Condition>, type_: &str) -> bool {
     let before = conditions.len();
     conditions.retain(|it| it.type_ != type_);
     conditions.len() < before
 }
 
-/// The time as the API has it: whole seconds.
+/// The present time in whole seconds, as in the API.
 fn now(clock: &Clock) -> Time {
     Time(jiff::Timestamp::from_second(clock.now().seconds()).unwrap_or_default())
 }
@@ -170,7 +167,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_time_of_transition_moves_with_the_status_only() {
+    fn the_time_of_transition_changes_with_the_status_only() {
         let clock = Clock::manual(Timestamp::from_seconds(100));
         let mut all = Vec::new();
         assert!(set(&mut all, NewCondition::new("Ready", false, "Starting"), Some(1), &clock));
@@ -186,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_view_does_not_overwrite_a_newer_one() {
+    fn a_condition_of_an_older_generation_is_ignored() {
         let clock = Clock::manual(Timestamp::from_seconds(100));
         let mut all = Vec::new();
         set(&mut all, NewCondition::new("Ready", true, "Up"), Some(5), &clock);
@@ -197,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_in_another_life_of_the_object_does_not_freeze_it() {
+    fn a_condition_of_a_later_generation_is_replaced() {
         let clock = Clock::manual(Timestamp::from_seconds(100));
         let mut all = Vec::new();
         set(&mut all, NewCondition::new("Ready", true, "Up"), Some(5), &clock);
@@ -206,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_without_a_generation_is_told_about_all_the_same() {
+    fn an_object_without_a_generation_is_accepted() {
         let clock = Clock::manual(Timestamp::from_seconds(100));
         let mut all = Vec::new();
         set(&mut all, NewCondition::new("Ready", true, "Up"), Some(5), &clock);

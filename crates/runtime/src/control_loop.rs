@@ -1,34 +1,27 @@
-//! [`ControlLoop`]: so many workers on one queue, each taking a key, reconciling it, and deciding
-//! from the outcome when it comes again.
+//! [`ControlLoop`]: the workers of a controller. Each takes a key from the queue, reconciles it, and
+//! requeues it according to the outcome.
 //!
-//! A panic stays with its key: it is caught, counted, and tried again like a failure. A key is
-//! never with two workers at once, which is the queue's doing.
+//! A panic is caught, counted, and retried like a failure. The queue guarantees that a key is never
+//! reconciled by two workers at once.
 
-use std::{
-    any::Any,
-    panic::AssertUnwindSafe,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::FutureExt;
-use informer::{
-    WorkQueue,
-    work_queue::{Job, JobOutcome},
-};
+use informer::WorkQueue;
+use informer::work_queue::{Job, JobOutcome};
 use keel::{Clock, Tasks};
 use prometheus_client::metrics::histogram::Histogram;
 
-use crate::{
-    Action, Failure, Request,
-    event_source::EventSources,
-    metrics::{DurationHistogram, reconcile_histogram},
-    reconcile::Reconcile,
-    reconcile_history::{Cause, Causes, Outcome, ReconcileHistory, Record},
-};
+use crate::event_source::EventSources;
+use crate::metrics::{DurationHistogram, reconcile_histogram};
+use crate::reconcile::Reconcile;
+use crate::reconcile_history::{Cause, Causes, Outcome, ReconcileHistory, Record};
+use crate::{Action, Failure, Request};
 
 /// A worker yields to the other tasks of its thread after a reconcile that took this long.
 const LONG_RECONCILE: Duration = Duration::from_micros(100);
@@ -45,33 +38,33 @@ pub(crate) struct ControlLoop {
     pub(crate) history: Arc<ReconcileHistory>,
     pub(crate) reconcile: Reconcile,
     pub(crate) clock: Clock,
-    /// Until it starts.
+    /// `None` after the start.
     pub(crate) event_sources: Mutex<Option<EventSources>>,
     pub(crate) active: AtomicUsize,
 }
 
-/// What a panic has thrown.
+/// The payload of a panic.
 type Panic = Box<dyn Any + Send>;
 
-/// What a control loop has done so far.
+/// The number of reconciles by outcome, and their durations.
 #[derive(Debug, Clone)]
 pub(crate) struct ReconcileCounts {
     pub(crate) successes: u64,
     pub(crate) requeues: u64,
     pub(crate) requeues_after: u64,
     pub(crate) errors: u64,
-    /// Among the errors.
+    /// Included in `errors`.
     pub(crate) permanent_errors: u64,
-    /// Among the errors.
+    /// Included in `errors`.
     pub(crate) panics: u64,
-    /// Reconciles that are under way.
+    /// The number of reconciles under way.
     pub(crate) active: usize,
     pub(crate) durations: Histogram,
 }
 
 impl ControlLoop {
-    /// Starts the workers; they end with `tasks`, each after the key that it has. What fills their
-    /// queue ends with `source_tasks`.
+    /// Starts the workers, which end with `tasks`, each after its present key. The sources of the
+    /// queue end with `source_tasks`.
     pub(crate) fn start(self: &Arc<Self>, tasks: &Tasks, source_tasks: &Tasks) {
         let event_sources =
             self.event_sources.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -143,7 +136,7 @@ impl ControlLoop {
                 tracing::warn!(controller, object = %request, %causes, error, "a reconcile failed");
             }
             Outcome::FailedPermanently(error) => {
-                tracing::error!(controller, object = %request, %causes, error, "a reconcile failed for good");
+                tracing::error!(controller, object = %request, %causes, error, "a reconcile failed permanently");
             }
             Outcome::Panicked(error) => {
                 tracing::error!(controller, object = %request, %causes, error, "a reconcile panicked");

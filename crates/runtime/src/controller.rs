@@ -1,4 +1,4 @@
-//! [`Controller`]: which objects it looks after, what else concerns them, and what to do.
+//! [`Controller`]: the reconciled kind, the watched kinds, and the reconcile function.
 //!
 //! ```
 //! # use {k8s_openapi::api::{apps::v1::Deployment, core::v1::{Pod, Secret}}, std::sync::Arc};
@@ -13,19 +13,21 @@
 //! # drop(controller);
 //! ```
 
-use std::{any::TypeId, future::Future, sync::Arc, time::Duration};
+use std::any::TypeId;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
 
-use informer::{
-    Form, HandlerOptions, Scope, Selection,
-    work_queue::{QueueOptions, RateLimits},
-};
+use informer::work_queue::{QueueOptions, RateLimits};
+use informer::{Form, HandlerOptions, Scope, Selection};
 use kube_core::{ClusterResourceScope, Resource};
 use machinery::GroupVersion;
 use tokio::sync::mpsc;
 
-use crate::{Action, Failure, Mapper, Predicate, Request, reconcile::Reconcile};
+use crate::reconcile::Reconcile;
+use crate::{Action, Failure, Mapper, Predicate, Request};
 
-/// So many workers, unless something else is said.
+/// The default number of workers.
 const DEFAULT_WORKERS: usize = 2;
 
 /// See the [module documentation](self).
@@ -38,7 +40,7 @@ pub struct Controller {
     pub(crate) reconcile: Reconcile,
 }
 
-/// Events of one kind, and whose business they are.
+/// The events of one kind, and the keys that they are mapped to.
 pub(crate) struct Source {
     pub(crate) kind: String,
     pub(crate) scope: Scope,
@@ -71,7 +73,7 @@ impl Source {
     }
 }
 
-/// All objects of a kind; only their metadata for `PartialObjectMeta<K>`.
+/// The scope of all objects of a kind; of their metadata for `PartialObjectMeta<K>`.
 pub(crate) fn scope_of<K: Resource<DynamicType = ()>>() -> Scope {
     let group_version = GroupVersion::new(&K::group(&()), &K::version(&()));
     let form = if K::metadata_api() { Form::Metadata } else { Form::Whole };
@@ -83,7 +85,7 @@ pub(crate) fn is_namespaced<K: Resource<Scope: 'static>>() -> bool {
 }
 
 impl Controller {
-    /// One that looks after objects of kind `K`, and is named after it.
+    /// Builds a controller of objects of kind `K`, with the name of the kind.
     pub fn for_<K: Resource<DynamicType = (), Scope: 'static>>() -> ControllerBuilder<K> {
         ControllerBuilder {
             name: K::kind(&()).to_lowercase(),
@@ -96,7 +98,7 @@ impl Controller {
     }
 }
 
-/// Makes a [`Controller`].
+/// Builds a [`Controller`].
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -126,14 +128,14 @@ pub struct ControllerBuilder<K> {
 }
 
 impl<K: Resource<DynamicType = (), Scope: 'static>> ControllerBuilder<K> {
-    /// For logs and metrics; two controllers of a manager must not have the same name.
+    /// The name in logs and metrics; the names of a manager's controllers must be different.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self
     }
 
-    /// Objects of kind `O` whose controller is a `K` concern that `K`.
+    /// Watches objects of kind `O`, and reconciles the `K` that is their controller.
     #[must_use]
     pub fn owns<O: Resource<DynamicType = (), Scope: 'static>>(mut self) -> Self {
         let source = Source { is_owned: true, ..Source::of::<O>(Mapper::owner::<K>()) };
@@ -141,7 +143,7 @@ impl<K: Resource<DynamicType = (), Scope: 'static>> ControllerBuilder<K> {
         self
     }
 
-    /// Objects of kind `O` concern whomever `mapper` says.
+    /// Watches objects of kind `O`, and reconciles the keys of `mapper`.
     #[must_use]
     pub fn watches<O: Resource<DynamicType = (), Scope: 'static>>(
         mut self,
@@ -151,27 +153,27 @@ impl<K: Resource<DynamicType = (), Scope: 'static>> ControllerBuilder<K> {
         self
     }
 
-    /// Keys that come from elsewhere: a timer, a webhook, another system. They are taken out of the
-    /// channel while this manager leads; until then, who sends into a full one waits.
+    /// Reconciles keys from a channel: of a timer, a webhook, or another system. Keys are received
+    /// while this manager leads; until then, sending to a full channel waits.
     #[must_use]
     pub fn channel(mut self, requests: mpsc::Receiver<Request>) -> Self {
         self.channels.push(requests);
         self
     }
 
-    /// Of the kind that was named last, only these events count.
+    /// Filters the events of the last added kind.
     #[must_use]
     pub fn when(mut self, predicate: Predicate) -> Self {
         self.last().predicate = predicate;
         self
     }
 
-    /// Of the kind that was named last, only these objects are cached.
+    /// Selects the cached objects of the last added kind.
     ///
-    /// A selection has a cache of its own: a reconcile reads it with
-    /// [`Manager::lister_selecting`](crate::Manager::lister_selecting) of the same selection. One of
-    /// [`Manager::lister`](crate::Manager::lister) would be of all objects, need the right to list
-    /// them, and know of an object earlier or later than the controller.
+    /// A selection has a cache of its own, which a reconcile reads with
+    /// [`Manager::lister_selecting`](crate::Manager::lister_selecting) of the same selection.
+    /// [`Manager::lister`](crate::Manager::lister) would cache all objects, need the permission to
+    /// list them, and be earlier or later than the cache of the controller.
     ///
     /// ```no_run
     /// # use {k8s_openapi::api::core::v1::{ConfigMap, Pod}, std::sync::Arc};
@@ -206,29 +208,28 @@ impl<K: Resource<DynamicType = (), Scope: 'static>> ControllerBuilder<K> {
         self
     }
 
-    /// Of the kind that was named last, all objects are looked at again so often.
+    /// Resyncs all objects of the last added kind with this period.
     #[must_use]
     pub fn resync(mut self, period: Duration) -> Self {
         self.last().resync_period = Some(period);
         self
     }
 
-    /// At most so many keys at a time; at least one. While reconciles end at once, without waiting for
-    /// anything, one worker does them all, since that is faster.
+    /// The number of workers; at least one.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers.max(1);
         self
     }
 
-    /// How soon keys come again that failed.
+    /// The backoff and the rate limit of failed keys.
     #[must_use]
     pub fn back_off(mut self, limits: RateLimits) -> Self {
         self.queue.limits = limits;
         self
     }
 
-    /// What to do with a key.
+    /// Sets the reconcile function and its context.
     pub fn reconcile<C, F, R>(self, reconcile: F, context: C) -> Controller
     where
         C: Send + Sync + 'static,

@@ -1,5 +1,4 @@
-//! [`validate`]: whether a server will take the schemas of a definition, asked in a unit test instead of
-//! a cluster.
+//! [`validate`]: validates the schemas of a CRD as a server does, for unit tests.
 //!
 //! ```
 //! use runtime::{crd, kube_core::CustomResourceExt, resource};
@@ -27,13 +26,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use machinery::{ErrorList, Path};
 use schema::SchemaRequirement;
 
-/// What a server would complain about, each with the field in front.
+/// The validation errors of a server, each with its field.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
 pub struct InvalidCrd(pub Vec<String>);
 
-/// Judges the schema of each version: that it is structural, that defaults fit, that lists have
-/// keys where they say so, that rules compile and do not cost too much.
+/// Validates the schema of each version: it is structural, defaults are valid, list maps have keys,
+/// and rules compile within their cost limit.
 pub fn validate(crd: &CustomResourceDefinition) -> Result<(), InvalidCrd> {
     let mut errors = ErrorList::new();
     let spec = Path::root("spec");

@@ -1,25 +1,33 @@
 //! The manager's HTTP endpoint: `/healthz`, `/readyz` (`?verbose`), `/metrics`, and `/reconciles`,
-//! which tells why each of the last reconciles happened and what came of it.
+//! which returns the causes and outcomes of the last reconciles.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header::CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use keel::Tasks;
 use machinery::{Map, Value};
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
-use crate::{health::Checks, manager::ManagerState, reconcile_history::Record};
+use crate::health::Checks;
+use crate::manager::ManagerState;
+use crate::reconcile_history::Record;
 
-/// Who comes when so many are served waits.
+/// The number of connections at a time; others wait.
 const CONNECTIONS: usize = 64;
-/// A connection that could not be accepted is asked for again after so long.
+/// The delay after a connection could not be accepted.
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
 
-/// Answers until `tasks` are stopped.
+/// Answers requests until `tasks` are stopped.
 pub(crate) async fn serve(listener: TcpListener, manager: Arc<ManagerState>, tasks: Tasks) {
     let seats = Arc::new(Semaphore::new(CONNECTIONS));
     let shutdown = tasks.shutdown();
@@ -31,7 +39,7 @@ pub(crate) async fn serve(listener: TcpListener, manager: Arc<ManagerState>, tas
             accepted = listener.accept() => accepted,
         };
         let Ok((stream, _)) = accepted else {
-            // Mostly too many open files, which do not become fewer by asking at once.
+            // Usually too many open files, of which some have to be closed first.
             tokio::time::sleep(AFTER_FAILURE).await;
             continue;
         };
@@ -42,7 +50,7 @@ pub(crate) async fn serve(listener: TcpListener, manager: Arc<ManagerState>, tas
                 let response = answer(&manager, &request);
                 async move { Ok::<_, Infallible>(response) }
             });
-            // A client that says nothing is cut off after half a minute, which is hyper's default.
+            // hyper closes a connection without a request after half a minute.
             let served = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .serve_connection(TokioIo::new(stream), answer);

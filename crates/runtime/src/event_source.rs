@@ -1,27 +1,25 @@
-//! Where keys come from: [`Mapper`] says whose business an object is, [`EnqueueHandler`] takes the events of an
-//! informer to the queue, and [`EventSources`] are all handlers of a controller.
+//! The sources of a controller's queue: [`Mapper`] maps an object to the keys to reconcile,
+//! [`EnqueueHandler`] adds the keys of the events of one informer to the queue, and [`EventSources`]
+//! are all handlers and channels of a controller.
 //!
 //! ```text
 //! Pod web-1 changed ──▶ Mapper::owner::<CustomPod>() ──▶ CustomPod default/web
 //! ```
 
-use std::{fmt, sync::Arc};
+use std::fmt;
+use std::sync::Arc;
 
-use informer::{
-    EventHandler, HandlerOptions, Item, ObjectEvent, SharedInformer, WorkQueue,
-    work_queue::Priority,
-};
+use informer::work_queue::Priority;
+use informer::{EventHandler, HandlerOptions, Item, ObjectEvent, SharedInformer, WorkQueue};
 use keel::Tasks;
 use kube_core::Resource;
 use machinery::GroupVersion;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
-use crate::{
-    Predicate, Request,
-    controller::is_namespaced,
-    reconcile_history::{Cause, ReconcileHistory},
-};
+use crate::controller::is_namespaced;
+use crate::reconcile_history::{Cause, ReconcileHistory};
+use crate::{Predicate, Request};
 
 /// The index of objects by the uid of their controller, which every cache of an
 /// [owned](crate::ControllerBuilder::owns) kind has.
@@ -49,24 +47,24 @@ enum MapperKind {
 type Map = dyn Fn(&Item) -> Vec<Request> + Send + Sync;
 
 impl Mapper {
-    /// An object is its own business.
+    /// Maps an object to its own key.
     pub fn itself() -> Self {
         Self(MapperKind::Itself)
     }
 
-    /// The business of its controller, if that is a `K`; in whichever version it was named.
+    /// Maps an object to its controller, if that is a `K` of any version.
     pub fn owner<K: Resource<DynamicType = (), Scope: 'static>>() -> Self {
         let (group, kind) = (K::group(&()).into_owned(), K::kind(&()).into_owned());
         Self::custom(move |item| {
             let owner = controller_of(item);
             let owner = owner.filter(|owner| owner.kind == kind && owner.group() == group);
-            // References name no namespace: it is the same one, or the owner has none.
+            // References have no namespace: the owner is in the same one, or cluster-scoped.
             let namespace = if is_namespaced::<K>() { item.namespace() } else { "" };
             owner.map(|owner| Request::new(namespace, &owner.name)).into_iter().collect()
         })
     }
 
-    /// The business of all objects that an index has under the key of this one: those that name it.
+    /// Maps an object to the objects that refer to it: those that `index` has under its key.
     ///
     /// ```no_run
     /// # use k8s_openapi::api::{core::v1::Secret, networking::v1::Ingress};
@@ -89,18 +87,18 @@ impl Mapper {
         Self::custom(move |item| match objects.by_index(&index, &item.key().to_string()) {
             Ok(found) => found.iter().map(|object| object.key().clone()).collect(),
             Err(error) => {
-                tracing::error!(%error, "cannot tell whose business an object is");
+                tracing::error!(%error, "cannot map an object to its requests");
                 Vec::new()
             }
         })
     }
 
-    /// Whose `map` says. An event on which it panics is lost for this controller.
+    /// Maps an object with `map`. An event for which it panics is lost for this controller.
     pub fn custom(map: impl Fn(&Item) -> Vec<Request> + Send + Sync + 'static) -> Self {
         Self(MapperKind::Custom(Arc::new(map)))
     }
 
-    /// Whose business `item` is.
+    /// The keys to reconcile for `item`.
     pub fn map(&self, item: &Item) -> Vec<Request> {
         match &self.0 {
             MapperKind::Itself => vec![item.key().clone()],
@@ -152,19 +150,18 @@ fn controller_of(item: &Item) -> Option<OwnerReference> {
     owned.metadata.owner_references.into_iter().find(|owner| owner.controller)
 }
 
-/// All that fills a controller's queue, from when its workers start: who does not lead has complete
-/// caches and an empty queue.
+/// All sources of a controller's queue. They are opened when the workers start, so that a replica that
+/// is not the leader has complete caches and an empty queue.
 ///
-/// A queue that is filled before that grows with every object that comes and goes, and when its
-/// keys are taken at last, they have waited for so long that nothing fresh gets past them.
+/// A queue that is filled earlier would grow with every object, and its keys would have waited for so
+/// long that their priority exceeds that of new changes.
 pub(crate) struct EventSources {
     pub(crate) handlers: Vec<(SharedInformer, HandlerOptions, EnqueueHandler)>,
     pub(crate) channels: Vec<mpsc::Receiver<Request>>,
 }
 
 impl EventSources {
-    /// Queues what is cached, as what was there in the beginning, and then what happens, until
-    /// `tasks` end.
+    /// Queues all cached objects as initial ones, and then all changes until `tasks` end.
     pub(crate) fn open(
         self,
         queue: &WorkQueue<Request>,
@@ -193,9 +190,9 @@ impl EventSources {
     }
 }
 
-/// From the events of one informer to the keys in a controller's queue.
+/// Adds the keys of the events of one informer to a controller's queue.
 pub(crate) struct EnqueueHandler {
-    /// Of the informer's objects.
+    /// The kind of the informer's objects.
     pub(crate) kind: Arc<str>,
     pub(crate) predicate: Predicate,
     pub(crate) mapper: Mapper,
@@ -223,7 +220,7 @@ impl EnqueueHandler {
             return self.queue(event.item().key().clone(), event, priority);
         };
         let mut requests = map(event.item());
-        // Who had it and has it no more must learn that.
+        // The keys of the previous state are reconciled, too.
         requests.extend(before.into_iter().flat_map(|old| map(old)));
         requests.sort_unstable();
         requests.dedup();
@@ -259,10 +256,8 @@ impl EventHandler for EnqueueHandler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use k8s_openapi::api::{
-        apps::v1::{Deployment, ReplicaSet},
-        core::v1::Node,
-    };
+    use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+    use k8s_openapi::api::core::v1::Node;
 
     fn owned(references: &str) -> Item {
         let json = format!(
@@ -283,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_without_a_namespace_is_found_by_its_name_alone() {
+    fn a_cluster_scoped_owner_is_mapped_without_a_namespace() {
         let node = r#"{"apiVersion":"v1","kind":"Node","name":"x","uid":"u","controller":true}"#;
         assert_eq!(Mapper::owner::<Node>().map(&owned(node)), [Request::new("", "x")]);
     }

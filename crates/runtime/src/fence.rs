@@ -1,18 +1,16 @@
-//! [`Fence`]: whether this process may write. A leader's fence stands open for a while after each
-//! renewal of its lease, and closes by itself: a deposed leader, or one that was suspended or cut
-//! off, stops writing before anybody else may begin. What it has begun to write by then is given up
-//! when somebody else may begin.
+//! [`Fence`]: whether this process may write. The fence of a leader is open for some time after each
+//! renewal of its lease, and closes by itself: a former leader, or one that was suspended or
+//! disconnected, stops writing before another process may begin. A write without an answer is
+//! abandoned when another process may begin.
 
-use std::{
-    future::Future,
-    pin::pin,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use keel::{Clock, Moment};
 
-/// This process is not the leader, or cannot be sure of it any more: nothing was written.
+/// This process is not the leader, or its lease was not renewed in time: the write was not sent.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -30,8 +28,8 @@ use keel::{Clock, Moment};
 #[error("refused to write: not the leader, or the lease was not renewed in time")]
 pub struct Fenced;
 
-/// A write was begun in time, and not answered before somebody else may lead: it may have happened
-/// or not. Whoever gets this stops; the next leader finds out.
+/// A write was sent in time, and not answered before another process may lead: it may have succeeded
+/// or not. The process should stop; the next leader reads the result.
 ///
 /// ```
 /// use runtime::{Fenced, WriteAbandoned, kube_client};
@@ -60,23 +58,23 @@ enum State {
     OpenFor {
         since: Moment,
         duration: Duration,
-        /// For so long after that, nobody else opens theirs.
+        /// The time after that for which no other process opens its fence.
         grace: Duration,
     },
 }
 
 impl Fence {
-    /// Closed.
+    /// A closed fence.
     pub(crate) fn new(clock: &Clock) -> Self {
         Self(Arc::new(FenceState { clock: clock.clone(), state: Mutex::new(State::Closed) }))
     }
 
-    /// There is nobody to compete with.
+    /// Opens the fence without leader election.
     pub(crate) fn open(&self) {
         self.set(State::Open);
     }
 
-    /// Opens it until `duration` after `since`; others stay out for another `grace`.
+    /// Opens the fence until `duration` after `since`; others stay closed for another `grace`.
     pub(crate) fn open_for(&self, since: Moment, duration: Duration, grace: Duration) {
         self.set(State::OpenFor { since, duration, grace });
     }
@@ -89,13 +87,12 @@ impl Fence {
         if self.left().is_zero() { Err(Fenced) } else { Ok(()) }
     }
 
-    /// For how long it stays open.
+    /// The time for which the fence stays open.
     pub(crate) fn left(&self) -> Duration {
         self.times().0
     }
 
-    /// The outcome of a write that was begun while it was open, unless somebody else may lead
-    /// before there is one. Renewals in the meantime count.
+    /// Waits for the answer to a write, until another process may lead. Renewals extend the time.
     pub(crate) async fn bound<T, E>(
         &self,
         write: impl Future<Output = Result<T, E>>,
@@ -117,7 +114,7 @@ impl Fence {
         }
     }
 
-    /// For how long it stays open, and for how long nobody else opens theirs.
+    /// The time for which the fence stays open, and that for which all others stay closed.
     fn times(&self) -> (Duration, Duration) {
         match &*self.0.state.lock().unwrap_or_else(PoisonError::into_inner) {
             State::Closed => (Duration::ZERO, Duration::ZERO),
@@ -143,7 +140,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn it_closes_by_itself_however_the_clock_is_set() {
+    fn a_fence_closes_by_itself_however_the_clock_is_set() {
         let clock = Clock::manual(Timestamp::from_seconds(1000));
         let fence = Fence::new(&clock);
         assert_eq!(fence.check(), Err(Fenced));

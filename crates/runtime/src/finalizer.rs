@@ -1,4 +1,4 @@
-//! Finalizers: an object that has one is not gone before its controller has cleaned up after it.
+//! Finalizers: an object with a finalizer is not removed before its controller has cleaned up.
 //!
 //! ```no_run
 //! use k8s_openapi::api::core::v1::ConfigMap;
@@ -20,7 +20,7 @@
 //! }
 //! ```
 //!
-//! By hand, where that does not fit:
+//! Without `run`:
 //!
 //! ```no_run
 //! # use {k8s_openapi::api::core::v1::ConfigMap, runtime::{Api, finalizer}};
@@ -33,43 +33,43 @@
 //! # }
 //! ```
 
-use std::{convert::Infallible, fmt};
+use std::convert::Infallible;
+use std::fmt;
 
-use kube_client::{
-    Api,
-    api::{Patch, PatchParams},
-};
+use kube_client::Api;
+use kube_client::api::{Patch, PatchParams};
 use kube_core::Resource;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::{Action, Failure};
 
-/// Somebody else writes the same object again and again; the next reconcile may have more luck.
+/// The number of attempts if the object is written concurrently; the next reconcile tries again.
 const TRIES: usize = 8;
 
-/// What is to be done now.
+/// The work of a reconcile.
 #[derive(Debug, Clone)]
 pub enum Stage<K> {
-    /// Make the world match; the finalizer is in place.
+    /// Apply the object; the finalizer was added.
     Apply(K),
-    /// Undo what was made; the object goes when this succeeds. It may be called more than once.
+    /// Clean up; the object is removed when this succeeds. It may be called more than once.
     Cleanup(K),
 }
 
-/// What was done.
+/// The result of [`run`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finalized<T> {
-    /// The object lives on.
+    /// The object was applied.
     Applied(T),
-    /// The finalizer is off; the object goes when nobody else holds it.
+    /// The finalizer was removed; the object is removed when it has no other finalizers.
     CleanedUp(T),
-    /// The object is going, and there is nothing of ours to clean up.
+    /// The object is being deleted and does not have the finalizer.
     NotOurs,
 }
 
 impl Finalized<Action> {
-    /// What comes next, for the end of a reconcile.
+    /// The action at the end of a reconcile.
     pub fn action(self) -> Action {
         match self {
             Self::Applied(action) | Self::CleanedUp(action) => action,
@@ -78,14 +78,14 @@ impl Finalized<Action> {
     }
 }
 
-/// Why an object was not reconciled. All of them are worth another try.
+/// The reason why an object was not reconciled. All of them can be retried.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use runtime::{Api, finalizer::{self, Finalized, FinalizerError, Stage}};
 /// use std::io;
 ///
-/// // What is called may fail in its own way.
+/// // The function has its own error type.
 /// async fn keep_file(api: &Api<ConfigMap>, map: ConfigMap) -> Result<(), FinalizerError<io::Error>> {
 ///     let done = finalizer::run(api, "example.com/file", map, |stage| async move {
 ///         match stage {
@@ -102,25 +102,25 @@ impl Finalized<Action> {
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum FinalizerError<E> {
-    /// The function that was called failed.
+    /// The function failed.
     #[error("cannot apply the object")]
     Apply(#[source] E),
-    /// The function that was called failed; the finalizer stays.
+    /// The function failed; the finalizer stays.
     #[error("cannot clean up after the object")]
     Cleanup(#[source] E),
-    /// The server refused the finalizer.
+    /// The finalizer could not be added.
     #[error("cannot add the finalizer")]
     Add(#[source] kube_client::Error),
-    /// The cleanup will be called again.
+    /// The finalizer could not be removed; the cleanup will be called again.
     #[error("cannot remove the finalizer")]
     Remove(#[source] kube_client::Error),
-    /// It came from nowhere: objects of a server have names.
+    /// The object has no name, and so does not come from a server.
     #[error("an object without a name has no finalizers")]
     NoName,
 }
 
 impl From<FinalizerError<Failure>> for Failure {
-    /// As permanent as what was called said.
+    /// The failure of the function is returned unchanged.
     fn from(error: FinalizerError<Failure>) -> Self {
         match error {
             FinalizerError::Apply(failure) | FinalizerError::Cleanup(failure) => failure,
@@ -131,7 +131,7 @@ impl From<FinalizerError<Failure>> for Failure {
     }
 }
 
-/// Adds the finalizer before anything is made, calls `act`, and removes the finalizer after the
+/// Adds the finalizer before anything else, calls `act`, and removes the finalizer after the
 /// cleanup.
 pub async fn run<K, F, A, T, E>(
     api: &Api<K>,
@@ -170,8 +170,8 @@ pub fn has<K: Resource>(object: &K, finalizer: &str) -> bool {
     names(object).iter().any(|it| it == finalizer)
 }
 
-/// The object with the finalizer, as the server has it now; `None` if it is being deleted or gone,
-/// when no finalizer can be added any more.
+/// Adds the finalizer, and returns the object from the server; `None` if it is being deleted or was
+/// removed, so that no finalizer can be added.
 pub async fn add<K>(api: &Api<K>, finalizer: &str, object: K) -> kube_client::Result<Option<K>>
 where
     K: Resource + Serialize + DeserializeOwned + Clone + fmt::Debug,
@@ -194,15 +194,16 @@ where
             Some(fresh) if fresh.meta().uid == uid && fresh.meta().deletion_timestamp.is_none() => {
                 object = fresh;
             }
-            // Going, gone, or another object by the same name: the next event will tell.
+            // Being deleted, removed, or another object with the same name: the next event shows
+            // it.
             _ => return Ok(None),
         }
     }
     Ok(None)
 }
 
-/// Takes the finalizer off. An object that is gone already, or another one by the same name, is
-/// left alone.
+/// Removes the finalizer. If the object was removed, or another one has its name, this has no
+/// effect.
 pub async fn remove<K>(
     api: &Api<K>,
     finalizer: &str,
@@ -234,8 +235,7 @@ fn names<K: Resource>(object: &K) -> &[String] {
     object.meta().finalizers.as_deref().unwrap_or_default()
 }
 
-/// Writes the whole list, and only if nobody wrote the object in between: finalizers of others
-/// must not be lost.
+/// Writes the whole list, with the resourceVersion, so that finalizers of others are not lost.
 async fn write<K>(
     api: &Api<K>,
     name: &str,
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_stays_as_permanent_as_it_was() {
+    fn a_converted_failure_stays_permanent_or_transient() {
         let failure = Failure::from(FinalizerError::Cleanup(Failure::permanent("no such bucket")));
         assert!(failure.is_permanent());
         let failure = Failure::from(FinalizerError::Apply(Failure::transient("not now")));

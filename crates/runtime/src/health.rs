@@ -1,5 +1,4 @@
-//! [`Checks`]: whether a manager lives, and whether it is ready, in the form that Kubernetes' own
-//! servers answer in.
+//! [`Checks`]: the health and readiness checks of a manager, in the format of Kubernetes' servers.
 //!
 //! ```
 //! use runtime::health::{Check, Checks, CheckReport};
@@ -11,35 +10,33 @@
 //! assert!(!has_passed && text.contains("[-]disk failed: full"));
 //! ```
 
-use std::{
-    fmt::Write,
-    sync::{Mutex, PoisonError},
-};
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
 
-/// Says what is wrong, if something is.
+/// Returns the reason if the check fails.
 pub type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// Named checks, all of which must pass.
 #[derive(Default)]
 pub struct Checks(Mutex<Vec<(String, Check)>>);
 
-/// The answer of all checks together.
+/// The result of all checks.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CheckReport {
-    /// Whether all have passed.
+    /// Whether all checks have passed.
     pub has_passed: bool,
-    /// One line for each, and what is wrong where something is.
+    /// One line for each check, with the reason if it failed.
     pub text: String,
 }
 
 impl Checks {
-    /// Adds one.
+    /// Adds a check.
     pub fn add(&self, name: &str, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         let mut checks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         checks.push((name.to_owned(), Box::new(check)));
     }
 
-    /// Asks all of them. `what` is the name of the endpoint, `healthz`.
+    /// Runs all checks. `what` is the name of the endpoint, such as `healthz`.
     pub fn run(&self, what: &str) -> CheckReport {
         let checks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut has_passed, mut text) = (true, "[+]ping ok\n".to_owned());
@@ -65,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_bad_check_is_named_and_spoils_all() {
+    fn a_failed_check_fails_the_report() {
         let checks = Checks::default();
         checks.add("caches", || Ok(()));
         assert!(checks.run("readyz").has_passed);

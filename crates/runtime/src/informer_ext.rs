@@ -1,5 +1,4 @@
-//! [`InformerExt`]: every kind that Rust knows has a typed client, informer and lister, without
-//! generated code.
+//! [`InformerExt`]: the typed client, informer and lister of every kind that is a Rust type.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::Pod;
@@ -7,7 +6,7 @@
 //! use runtime::InformerExt;
 //!
 //! async fn names(factory: &InformerFactory) -> Result<Vec<String>, Box<dyn std::error::Error>> {
-//!     let pods = Pod::lister(factory); // asks for the informer; several who ask share it
+//!     let pods = Pod::lister(factory); // makes the informer, which is shared
 //!     factory.start();
 //!     factory.wait_for_sync().await?;
 //!     let pods = pods.list_namespace("default").objects;
@@ -29,12 +28,12 @@ pub trait InformerExt: Resource<DynamicType = ()> + Sized {
         Scope::all(group_version, &Self::plural(&()))
     }
 
-    /// The informer of this kind, shared by all who ask `factory`.
+    /// The informer of this kind in `factory`.
     fn informer(factory: &InformerFactory) -> SharedInformer {
         factory.informer(&Self::scope())
     }
 
-    /// Reads from the cache of that informer.
+    /// A lister of the informer of this kind.
     fn lister(factory: &InformerFactory) -> Lister<Self>
     where
         Self: DeserializeOwned,

@@ -1,5 +1,5 @@
-//! Leader election by a `Lease`: of several managers with the same one, one works and the others
-//! stand by with warm caches.
+//! Leader election with a `Lease`: of several managers with the same lease, one runs its workers,
+//! and the others have synced caches.
 //!
 //! ```text
 //! standby ──acquire──▶ leading ──renew every 2 s──▶ leading
@@ -8,14 +8,15 @@
 //!    └─── 15 s after the last renewal, others may take over (by their own clock)
 //! ```
 //!
-//! Clocks are never compared between machines: how long a lease has not changed is measured by who
-//! waits for it, and how long ago one's own renewal was sent, by who sent it. A clock that is set
-//! forward or back makes nobody leader, and no leader write longer. Writing stops
-//! [`renew_deadline`](LeaderElection::renew_deadline) after the last renewal was *sent*, others
-//! begin [`lease_duration`](LeaderElection::lease_duration) after they *saw* it.
+//! Clocks of different machines are never compared: each candidate measures the time since it saw
+//! the lease change, and the leader measures the time since it sent its last renewal. A clock that
+//! is set forward or back makes no candidate a leader, and no leader write longer. The leader stops
+//! writing [`renew_deadline`](LeaderElection::renew_deadline) after it *sent* the last renewal;
+//! others acquire the lease [`lease_duration`](LeaderElection::lease_duration) after they *saw* it.
 //!
-//! A lease that is deleted frees nobody's hands: who had seen it waits for its end as if it were
-//! there, and the leader makes it anew. Only who comes afterwards cannot know of it.
+//! The deletion of a lease does not end leadership: a candidate that has seen the lease waits for
+//! its expiry, and the leader creates it again. Only a candidate that starts later does not know of
+//! it.
 
 mod options;
 
@@ -23,32 +24,31 @@ pub use options::{InvalidLeaderElection, LeaderElection};
 
 use std::time::Duration;
 
-use k8s_openapi::{
-    api::coordination::v1::{Lease, LeaseSpec},
-    apimachinery::pkg::apis::meta::v1::MicroTime,
-    jiff,
-};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff;
 use keel::{Clock, Entropy, Moment, Tasks};
 use kube_client::{Api, Client};
-use kube_core::{ObjectMeta, params::PostParams};
+use kube_core::ObjectMeta;
+use kube_core::params::PostParams;
 use tokio::sync::watch;
 
 use crate::fence::Fence;
 use options::JITTER;
 
-/// A release competes with a renewal of our own of which the answer was lost, and with nobody else.
+/// A release conflicts only with an own renewal whose answer was lost.
 const RELEASE_TRIES: usize = 3;
 
-/// Where a manager stands.
+/// The role of a manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leadership {
     Standby,
     Leading,
-    /// It was the leader, and is not any more: start afresh.
+    /// The manager was the leader, and must be restarted.
     Lost,
 }
 
-/// Competes for the lease.
+/// Acquires, renews and releases the lease.
 pub(crate) struct Elector {
     options: LeaderElection,
     leases: Api<Lease>,
@@ -56,13 +56,14 @@ pub(crate) struct Elector {
     entropy: Entropy,
     fence: Fence,
     leadership: watch::Sender<Leadership>,
-    /// The last state of the lease, and since when it is known; also if it is deleted meanwhile.
+    /// The last known state of the lease, and the time at which it was seen; kept if the lease is
+    /// deleted.
     seen: Option<(Lease, Moment)>,
 }
 
-/// What an attempt came to.
+/// The result of an attempt to acquire or renew the lease.
 #[derive(Debug, PartialEq, Eq)]
-enum Attempt {
+enum LeaseResult {
     Held,
     HeldByAnother,
     Failed(String),
@@ -92,28 +93,30 @@ impl Elector {
         self.leadership.subscribe()
     }
 
-    /// Competes until leadership was lost or `tasks` are stopped.
+    /// Acquires and renews the lease until leadership is lost or `tasks` are stopped.
     pub(crate) async fn run(mut self, tasks: Tasks) {
         let shutdown = tasks.shutdown();
         tokio::pin!(shutdown);
         while !tasks.is_stopping() {
             let begun = self.clock.moment();
-            // Not dropped by a stop: what came of it decides what there is to give back.
+            // Not dropped by a stop: the result decides whether the lease is released.
             let attempt = self.attempt_with_timeout().await;
             let is_leading = *self.leadership.borrow() == Leadership::Leading;
             match attempt {
-                Attempt::Held if !is_leading => {
+                LeaseResult::Held if !is_leading => {
                     tracing::info!(lease = self.options.lease, "became the leader");
                     self.leadership.send_replace(Leadership::Leading);
                 }
-                Attempt::HeldByAnother if is_leading => return self.lose("another took the lease"),
-                Attempt::Failed(error) if is_leading && self.fence.check().is_err() => {
+                LeaseResult::HeldByAnother if is_leading => {
+                    return self.lose("another took the lease");
+                }
+                LeaseResult::Failed(error) if is_leading && self.fence.check().is_err() => {
                     return self.lose(&error);
                 }
-                Attempt::Failed(error) => {
+                LeaseResult::Failed(error) => {
                     tracing::warn!(lease = self.options.lease, error, "cannot renew the lease");
                 }
-                Attempt::Held | Attempt::HeldByAnother => {}
+                LeaseResult::Held | LeaseResult::HeldByAnother => {}
             }
             tokio::select! {
                 biased;
@@ -133,8 +136,8 @@ impl Elector {
         self.leadership.send_replace(Leadership::Lost);
     }
 
-    /// A leader must not sleep through its deadline, and one whose attempt took long has waited
-    /// already; those who wait should not come all at once.
+    /// A leader must not sleep past its deadline, and the time of a long attempt counts. Candidates
+    /// add jitter, so that they do not try all at once.
     fn pause(&self, begun: &Moment) -> Duration {
         let period = self.options.retry_period;
         if *self.leadership.borrow() == Leadership::Leading {
@@ -145,12 +148,12 @@ impl Elector {
         period + Duration::from_nanos(self.entropy.below(nanos.max(1)))
     }
 
-    /// One that hangs must leave time for another.
+    /// An attempt without an answer must leave time for another.
     fn attempt_timeout(&self) -> Duration {
         self.options.renew_deadline / 2
     }
 
-    async fn attempt_with_timeout(&mut self) -> Attempt {
+    async fn attempt_with_timeout(&mut self) -> LeaseResult {
         let most = self.attempt_timeout();
         let deadline = match *self.leadership.borrow() {
             // At least one period: a clock that was set forward leaves no time, but does no harm.
@@ -160,35 +163,38 @@ impl Elector {
         let clock = self.clock.clone();
         tokio::select! {
             attempt = self.attempt() => attempt,
-            () = clock.sleep(deadline) => Attempt::Failed("no answer in time".to_owned()),
+            () = clock.sleep(deadline) => LeaseResult::Failed("no answer in time".to_owned()),
         }
     }
 
-    async fn attempt(&mut self) -> Attempt {
+    async fn attempt(&mut self) -> LeaseResult {
         match self.take_or_renew().await {
             Ok(attempt) => attempt,
-            // Somebody else was faster, or the last answer was lost, or there is no lease any more,
-            // for which there are three codes: look, and try again the next time.
+            // Another candidate was faster, or the last answer was lost, or the lease does not
+            // exist any more, for which there are three codes: read it, and try again the next
+            // time.
             Err(kube_client::Error::Api(status)) => match self.look().await {
-                Ok(Some(lease)) if self.is_held_by_another(&lease) => Attempt::HeldByAnother,
-                Ok(_) => Attempt::Failed(status.message.clone()),
-                Err(error) => Attempt::Failed(error.to_string()),
+                Ok(Some(lease)) if self.is_held_by_another(&lease) => LeaseResult::HeldByAnother,
+                Ok(_) => LeaseResult::Failed(status.message.clone()),
+                Err(error) => LeaseResult::Failed(error.to_string()),
             },
-            Err(error) => Attempt::Failed(error.to_string()),
+            Err(error) => LeaseResult::Failed(error.to_string()),
         }
     }
 
-    async fn take_or_renew(&mut self) -> Result<Attempt, kube_client::Error> {
+    async fn take_or_renew(&mut self) -> Result<LeaseResult, kube_client::Error> {
         let is_ours = |(lease, _): &(Lease, Moment)| holder(lease) == self.options.identity;
-        // A leader knows the state of its lease, and writing it proves that nobody came between.
+        // A leader knows the state of its lease, and a successful write proves that it did not
+        // change.
         let known = match self.seen.clone().filter(is_ours) {
             Some((lease, _)) => Some(lease),
             None => self.look().await?,
         };
-        // Who deletes a lease does not stop its holder, who is obeyed for as long as ever.
+        // The deletion of a lease does not stop its holder, which is respected until the lease
+        // expires.
         let last = known.as_ref().or(self.seen.as_ref().map(|(lease, _)| lease));
         if last.is_some_and(|lease| self.is_held_by_another(lease)) {
-            return Ok(Attempt::HeldByAnother);
+            return Ok(LeaseResult::HeldByAnother);
         }
         let sent = self.clock.moment();
         let written = match &known {
@@ -197,18 +203,19 @@ impl Elector {
         };
         self.fence.open_for(sent.clone(), self.options.renew_deadline, self.options.grace());
         self.seen = Some((written, sent));
-        Ok(Attempt::Held)
+        Ok(LeaseResult::Held)
     }
 
     async fn replace(&self, lease: &Lease) -> Result<Lease, kube_client::Error> {
         self.leases.replace(&self.options.lease, &PostParams::default(), lease).await
     }
 
-    /// Reads the lease, and notes when it was seen to change.
+    /// Reads the lease, and records the time at which it was seen to change.
     async fn look(&mut self) -> Result<Option<Lease>, kube_client::Error> {
         let found = self.leases.get_opt(&self.options.lease).await?;
         let Some(lease) = &found else {
-            // Another's is remembered, to wait for its end; ours is made anew.
+            // The lease of another holder is remembered until it expires; an own one is created
+            // again.
             self.seen.take_if(|(lease, _)| holder(lease) == self.options.identity);
             return Ok(None);
         };
@@ -232,7 +239,7 @@ impl Elector {
         unchanged.is_none_or(|unchanged| unchanged < duration)
     }
 
-    /// The lease as it should be, on top of `known`.
+    /// The lease with this process as its holder, based on `known`.
     fn claim(&self, known: Option<&Lease>) -> Lease {
         let mut lease = known.cloned().unwrap_or_else(|| Lease {
             metadata: ObjectMeta {
@@ -265,7 +272,7 @@ impl Elector {
         }
     }
 
-    /// Gives the lease back, if it is ours, also if the last attempt does not know that.
+    /// Releases the lease if this process holds it, even if the last attempt has failed.
     async fn release(&mut self) -> Result<(), kube_client::Error> {
         let identity = self.options.identity.clone();
         let is_ours = |lease: &Lease| holder(lease) == identity;
@@ -301,7 +308,7 @@ impl Elector {
 
 fn timestamp(clock: &Clock) -> jiff::Timestamp {
     let now = clock.now();
-    // The wire has microseconds.
+    // The API has microseconds.
     let nanos = i32::try_from(now.nanos() / 1000 * 1000).unwrap_or_default();
     jiff::Timestamp::new(now.seconds(), nanos).unwrap_or_default()
 }

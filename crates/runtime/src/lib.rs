@@ -1,9 +1,9 @@
-//! What an operator imports: custom kinds as Rust types, controllers on shared caches, run by a
-//! manager, and the tools of a reconcile function.
+//! The operator runtime: custom resources as Rust types, controllers with shared caches, a manager
+//! that runs them, and the functions that a reconcile needs.
 //!
 //! ```text
 //! informers ─▶ Predicate ─▶ Mapper ─▶ WorkQueue ─▶ control loop ─▶ your reconcile
-//!     ▲        (counts?)    (whose?)   (a key once)  (N workers)        │ writes
+//!     ▲        (filter)     (key)      (a key once)  (N workers)        │ writes
 //!     └──────────────── observed at once ◀── Manager::client ◀──────────┘
 //! ```
 //!
@@ -33,12 +33,12 @@
 //! # }
 //! ```
 //!
-//! Works against any Kubernetes API server, over the network or in the same process.
+//! It works with any Kubernetes API server, over the network or in the same process.
 
-/// The page for those who write operators: its examples are compiled with the others.
+/// The guide for authors of operators, whose examples are compiled with the others.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/operators.md")]
-struct Page;
+struct OperatorGuide;
 
 pub mod reconcile;
 pub mod predicate;
@@ -67,9 +67,11 @@ pub mod webhook;
 
 pub use client;
 pub use derive::{Versions, resource, schema};
-pub use informer::{self, Lister, ObjectKey};
+pub use informer;
+pub use informer::{Lister, ObjectKey};
 pub use keel;
-pub use kube_client::{self, Api, Client};
+pub use kube_client;
+pub use kube_client::{Api, Client};
 pub use kube_core;
 
 pub use controller::{Controller, ControllerBuilder};

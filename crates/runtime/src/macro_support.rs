@@ -1,14 +1,20 @@
-//! What the expansions of `#[resource]`, `#[schema]` and `#[derive(Versions)]` refer to: crates,
-//! which spares an operator's manifest six lines, and [`remove_unsupported_formats`]. Nobody need name
-//! this module.
+//! The items that the expansions of `#[resource]`, `#[schema]` and `#[derive(Versions)]` use: crates,
+//! so that an operator's manifest does not list them, and [`remove_unsupported_formats`]. Operators do
+//! not use this module.
 
-pub use {k8s_openapi, kube_core, kube_derive, schemars, serde, serde_json};
+pub use k8s_openapi;
+pub use kube_core;
+pub use kube_derive;
+pub use schemars;
+pub use serde;
+pub use serde_json;
 
-use schemars::{Schema, transform::transform_subschemas};
+use schemars::Schema;
+use schemars::transform::transform_subschemas;
 use serde_json::{Value, json};
 
-/// Takes the formats of numbers that servers do not know, and warn of, out of a schema: `uint16`
-/// and the like. Their limits stay.
+/// Removes the formats of numbers of which servers warn from a schema, such as `uint16`. Minimum and
+/// maximum stay.
 ///
 /// ```
 /// # use runtime::{kube_core::CustomResourceExt, resource};

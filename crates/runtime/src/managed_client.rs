@@ -1,43 +1,43 @@
-//! What makes a manager's client different from any other: its writes are seen by the informers at
-//! once, and refused when this process is not the leader.
+//! The client of a manager: the informers show its writes at once, and writes are refused when this
+//! process is not the leader.
 //!
-//! Whoever writes with it, through whichever `Api`, reads from the manager's caches what was written
-//! or something newer, without waiting for the watch. So a cache that lags behind never makes a
-//! controller create something twice. Most answers tell what was written; where one does not, as
-//! that to a scale or to the deletion of a collection, the caches [look](cache_updater), which costs a
-//! request.
+//! After a write, through any `Api`, a read from the manager's caches shows the written state or a
+//! newer one, without waiting for the watch. So a cache that is behind never makes a controller
+//! create an object twice. Most answers contain the written object; for those that do not, such as
+//! that to a scale or to the deletion of a collection, the caches [read it back](cache_updater) with
+//! one request.
 //!
-//! Not seen before the watch shows it are what the server does of its own accord to *other* objects
-//! (what is collected with its owner, the pod of a `Binding` that was sent to the collection), the
-//! deletion of an object of which the cache had not heard, and whatever was written if that look
-//! fails, which is a warning in the log.
+//! The following changes are shown by the watch only: changes of *other* objects by the server (the
+//! garbage collection of dependents, the pod of a `Binding` that was sent to the collection), the
+//! deletion of an object that was not cached, and a write whose read-back failed, which is logged as
+//! a warning.
 //!
-//! A creation whose answer was lost may have happened or not. So that this can be found out, names
-//! are [made here](lost_creations) and not by the server (`generateName`); and before anything else of
-//! that resource is created in that namespace, it *is* found out. If it had happened, the new
-//! creation is refused with [`NotCreated`]: it was decided on without knowing of the other one. If
-//! not, the next creation takes its name, so that of the two only one can happen.
+//! A creation whose answer was lost may have succeeded or not. So that this can be decided, names are
+//! [generated here](lost_creations) and not by the server (`generateName`). Before another object of
+//! that resource is created in that namespace, the lost creation is looked up. If it had succeeded,
+//! the new creation is refused with [`NotCreated`], since it was decided without knowledge of the
+//! first. If not, the new creation uses the same name, so that only one of the two can succeed.
 
 mod resource_path;
 mod answer;
 mod cache_updater;
 mod lost_creations;
 
-use std::{
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use informer::InformerFactory;
 use keel::{Clock, Entropy};
-use kube_client::{Client, client::Body};
+use kube_client::Client;
+use kube_client::client::Body;
 use tower_service::Service;
 
-use crate::{fence::Fence, metrics::requests::Requests};
+use crate::fence::Fence;
+use crate::metrics::requests::Requests;
 use answer::Answer;
 use cache_updater::CacheUpdater;
 use lost_creations::LostCreations;
@@ -45,25 +45,25 @@ use resource_path::{ResourcePath, dry_run};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why nothing was created. The name is that of the earlier creation.
+/// A creation was not sent, because the result of an earlier one was unknown. The name is that of the
+/// earlier creation.
 ///
-/// A reconcile need not act on it: as any error, it is tried again. Who wants to know:
+/// A reconcile may return it like any error, and is retried. To detect it:
 ///
 /// ```
 /// use runtime::{kube_client, managed_client::NotCreated};
 ///
-/// fn is_there_already(error: &kube_client::Error) -> bool {
+/// fn was_created_before(error: &kube_client::Error) -> bool {
 ///     let kube_client::Error::Service(cause) = error else { return false };
 ///     matches!(cause.downcast_ref(), Some(NotCreated::Overtaken(_)))
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotCreated {
-    /// An earlier creation, of which the answer was lost, had succeeded: read again, and decide
-    /// again.
-    #[error("an earlier creation of {0} had succeeded after all; look again")]
+    /// An earlier creation, whose answer was lost, had succeeded: read the cache and decide again.
+    #[error("an earlier creation of {0} had succeeded; read the cache again")]
     Overtaken(String),
-    /// The server does not say whether it had succeeded: try again.
+    /// The server does not answer whether it had succeeded: try again.
     #[error("cannot find out whether an earlier creation of {0} had succeeded")]
     Unknown(String),
 }
@@ -141,7 +141,7 @@ impl ManagedState {
         self.requests.send(&self.client, request).await
     }
 
-    /// The same, unless another may lead before there is an answer.
+    /// Sends a write; it is abandoned when another process may become the leader.
     async fn send_write(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         self.fence.bound(self.send(request)).await
     }
@@ -163,7 +163,7 @@ impl ManagedState {
             self.settle(target).await?;
             return Ok(response);
         }
-        // Whoever is cut off before the caches know has lost the creation, and will find it.
+        // If this future is dropped before the caches are updated, the creation counts as lost.
         let (response, answer) = Answer::read(target, response).await?;
         if let Some(answer) = answer {
             let name = answer.item().map_or(pending.name(), |item| Some(item.name()));
@@ -171,14 +171,14 @@ impl ManagedState {
                 self.cache_updater.written(target, name, &answer).await;
             }
         }
-        // A server that failed may have failed after the write.
+        // A server may fail after the write.
         if !status.is_server_error() {
             pending.settle();
         }
         Ok(response)
     }
 
-    /// Finds out whether creations happened of which the answer was lost.
+    /// Looks up the creations whose answers were lost.
     async fn settle(&self, target: &ResourcePath) -> Result<(), BoxError> {
         let mut overtaken = None;
         for name in self.creations.lost(target) {
@@ -192,7 +192,7 @@ impl ManagedState {
                     self.creations.was_found(target, &name);
                     overtaken = Some(NotCreated::Overtaken(name));
                 }
-                // Who may not look does not decide by looking; names keep it from happening twice.
+                // Without permission to read, the same name prevents a second creation.
                 StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => {
                     self.creations.was_not_found(target, &name);
                 }

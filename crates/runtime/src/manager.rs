@@ -1,15 +1,15 @@
-//! [`Manager`]: runs controllers on shared caches, as the leader if there are several managers,
-//! until somebody asks it to stop.
+//! [`Manager`]: runs controllers with shared caches until it is stopped. If there are several
+//! managers, only the leader runs its workers.
 //!
 //! ```text
 //! run ─▶ endpoint ─▶ caches ─▶ synced ─▶ leadership ─▶ workers ─▶ asked to stop ─▶ workers end
 //!                    └──── warm standby ────┘                    lease given back ◀─┘ caches end
 //! ```
 //!
-//! Who stands by has complete caches, and empty queues: what is cached is queued when it leads, with
-//! a low priority, so that what happens then goes before.
+//! A manager that is not the leader has complete caches and empty queues. When it becomes the
+//! leader, all cached objects are queued with a low priority, so that changes overtake them.
 //!
-//! Several controllers, events, webhooks, and what else there is to run:
+//! Several controllers, events, webhooks, and other tasks:
 //!
 //! ```no_run
 //! # use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -45,8 +45,8 @@
 //! # }
 //! ```
 //!
-//! Leadership that is lost ends the run with an error and all workers at once: whoever starts the
-//! process starts it again, with nothing left from before.
+//! If leadership is lost, the run ends with an error and all workers end at once. The process is
+//! expected to be restarted.
 
 mod options;
 mod caches;
@@ -54,38 +54,34 @@ mod signals;
 mod stop;
 mod webhooks;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::SocketAddr,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
-    },
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use informer::{
-    InformerFactory, Lister, Scope, Selection, SharedInformer, WorkQueue, work_queue::QueueOptions,
-};
+use informer::work_queue::QueueOptions;
+use informer::{InformerFactory, Lister, Scope, Selection, SharedInformer, WorkQueue};
 use keel::{Clock, Tasks};
 use kube_client::Client;
 use kube_core::Resource;
-use tokio::{net::TcpListener, sync::watch};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
 
-use crate::{
-    CONTROLLER_INDEX, Controller,
-    control_loop::ControlLoop,
-    controller::{is_namespaced, scope_of},
-    endpoint,
-    event_source::{EnqueueHandler, EventSources, controller_uid},
-    fence::Fence,
-    health::Checks,
-    leader_election::{Elector, Leadership},
-    managed_client::managed,
-    metrics::{DurationHistogram, ManagerMetrics, requests::Requests},
-    reconcile_history::{ReconcileHistory, Record},
-    recorder::{Recorder, Reporter},
-    webhook::{CertificateOptions, InjectionTarget, WebhookServer, server::ReviewMetrics},
-};
+use crate::control_loop::ControlLoop;
+use crate::controller::{is_namespaced, scope_of};
+use crate::event_source::{EnqueueHandler, EventSources, controller_uid};
+use crate::fence::Fence;
+use crate::health::Checks;
+use crate::leader_election::{Elector, Leadership};
+use crate::managed_client::managed;
+use crate::metrics::requests::Requests;
+use crate::metrics::{DurationHistogram, ManagerMetrics};
+use crate::reconcile_history::{ReconcileHistory, Record};
+use crate::recorder::{Recorder, Reporter};
+use crate::webhook::server::ReviewMetrics;
+use crate::webhook::{CertificateOptions, InjectionTarget, WebhookServer};
+use crate::{CONTROLLER_INDEX, Controller, endpoint};
 use caches::Caches;
 pub use options::{ManagerError, ManagerOptions};
 use signals::Signals;
@@ -98,7 +94,7 @@ pub struct Manager(Arc<ManagerState>);
 
 pub(crate) struct ManagerState {
     options: ManagerOptions,
-    /// Not fenced; for the lease only.
+    /// Without the fence; for the lease only.
     raw_client: Client,
     client: Client,
     caches: Caches,
@@ -106,7 +102,7 @@ pub(crate) struct ManagerState {
     pub(crate) health: Checks,
     pub(crate) readiness: Checks,
     requests: Requests,
-    /// By who tells: of events that were not written.
+    /// The number of events that were not written, by reporting controller.
     drop_counts: Mutex<Vec<(String, Arc<AtomicU64>)>>,
     loops: Mutex<Loops>,
     leadership: Mutex<Option<watch::Receiver<Leadership>>>,
@@ -115,10 +111,10 @@ pub(crate) struct ManagerState {
     address: watch::Sender<Option<SocketAddr>>,
     webhook_address: watch::Sender<Option<SocketAddr>>,
     stop: watch::Sender<bool>,
-    /// Everything that handlers the workers.
+    /// The caches and the other sources of the workers' queues.
     cache_tasks: Tasks,
     worker_tasks: Tasks,
-    /// What the workers use: events, and whatever else was started for them.
+    /// Used by the workers: events, and tasks started by the operator.
     side_tasks: Tasks,
     webhook_tasks: Tasks,
     elector_tasks: Tasks,
@@ -128,17 +124,17 @@ pub(crate) struct ManagerState {
 #[derive(Default)]
 struct Loops {
     all: Vec<Arc<ControlLoop>>,
-    /// Whether those that are added start at once.
+    /// Whether added loops start at once.
     are_started: bool,
 }
 
 impl Manager {
-    /// A manager of the server that `client` leads to. Must be called within a tokio runtime.
+    /// A manager for the API server of `client`. Must be called within a tokio runtime.
     pub fn new(client: Client, options: ManagerOptions) -> Self {
         Self::with_tasks(client, options, &Tasks::new())
     }
 
-    /// The same, as part of something bigger: its tasks belong to `tasks`.
+    /// A manager whose tasks belong to `tasks`.
     pub fn with_tasks(client: Client, options: ManagerOptions, tasks: &Tasks) -> Self {
         let (clock, entropy) = (&options.clock, &options.entropy);
         let cache_tasks = tasks.child("caches");
@@ -179,14 +175,14 @@ impl Manager {
         }))
     }
 
-    /// For everything that controllers write: the caches see it at once, and nothing is written
-    /// unless this manager runs and, if there may be others, is the leader.
+    /// The client for the writes of controllers: the caches show a write at once, and writes are
+    /// refused unless this manager runs and, with leader election, is the leader.
     pub fn client(&self) -> Client {
         self.0.client.clone()
     }
 
-    /// The informer of a kind, shared by all controllers of this manager; it starts when the
-    /// manager runs, or at once if it does already.
+    /// The informer of a kind, shared by all controllers of this manager. It starts with the
+    /// manager, or at once if the manager runs.
     pub fn informer<K>(&self) -> SharedInformer
     where
         K: Resource<DynamicType = (), Scope: 'static>,
@@ -194,7 +190,7 @@ impl Manager {
         self.informer_selecting::<K>(&Selection::default())
     }
 
-    /// The informer of some objects of a kind: that of a controller that is
+    /// The informer of the selected objects of a kind: that of a controller that is
     /// [selecting](crate::ControllerBuilder::selecting) the same.
     pub fn informer_selecting<K>(&self, selection: &Selection) -> SharedInformer
     where
@@ -204,7 +200,7 @@ impl Manager {
         self.0.caches.informer(scope, is_namespaced::<K>())
     }
 
-    /// Typed reads from the cache of a kind.
+    /// A lister of the cache of a kind.
     pub fn lister<K>(&self) -> Lister<K>
     where
         K: Resource<DynamicType = (), Scope: 'static>,
@@ -212,7 +208,7 @@ impl Manager {
         self.informer::<K>().lister()
     }
 
-    /// Typed reads from the cache of a controller that is
+    /// A lister of the cache of a controller that is
     /// [selecting](crate::ControllerBuilder::selecting) the same.
     pub fn lister_selecting<K>(&self, selection: &Selection) -> Lister<K>
     where
@@ -221,9 +217,9 @@ impl Manager {
         self.informer_selecting::<K>(selection).lister()
     }
 
-    /// Adds a controller; its workers start, and its queue is filled, when the manager runs and
-    /// leads. Two of the same name are refused: by [`run`](Self::run), or, while it runs, with an
-    /// error in the log. Must be called within a tokio runtime.
+    /// Adds a controller. Its workers start, and its queue is filled, when the manager runs and
+    /// leads. Two controllers with the same name are refused: by [`run`](Self::run), or, if the
+    /// manager runs, with an error in the log. Must be called within a tokio runtime.
     pub fn add(&self, controller: Controller) {
         let shared = &self.0;
         let (clock, entropy) = (&shared.options.clock, &shared.options.entropy);
@@ -268,14 +264,14 @@ impl Manager {
         }));
     }
 
-    /// Tells people what a controller does, as events; what was told before a stop is still written.
-    /// `controller` is who tells, such as `example.com/site-operator`.
+    /// A recorder of events. Events that were recorded before a stop are still written.
+    /// `controller` is the reporting controller, such as `example.com/site-operator`.
     pub fn recorder(&self, controller: &str) -> Recorder {
         let shared = &self.0;
         let ManagerOptions { leader_election, clock, entropy, .. } = &shared.options;
         let instance = match leader_election {
             Some(election) => election.identity.clone(),
-            // In a pod, its name.
+            // The name of the pod.
             None => std::env::var("HOSTNAME").unwrap_or_default(),
         };
         let reporter = Reporter::new(controller, &instance);
@@ -285,9 +281,9 @@ impl Manager {
         recorder
     }
 
-    /// Serves webhooks while it runs, leader or not, with certificates that it looks after and
-    /// makes known to the configurations that `targets` name. It is ready when they are. One server
-    /// has all of them: a second call takes the place of the first.
+    /// Serves webhooks while the manager runs, as leader or not. The manager maintains their
+    /// certificates and injects the CA into the configurations `targets`. It is ready when the
+    /// webhooks are served. There is one server: a second call replaces the first.
     pub fn serve_webhooks(
         &self,
         server: WebhookServer,
@@ -305,55 +301,55 @@ impl Manager {
         *self.0.webhooks.lock().unwrap_or_else(PoisonError::into_inner) = Some(webhooks);
     }
 
-    /// For whatever else is to end with the manager: after the workers, before the caches.
+    /// For other tasks that end with the manager: after the workers, before the caches.
     pub fn tasks(&self) -> &Tasks {
         &self.0.side_tasks
     }
 
-    /// The time by which it goes.
+    /// The manager's clock.
     pub fn clock(&self) -> &Clock {
         &self.0.options.clock
     }
 
-    /// Whether it lives; whoever finds that it does not should start it again.
+    /// The health checks; a manager that fails one should be restarted.
     pub fn health(&self) -> &Checks {
         &self.0.health
     }
 
-    /// Whether it is ready; that the caches are complete is checked anyway.
+    /// The readiness checks, beside that of the caches.
     pub fn readiness(&self) -> &Checks {
         &self.0.readiness
     }
 
-    /// Where the endpoint listens, once it does.
+    /// The address of the endpoint, once it listens.
     pub async fn endpoint(&self) -> Option<SocketAddr> {
         let mut address = self.0.address.subscribe();
         address.wait_for(Option::is_some).await.ok().and_then(|address| *address)
     }
 
-    /// Where webhooks are served, once they are.
+    /// The address of the webhook server, once it listens.
     pub async fn webhook_endpoint(&self) -> Option<SocketAddr> {
         let mut address = self.0.webhook_address.subscribe();
         address.wait_for(Option::is_some).await.ok().and_then(|address| *address)
     }
 
-    /// Why the last reconciles of a controller happened, the latest first.
+    /// The last reconciles of a controller, the latest first.
     pub fn records(&self, controller: &str) -> Vec<Record> {
         let loops = self.0.loops();
         let found = loops.iter().find(|control_loop| control_loop.name == controller);
         found.map(|control_loop| control_loop.history.records()).unwrap_or_default()
     }
 
-    /// Asks it to stop, without waiting for it.
+    /// Requests a stop, without waiting for it.
     pub fn stop(&self) {
         self.0.stop.send_replace(true);
     }
 
-    /// Runs until it is asked to stop, by [`stop`](Self::stop) or a signal, or loses leadership.
-    /// It runs once.
+    /// Runs until it is stopped, by [`stop`](Self::stop) or a signal, or loses leadership. It runs
+    /// once.
     pub async fn run(&self) -> Result<(), ManagerError> {
         let shared = &self.0;
-        // Whoever drops the run does not want its tasks either.
+        // Stops all tasks if this future is dropped.
         let mut abandoned = StopOnDrop(Some(Arc::clone(shared)));
         shared.check_names()?;
         if let Some(election) = &shared.options.leader_election {
@@ -379,7 +375,7 @@ impl Manager {
 }
 
 impl ManagerState {
-    /// Metrics and records are found by the name of their controller.
+    /// Metrics and records are identified by the name of their controller.
     fn check_names(&self) -> Result<(), ManagerError> {
         let mut names = BTreeSet::new();
         let loops = self.loops();
@@ -403,24 +399,24 @@ impl ManagerState {
         self.caches.start();
     }
 
-    /// Serves webhooks at once, if there are any: they are not a leader's privilege.
+    /// Serves webhooks, if there are any, as leader or not.
     async fn start_webhooks(&self) -> Result<(), ManagerError> {
         let webhooks = self.webhooks.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(webhooks) = webhooks else { return Ok(()) };
-        // Not fenced: a replica that stands by writes its certificates, too.
+        // Without the fence: a replica that is not the leader writes its certificates, too.
         let client = self.raw_client.clone();
         let address = webhooks.start(client, &self.options, &self.webhook_tasks).await?;
         self.webhook_address.send_replace(Some(address));
         Ok(())
     }
 
-    /// Works until leadership is lost.
+    /// Runs the workers until leadership is lost.
     async fn lead(self: &Arc<Self>) -> ManagerError {
         if let Err(error) = self.start_webhooks().await {
             return error;
         }
         if self.caches.factory.wait_for_sync().await.is_err() {
-            // The caches were stopped, so a stop is under way, and whoever asked for it decides.
+            // The caches were stopped, so a stop is under way.
             return std::future::pending().await;
         }
         let Some(options) = self.options.leader_election.clone() else {
@@ -434,7 +430,7 @@ impl ManagerState {
         let mut leadership = elector.leadership();
         *self.leadership.lock().unwrap_or_else(PoisonError::into_inner) = Some(leadership.clone());
         self.elector_tasks.spawn("elector", elector.run(self.elector_tasks.clone()));
-        // An elector that is gone, by a panic for example, is as good as a lost lease.
+        // If the elector has ended, by a panic for example, leadership is lost.
         if leadership.wait_for(|it| *it == Leadership::Leading).await.is_ok() {
             self.start_workers();
             let _ = leadership.wait_for(|it| *it != Leadership::Leading).await;
@@ -473,7 +469,7 @@ impl ManagerState {
         self.lock_loops().all.clone()
     }
 
-    /// All that is counted, as Prometheus reads it.
+    /// All metrics in Prometheus' text format.
     pub(crate) fn metrics(&self) -> String {
         let mut dropped = BTreeMap::<String, u64>::new();
         for (who, count) in &*self.drop_counts.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -490,7 +486,7 @@ impl ManagerState {
         metrics.encode()
     }
 
-    /// The lease, and whether it is ours.
+    /// The lease, and whether this process holds it.
     fn leads(&self) -> Option<(String, bool)> {
         let lease = self.options.leader_election.as_ref()?.lease.clone();
         let leadership = self.leadership.lock().unwrap_or_else(PoisonError::into_inner);

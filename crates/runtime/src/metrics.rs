@@ -11,17 +11,21 @@ pub(crate) mod requests;
 pub(crate) use controllers::reconcile_histogram;
 pub(crate) use duration_histogram::DurationHistogram;
 
-use std::{fmt, sync::Arc};
+use std::fmt;
+use std::sync::Arc;
 
 use informer::SharedInformer;
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, EncodeMetric, text::encode},
-    metrics::{MetricType, histogram::Histogram},
-    registry::Registry,
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, EncodeMetric,
 };
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
 
-use crate::{control_loop::ControlLoop, webhook::server::ReviewMetrics};
+use crate::control_loop::ControlLoop;
+use crate::webhook::server::ReviewMetrics;
 use requests::Requests;
 
 /// The sources of a manager's metrics, which are read for each scrape.

@@ -1,5 +1,5 @@
-//! Who owns an object: owner references, by which dependents are collected when their owner goes,
-//! and controller references, of which an object has at most one.
+//! Owner references, by which the garbage collector deletes dependents, and controller references,
+//! of which an object has at most one.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -21,32 +21,32 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_core::Resource;
 
-/// Why an object cannot be owned.
+/// The reason why an object cannot be owned.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OwnerError {
-    /// Leave it alone, or release it first.
+    /// The object has another controller.
     #[error("it is controlled by {kind} {name:?} already")]
     ControlledByAnother {
-        /// Of the other controller.
+        /// The kind of the other controller.
         kind: String,
-        /// Of the other controller.
+        /// The name of the other controller.
         name: String,
     },
-    /// Create the owner first.
+    /// The owner has no uid: create it first.
     #[error("the owner has no name or no uid yet")]
     NotStored,
-    /// An owner lives in the namespace of what it owns, or in none; otherwise the garbage
+    /// An owner must be in the namespace of its dependent, or cluster-scoped; otherwise the garbage
     /// collector deletes the dependent.
     #[error("an owner in namespace {owner:?} cannot own something in {dependent:?}")]
     OtherNamespace {
-        /// Of the owner.
+        /// The namespace of the owner.
         owner: String,
-        /// Of the dependent; empty if it has none.
+        /// The namespace of the dependent; empty if it is cluster-scoped.
         dependent: String,
     },
 }
 
-/// Makes `owner` one of the owners of `dependent`.
+/// Adds `owner` to the owners of `dependent`.
 pub fn add_owner<O, D>(owner: &O, dependent: &mut D) -> Result<(), OwnerError>
 where
     O: Resource<DynamicType = ()>,
@@ -58,7 +58,7 @@ where
     Ok(())
 }
 
-/// Makes `owner` the controller of `dependent`: the one that answers for it.
+/// Makes `owner` the controller of `dependent`.
 pub fn set_controller<O, D>(owner: &O, dependent: &mut D) -> Result<(), OwnerError>
 where
     O: Resource<DynamicType = ()>,
@@ -72,13 +72,13 @@ where
         let OwnerReference { kind, name, .. } = other.clone();
         return Err(OwnerError::ControlledByAnother { kind, name });
     }
-    // Its deletion in the foreground waits for the dependents, as upstream's controllers have it.
+    // A foreground deletion of the owner waits for its dependents, as with Kubernetes' controllers.
     reference.block_owner_deletion = Some(true);
     put(dependent, reference);
     Ok(())
 }
 
-/// Takes `owner` off `dependent`; whether it was there.
+/// Removes `owner` from `dependent`; returns whether it was an owner.
 pub fn release<O: Resource, D: Resource>(owner: &O, dependent: &mut D) -> bool {
     let Some(uid) = owner.meta().uid.as_deref() else {
         return false;
@@ -97,7 +97,7 @@ pub fn controller_of<D: Resource>(dependent: &D) -> Option<&OwnerReference> {
     references.iter().find(|it| it.controller == Some(true))
 }
 
-/// Whether this very object, not an earlier one of the same name, controls `dependent`.
+/// Whether `dependent` is controlled by this object, and not by an earlier one with the same name.
 pub fn is_controlled_by<O: Resource, D: Resource>(dependent: &D, owner: &O) -> bool {
     let uid = owner.meta().uid.as_deref();
     uid.is_some() && controller_of(dependent).map(|it| it.uid.as_str()) == uid
@@ -114,7 +114,7 @@ fn check_namespaces<O: Resource, D: Resource>(owner: &O, dependent: &D) -> Resul
     Err(OwnerError::OtherNamespace { owner: namespace.to_owned(), dependent: dependent.to_owned() })
 }
 
-/// One reference per owner: a newer one takes the place of the older.
+/// Adds a reference; it replaces an earlier one of the same owner.
 fn put<D: Resource>(dependent: &mut D, reference: OwnerReference) {
     let references = dependent.meta_mut().owner_references.get_or_insert_default();
     match references.iter_mut().find(|it| it.uid == reference.uid) {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_successor_of_the_same_name_is_somebody_else() {
+    fn another_object_with_the_same_name_is_not_the_owner() {
         let mut pod = pod();
         set_controller(&map("a", "1"), &mut pod).unwrap();
         assert!(!is_controlled_by(&pod, &map("a", "9")));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_the_collector_would_not_find_is_refused() {
+    fn an_owner_in_another_namespace_is_refused() {
         let mut elsewhere = pod();
         elsewhere.metadata.namespace = Some("m".to_owned());
         let refused = add_owner(&map("a", "1"), &mut elsewhere).unwrap_err();

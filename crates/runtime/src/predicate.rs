@@ -1,4 +1,4 @@
-//! [`Predicate`]: which events count.
+//! [`Predicate`]: filters events.
 //!
 //! ```
 //! # use runtime::Predicate;
@@ -7,9 +7,10 @@
 //! # drop(predicate);
 //! ```
 //!
-//! The ready-made ones predicate updates; that an object came or went always counts for them.
+//! The predefined predicates filter updates; they accept all additions and deletions.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
+use std::sync::Arc;
 
 use informer::{Item, ObjectEvent};
 use machinery::Value;
@@ -21,33 +22,34 @@ pub struct Predicate(Option<Arc<PredicateFn>>);
 type PredicateFn = dyn Fn(&ObjectEvent) -> bool + Send + Sync;
 
 impl Predicate {
-    /// Everything counts.
+    /// Accepts all events.
     pub fn everything() -> Self {
         Self(None)
     }
 
-    /// What `predicate` says. An event on which it panics is lost for this controller.
+    /// Accepts the events for which `predicate` returns true. An event for which it panics is lost
+    /// for this controller.
     pub fn custom(predicate: impl Fn(&ObjectEvent) -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(predicate)))
     }
 
-    /// The spec was changed: the server counts that for custom resources and most others. An
-    /// object that is being deleted counts too, as the server raises its generation then.
+    /// Accepts changes of the spec, as counted by the generation of custom resources and most other
+    /// kinds. The start of a deletion also raises the generation.
     pub fn generation_changed() -> Self {
         Self::update(|old, new| old.generation() != new.generation())
     }
 
-    /// A label was set, changed or removed.
+    /// Accepts changes of labels.
     pub fn labels_changed() -> Self {
         Self::update(|old, new| old.labels() != new.labels())
     }
 
-    /// An annotation was set, changed or removed.
+    /// Accepts changes of annotations.
     pub fn annotations_changed() -> Self {
         Self::update(|old, new| annotations(old) != annotations(new))
     }
 
-    /// Anything was changed at all: this leaves out resyncs.
+    /// Accepts all changes; rejects resyncs.
     pub fn resource_version_changed() -> Self {
         Self::update(|old, new| old.resource_version() != new.resource_version())
     }
@@ -59,31 +61,31 @@ impl Predicate {
         })
     }
 
-    /// Both say so.
+    /// Accepts an event that both accept.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self::custom(move |event| self.admits(event) && other.admits(event))
     }
 
-    /// One of them says so.
+    /// Accepts an event that one of them accepts.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self::custom(move |event| self.admits(event) || other.admits(event))
     }
 
-    /// It does not say so.
+    /// Accepts an event that this one rejects.
     #[must_use]
     #[allow(clippy::should_implement_trait, reason = "`and`, `or` and `not` belong together")]
     pub fn not(self) -> Self {
         Self::custom(move |event| !self.admits(event))
     }
 
-    /// Whether this event counts.
+    /// Whether the event is accepted.
     pub fn admits(&self, event: &ObjectEvent) -> bool {
         self.0.as_ref().is_none_or(|predicate| predicate(event))
     }
 
-    /// Whether nobody is asked.
+    /// Whether all events are accepted without a function.
     pub(crate) fn accepts_all(&self) -> bool {
         self.0.is_none()
     }
@@ -108,13 +110,13 @@ mod tests {
         Item::parse(json.into_bytes()).unwrap()
     }
 
-    /// Whether `predicate` admits an update from `old` to `new`.
+    /// Whether `predicate` accepts an update from `old` to `new`.
     fn check(predicate: &Predicate, old: &str, new: &str) -> bool {
         predicate.admits(&ObjectEvent::Updated { old: item(old), new: item(new) })
     }
 
     #[test]
-    fn each_looks_at_its_own_part() {
+    fn each_predicate_reads_its_own_part() {
         let one =
             r#""generation":1,"resourceVersion":"1","labels":{"a":"b"},"annotations":{"c":"d"}"#;
         for (predicate, change) in [
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_joined_like_booleans() {
+    fn predicates_are_combined_like_booleans() {
         let (yes, no) = (Predicate::everything(), Predicate::everything().not());
         let event = ObjectEvent::Added { item: item(r#""uid":"u""#), is_initial: false };
         let admits = |predicate: Predicate| predicate.admits(&event);

@@ -1,37 +1,41 @@
-//! What a reconcile function gets and gives: a [`Request`], an [`Action`], a [`Failure`].
+//! The types of a reconcile function: [`Request`], [`Action`], [`Failure`].
 //!
-//! It gets a key, never an event: whatever happened, and however often, it makes the world match
-//! what the object wants now. So it must be right after any number of missed or repeated calls.
+//! A reconcile function gets a key and no event: it makes the actual state match the desired state
+//! of the object. It must be correct after any number of missed or repeated calls.
 
-use std::{error::Error as StdError, fmt, sync::Arc, time::Duration};
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use informer::{ObjectDecodeError, ObjectKey};
 
-/// Which object to look after.
+/// The key of the object to reconcile.
 pub type Request = ObjectKey;
 
-/// What comes next, after a reconcile that went well.
+/// What follows a successful reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing, until something changes.
+    /// The next reconcile follows the next change.
     Done,
-    /// Look again, after the back-off that failures have.
+    /// The key is requeued after its backoff.
     Requeue,
-    /// Look again after this time, or when something changes before.
+    /// The key is requeued after this time; a change may come earlier.
     RequeueAfter(Duration),
 }
 
-/// A reconcile that went wrong.
+/// A failed reconcile.
 ///
-/// Every error is a transient failure by `?`, but for [`ObjectDecodeError`], which is a permanent one.
-/// (It is not an error itself, since `?` could not convert into it then.)
+/// `?` converts every error into a transient failure, but for [`ObjectDecodeError`], which becomes
+/// a permanent one. (`Failure` does not implement `Error`, since `?` could not convert into it
+/// then.)
 ///
 /// ```
 /// use runtime::Failure;
 ///
 /// fn parse(size: &str) -> Result<u32, Failure> {
-///     // It will not become a number by trying again.
+///     // A retry does not make it a number.
 ///     size.parse().map_err(Failure::permanent)
 /// }
 /// assert!(parse("many").is_err_and(|failure| failure.is_permanent()));
@@ -42,22 +46,22 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Trying again may help: the key comes again after its back-off.
+    /// A failure that is retried after the backoff of the key.
     pub fn transient(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self { cause: cause.into(), is_permanent: false }
     }
 
-    /// Trying again will not help: the key comes again when something changes.
+    /// A failure that is not retried before the next change.
     pub fn permanent(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self { cause: cause.into(), is_permanent: true }
     }
 
-    /// Whether trying again is useless.
+    /// Whether the failure is not retried.
     pub fn is_permanent(&self) -> bool {
         self.is_permanent
     }
 
-    /// What went wrong.
+    /// The message.
     pub fn cause(&self) -> &(dyn StdError + Send + Sync + 'static) {
         &*self.cause
     }
@@ -72,12 +76,12 @@ impl<E: StdError + Send + Sync + 'static> From<E> for Failure {
 }
 
 impl fmt::Display for Failure {
-    /// With all causes.
+    /// Contains all causes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut cause: &(dyn StdError + 'static) = &*self.cause;
         loop {
             if let Some(kube_client::Error::Api(status)) = cause.downcast_ref() {
-                // By itself it prints the whole status as well, in Rust's notation.
+                // By itself it also prints the whole status in Rust's notation.
                 return write!(f, "the server answered {}: {}", status.code, status.message);
             }
             write!(f, "{cause}")?;
@@ -118,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_refused_is_told_in_its_words() {
+    fn the_message_of_a_refusal_is_that_of_the_server() {
         let status = kube_core::Status::failure("pods \"a\" already exists", "AlreadyExists");
         let refused = kube_client::Error::Api(Box::new(status.with_code(409)));
         let failure = Failure::from(crate::apply::ApplyError::Client(refused));
@@ -127,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_does_not_fit_will_not_fit_the_next_time() {
+    fn an_object_that_cannot_be_decoded_is_a_permanent_failure() {
         let item = Item::parse(br#"{"metadata":{"name":"a"}}"#.as_slice()).unwrap();
         let error = item.decode::<u32>().unwrap_err();
         assert!(Failure::from(ObjectDecodeError { item, error }).is_permanent());

@@ -1,12 +1,11 @@
-//! Why a reconcile happened, and what came of it: [`Record`]s, of which each controller keeps the
-//! last ones.
+//! [`Record`]: the causes and the outcome of a reconcile. Each controller keeps its last records.
 //!
 //! ```text
 //! default/web  CustomPod default/web updated (.spec.replicas)  → done in 3 ms
 //! default/web  Pod default/web-1 deleted, and 2 more           → failed: …
 //! ```
 //!
-//! `GET /reconciles` of a manager's endpoint shows them; within the process:
+//! `GET /reconciles` of a manager's endpoint returns them; within the process:
 //!
 //! ```no_run
 //! use runtime::{Manager, reconcile_history::{Cause, Causes, Outcome, Record}};
@@ -26,42 +25,41 @@
 //! }
 //! ```
 //!
-//! Which fields changed is worked out when somebody reads it, from the two states that are kept
-//! until then.
+//! The changed fields are computed by the reader, from the two states that the record keeps.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use informer::{Item, ObjectEvent};
 use keel::Timestamp;
 use machinery::{Value, json, timestamp};
 
-use crate::{Request, changed_fields::changed_fields, control_loop::ReconcileCounts};
+use crate::Request;
+use crate::changed_fields::changed_fields;
+use crate::control_loop::ReconcileCounts;
 
-/// Records that a controller keeps.
+/// The number of records of a controller.
 const MAX_RECORDS: usize = 256;
-/// Causes that are kept for one reconcile; the others are counted.
+/// The number of causes in a record; further causes are counted.
 const MAX_CAUSES: usize = 4;
 
-/// Why a key was queued.
+/// The cause for which a key was queued.
 #[derive(Debug, Clone)]
 pub enum Cause {
-    /// Something happened to an object.
+    /// An object was changed.
     Object {
-        /// Its kind.
+        /// The kind of the object.
         kind: Arc<str>,
-        /// What happened.
+        /// The change.
         event: ObjectEvent,
     },
-    /// Somebody sent the key through a channel.
+    /// The key was sent through a channel.
     Channel,
-    /// The last reconcile failed; it was the so-manieth failure in a row.
+    /// The last reconcile failed; the number of failures in a row.
     Retry(u32),
-    /// The last reconcile asked for it.
+    /// The last reconcile requested it.
     Requeue,
 }
 
@@ -70,7 +68,7 @@ impl Cause {
         Self::Object { kind: Arc::clone(kind), event: event.clone() }
     }
 
-    /// Where the object's two states differ; empty if that is not the cause.
+    /// The fields in which the two states of the object differ; empty for other causes.
     pub fn changed_fields(&self) -> Vec<String> {
         match self {
             Self::Object { event: ObjectEvent::Updated { old, new }, .. } => {
@@ -116,34 +114,34 @@ impl fmt::Display for Cause {
             }
             Self::Channel => f.write_str("sent through a channel"),
             Self::Retry(failures) => write!(f, "failure {failures}"),
-            Self::Requeue => f.write_str("asked for"),
+            Self::Requeue => f.write_str("requested"),
         }
     }
 }
 
-/// How a reconcile ended.
+/// The outcome of a reconcile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// Well, and nothing comes next.
+    /// It succeeded.
     Done,
-    /// Well, and it is to come again.
+    /// It succeeded and is requeued.
     Requeue,
-    /// Well, and it is to come again after this time.
+    /// It succeeded and is requeued after this time.
     RequeueAfter(Duration),
-    /// Badly; it comes again after its back-off.
+    /// It failed and is retried after its backoff.
     Failed(String),
-    /// Badly; it comes again when something changes.
+    /// It failed and is not retried before the next change.
     FailedPermanently(String),
-    /// With a panic; it comes again after its back-off.
+    /// It panicked and is retried after its backoff.
     Panicked(String),
 }
 
 /// The causes of one reconcile.
 #[derive(Debug, Clone, Default)]
 pub struct Causes {
-    /// The first ones.
+    /// The first causes.
     pub first: Vec<Cause>,
-    /// So many more came while the key waited.
+    /// The number of further causes.
     pub more: u64,
 }
 
@@ -166,25 +164,25 @@ impl fmt::Display for Causes {
     }
 }
 
-/// One reconcile.
+/// A record of one reconcile.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// Of which object.
+    /// The reconciled object.
     pub request: Request,
-    /// Why.
+    /// The causes.
     pub causes: Causes,
-    /// When it began.
+    /// The start time.
     pub at: Timestamp,
-    /// How long the key had waited.
+    /// The time for which the key waited in the queue.
     pub waited: Duration,
-    /// How long it took.
+    /// The duration.
     pub took: Duration,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
 impl Record {
-    /// As the endpoint shows it.
+    /// The JSON of the endpoint.
     pub fn to_value(&self) -> Value {
         let outcome = match &self.outcome {
             Outcome::Done => json!({"result": "success"}),
@@ -208,40 +206,40 @@ impl Record {
     }
 }
 
-/// The causes of keys that wait, and the records of those that are done.
+/// The causes of waiting keys, and the records of finished reconciles.
 #[derive(Default)]
 pub(crate) struct ReconcileHistory(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// As many as there are keys in the queue.
+    /// One for each key in the queue.
     waiting: HashMap<Request, Causes>,
-    /// Why keys come again that were put off: as many as the queue has put off.
+    /// The causes of delayed keys: one for each delayed key in the queue.
     delayed: HashMap<Request, Cause>,
     records: VecDeque<Record>,
     counts: ReconcileCounts,
 }
 
 impl ReconcileHistory {
-    /// To be called before the key is queued.
+    /// Adds a cause. Must be called before the key is queued.
     pub(crate) fn note(&self, request: &Request, cause: Cause) {
         self.lock().waiting.entry(request.clone()).or_default().add(cause);
     }
 
-    /// The causes of a key that a worker has got; `was_delayed` if the time has come to which it was
-    /// put off.
+    /// Takes the causes of a key that a worker has taken; `was_delayed` if the key was added by the
+    /// end of its delay.
     pub(crate) fn take(&self, request: &Request, was_delayed: bool) -> Causes {
         let mut state = self.lock();
         let mut causes = state.waiting.remove(request).unwrap_or_default();
         if was_delayed {
-            // Put off again while it was due already, it comes twice and was noted once.
+            // A key that was delayed again before it was taken has one cause for two delays.
             causes.add(state.delayed.remove(request).unwrap_or(Cause::Requeue));
         }
         causes
     }
 
-    /// To be called before the key is given back. If it is put off, `later` is the cause when its
-    /// time comes, and not if something happens earlier.
+    /// Adds a record. Must be called before the job ends. `later` is the cause of the next reconcile
+    /// if the key is delayed.
     pub(crate) fn conclude(&self, record: Record, later: Option<Cause>) {
         let mut state = self.lock();
         state.counts.count(&record.outcome, record.took);
@@ -251,16 +249,16 @@ impl ReconcileHistory {
         let oldest = (state.records.len() == MAX_RECORDS).then(|| state.records.pop_front());
         state.records.push_back(record);
         drop(state);
-        // It may be the last to have its objects.
+        // The drop may free objects; it happens outside of the lock.
         drop(oldest);
     }
 
-    /// How often reconciles ended how, and how long they took.
+    /// The number of reconciles by outcome, and their durations.
     pub(crate) fn counts(&self) -> ReconcileCounts {
         self.lock().counts.clone()
     }
 
-    /// The last ones, the latest first.
+    /// The last records, the latest first.
     pub(crate) fn records(&self) -> Vec<Record> {
         self.lock().records.iter().rev().cloned().collect()
     }
@@ -286,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_keeps_its_first_causes_and_counts_the_others() {
+    fn a_key_has_its_first_causes_and_the_number_of_the_others() {
         let (history, request) = (ReconcileHistory::default(), Request::new("n", "a"));
         let item = Item::parse(br#"{"metadata":{"namespace":"n","name":"a"}}"#.as_slice()).unwrap();
         history.note(
@@ -306,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_was_put_off_has_its_cause_when_its_time_comes() {
+    fn a_delayed_key_has_its_cause_after_the_delay() {
         let (history, request) = (ReconcileHistory::default(), Request::new("n", "a"));
         history.conclude(record(&request), Some(Cause::Retry(3)));
         history.note(&request, Cause::Channel);

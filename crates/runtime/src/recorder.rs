@@ -1,8 +1,8 @@
-//! [`Recorder`]: tells people what a controller does, as Events beside the objects it is about.
+//! [`Recorder`]: writes Events about the objects of a controller.
 //!
-//! Telling never holds up a reconcile: an event goes into a bounded queue and is written by a task
-//! of its own. When the queue is full the event is dropped and counted, since events are new_event and
-//! not state. What is written is thinned first (see [`correlator`]).
+//! Recording never delays a reconcile: an event is put into a bounded queue and written by a task.
+//! If the queue is full, the event is dropped and counted. Events are aggregated before they are
+//! written, see [`correlator`].
 //!
 //! ```no_run
 //! use k8s_openapi::api::core::v1::ConfigMap;
@@ -14,7 +14,7 @@
 //! # }
 //! ```
 //!
-//! Without a manager, as anybody with a client and tasks of their own:
+//! Without a manager:
 //!
 //! ```no_run
 //! use runtime::{Client, keel::{Clock, Entropy, Tasks}, recorder::{Recorder, Reporter}};
@@ -29,51 +29,44 @@
 
 pub mod correlator;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::{
-    api::core::v1::{Event, EventSource, ObjectReference},
-    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time},
-    jiff,
-};
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
+use k8s_openapi::jiff;
 use keel::{Backoff, Clock, Entropy, Tasks, Timestamp};
-use kube_client::{
-    Api, Client,
-    api::{Patch, PatchParams, PostParams},
-};
+use kube_client::api::{Patch, PatchParams, PostParams};
+use kube_client::{Api, Client};
 use kube_core::Resource;
 use serde_json::json;
-use tokio::{
-    sync::mpsc,
-    time::{Instant, timeout_at},
-};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 
 use correlator::{Correlator, Decision, NewEvent};
 
-/// Events that wait to be written; more than a burst of reconciles makes.
+/// The number of events in the queue.
 const QUEUE_CAPACITY: usize = 1000;
 
-/// Upstream gives up on an event after a dozen tries; five with a growing pause are a minute.
+/// The number of attempts to write an event. With growing delays they take a minute; client-go
+/// tries a dozen times.
 const MAX_ATTEMPTS: u32 = 5;
 
-/// For what is still to be told when it is time to stop.
+/// The time for writing queued events when the recorder is stopped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Whether somebody should worry.
+/// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EventType {
-    /// All is well.
+    /// An expected change.
     Normal,
-    /// Something is not as it should be.
+    /// A problem.
     Warning,
 }
 
 impl EventType {
-    /// As the wire has it.
+    /// The value in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -82,12 +75,12 @@ impl EventType {
     }
 }
 
-/// Who tells.
+/// The reporting controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reporter {
-    /// The controller, such as `example.com/bucket-operator`.
+    /// The name of the controller, such as `example.com/bucket-operator`.
     pub controller: String,
-    /// Which of its replicas.
+    /// The replica of the controller.
     pub instance: String,
 }
 
@@ -98,7 +91,7 @@ impl Reporter {
     }
 }
 
-/// See the [module documentation](self). Clones write to the same queue.
+/// See the [module documentation](self). Clones share one queue.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     queue: mpsc::Sender<NewEvent>,
@@ -107,7 +100,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Starts the task that writes, as one of `tasks`.
+    /// Starts the writing task as one of `tasks`.
     pub fn start(
         client: Client,
         reporter: Reporter,
@@ -130,7 +123,7 @@ impl Recorder {
         Self { queue, dropped, clock: clock.clone() }
     }
 
-    /// Tells something about an object.
+    /// Records an event about an object.
     pub fn record<K>(&self, regarding: &K, event_type: EventType, reason: &str, message: &str)
     where
         K: Resource<DynamicType = ()>,
@@ -138,7 +131,7 @@ impl Recorder {
         self.record_about(regarding.object_ref(&()), event_type, reason, message);
     }
 
-    /// Tells something about an object of which only the reference is known.
+    /// Records an event about an object reference.
     pub fn record_about(
         &self,
         regarding: ObjectReference,
@@ -158,19 +151,20 @@ impl Recorder {
         }
     }
 
-    /// How many events were not written: the queue was full, the server refused them, or they were
-    /// too many about one object, in which case the count of the next one like it includes them.
+    /// The number of events that were not written: the queue was full, the server refused them, or
+    /// there were too many about one object; these are included in the count of the next similar
+    /// event.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Goes on to process how many when the recorder is gone.
+    /// The counter of dropped events, which outlives the recorder.
     pub(crate) fn drop_count(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.dropped)
     }
 }
 
-/// Writes what the recorder was told.
+/// Writes the recorded events.
 struct Writer {
     client: Client,
     reporter: Reporter,
@@ -181,8 +175,8 @@ struct Writer {
 }
 
 impl Writer {
-    /// Until everybody who could process something is gone, or `stop`: then what was told before is
-    /// written as long as [`STOP_TIMEOUT`] allow, whatever the server does.
+    /// Runs until all recorders are dropped, or `stop`. After `stop`, queued events are written for
+    /// at most [`STOP_TIMEOUT`].
     async fn run(mut self, mut queue: mpsc::Receiver<NewEvent>, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
         let mut end = None;
@@ -238,7 +232,7 @@ impl Writer {
                 Err(error) => error,
             };
             match (&error, decision) {
-                // The event has expired, or somebody has cleaned up: process it afresh.
+                // The event has expired or was deleted: create it again.
                 (
                     kube_client::Error::Api(status),
                     Decision::Again { key, message, count, first, .. },
@@ -246,8 +240,8 @@ impl Writer {
                     decision = Decision::New { key, message, count, first };
                     continue;
                 }
-                // The server has an opinion, such as that the namespace is going; it will not
-                // change.
+                // The server refuses permanently, for instance because the namespace is being
+                // deleted.
                 (kube_client::Error::Api(status), _) if (400..429).contains(&status.code) => {
                     tracing::warn!(reason = %new_event.reason, %error, "an event was refused");
                     return false;
@@ -260,7 +254,7 @@ impl Writer {
         false
     }
 
-    /// `history` is how often it has happened, and when first.
+    /// `history` is the number of occurrences and the time of the first.
     async fn create(
         &mut self,
         new_event: &NewEvent,
@@ -298,7 +292,8 @@ impl Writer {
         message: &str,
         (count, first): (i32, Timestamp),
     ) -> Event {
-        // Names of events are the object's with a suffix; the object's may fill the whole length.
+        // The name is that of the object with a suffix; the name of the object may have the full
+        // length.
         let of_object: String =
             new_event.regarding.name.as_deref().unwrap_or("unknown").chars().take(236).collect();
         Event {
@@ -326,7 +321,7 @@ impl Writer {
     }
 }
 
-/// Events about objects without a namespace are in `default`.
+/// Events about cluster-scoped objects are in `default`.
 fn namespace(regarding: &ObjectReference) -> &str {
     regarding.namespace.as_deref().filter(|it| !it.is_empty()).unwrap_or("default")
 }

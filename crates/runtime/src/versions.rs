@@ -1,5 +1,4 @@
-//! [`Versions`]: the versions of one kind, as one definition that a server takes, and the way from
-//! each version to each other.
+//! [`Versions`]: the versions of one kind as one CRD, and the conversion between them.
 //!
 //! ```
 //! use runtime::{Versions, resource, versions::Versions as _};
@@ -48,8 +47,10 @@
 
 use std::fmt;
 
-use kube_core::{Resource, crd::merge_crds};
-use serde::{Serialize, de::DeserializeOwned};
+use kube_core::Resource;
+use kube_core::crd::merge_crds;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -60,22 +61,21 @@ pub use kube_core::crd::MergeError;
 
 /// See the [module documentation](self). `#[derive(Versions)]` implements it.
 pub trait Versions {
-    /// The version that is stored.
+    /// The stored version.
     type Stored: Resource<DynamicType = ()>;
 
-    /// One definition per version.
+    /// One CRD for each version.
     fn definitions() -> Vec<CustomResourceDefinition>;
 
-    /// The same object in another version, such as `example.com/v2`.
+    /// Converts an object to another version, such as `example.com/v2`.
     fn convert(object: Value, desired: &str) -> Result<Value, ConversionError>;
 
-    /// The one definition, with no conversion but that of the version's name: for versions with
-    /// the same fields.
+    /// The merged CRD without a conversion webhook, for versions with the same fields.
     fn definition() -> Result<CustomResourceDefinition, MergeError> {
         merge_crds(Self::definitions(), &Self::Stored::version(&()))
     }
 
-    /// The one definition, for versions that a webhook converts
+    /// The merged CRD for versions that a webhook converts
     /// ([`webhook::conversion`](crate::webhook::conversion)).
     fn definition_converted_by(
         webhook: WebhookClientConfig,
@@ -92,7 +92,7 @@ pub trait Versions {
     }
 }
 
-/// Why an object has no other version.
+/// The reason why an object cannot be converted.
 ///
 /// ```
 /// use runtime::{versions::ConversionError, webhook::conversion::converting_with};
@@ -109,20 +109,20 @@ pub trait Versions {
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum ConversionError {
-    /// The definition and the webhook are of different releases.
+    /// The CRD and the webhook are of different releases.
     #[error("there is no version {0:?}")]
     Unknown(String),
-    /// The object is not of the version that it claims.
+    /// The object is not valid in its version.
     #[error("the object is no {kind} of {version}: {error}")]
     Decode {
-        /// What it should be.
+        /// The kind.
         kind: String,
-        /// Of which version.
+        /// The version.
         version: String,
-        /// What does not fit.
+        /// The reason.
         error: serde_json::Error,
     },
-    /// The object says something that the other version cannot.
+    /// The object has a value that the other version cannot represent.
     #[error("{0}")]
     Convert(String),
 }
@@ -134,14 +134,14 @@ impl ConversionError {
     }
 }
 
-/// The version that an object says it has.
+/// The apiVersion of an object.
 #[doc(hidden)] // for the expansion of `#[derive(Versions)]`
 pub fn api_version(object: &Value) -> Result<String, ConversionError> {
     let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
     if version.is_empty() { Err(ConversionError::unknown("")) } else { Ok(version.to_owned()) }
 }
 
-/// Reads a `From` and makes it a `To`.
+/// Decodes a `From` and converts it to a `To`.
 #[doc(hidden)] // for the expansion of `#[derive(Versions)]`
 pub fn decode<From, To>(object: Value) -> Result<To, ConversionError>
 where
@@ -157,7 +157,7 @@ where
     decoded.try_into().map_err(|it: From::Error| ConversionError::Convert(it.to_string()))
 }
 
-/// Makes a `From` a `To`, and writes it.
+/// Converts a `From` to a `To` and encodes it.
 #[doc(hidden)] // for the expansion of `#[derive(Versions)]`
 pub fn encode<From, To>(object: From) -> Result<Value, ConversionError>
 where

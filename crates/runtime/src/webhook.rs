@@ -1,5 +1,4 @@
-//! The webhook server of an operator: it admits, changes and converts objects, and looks after its
-//! own certificates.
+//! The webhook server of an operator: admission, conversion, and its certificates.
 //!
 //! ```no_run
 //! use k8s_openapi::api::core::v1::Pod;

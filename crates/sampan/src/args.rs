@@ -1,4 +1,4 @@
-//! The command line, as a table: what there is and what it takes.
+//! The command line: global options and subcommands.
 
 use crate::commands::bench::BenchArgs;
 use crate::commands::completion::CompletionArgs;
@@ -9,39 +9,39 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 const EXAMPLES: &str = "Examples:
-  sampan up                          a control plane on this machine, kept in its data directory
-  sampan up --in-memory              the same, forgotten at the end
+  sampan up                          a control plane on this machine, stored in its data directory
+  sampan up --in-memory              the same, without storing anything
   kubectl get namespaces             (the kubeconfig was written by `sampan up`)
-  sampan bench --objects 1000        how fast it is";
+  sampan bench --objects 1000        measures its speed";
 
-/// The Kubernetes programming paradigm in one binary.
+/// A Kubernetes API server, an operator runtime and a toolkit in one binary.
 #[derive(Debug, Parser)]
 #[command(version, about, after_help = EXAMPLES, propagate_version = true)]
 pub(crate) struct Args {
-    /// What to log, as in `info` or `apiserver=debug`; the environment's `RUST_LOG` has the same
-    /// form.
-    // Not the parser that clap would choose, which prints what it does not understand, and goes on.
+    /// Log filter, as in `info` or `apiserver=debug`; the environment variable `RUST_LOG` has the
+    /// same form.
+    // The parser that clap would choose prints a warning for invalid parts and continues.
     #[arg(long, global = true, value_name = "FILTER", value_parser = parse_filter)]
     pub log: Option<EnvFilter>,
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// A filter whose parts without `=` are levels. The filter's own parser takes any other word for the
-/// name of a target, and then logs nothing.
+/// Parses a filter whose parts without `=` are levels. `EnvFilter`'s own parser takes any other word
+/// for the name of a target, and then logs nothing.
 fn parse_filter(text: &str) -> Result<EnvFilter, String> {
     let is_level = |it: &str| it.parse::<LevelFilter>().is_ok();
     let mut parts = text.split(',').map(str::trim).filter(|it| !it.is_empty());
     if let Some(part) = parts.find(|it| !it.contains(['=', '[']) && !is_level(it)) {
         return Err(format!(
             "{part:?} is not a level: use one of \"off\", \"error\", \"warn\", \"info\", \
-             \"debug\", \"trace\", or {part}=trace for all that a target logs"
+             \"debug\", \"trace\", or {part}=trace for everything that a target logs"
         ));
     }
     EnvFilter::from_str(text).map_err(|error| error.to_string())
 }
 
-/// What there is to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Up(Box<UpArgs>),

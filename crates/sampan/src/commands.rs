@@ -1,4 +1,4 @@
-//! One file per command: its arguments, what it does, what it prints.
+//! The subcommands, one file each: arguments, implementation and output.
 
 pub(crate) mod bench;
 pub(crate) mod completion;

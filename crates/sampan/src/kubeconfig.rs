@@ -1,8 +1,7 @@
-//! Kubeconfig files: which server to speak to, and as whom.
+//! Kubeconfig files: the address of a server and the credentials for it.
 //!
-//! [`resolve`] follows a context to its cluster and its user. [`merge_into`] adds a plane of ours
-//! to a file that people share with all their other clusters, so it replaces nothing but entries
-//! of the same name.
+//! [`resolve`] follows a context to its cluster and its user. [`merge_into`] adds a plane to a file
+//! that also describes other clusters, so it replaces only entries of the same name.
 
 mod merge;
 mod running;
@@ -19,34 +18,34 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::{env, fmt, fs, io};
 
-/// How to reach a server, with all files read.
+/// The address of a server and the credentials for it, with the content of all files.
 pub(crate) struct Access {
-    /// Its URL.
+    /// The URL of the server.
     pub server: String,
-    /// The certificates that it is trusted by, in PEM.
+    /// The certificate authorities that verify the server, in PEM.
     pub certificate_authority: Option<Vec<u8>>,
-    /// What the server's certificate says, where that is not the URL's host.
+    /// The name in the server's certificate, if it is not the URL's host.
     pub tls_server_name: Option<String>,
-    /// Whether any certificate will do.
+    /// Whether every certificate of the server is accepted.
     pub insecure: bool,
-    /// Who we are, by certificate.
+    /// The client certificate.
     pub identity: Option<Identity>,
-    /// Who we are, by bearer token.
+    /// The bearer token.
     pub token: Option<String>,
-    /// Where commands work that are not told otherwise.
-    #[allow(dead_code, reason = "a context says it; the commands here so far have their own")]
+    /// The default namespace of commands.
+    #[allow(dead_code, reason = "part of a context; no command here uses it yet")]
     pub namespace: String,
 }
 
 /// A client certificate with its key, both in PEM.
 pub(crate) struct Identity {
-    /// The certificate, and those that lead from it to its authority.
+    /// The certificate, followed by its intermediate certificates.
     pub certificate: Vec<u8>,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: Vec<u8>,
 }
 
-/// Why a kubeconfig is of no use.
+/// Why a kubeconfig cannot be read, resolved or written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// Name a file.
@@ -57,63 +56,63 @@ pub(crate) enum Error {
         "there is no kubeconfig {path}: `sampan up` writes it, or name another one with --kubeconfig"
     )]
     Absent {
-        /// Of the file.
+        /// The path of the file.
         path: PathBuf,
     },
     /// Name a file that can be read.
     #[error(
-        "cannot read the kubeconfig {path}: check that it is a file that you may read, or name \
-         another one with --kubeconfig"
+        "cannot read the kubeconfig {path}: check that it is a readable file, or name another one \
+         with --kubeconfig"
     )]
     ReadConfig {
-        /// Of the file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// Check that the file that a kubeconfig names is there, and its permissions.
+    /// Check that the file named in the kubeconfig exists and is readable.
     #[error("cannot read {path}, which the kubeconfig names")]
     Read {
-        /// Of the file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
     /// Check the directory and its permissions.
     #[error("cannot write {path}; name another file with --kubeconfig")]
     Write {
-        /// Of the file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
     /// Correct the file, or use another.
     #[error("{path} is not valid YAML; correct it, or name another file with --kubeconfig")]
     Parse {
-        /// Of the file.
+        /// The path of the file.
         path: PathBuf,
-        /// Where it goes wrong.
+        /// The syntax error.
         #[source]
         source: DecodeError,
     },
     /// Correct the file, or use another.
     #[error("{path} is not a kubeconfig: {what}; correct it, or name another with --kubeconfig")]
     Malformed {
-        /// Of the file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is not as it should be.
+        /// The part of the file that is invalid.
         what: String,
     },
     /// Rename the entry, or use another file.
     #[error(
-        "{path} has a {what} {name:?} that `sampan up` did not write, and does not replace: rename \
-         it there, or name another file with --kubeconfig"
+        "{path} has a {what} {name:?} that `sampan up` did not write and does not replace: rename \
+         it, or name another file with --kubeconfig"
     )]
     Taken {
-        /// Of the file.
+        /// The path of the file.
         path: PathBuf,
         /// `cluster` or `user`.
         what: &'static str,
@@ -122,11 +121,11 @@ pub(crate) enum Error {
     },
     /// Name another file.
     #[error(
-        "the context {name:?} in {path} is that of a plane that is running at {server}: name another \
-         file for this plane, as in --kubeconfig ./kubeconfig"
+        "the context {name:?} in {path} belongs to a plane that is running at {server}: name \
+         another file for this plane, as in --kubeconfig ./kubeconfig"
     )]
     Running {
-        /// Of the file.
+        /// The path of the file.
         path: PathBuf,
         /// The name of the context.
         name: String,
@@ -136,29 +135,29 @@ pub(crate) enum Error {
     /// Name a context.
     #[error("{path} has no current context: name one with --context")]
     NoContext {
-        /// Of the file.
+        /// The path of the file.
         path: PathBuf,
     },
-    /// Name one that is there.
+    /// Name an entry that exists.
     #[error("{path} has no {what} {name:?}; it has: {known}")]
     Missing {
-        /// Of the file.
+        /// The path of the file.
         path: PathBuf,
         /// `context`, `cluster` or `user`.
         what: &'static str,
-        /// What was looked for.
+        /// The name of the entry.
         name: String,
-        /// What there is.
+        /// The names of the existing entries.
         known: String,
     },
     /// Use a certificate or a token.
-    #[error("user {user:?} of {path} logs in by {method:?}, which is not supported")]
+    #[error("user {user:?} of {path} authenticates by {method:?}, which is not supported")]
     Unsupported {
-        /// Of the file.
+        /// The path of the file.
         path: PathBuf,
-        /// Who.
+        /// The name of the user.
         user: String,
-        /// The field that says so.
+        /// The field of the authentication method.
         method: &'static str,
     },
 }
@@ -174,7 +173,7 @@ fn choose_path(variable: Option<&OsStr>, home: Option<PathBuf>) -> Result<PathBu
     named.or_else(|| home.map(|it| it.join(".kube/config"))).ok_or(Error::NoHome)
 }
 
-/// How the file's current context, or the one named, reaches its server.
+/// Resolves the current context of the file, or the named context.
 pub(crate) fn resolve(path: &Path, context: Option<&str>) -> Result<Access, Error> {
     let bytes = fs::read(path).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => Error::Absent { path: path.to_owned() },
@@ -184,16 +183,16 @@ pub(crate) fn resolve(path: &Path, context: Option<&str>) -> Result<Access, Erro
     let name = context
         .or_else(|| text(&file.document, "current-context"))
         .ok_or_else(|| Error::NoContext { path: path.to_owned() })?;
-    let context = file.named("contexts", "context", name)?;
+    let context = file.entry("contexts", "context", name)?;
     let cluster_name = text(context, "cluster")
         .ok_or_else(|| malformed(path, format!("context {name:?} names no cluster")))?;
-    let cluster = file.named("clusters", "cluster", cluster_name)?;
+    let cluster = file.entry("clusters", "cluster", cluster_name)?;
     let server = text(cluster, "server")
         .ok_or_else(|| malformed(path, format!("cluster {cluster_name:?} names no server")))?;
-    let nobody = Map::new();
+    let anonymous = Map::new();
     let (user_name, user) = match text(context, "user") {
-        Some(name) => (name, file.named("users", "user", name)?),
-        None => ("", &nobody),
+        Some(name) => (name, file.entry("users", "user", name)?),
+        None => ("", &anonymous),
     };
     file.check_method(user_name, user)?;
     Ok(Access {
@@ -207,15 +206,15 @@ pub(crate) fn resolve(path: &Path, context: Option<&str>) -> Result<Access, Erro
     })
 }
 
-/// A file that was read; relative paths in it start at its directory.
+/// A parsed file; relative paths in it start at its directory.
 struct File<'a> {
     path: &'a Path,
     document: Map<String, Value>,
 }
 
 impl File<'_> {
-    /// What the entry of this name in a list such as `clusters` says of its `what`.
-    fn named(
+    /// The field `what` of an entry in a list such as `clusters`.
+    fn entry(
         &self,
         list: &str,
         what: &'static str,
@@ -231,7 +230,7 @@ impl File<'_> {
         })
     }
 
-    /// A field given in place, as base64 with `-data` after its name, or by the path of a file.
+    /// The value of a field, which is base64 in the field `FIELD-data`, or the path of a file.
     fn pem(&self, map: &Map<String, Value>, field: &str) -> Result<Option<Vec<u8>>, Error> {
         let data = format!("{field}-data");
         if let Some(encoded) = text(map, &data) {
@@ -254,7 +253,8 @@ impl File<'_> {
         }
     }
 
-    /// The file counts where both are given, as for kubectl: it is the one that gets renewed.
+    /// The token of a user. `tokenFile` takes precedence over `token`, as in kubectl: the file can be
+    /// renewed.
     fn token(&self, user: &Map<String, Value>) -> Result<Option<String>, Error> {
         let Some(path) = text(user, "tokenFile") else {
             return Ok(text(user, "token").map(str::to_owned));
@@ -296,13 +296,13 @@ fn malformed(path: &Path, what: String) -> Error {
     Error::Malformed { path: path.to_owned(), what }
 }
 
-/// A text that is there and not empty.
+/// The value of a string field; none if it is absent or empty.
 fn text<'a>(map: &'a Map<String, Value>, field: &str) -> Option<&'a str> {
     map.get(field).and_then(Value::as_str).filter(|it| !it.is_empty())
 }
 
 impl fmt::Debug for Access {
-    /// Without what is secret.
+    /// Omits the credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Access").field("server", &self.server).finish_non_exhaustive()
     }

@@ -14,7 +14,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
-// Thousands of small objects come and go; the system's allocator keeps much more of what they used.
+// The system's allocator retains much more memory after thousands of small objects are freed.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -24,10 +24,10 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(message) => return output::print_usage(&message),
     };
-    log(args.log);
+    init_logging(args.log);
     open_files::raise_limit();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
-        // Objects may be nested a thousand levels deep, and are walked by recursion.
+        // Objects may be nested a thousand levels deep, and are traversed recursively.
         .thread_stack_size(8 << 20)
         .enable_all()
         .build()
@@ -54,8 +54,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Logs go to standard error; warnings unless somebody wants more.
-fn log(filter: Option<EnvFilter>) {
+/// Sends logs to standard error; without a filter, warnings and errors.
+fn init_logging(filter: Option<EnvFilter>) {
     let filter = filter.unwrap_or_else(|| {
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"))
     });
@@ -63,7 +63,7 @@ fn log(filter: Option<EnvFilter>) {
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
-        // It would report a write that failed with `eprintln!`, which panics then.
+        // A failed write would be reported with `eprintln!`, which panics in turn.
         .log_internal_errors(false)
         .init();
 }

@@ -1,12 +1,12 @@
-//! How much memory this program may use: that of the machine, or less in a container.
+//! The memory available to this program: that of the machine, or less in a container.
 
 use std::fs;
 use std::path::Path;
 
-/// If the system does not tell.
+/// The limit where the system does not report one.
 const DEFAULT: usize = 8 << 30;
 
-/// The memory of the machine, or the limit of a control group that this program is in.
+/// The memory of the machine, or the lowest limit of the control groups of this process.
 pub(crate) fn bytes() -> usize {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|it| total(&it));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -14,15 +14,15 @@ pub(crate) fn bytes() -> usize {
     limits.chain(machine).min().unwrap_or(DEFAULT)
 }
 
-/// `MemTotal:       24684100 kB`
+/// The total of a line such as `MemTotal:       24684100 kB`, in bytes.
 fn total(meminfo: &str) -> Option<usize> {
     let line = meminfo.lines().find_map(|it| it.strip_prefix("MemTotal:"))?;
     let kibibytes: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
 }
 
-/// Where the limits of the control groups of `/proc/self/cgroup` are, those of the groups around them
-/// included. In a container the path is often that outside of it, and the limit at the root.
+/// The files with the limits of the control groups in `/proc/self/cgroup` and of their parents. In a
+/// container the path is often the one outside of it, and the limit is at the root.
 fn limit_files(groups: &str) -> Vec<String> {
     let mut files = Vec::new();
     for line in groups.lines() {
@@ -45,7 +45,7 @@ fn limit_files(groups: &str) -> Vec<String> {
     files
 }
 
-/// None if there is no limit, which is the word `max` or a number that no machine has.
+/// The limit in a file; none for the word `max` or a number that does not fit.
 fn limit(file: &Path) -> Option<usize> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_those_of_the_group_and_of_the_groups_around_it() {
+    fn limits_are_those_of_the_group_and_of_its_parents() {
         let expect = [
             "/sys/fs/cgroup/a/b/memory.max",
             "/sys/fs/cgroup/a/memory.max",
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_of_this_program_is_not_nothing() {
+    fn the_limit_of_this_program_is_not_zero() {
         assert!(bytes() > 64 << 20);
     }
 }

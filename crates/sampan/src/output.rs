@@ -1,25 +1,25 @@
-//! What a person sees: results on standard output, everything else on standard error.
+//! Output for the user: results on standard output, everything else on standard error.
 //!
-//! Standard output that cannot be written to is an error of the command, except for a closed pipe:
-//! the reader, such as `head`, has all that it wants. Standard error that cannot be written to is
-//! ignored, as there is no other place to report it.
+//! A failed write to standard output is an error of the command, except for a closed pipe: the
+//! reader, such as `head`, has read enough. A failed write to standard error is ignored, since it
+//! cannot be reported.
 
 use anyhow::{Context, Result};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Prints a result.
+/// Prints a line of the result.
 pub(crate) fn say(text: &str) -> Result<()> {
     print(format!("{text}\n").as_bytes())
 }
 
-/// Prints a result that brings its own line ends.
+/// Prints a result that includes its line ends.
 pub(crate) fn print(bytes: &[u8]) -> Result<()> {
     let mut stdout = io::stdout().lock();
     finish(stdout.write_all(bytes).and_then(|()| stdout.flush()))
 }
 
-/// Prints something beside the result.
+/// Prints a line on standard error.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
@@ -32,8 +32,7 @@ pub(crate) fn fail(error: &anyhow::Error) {
     }
 }
 
-/// Prints the help that was asked for, or what is wrong with the arguments, and returns the exit
-/// code for it.
+/// Prints the help text, or the error of the arguments, and returns the exit code.
 pub(crate) fn print_usage(message: &clap::Error) -> ExitCode {
     let written = message.print().and_then(|()| io::stdout().flush());
     if let Err(error) = finish(written)
@@ -45,7 +44,7 @@ pub(crate) fn print_usage(message: &clap::Error) -> ExitCode {
     u8::try_from(message.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// Turns the outcome of a write to standard output into that of the command.
+/// Turns the result of a write to standard output into the result of the command.
 fn finish(written: io::Result<()>) -> Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -1,8 +1,8 @@
 //! [`StopSignals`]: the signals that end a command in an orderly way.
 //!
 //! SIGINT comes from Ctrl-C, SIGTERM from service managers, SIGHUP from a terminal that is closed.
-//! Programs that are meant to outlive their terminal are started with SIGHUP ignored (`nohup`), and
-//! then it stays ignored.
+//! A program that outlives its terminal is started with SIGHUP ignored (`nohup`), and the signal
+//! stays ignored.
 
 use std::{fs, io};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -12,7 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(crate) struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
-    /// `None` if the signal is ignored, or if that cannot be found out.
+    /// `None` if the signal is ignored, or if its disposition is unknown.
     hangup: Option<Signal>,
 }
 
@@ -29,7 +29,7 @@ impl StopSignals {
         })
     }
 
-    /// Resolves when one of them arrives.
+    /// Resolves when one of the signals arrives.
     pub(crate) async fn recv(&mut self) {
         let hangup = async {
             match &mut self.hangup {
@@ -45,7 +45,7 @@ impl StopSignals {
     }
 }
 
-/// A set of signals, as the kernel writes it: bit N - 1 is signal N.
+/// A set of signals in the kernel's format: bit N - 1 is signal N.
 #[derive(Debug, PartialEq, Eq)]
 struct SignalMask(u64);
 

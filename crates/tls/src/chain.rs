@@ -13,25 +13,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
 
-/// What a certificate is shown for.
+/// The usage for which a certificate is presented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Usage {
     Server,
     Client,
 }
 
-/// The number of signatures that are checked for one certificate.
+/// The maximum number of signatures that are verified for one certificate.
 const MAX_SIGNATURES: usize = 100;
 
-/// The number of certificates between the first one and the root.
+/// The maximum number of certificates between the end entity and the root.
 const MAX_INTERMEDIATES: usize = 8;
 
-/// Reads a certificate that is the whole of `der`.
+/// Parses a certificate; `der` must not contain anything else.
 pub(crate) fn parse<'a>(
     der: &'a CertificateDer<'_>,
 ) -> Result<X509Certificate<'a>, CertificateError> {
     match X509Certificate::from_der(der) {
-        // The algorithm is written twice, once without a signature.
+        // The algorithm is encoded twice, once outside of the signed part; both must be the same.
         Ok(([], parsed)) if parsed.signature_algorithm == parsed.tbs_certificate.signature => {
             Ok(parsed)
         }
@@ -39,7 +39,7 @@ pub(crate) fn parse<'a>(
     }
 }
 
-/// The rules that an end entity obeys wherever its chain leads.
+/// Checks the rules for an end entity that do not depend on its chain.
 pub(crate) fn check_end_entity(
     certificate: &X509Certificate<'_>,
     now: UnixTime,
@@ -48,7 +48,7 @@ pub(crate) fn check_end_entity(
     check_validity(certificate, now)
 }
 
-/// Whether the time is within the certificate's validity.
+/// Checks that the time is within the certificate's validity.
 pub(crate) fn check_validity(
     certificate: &X509Certificate<'_>,
     now: UnixTime,
@@ -68,7 +68,7 @@ pub(crate) fn check_validity(
     Ok(())
 }
 
-/// Whether a certificate that names its purposes names this one.
+/// Checks that a certificate with extended key usages has this one.
 pub(crate) fn check_usage(
     certificate: &X509Certificate<'_>,
     usage: Usage,
@@ -84,8 +84,8 @@ pub(crate) fn check_usage(
     if allows { Ok(()) } else { Err(CertificateError::InvalidPurpose) }
 }
 
-/// Whether it may sign others. Certificates before version 3 cannot say so. What a critical
-/// extension that is not processed allows is unknown.
+/// Whether a certificate may sign others. Versions before 3 have no basic constraints, so these may. A
+/// certificate with a critical extension that is not processed may not.
 // Upstream: crypto/x509 CheckSignatureFrom
 pub(crate) fn may_sign(certificate: &X509Certificate<'_>) -> bool {
     let is_authority = match certificate.basic_constraints() {
@@ -100,11 +100,11 @@ pub(crate) fn may_sign(certificate: &X509Certificate<'_>) -> bool {
 
 /// A search for a chain from a certificate to a root.
 ///
-/// The chain is found here, by the rules of Go. rustls then verifies that very chain too, unless
-/// the end entity is an authority, which it refuses in principle. It follows that this code alone
-/// never accepts what rustls refuses, with two exceptions: a certificate that is itself a root, and
-/// the certificate of an authority below issuers without constraints on names.
-pub(crate) struct Search<'a> {
+/// The chain is found here, by the rules of Go. rustls then verifies the same chain too, unless the
+/// end entity is an authority, which rustls always refuses. So this code never accepts a certificate
+/// that rustls refuses, with two exceptions: a certificate that is itself a root, and the certificate
+/// of an authority under issuers without name constraints.
+pub(crate) struct ChainSearch<'a> {
     pub roots: &'a Roots,
     pub intermediates: &'a [CertificateDer<'a>],
     pub now: UnixTime,
@@ -113,42 +113,42 @@ pub(crate) struct Search<'a> {
 }
 
 /// A certificate with its encoding.
-struct Link<'a> {
+struct ChainLink<'a> {
     der: &'a CertificateDer<'a>,
     parsed: X509Certificate<'a>,
 }
 
-impl<'a> Link<'a> {
+impl<'a> ChainLink<'a> {
     fn read(der: &'a CertificateDer<'a>) -> Option<Self> {
         parse(der).ok().map(|parsed| Self { der, parsed })
     }
 }
 
-impl Search<'_> {
-    /// Whether `end_entity` is a root or a chain leads from it to one. The caller has checked the
+impl ChainSearch<'_> {
+    /// Verifies that `end_entity` is a root or has a chain to a root. The caller has checked the
     /// certificate itself with [`check_end_entity`].
     pub(crate) fn verify(&self, end_entity: &CertificateDer<'_>) -> Result<(), rustls::Error> {
-        let leaf = Link { der: end_entity, parsed: parse(end_entity)? };
+        let leaf = ChainLink { der: end_entity, parsed: parse(end_entity)? };
         if self.roots.contains(end_entity) {
             return Ok(check_usage(&leaf.parsed, self.usage)?);
         }
-        let candidates: Vec<_> = self.intermediates.iter().filter_map(Link::read).collect();
-        // Only roots may be certificates of a version that does not tell authorities from others.
+        let candidates: Vec<_> = self.intermediates.iter().filter_map(ChainLink::read).collect();
+        // Only roots may have a version without basic constraints.
         let candidates: Vec<_> = candidates.iter().filter(|link| link.parsed.is_ca()).collect();
-        self.climb(&mut vec![&leaf], &candidates, &Cell::new(0))
+        self.extend(&mut vec![&leaf], &candidates, &Cell::new(0))
     }
 
-    /// Continues `path`, which begins with the end entity, up to a root.
-    fn climb<'p>(
+    /// Extends `path`, which begins with the end entity, to a root.
+    fn extend<'p>(
         &self,
-        path: &mut Vec<&'p Link<'p>>,
-        candidates: &[&'p Link<'p>],
+        path: &mut Vec<&'p ChainLink<'p>>,
+        candidates: &[&'p ChainLink<'p>],
         signatures: &Cell<usize>,
     ) -> Result<(), rustls::Error> {
         let mut refusal = CertificateError::UnknownIssuer.into();
         let Some(child) = path.last().copied() else { return Err(refusal) };
         for root in self.roots.signers(child.parsed.issuer().as_raw(), self.now) {
-            let Some(root) = Link::read(root) else { continue };
+            let Some(root) = ChainLink::read(root) else { continue };
             match self.is_issuer(&root, path, signatures) {
                 Ok(true) => {}
                 Ok(false) => continue,
@@ -180,7 +180,7 @@ impl Search<'_> {
                 }
             }
             path.push(candidate);
-            let result = self.climb(path, candidates, signatures);
+            let result = self.extend(path, candidates, signatures);
             path.pop();
             match result {
                 Ok(()) => return Ok(()),
@@ -191,12 +191,12 @@ impl Search<'_> {
         Err(refusal)
     }
 
-    /// Whether `issuer` has signed the last certificate of `path`, and was allowed to. Fails if its
-    /// key is one that cannot be asked.
+    /// Whether `issuer` has signed the last certificate of `path` and was allowed to. Fails if its key
+    /// is not supported.
     fn is_issuer(
         &self,
-        issuer: &Link<'_>,
-        path: &[&Link<'_>],
+        issuer: &ChainLink<'_>,
+        path: &[&ChainLink<'_>],
         signatures: &Cell<usize>,
     ) -> Result<bool, CertificateError> {
         let Some((child, below)) = path.split_last() else { return Ok(false) };
@@ -216,7 +216,7 @@ impl Search<'_> {
     }
 
     fn is_signed(&self, certificate: &[u8], key: &[u8]) -> bool {
-        let Some(signed) = Signed::read(certificate) else { return false };
+        let Some(signed) = SignedParts::read(certificate) else { return false };
         let Some((algorithm, key)) = key_parts(key) else { return false };
         self.provider.signature_verification_algorithms.all.iter().any(|it| {
             it.signature_alg_id().as_ref() == signed.algorithm
@@ -225,8 +225,12 @@ impl Search<'_> {
         })
     }
 
-    /// The checks that need the whole chain: usages, and constraints on names.
-    fn check_path(&self, path: &[&Link<'_>], root: &Link<'_>) -> Result<(), rustls::Error> {
+    /// The checks that need the whole chain: usages and name constraints.
+    fn check_path(
+        &self,
+        path: &[&ChainLink<'_>],
+        root: &ChainLink<'_>,
+    ) -> Result<(), rustls::Error> {
         for link in path.iter().copied().chain([root]) {
             check_usage(&link.parsed, self.usage)?;
         }
@@ -236,9 +240,10 @@ impl Search<'_> {
         if !leaf.parsed.is_ca() {
             return self.check_with_rustls(leaf, issuers, root);
         }
-        // Only rustls compares names with constraints, and it does not take this end entity.
-        let is_free =
-            |link: &Link<'_>| link.parsed.name_constraints().is_ok_and(|found| found.is_none());
+        // Only rustls checks name constraints, and it does not accept an authority as end entity.
+        let is_free = |link: &ChainLink<'_>| {
+            link.parsed.name_constraints().is_ok_and(|found| found.is_none())
+        };
         if issuers.iter().copied().chain([root]).all(is_free) {
             Ok(())
         } else {
@@ -248,9 +253,9 @@ impl Search<'_> {
 
     fn check_with_rustls(
         &self,
-        leaf: &Link<'_>,
-        issuers: &[&Link<'_>],
-        root: &Link<'_>,
+        leaf: &ChainLink<'_>,
+        issuers: &[&ChainLink<'_>],
+        root: &ChainLink<'_>,
     ) -> Result<(), rustls::Error> {
         let mut store = RootCertStore::empty();
         store.add(root.der.clone().into_owned())?;
@@ -275,14 +280,14 @@ impl Search<'_> {
     }
 }
 
-/// The parts of a certificate that a signature is about.
-struct Signed<'a> {
+/// The parts of a certificate that are needed to verify its signature.
+struct SignedParts<'a> {
     message: &'a [u8],
     algorithm: &'a [u8],
     signature: &'a [u8],
 }
 
-impl<'a> Signed<'a> {
+impl<'a> SignedParts<'a> {
     fn read(certificate: &'a [u8]) -> Option<Self> {
         let certificate = Element::read(certificate)?;
         let message = Element::read(certificate.content)?;

@@ -1,7 +1,7 @@
-//! [`ClientVerifier`]: whether a client may use the certificate that it shows.
+//! [`ClientVerifier`]: verifies the certificates of clients.
 
 use crate::Roots;
-use crate::chain::{self, Search, Usage};
+use crate::chain::{self, ChainSearch, Usage};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -19,7 +19,7 @@ pub struct ClientVerifier {
 }
 
 impl ClientVerifier {
-    /// `inner` is made for the same roots.
+    /// A verifier for `roots`; `inner` must have the same roots.
     pub fn new(
         inner: Arc<dyn ClientCertVerifier>,
         roots: Roots,
@@ -50,7 +50,8 @@ impl ClientCertVerifier for ClientVerifier {
     ) -> Result<ClientCertVerified, rustls::Error> {
         chain::check_end_entity(&chain::parse(end_entity)?, now)?;
         let (roots, provider) = (&self.roots, &self.provider);
-        Search { roots, intermediates, now, usage: Usage::Client, provider }.verify(end_entity)?;
+        ChainSearch { roots, intermediates, now, usage: Usage::Client, provider }
+            .verify(end_entity)?;
         Ok(ClientCertVerified::assertion())
     }
 

@@ -1,4 +1,4 @@
-//! The critical extensions of a certificate: one that is not processed makes it invalid.
+//! The critical extensions of a certificate, which is invalid if one of them is not processed.
 
 use rustls::CertificateError;
 use x509_parser::extensions::{GeneralName, NameConstraints, ParsedExtension};
@@ -22,7 +22,7 @@ fn is_processed(extension: &ParsedExtension<'_>) -> bool {
         | ParsedExtension::ExtendedKeyUsage(_)
         | ParsedExtension::BasicConstraints(_)
         | ParsedExtension::CRLDistributionPoints(_)
-        // No verifier asks for a policy. Only policy constraints demand one, and these are refused.
+        // No verifier requires a policy. Only policy constraints do, and these are refused.
         | ParsedExtension::CertificatePolicies(_)
         | ParsedExtension::PolicyMappings(_)
         | ParsedExtension::InhibitAnyPolicy(_) => true,

@@ -10,7 +10,7 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use std::time::Duration;
 
 /// A certificate and its key.
-pub(crate) struct Made {
+pub(crate) struct TestCertificate {
     pub der: CertificateDer<'static>,
     pub pem: String,
     pub params: CertificateParams,
@@ -26,26 +26,26 @@ pub(crate) fn params(name: &str) -> CertificateParams {
     params
 }
 
-/// The same for the certificate of an authority.
+/// The parameters of the certificate of an authority, valid from 2020 to 2040.
 pub(crate) fn authority(name: &str) -> CertificateParams {
     let mut params = params(name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params
 }
 
-pub(crate) fn self_signed(params: CertificateParams) -> Made {
+pub(crate) fn self_signed(params: CertificateParams) -> TestCertificate {
     let key = KeyPair::generate().unwrap();
-    let made = params.self_signed(&key).unwrap();
-    Made { der: made.der().clone(), pem: made.pem(), params, key }
+    let certificate = params.self_signed(&key).unwrap();
+    TestCertificate { der: certificate.der().clone(), pem: certificate.pem(), params, key }
 }
 
-pub(crate) fn signed(params: CertificateParams, by: &Made) -> Made {
+pub(crate) fn signed(params: CertificateParams, by: &TestCertificate) -> TestCertificate {
     let key = KeyPair::generate().unwrap();
-    let made = params.signed_by(&key, &Issuer::from_params(&by.params, &by.key)).unwrap();
-    Made { der: made.der().clone(), pem: made.pem(), params, key }
+    let certificate = params.signed_by(&key, &Issuer::from_params(&by.params, &by.key)).unwrap();
+    TestCertificate { der: certificate.der().clone(), pem: certificate.pem(), params, key }
 }
 
-/// An extension that no verifier knows.
+/// An extension that no verifier processes.
 pub(crate) fn unknown_extension(is_critical: bool) -> CustomExtension {
     let oid = [1, 3, 6, 1, 4, 1, 99999, 1];
     let mut extension = CustomExtension::from_oid_content(&oid, vec![5, 0]);
@@ -53,28 +53,39 @@ pub(crate) fn unknown_extension(is_critical: bool) -> CustomExtension {
     extension
 }
 
-/// Signs `made` again as a certificate of version 1, which has no extensions.
-pub(crate) fn version_1(made: Made, by: &Made) -> Made {
-    // The version and the extensions have tags of their own.
-    resigned(made, by, |_, field| if field[0] & 0xc0 == 0 { field.to_vec() } else { vec![] })
+/// Signs `certificate` again as a certificate of version 1, which has no extensions.
+pub(crate) fn version_1(certificate: TestCertificate, by: &TestCertificate) -> TestCertificate {
+    // Only the version and the extensions have context-specific tags.
+    resigned(certificate, by, |_, field| if field[0] & 0xc0 == 0 { field.to_vec() } else { vec![] })
 }
 
-/// Signs `made` again with another algorithm inside than outside.
-pub(crate) fn two_algorithms(made: Made, by: &Made) -> Made {
+/// Signs `certificate` again with another algorithm inside than outside.
+pub(crate) fn two_algorithms(
+    certificate: TestCertificate,
+    by: &TestCertificate,
+) -> TestCertificate {
     // The object identifier of ecdsa-with-SHA384.
     let other = element(0x30, &[6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 3]);
-    resigned(made, by, |index, field| if index == 2 { other.clone() } else { field.to_vec() })
+    resigned(
+        certificate,
+        by,
+        |index, field| if index == 2 { other.clone() } else { field.to_vec() },
+    )
 }
 
 /// Appends a byte to the encoding.
-pub(crate) fn trailing_byte(made: Made) -> Made {
-    Made { der: CertificateDer::from([&*made.der, &[0]].concat()), ..made }
+pub(crate) fn trailing_byte(certificate: TestCertificate) -> TestCertificate {
+    TestCertificate { der: CertificateDer::from([&*certificate.der, &[0]].concat()), ..certificate }
 }
 
-/// Signs `made` again after each field, with its number, was replaced.
-fn resigned(made: Made, by: &Made, replace: impl Fn(usize, &[u8]) -> Vec<u8>) -> Made {
-    let certificate = Element::read(&made.der).unwrap();
-    let message = Element::read(certificate.content).unwrap();
+/// Signs `certificate` again after each field, with its number, was replaced.
+fn resigned(
+    certificate: TestCertificate,
+    by: &TestCertificate,
+    replace: impl Fn(usize, &[u8]) -> Vec<u8>,
+) -> TestCertificate {
+    let outer = Element::read(&certificate.der).unwrap();
+    let message = Element::read(outer.content).unwrap();
     let algorithm = Element::read(message.rest).unwrap();
     let mut fields = Vec::new();
     let mut rest = message.content;
@@ -88,7 +99,7 @@ fn resigned(made: Made, by: &Made, replace: impl Fn(usize, &[u8]) -> Vec<u8>) ->
     signature.extend(by.key.sign(&message).unwrap());
     let parts = [&message, algorithm.whole, &element(0x03, &signature)].concat();
     let der = CertificateDer::from(element(0x30, &parts));
-    Made { der, ..made }
+    TestCertificate { der, ..certificate }
 }
 
 fn element(tag: u8, content: &[u8]) -> Vec<u8> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use x509_parser::prelude::X509Certificate;
 use x509_parser::public_key::PublicKey;
 
-/// The reason why a certificate is refused that Go accepts. Use another kind of key.
+/// The reason why a certificate that Go accepts is refused. Use another type of key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("this server cannot verify signatures of {algorithm} keys")]
 pub struct UnsupportedKey {
@@ -17,7 +17,7 @@ pub struct UnsupportedKey {
 /// The smallest RSA key that *ring* accepts, in bits.
 const MIN_RSA_BITS: usize = 2048;
 
-/// Refuses a certificate whose key could not verify anything.
+/// Refuses a certificate whose key is not supported.
 pub(crate) fn check(
     certificate: &X509Certificate<'_>,
     provider: &CryptoProvider,
@@ -43,7 +43,7 @@ fn rsa_bits(certificate: &X509Certificate<'_>) -> Option<usize> {
     }
 }
 
-/// The algorithm in people's words, or its object identifier.
+/// The name of the algorithm, or its object identifier.
 fn algorithm(certificate: &X509Certificate<'_>) -> String {
     if let Some(bits) = rsa_bits(certificate) {
         return format!("RSA {bits}-bit");

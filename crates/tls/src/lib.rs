@@ -1,19 +1,19 @@
-//! Which certificates are believed, as Go's `crypto/x509` decides it.
+//! Verification of certificates by the rules of Go's `crypto/x509`.
 //!
-//! Clusters are full of certificates that were made for Go programs. rustls refuses two kinds of
-//! them that Go accepts, and both are common for webhooks:
+//! The certificates in clusters are issued for Go programs. rustls refuses two kinds of them that Go
+//! accepts, and both are common for webhooks:
 //!
 //! - the certificate itself is in the bundle of authorities (envtest, many operators);
 //! - the certificate is marked as that of an authority (`openssl req -x509`).
 //!
-//! It does not look at a root's validity, usages, path length and critical extensions, nor whether
+//! rustls does not check a root's validity, usages, path length and critical extensions, nor whether
 //! an issuer's key may sign certificates. Go does, and so does this crate.
 //!
 //! ```
 //! use std::sync::Arc;
 //! use tls::{Roots, ServerVerifier};
 //!
-//! /// Believes whoever the bundle vouches for.
+//! /// Accepts servers whose certificate has a chain to the bundle.
 //! fn verifier(bundle: &[u8]) -> Option<ServerVerifier> {
 //!     let roots = Roots::from_pem(bundle);
 //!     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -21,10 +21,10 @@
 //! }
 //! ```
 //!
-//! These are refused, which Go accepts:
+//! This crate refuses the following, which Go accepts:
 //!
 //! - RSA keys of less than 2048 bits, and keys on the curve P-521 ([`UnsupportedKey`]);
-//! - an authority's certificate as end entity below an issuer with constraints on names;
+//! - an authority's certificate as end entity under an issuer with name constraints;
 //! - the usage `anyExtendedKeyUsage`, unless the end entity is an authority or in the bundle;
 //! - critical policy constraints, and other critical policies in a chain that rustls verifies,
 //!   except in its root.

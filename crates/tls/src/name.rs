@@ -1,16 +1,16 @@
-//! Whether a certificate is that of a server, by the rules of Go, and why not, in its words.
+//! Compares the names of a certificate with that of a server, by the rules and with the messages of Go.
 //!
-//! Only alternative names count, not the common name. `*` stands for the whole first label.
+//! Only alternative names are compared, not the common name. `*` stands for the whole first label.
 
 use rustls::pki_types::ServerName;
 use std::net::IpAddr;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::X509Certificate;
 
-/// The number of names above which only their number is told.
-const MAX_TOLD: usize = 100;
+/// The number of names from which a message contains only their number.
+const MAX_LISTED: usize = 100;
 
-/// A certificate does not have the name that was asked for.
+/// A certificate does not have the name of the server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NameMismatch(String);
@@ -27,21 +27,24 @@ impl NameMismatch {
         }
         let names = names.map_or(&[][..], |it| &it.value.general_names);
         let is_address = matches!(name, ServerName::IpAddress(_));
-        let told: Vec<String> = names.iter().filter_map(|it| text(it, is_address)).collect();
-        Self(match (told.len(), is_address) {
+        let listed: Vec<String> = names.iter().filter_map(|it| text(it, is_address)).collect();
+        Self(match (listed.len(), is_address) {
             (0, true) => format!(
                 "cannot validate certificate for {host} because it doesn't contain any IP SANs"
             ),
             (0, false) => {
                 format!("certificate is not valid for any names, but wanted to match {host}")
             }
-            (MAX_TOLD.., true) => {
-                format!("certificate is valid for {} IP SANs, but none matched {host}", told.len())
+            (MAX_LISTED.., true) => {
+                format!(
+                    "certificate is valid for {} IP SANs, but none matched {host}",
+                    listed.len()
+                )
             }
-            (MAX_TOLD.., false) => {
-                format!("certificate is valid for {} names, but none matched {host}", told.len())
+            (MAX_LISTED.., false) => {
+                format!("certificate is valid for {} names, but none matched {host}", listed.len())
             }
-            _ => format!("certificate is valid for {}, not {host}", told.join(", ")),
+            _ => format!("certificate is valid for {}, not {host}", listed.join(", ")),
         })
     }
 }
@@ -54,7 +57,7 @@ pub(crate) fn matches(certificate: &X509Certificate<'_>, name: &ServerName<'_>) 
     let is_address = matches!(name, ServerName::IpAddress(_));
     let mut presented = names.value.general_names.iter().filter_map(|it| text(it, is_address));
     if is_address {
-        // Written the same way, since both are made from bytes.
+        // Both have the same format, since both are formatted from bytes.
         return presented.any(|it| it == host);
     }
     let host = host.strip_suffix('.').unwrap_or(&host);
@@ -70,7 +73,7 @@ fn matches_pattern(pattern: &str, host: &str) -> bool {
     star == "*" && !label.is_empty() && !parents.is_empty() && parents == domain
 }
 
-/// The name of the kind that is looked for.
+/// The name as text, if it is of the wanted type: an address or a DNS name.
 fn text(name: &GeneralName<'_>, is_address: bool) -> Option<String> {
     match name {
         GeneralName::DNSName(name) if !is_address => Some((*name).to_owned()),

@@ -1,4 +1,4 @@
-//! [`Roots`]: the certificates that are trusted as they are.
+//! [`Roots`]: the certificates that are trusted without a chain.
 
 use crate::chain;
 use rustls::pki_types::pem::PemObject;
@@ -15,19 +15,19 @@ struct Root {
     der: CertificateDer<'static>,
     subject: Vec<u8>,
     /// Whether it may sign other certificates.
-    signs: bool,
+    may_sign: bool,
     not_before: i64,
     not_after: i64,
 }
 
 impl Roots {
-    /// Takes the certificates that can be read and leaves out the others.
+    /// Takes the certificates that can be parsed and ignores the others.
     pub fn new(certificates: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
         let certificates = certificates.into_iter().filter_map(Root::read).collect();
         Self { certificates }
     }
 
-    /// From a bundle in PEM. What is between the certificates does not matter.
+    /// Reads a bundle in PEM. Text between the certificates is ignored.
     pub fn from_pem(bundle: &[u8]) -> Self {
         Self::new(CertificateDer::pem_slice_iter(bundle).flatten())
     }
@@ -37,12 +37,12 @@ impl Roots {
         self.certificates.is_empty()
     }
 
-    /// Whether this very certificate is one of them.
+    /// Whether this certificate is one of the roots.
     pub(crate) fn contains(&self, certificate: &CertificateDer<'_>) -> bool {
         self.certificates.iter().any(|it| it.der == *certificate)
     }
 
-    /// Those with this subject that may sign other certificates at this time.
+    /// The roots with this subject that may sign other certificates at this time.
     pub(crate) fn signers(
         &self,
         subject: &[u8],
@@ -57,16 +57,16 @@ impl Roots {
 impl Root {
     fn read(der: CertificateDer<'static>) -> Option<Self> {
         let parsed = chain::parse(&der).ok()?;
-        let signs = chain::may_sign(&parsed);
+        let may_sign = chain::may_sign(&parsed);
         let validity = parsed.validity();
         let (not_before, not_after) =
             (validity.not_before.timestamp(), validity.not_after.timestamp());
         let subject = parsed.subject().as_raw().to_vec();
-        Some(Self { der, subject, signs, not_before, not_after })
+        Some(Self { der, subject, may_sign, not_before, not_after })
     }
 
     fn signs_at(&self, now: UnixTime) -> bool {
         let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        self.signs && (self.not_before..=self.not_after).contains(&now)
+        self.may_sign && (self.not_before..=self.not_after).contains(&now)
     }
 }

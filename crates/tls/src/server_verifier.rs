@@ -1,6 +1,6 @@
-//! [`ServerVerifier`]: whether a server is the one that was called.
+//! [`ServerVerifier`]: verifies the certificates of servers.
 
-use crate::chain::{self, Search, Usage};
+use crate::chain::{self, ChainSearch, Usage};
 use crate::{NameMismatch, Roots, key, name};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
@@ -16,14 +16,14 @@ pub struct ServerVerifier {
 }
 
 impl ServerVerifier {
-    /// Believes servers that one of the roots vouches for, or that are one of them.
+    /// A verifier that accepts certificates that are a root or have a chain to one.
     pub fn new(roots: Roots, provider: Arc<CryptoProvider>) -> Self {
         Self { roots, provider }
     }
 }
 
 impl ServerCertVerifier for ServerVerifier {
-    // Upstream: crypto/x509 Certificate.Verify, in whose order the faults are told.
+    // Upstream: crypto/x509 Certificate.Verify, which reports errors in the same order.
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -39,7 +39,8 @@ impl ServerCertVerifier for ServerVerifier {
             return Err(CertificateError::Other(mismatch).into());
         }
         let (roots, provider) = (&self.roots, &self.provider);
-        Search { roots, intermediates, now, usage: Usage::Server, provider }.verify(end_entity)?;
+        ChainSearch { roots, intermediates, now, usage: Usage::Server, provider }
+            .verify(end_entity)?;
         key::check(&leaf, &self.provider)?;
         Ok(ServerCertVerified::assertion())
     }
@@ -66,8 +67,8 @@ impl ServerCertVerifier for ServerVerifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         let mut schemes = self.provider.signature_verification_algorithms.supported_schemes();
-        // A server that has only such a key would otherwise end the handshake without a reason. It is
-        // refused when it shows its certificate.
+        // A server that has only a P-521 key would otherwise end the handshake without a reason. Its
+        // certificate is refused with a reason instead.
         if !schemes.contains(&SignatureScheme::ECDSA_NISTP521_SHA512) {
             schemes.push(SignatureScheme::ECDSA_NISTP521_SHA512);
         }

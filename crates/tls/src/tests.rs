@@ -3,8 +3,8 @@
 //! The decisions are those of Go's `crypto/x509`, except where a case says otherwise.
 
 use crate::fixtures::{
-    Made, authority, decision, now, params, self_signed, signed, trailing_byte, two_algorithms,
-    unknown_extension, version_1,
+    TestCertificate, authority, decision, now, params, self_signed, signed, trailing_byte,
+    two_algorithms, unknown_extension, version_1,
 };
 use crate::{ClientVerifier, Roots, ServerVerifier};
 use rcgen::ExtendedKeyUsagePurpose::{self, ClientAuth, ServerAuth};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// The name of every end entity.
 const NAME: &str = "a.svc";
 
-/// Which verifier decides.
+/// The verifier under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verifier {
     Server,
@@ -34,30 +34,39 @@ enum Verifier {
 /// Both kinds of end entity: rustls verifies only the first one itself.
 const LEAVES: [fn(&str) -> CertificateParams; 2] = [params, authority];
 
-/// Checks that both verifiers refuse `shown` for the reason `expected`, or accept it without one.
-fn check(case: &str, roots: &[&Made], shown: &[&Made], expected: Option<&str>) {
+/// Checks that both verifiers refuse `presented` for the reason `expected`, or accept it without one.
+fn check(
+    case: &str,
+    roots: &[&TestCertificate],
+    presented: &[&TestCertificate],
+    expected: Option<&str>,
+) {
     for verifier in [Verifier::Server, Verifier::Client] {
-        check_one(verifier, case, roots, shown, expected);
+        check_one(verifier, case, roots, presented, expected);
     }
 }
 
 fn check_one(
     verifier: Verifier,
     case: &str,
-    roots: &[&Made],
-    shown: &[&Made],
+    roots: &[&TestCertificate],
+    presented: &[&TestCertificate],
     expected: Option<&str>,
 ) {
     let expected = expected.map_or(Ok(()), |it| Err(it.to_owned()));
-    assert_eq!(decide(verifier, roots, shown), expected, "{verifier:?}: {case}");
+    assert_eq!(decide(verifier, roots, presented), expected, "{verifier:?}: {case}");
 }
 
-fn decide(verifier: Verifier, roots: &[&Made], shown: &[&Made]) -> Result<(), String> {
+fn decide(
+    verifier: Verifier,
+    roots: &[&TestCertificate],
+    presented: &[&TestCertificate],
+) -> Result<(), String> {
     let provider = Arc::new(ring::default_provider());
     let authorities: Vec<CertificateDer<'static>> =
         roots.iter().map(|root| root.der.clone()).collect();
-    let intermediates: Vec<_> = shown[1..].iter().map(|made| made.der.clone()).collect();
-    let end_entity = &shown[0].der;
+    let intermediates: Vec<_> = presented[1..].iter().map(|made| made.der.clone()).collect();
+    let end_entity = &presented[0].der;
     match verifier {
         Verifier::Server => {
             let name = ServerName::try_from(NAME).unwrap();
@@ -392,15 +401,15 @@ jsucVTF2IYp4yGksIg==
 -----END CERTIFICATE-----";
 
 #[test]
-fn a_key_that_is_not_supported_is_named() {
+fn an_unsupported_key_is_named_in_the_error() {
     let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
-    let decide = |root: &str, shown: &str| {
+    let decide = |root: &str, presented: &str| {
         let verifier = ServerVerifier::new(
             Roots::from_pem(root.as_bytes()),
             Arc::new(ring::default_provider()),
         );
         let name = ServerName::try_from(NAME).unwrap();
-        decision(verifier.verify_server_cert(&der(shown), &[], &name, &[], now()))
+        decision(verifier.verify_server_cert(&der(presented), &[], &name, &[], now()))
     };
     let why = |key: &str| Err(format!("this server cannot verify signatures of {key} keys"));
     assert_eq!(decide(P521, P521), why("ECDSA P-521"));

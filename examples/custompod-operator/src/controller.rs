@@ -1,16 +1,17 @@
-//! What a `CustomPod` is, and the function that makes the pods match it.
+//! The `CustomPod` resource, and its reconcile function.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use runtime::kube_core::params::Patch;
+use runtime::kube_core::{ObjectMeta, Resource, params};
 use runtime::{
     Action, Api, CONTROLLER_INDEX, Client, Controller, Failure, Lister, Manager, ObjectKey,
-    Request,
-    kube_core::{ObjectMeta, Resource, params, params::Patch},
-    resource, schema,
+    Request, resource, schema,
 };
 
-/// So many pods are wanted.
+/// The desired number of pods.
 #[resource(
     group = "zhhnzw.mock.com",
     version = "v1",
@@ -23,19 +24,19 @@ use runtime::{
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 pub(crate) struct CustomPodSpec {
-    /// How many.
+    /// The number of pods.
     #[schemars(range(max = 100))]
     pub replicas: usize,
 }
 
-/// So many pods are there, pending or running.
+/// The pending and running pods.
 #[schema]
 #[derive(PartialEq, Default)]
 #[serde(default)]
 pub(crate) struct CustomPodStatus {
-    /// How many.
+    /// The number of pods.
     pub replicas: usize,
-    /// What they are called.
+    /// The names of the pods.
     pub pod_names: Vec<String>,
 }
 
@@ -45,7 +46,7 @@ struct Context {
     client: Client,
 }
 
-/// Looks after every `CustomPod`, and hears of what happens to its pods.
+/// Reconciles every `CustomPod`, also when its pods change.
 pub(crate) fn controller(manager: &Manager) -> Controller {
     let context =
         Context { custom_pods: manager.lister(), pods: manager.lister(), client: manager.client() };
@@ -69,12 +70,12 @@ async fn reconcile(request: Request, cx: Arc<Context>) -> Result<Action, Failure
         pods.delete(name_of(pod), &params::DeleteParams::default().preconditions(exactly_this))
             .await?;
     }
-    cx.tell_status(&request, &custom_pod).await?;
+    cx.update_status(&request, &custom_pod).await?;
     Ok(Action::Done)
 }
 
 impl Context {
-    /// Its pods that are pending or running and not being deleted; those to keep come first.
+    /// Its pods that are pending or running and not being deleted; those to keep are first.
     fn live_pods(&self, custom_pod: &CustomPod) -> Result<Vec<Pod>, Failure> {
         let uid = custom_pod.metadata.uid.as_deref().unwrap_or_default();
         let mut pods = self.pods.by_index(CONTROLLER_INDEX, uid)?.objects;
@@ -87,7 +88,7 @@ impl Context {
         Ok(pods)
     }
 
-    /// Names that no pod has, always the same ones: who creates a pod twice fails the second time.
+    /// Names that no pod has, always in the same order: the second creation of a pod fails.
     fn free_names(&self, request: &Request) -> impl Iterator<Item = String> {
         let numbered = (0..).map(|number| format!("{}-{number}", request.name()));
         numbered.filter(|name| {
@@ -96,8 +97,12 @@ impl Context {
         })
     }
 
-    /// Writes the status if it is not what it should be. The cache has seen what was written above.
-    async fn tell_status(&self, request: &Request, custom_pod: &CustomPod) -> Result<(), Failure> {
+    /// Writes the status if it is different. The cache shows the writes above.
+    async fn update_status(
+        &self,
+        request: &Request,
+        custom_pod: &CustomPod,
+    ) -> Result<(), Failure> {
         let live = self.live_pods(custom_pod)?;
         let mut pod_names: Vec<_> = live.iter().map(|pod| name_of(pod).to_owned()).collect();
         pod_names.sort_unstable();

@@ -1,8 +1,8 @@
-//! The textbook's `CustomPod` operator: keeps so many pods of each `CustomPod` as it asks for.
+//! The `CustomPod` operator: keeps the desired number of pods of each `CustomPod`.
 //!
-//! It finds its server by `KUBECONFIG` or the service account that it runs under. `ENDPOINT` is
-//! where it answers for health, metrics and reasons; `POD_NAMESPACE` and `POD_NAME`, if both are
-//! set, make it compete for leadership.
+//! The server is that of `KUBECONFIG` or of the service account. `ENDPOINT` is the address for
+//! health, metrics and reconciles; `POD_NAMESPACE` and `POD_NAME`, if both are set, enable leader
+//! election.
 
 use std::env;
 

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// contains is an error unless `got` has all that `wanted` has; defaults may have been added.
+// contains fails unless `got` has all fields of `wanted`; it may have additional defaults.
 func contains(got, wanted runtime.Object) error {
 	whole, err := runtime.DefaultUnstructuredConverter.ToUnstructured(got)
 	if err != nil {
@@ -22,7 +22,7 @@ func contains(got, wanted runtime.Object) error {
 	return within("", part, whole)
 }
 
-// same is an error unless both are equal in every field; it names one that differs.
+// same fails unless both are equal in every field; the error names a field that differs.
 func same(got, wanted runtime.Object) error {
 	if equality.Semantic.DeepEqual(got, wanted) {
 		return nil

@@ -19,12 +19,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// boats is the custom resource of a session: each has a group of its own.
+// boats is the custom resource of a session; each session has a separate API group.
 func boats(s *session) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: s.name + ".interop.example", Version: "v1", Resource: "boats"}
 }
 
-func boatDefinition(s *session) *apiextensionsv1.CustomResourceDefinition {
+func boatCRD(s *session) *apiextensionsv1.CustomResourceDefinition {
 	integer := apiextensionsv1.JSONSchemaProps{Type: "integer"}
 	crew := apiextensionsv1.JSONSchemaProps{
 		Type: "integer", Minimum: new(0.0), Default: &apiextensionsv1.JSON{Raw: []byte("1")},
@@ -71,7 +71,7 @@ func checkCustomResources(s *session) {
 			return err
 		}
 		definitions := extensions.ApiextensionsV1().CustomResourceDefinitions()
-		created, err := definitions.Create(ctx, boatDefinition(s), metav1.CreateOptions{})
+		created, err := definitions.Create(ctx, boatCRD(s), metav1.CreateOptions{})
 		if err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func checkDynamicClient(s *session, client dynamic.Interface) {
 		return errors.Join(expect("crew", crew, 2), expect("place", place, "at sea"),
 			expect("generation", written.GetGeneration(), 2), expect("replicas", replicas, 2))
 	})
-	s.check("a custom resource against its schema is refused", func(ctx context.Context) error {
+	s.check("a custom resource that violates its schema is refused", func(ctx context.Context) error {
 		wrong := boat(s, "wrong")
 		unstructured.SetNestedField(wrong.Object, int64(-1), "spec", "crew")
 		if _, err := fleet.Create(ctx, wrong, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
@@ -160,7 +160,7 @@ func checkDynamicClient(s *session, client dynamic.Interface) {
 
 func checkDynamicInformer(s *session, client dynamic.Interface) {
 	fleet := client.Resource(boats(s)).Namespace(s.namespace)
-	s.check("a dynamic informer follows a custom resource", func(ctx context.Context) error {
+	s.check("a dynamic informer watches a custom resource", func(ctx context.Context) error {
 		factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, 0, s.namespace, nil)
 		informer := factory.ForResource(boats(s)).Informer()
 		seen, err := watchWith(informer)

@@ -16,7 +16,7 @@ import (
 
 func checkDiscovery(s *session) {
 	client := s.clients.Discovery()
-	s.check("the server says its version", func(context.Context) error {
+	s.check("the server reports its version", func(context.Context) error {
 		version, err := client.ServerVersion()
 		if err != nil {
 			return err
@@ -67,7 +67,7 @@ func checkDiscovery(s *session) {
 		}
 		return expect("group version", list.GroupVersion, "batch/v1")
 	})
-	s.check("a RESTMapper goes from kinds to resources and back", func(context.Context) error {
+	s.check("a RESTMapper maps kinds to resources and back", func(context.Context) error {
 		mapper := restmapper.NewShortcutExpander(
 			restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client)), client, nil)
 		mapping, err := mapper.RESTMapping(schema.GroupKind{Group: "batch", Kind: "CronJob"})
@@ -83,7 +83,7 @@ func checkDiscovery(s *session) {
 			expect("scope", mapping.Scope.Name(), meta.RESTScopeNameNamespace),
 			expect("short name", kind.String(), "apps/v1, Kind=StatefulSet"))
 	})
-	s.check("the OpenAPI v2 document knows the kinds", func(context.Context) error {
+	s.check("the OpenAPI v2 document has the kinds", func(context.Context) error {
 		document, err := client.OpenAPISchema()
 		if err != nil {
 			return err

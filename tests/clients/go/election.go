@@ -12,20 +12,20 @@ import (
 )
 
 func checkElection(s *session) {
-	s.check("of two candidates one leads, and the other when it steps down", func(ctx context.Context) error {
+	s.check("one of two candidates leads, and the other one after its release", func(ctx context.Context) error {
 		led := make(chan string, 2)
 		first, stepDown := context.WithCancel(ctx)
 		defer stepDown()
 		second, stop := context.WithCancel(ctx)
 		defer stop()
-		if err := stand(first, s, "first", led); err != nil {
+		if err := runCandidate(first, s, "first", led); err != nil {
 			return err
 		}
 		leader, err := receive(ctx, "a leader", led)
 		if err := errors.Join(err, expect("leader", leader, "first")); err != nil {
 			return err
 		}
-		if err := stand(second, s, "second", led); err != nil {
+		if err := runCandidate(second, s, "second", led); err != nil {
 			return err
 		}
 		leases := s.clients.CoordinationV1().Leases(s.namespace)
@@ -47,8 +47,8 @@ func checkElection(s *session) {
 	})
 }
 
-// stand makes a candidate of `name`, who says so on `led` when it leads.
-func stand(ctx context.Context, s *session, name string, led chan<- string) error {
+// runCandidate runs leader election as `name`, and sends the name to `led` when it leads.
+func runCandidate(ctx context.Context, s *session, name string, led chan<- string) error {
 	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, s.namespace, "throne",
 		s.clients.CoreV1(), s.clients.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: name})
 	if err != nil {

@@ -20,14 +20,14 @@ import (
 
 func checkInformers(s *session) {
 	configMaps := s.clients.CoreV1().ConfigMaps(s.namespace)
-	s.check("shared informers tell of additions, updates and deletions", func(ctx context.Context) error {
+	s.check("shared informers report additions, updates and deletions", func(ctx context.Context) error {
 		factory := informers.NewSharedInformerFactoryWithOptions(s.clients, 0, informers.WithNamespace(s.namespace))
 		maps := factory.Core().V1().ConfigMaps()
 		seen, err := watchWith(maps.Informer())
 		if err != nil {
 			return err
 		}
-		// Others, only to see them sync; those of the last two carry much.
+		// These informers only have to sync; the objects of the last two are large.
 		factory.Core().V1().Pods().Informer()
 		factory.Core().V1().Nodes().Informer()
 		factory.Apps().V1().Deployments().Informer()
@@ -47,13 +47,13 @@ func checkInformers(s *session) {
 		if err := errors.Join(err, expect("cached objects", len(all), len(list.Items))); err != nil {
 			return err
 		}
-		if err := liveBriefly(ctx, s, "informed", seen); err != nil {
+		if err := createUpdateDelete(ctx, s, "informed", seen); err != nil {
 			return err
 		}
 		_, err = maps.Lister().ConfigMaps(s.namespace).Get("informed")
 		return expect("is gone from the cache", apierrors.IsNotFound(err), true)
 	})
-	s.check("metadata is read, listed, patched and informed of without the rest", func(ctx context.Context) error {
+	s.check("the metadata client reads, lists, patches and watches metadata only", func(ctx context.Context) error {
 		client, err := metadata.NewForConfig(s.config)
 		if err != nil {
 			return err
@@ -90,12 +90,12 @@ func checkInformers(s *session) {
 				return fmt.Errorf("the cache has a %T", item)
 			}
 		}
-		return liveBriefly(ctx, s, "summarized", seen)
+		return createUpdateDelete(ctx, s, "summarized", seen)
 	})
 }
 
-// liveBriefly creates, changes and deletes a configmap, and waits until an informer has seen it all.
-func liveBriefly(ctx context.Context, s *session, name string, seen <-chan string) error {
+// createUpdateDelete writes a configmap, and waits until an informer has reported each event.
+func createUpdateDelete(ctx context.Context, s *session, name string, seen <-chan string) error {
 	configMaps := s.clients.CoreV1().ConfigMaps(s.namespace)
 	steps := []struct {
 		event string
@@ -112,7 +112,7 @@ func liveBriefly(ctx context.Context, s *session, name string, seen <-chan strin
 		if err := it.step(); err != nil {
 			return err
 		}
-		if err := sees(ctx, it.event, seen); err != nil {
+		if err := waitForEvent(ctx, it.event, seen); err != nil {
 			return err
 		}
 	}
@@ -141,8 +141,8 @@ func watchWith(informer cache.SharedIndexInformer) (<-chan string, error) {
 	return events, err
 }
 
-// sees waits for an event of watchWith and passes over others.
-func sees(ctx context.Context, event string, events <-chan string) error {
+// waitForEvent waits for an event of watchWith and skips others.
+func waitForEvent(ctx context.Context, event string, events <-chan string) error {
 	for {
 		got, err := receive(ctx, event, events)
 		if err != nil || got == event {

@@ -32,40 +32,40 @@ func checkGroupKinds(s *session) {
 	checkRbacKinds(s)
 	checkNetworkingKinds(s)
 	namespace := s.namespace
-	// To the microsecond, which is what the wire keeps.
+	// The wire format has microseconds.
 	moment := metav1.NewMicroTime(time.Unix(1700000000, 123456000))
 
-	lives(s, "leases", s.clients.CoordinationV1().Leases(namespace), &coordinationv1.Lease{
+	checkLifecycle(s, "leases", s.clients.CoordinationV1().Leases(namespace), &coordinationv1.Lease{
 		ObjectMeta: named("a-lease"),
 		Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: new("me"), LeaseDurationSeconds: new(int32(15)), RenewTime: &moment,
 		},
 	})
-	lives(s, "events of events.k8s.io", s.clients.EventsV1().Events(namespace), &eventsv1.Event{
+	checkLifecycle(s, "events of events.k8s.io", s.clients.EventsV1().Events(namespace), &eventsv1.Event{
 		ObjectMeta: named("another-event"), EventTime: moment, Reason: "Because", Action: "Asking",
 		Type: corev1.EventTypeWarning, Note: "it was asked for",
 		ReportingController: "interop.example/go", ReportingInstance: "go-1",
 		Regarding: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: "a-pod"},
 	})
-	lives(s, "priorityclasses", s.clients.SchedulingV1().PriorityClasses(), &schedulingv1.PriorityClass{
+	checkLifecycle(s, "priorityclasses", s.clients.SchedulingV1().PriorityClasses(), &schedulingv1.PriorityClass{
 		ObjectMeta: named("urgent-" + s.name), Value: 1000, Description: "before others",
 	})
-	lives(s, "runtimeclasses", s.clients.NodeV1().RuntimeClasses(), &nodev1.RuntimeClass{
+	checkLifecycle(s, "runtimeclasses", s.clients.NodeV1().RuntimeClasses(), &nodev1.RuntimeClass{
 		ObjectMeta: named("sandbox-" + s.name), Handler: "sandbox",
 	})
-	lives(s, "storageclasses", s.clients.StorageV1().StorageClasses(), &storagev1.StorageClass{
+	checkLifecycle(s, "storageclasses", s.clients.StorageV1().StorageClasses(), &storagev1.StorageClass{
 		ObjectMeta: named("fast-" + s.name), Provisioner: "interop.example/disk",
 		Parameters: map[string]string{"speed": "high"}, AllowVolumeExpansion: new(true),
 	})
-	lives(s, "certificatesigningrequests", s.clients.CertificatesV1().CertificateSigningRequests(), signingRequest(s))
-	lives(s, "validatingwebhookconfigurations",
+	checkLifecycle(s, "certificatesigningrequests", s.clients.CertificatesV1().CertificateSigningRequests(), signingRequest(s))
+	checkLifecycle(s, "validatingwebhookconfigurations",
 		s.clients.AdmissionregistrationV1().ValidatingWebhookConfigurations(),
 		&admissionv1.ValidatingWebhookConfiguration{
 			ObjectMeta: named("a-judge-" + s.name),
 			Webhooks: []admissionv1.ValidatingWebhook{{
 				Name:         "judge.interop.example",
 				ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/judge")},
-				// Of a resource that nobody has: no request is to be judged.
+				// The resource does not exist, so the webhook matches no request.
 				Rules: []admissionv1.RuleWithOperations{{
 					Operations: []admissionv1.OperationType{admissionv1.Create},
 					Rule: admissionv1.Rule{
@@ -82,15 +82,15 @@ func checkRbacKinds(s *session) {
 	rbac, namespace := s.clients.RbacV1(), s.namespace
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "default"}}
 
-	lives(s, "roles", rbac.Roles(namespace), &rbacv1.Role{ObjectMeta: named("a-role"), Rules: readingPods})
-	lives(s, "rolebindings", rbac.RoleBindings(namespace), &rbacv1.RoleBinding{
+	checkLifecycle(s, "roles", rbac.Roles(namespace), &rbacv1.Role{ObjectMeta: named("a-role"), Rules: readingPods})
+	checkLifecycle(s, "rolebindings", rbac.RoleBindings(namespace), &rbacv1.RoleBinding{
 		ObjectMeta: named("a-binding"), Subjects: subjects,
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "a-role"},
 	})
-	lives(s, "clusterroles", rbac.ClusterRoles(), &rbacv1.ClusterRole{
+	checkLifecycle(s, "clusterroles", rbac.ClusterRoles(), &rbacv1.ClusterRole{
 		ObjectMeta: named("a-cluster-role-" + s.name), Rules: readingPods,
 	})
-	lives(s, "clusterrolebindings", rbac.ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{
+	checkLifecycle(s, "clusterrolebindings", rbac.ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: named("a-cluster-binding-" + s.name), Subjects: subjects,
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "a-cluster-role"},
 	})
@@ -100,7 +100,7 @@ func checkNetworkingKinds(s *session) {
 	networking, namespace := s.clients.NetworkingV1(), s.namespace
 	prefix := networkingv1.PathTypePrefix
 
-	lives(s, "ingresses", networking.Ingresses(namespace), &networkingv1.Ingress{
+	checkLifecycle(s, "ingresses", networking.Ingresses(namespace), &networkingv1.Ingress{
 		ObjectMeta: named("an-ingress"),
 		Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{
 			Host: "interop.example",
@@ -114,11 +114,11 @@ func checkNetworkingKinds(s *session) {
 			}},
 		}}},
 	})
-	lives(s, "ingressclasses", networking.IngressClasses(), &networkingv1.IngressClass{
+	checkLifecycle(s, "ingressclasses", networking.IngressClasses(), &networkingv1.IngressClass{
 		ObjectMeta: named("a-class-" + s.name),
 		Spec:       networkingv1.IngressClassSpec{Controller: "interop.example/ingress"},
 	})
-	lives(s, "networkpolicies", networking.NetworkPolicies(namespace), &networkingv1.NetworkPolicy{
+	checkLifecycle(s, "networkpolicies", networking.NetworkPolicies(namespace), &networkingv1.NetworkPolicy{
 		ObjectMeta: named("a-policy"),
 		Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: *selecting("a-pod"),
@@ -129,7 +129,7 @@ func checkNetworkingKinds(s *session) {
 			}},
 		},
 	})
-	lives(s, "endpointslices", s.clients.DiscoveryV1().EndpointSlices(namespace), &discoveryv1.EndpointSlice{
+	checkLifecycle(s, "endpointslices", s.clients.DiscoveryV1().EndpointSlices(namespace), &discoveryv1.EndpointSlice{
 		ObjectMeta: named("a-slice"), AddressType: discoveryv1.AddressTypeIPv4,
 		Endpoints: []discoveryv1.Endpoint{{
 			Addresses: []string{"10.1.2.3"}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)},
@@ -138,7 +138,7 @@ func checkNetworkingKinds(s *session) {
 	})
 }
 
-// signingRequest asks for a client's certificate, with a key that is made now.
+// signingRequest requests a client certificate for a new key.
 func signingRequest(s *session) *certificatesv1.CertificateSigningRequest {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -15,7 +15,7 @@ func selecting(name string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"run": name}}
 }
 
-// deployment makes no pods, so that no controller has a reason to write to it again and again.
+// deployment has no replicas, so that no controller updates it repeatedly.
 func deployment(name string) *appsv1.Deployment {
 	tenth := intstr.FromString("10%")
 	return &appsv1.Deployment{
@@ -39,40 +39,40 @@ func suspendedJob(name string) batchv1.JobSpec {
 func checkWorkloadKinds(s *session) {
 	apps, batch, namespace := s.clients.AppsV1(), s.clients.BatchV1(), s.namespace
 
-	lives(s, "deployments", apps.Deployments(namespace), deployment("a-deployment"))
-	lives(s, "replicasets", apps.ReplicaSets(namespace), &appsv1.ReplicaSet{
+	checkLifecycle(s, "deployments", apps.Deployments(namespace), deployment("a-deployment"))
+	checkLifecycle(s, "replicasets", apps.ReplicaSets(namespace), &appsv1.ReplicaSet{
 		ObjectMeta: named("a-set"),
 		Spec: appsv1.ReplicaSetSpec{
 			Replicas: new(int32(0)), Selector: selecting("a-set"), Template: podTemplate("a-set"),
 		},
 	})
-	lives(s, "statefulsets", apps.StatefulSets(namespace), &appsv1.StatefulSet{
+	checkLifecycle(s, "statefulsets", apps.StatefulSets(namespace), &appsv1.StatefulSet{
 		ObjectMeta: named("a-stateful"),
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: new(int32(0)), ServiceName: "stateful", Selector: selecting("a-stateful"),
 			Template: podTemplate("a-stateful"),
 		},
 	})
-	lives(s, "daemonsets", apps.DaemonSets(namespace), &appsv1.DaemonSet{
+	checkLifecycle(s, "daemonsets", apps.DaemonSets(namespace), &appsv1.DaemonSet{
 		ObjectMeta: named("a-daemon"),
 		Spec:       appsv1.DaemonSetSpec{Selector: selecting("a-daemon"), Template: podTemplate("a-daemon")},
 	})
-	lives(s, "controllerrevisions", apps.ControllerRevisions(namespace), &appsv1.ControllerRevision{
+	checkLifecycle(s, "controllerrevisions", apps.ControllerRevisions(namespace), &appsv1.ControllerRevision{
 		ObjectMeta: named("a-revision"), Revision: 3,
 		Data: runtime.RawExtension{Raw: []byte(`{"spec":{"replicas":1}}`)},
 	})
-	lives(s, "jobs", batch.Jobs(namespace), &batchv1.Job{
+	checkLifecycle(s, "jobs", batch.Jobs(namespace), &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "a-job", Labels: map[string]string{"run": "a-job"}},
 		Spec:       suspendedJob("a-job"),
 	})
-	lives(s, "cronjobs", batch.CronJobs(namespace), &batchv1.CronJob{
+	checkLifecycle(s, "cronjobs", batch.CronJobs(namespace), &batchv1.CronJob{
 		ObjectMeta: named("a-cronjob"),
 		Spec: batchv1.CronJobSpec{
 			Schedule: "*/5 * * * *", Suspend: new(true), TimeZone: new("Asia/Shanghai"),
 			JobTemplate: batchv1.JobTemplateSpec{Spec: suspendedJob("a-cronjob")},
 		},
 	})
-	lives(s, "horizontalpodautoscalers", s.clients.AutoscalingV2().HorizontalPodAutoscalers(namespace),
+	checkLifecycle(s, "horizontalpodautoscalers", s.clients.AutoscalingV2().HorizontalPodAutoscalers(namespace),
 		&autoscalingv2.HorizontalPodAutoscaler{
 			ObjectMeta: named("a-scaler"),
 			Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
@@ -91,7 +91,7 @@ func checkWorkloadKinds(s *session) {
 				}},
 			},
 		})
-	lives(s, "poddisruptionbudgets", s.clients.PolicyV1().PodDisruptionBudgets(namespace),
+	checkLifecycle(s, "poddisruptionbudgets", s.clients.PolicyV1().PodDisruptionBudgets(namespace),
 		&policyv1.PodDisruptionBudget{
 			ObjectMeta: named("a-budget"),
 			Spec: policyv1.PodDisruptionBudgetSpec{

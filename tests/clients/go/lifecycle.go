@@ -20,7 +20,7 @@ type object interface {
 	runtime.Object
 }
 
-// A client is what all typed clients of client-go have in common.
+// A client is the common interface of client-go's typed clients.
 type client[T object, L runtime.Object] interface {
 	Create(ctx context.Context, object T, options metav1.CreateOptions) (T, error)
 	Update(ctx context.Context, object T, options metav1.UpdateOptions) (T, error)
@@ -32,7 +32,7 @@ type client[T object, L runtime.Object] interface {
 		subresources ...string) (T, error)
 }
 
-// collectionDeleter is a client that can delete many; those of services and namespaces cannot.
+// collectionDeleter is a client with deletecollection; those of services and namespaces lack it.
 type collectionDeleter interface {
 	DeleteCollection(ctx context.Context, options metav1.DeleteOptions, listOptions metav1.ListOptions) error
 }
@@ -47,11 +47,11 @@ var patches = []struct {
 	{types.JSONPatchType, "json", `[{"op":"add","path":"/metadata/annotations/json","value":"yes"}]`},
 }
 
-// lives takes one object of a kind through everything that can happen to it, while a watch looks on.
-func lives[T object, L runtime.Object](s *session, kind string, client client[T, L], fresh T) {
+// checkLifecycle runs all verbs on one object of a kind while it is watched.
+func checkLifecycle[T object, L runtime.Object](s *session, kind string, client client[T, L], fresh T) {
 	name := fresh.GetName()
 	selector := metav1.ListOptions{LabelSelector: "run=" + name}
-	s.check(kind+" live and die", func(ctx context.Context) error {
+	s.check(kind+" are created, read, changed and deleted", func(ctx context.Context) error {
 		empty, err := items(client.List(ctx, selector))
 		if err != nil {
 			return fmt.Errorf("list: %w", err)
@@ -66,18 +66,18 @@ func lives[T object, L runtime.Object](s *session, kind string, client client[T,
 			return fmt.Errorf("watch: %w", err)
 		}
 		defer watcher.Stop()
-		created, err := isBorn(ctx, client, fresh, selector)
+		created, err := createAndRead(ctx, client, fresh, selector)
 		if err != nil {
 			return err
 		}
-		changed, err := changes(ctx, client, created)
+		changed, err := updateAndPatch(ctx, client, created)
 		if err != nil {
 			return err
 		}
-		if err := dies(ctx, client, changed); err != nil {
+		if err := deleteAndRead(ctx, client, changed); err != nil {
 			return err
 		}
-		return wasSeen(ctx, watcher, created, changed)
+		return checkEvents(ctx, watcher, created, changed)
 	})
 	if many, can := client.(collectionDeleter); can {
 		s.check(kind+" are deleted as a collection", func(ctx context.Context) error {
@@ -88,7 +88,7 @@ func lives[T object, L runtime.Object](s *session, kind string, client client[T,
 					return err
 				}
 			}
-			if err := many.DeleteCollection(ctx, atOnce(), selector); err != nil {
+			if err := many.DeleteCollection(ctx, deleteNow(), selector); err != nil {
 				return err
 			}
 			left, err := items(client.List(ctx, selector))
@@ -97,8 +97,8 @@ func lives[T object, L runtime.Object](s *session, kind string, client client[T,
 	}
 }
 
-// isBorn creates the object and reads it, alone and in a list.
-func isBorn[T object, L runtime.Object](
+// createAndRead creates the object and reads it by name and in a list.
+func createAndRead[T object, L runtime.Object](
 	ctx context.Context, client client[T, L], fresh T, selector metav1.ListOptions,
 ) (T, error) {
 	created, err := client.Create(ctx, fresh, metav1.CreateOptions{})
@@ -115,7 +115,7 @@ func isBorn[T object, L runtime.Object](
 	if err != nil {
 		return created, fmt.Errorf("get: %w", err)
 	}
-	if err := agree(read, created); err != nil {
+	if err := sameObject(read, created); err != nil {
 		return created, fmt.Errorf("what was read is not what was created: %w", err)
 	}
 	listed, err := items(client.List(ctx, selector))
@@ -125,7 +125,7 @@ func isBorn[T object, L runtime.Object](
 	if err := expect("objects in the list", len(listed.objects), 1); err != nil {
 		return created, err
 	}
-	if err := agree(listed.objects[0].(T), created); err != nil {
+	if err := sameObject(listed.objects[0].(T), created); err != nil {
 		return created, fmt.Errorf("what was listed is not what was created: %w", err)
 	}
 	if _, err = client.Create(ctx, fresh, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
@@ -134,9 +134,9 @@ func isBorn[T object, L runtime.Object](
 	return created, nil
 }
 
-// agree compares two readings of one object; if a controller has written to it in between, only
-// that it is one object.
-func agree[T object](got, wanted T) error {
+// sameObject compares two reads of one object; if a controller has written to it in between, only
+// its identity is compared.
+func sameObject[T object](got, wanted T) error {
 	if err := expect("uid", got.GetUID(), wanted.GetUID()); err != nil {
 		return err
 	}
@@ -146,8 +146,8 @@ func agree[T object](got, wanted T) error {
 	return same(got, wanted)
 }
 
-// changes writes to the object in every way there is and returns it as it then is.
-func changes[T object, L runtime.Object](ctx context.Context, client client[T, L], created T) (T, error) {
+// updateAndPatch changes the object with all write verbs and returns the result.
+func updateAndPatch[T object, L runtime.Object](ctx context.Context, client client[T, L], created T) (T, error) {
 	var changed T
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		read, err := client.Get(ctx, created.GetName(), metav1.GetOptions{})
@@ -178,10 +178,10 @@ func changes[T object, L runtime.Object](ctx context.Context, client client[T, L
 	return changed, nil
 }
 
-// dies deletes the object and looks for it in vain.
-func dies[T object, L runtime.Object](ctx context.Context, client client[T, L], last T) error {
+// deleteAndRead deletes the object and checks that it is not found.
+func deleteAndRead[T object, L runtime.Object](ctx context.Context, client client[T, L], last T) error {
 	other := types.UID("another")
-	options := atOnce()
+	options := deleteNow()
 	options.Preconditions = &metav1.Preconditions{UID: &other}
 	if err := client.Delete(ctx, last.GetName(), options); !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleted though the uid is another: %w", err)
@@ -197,17 +197,17 @@ func dies[T object, L runtime.Object](ctx context.Context, client client[T, L], 
 	return nil
 }
 
-// atOnce deletes without waiting for anybody: pods would linger for their grace period, and jobs
-// until somebody has orphaned their pods.
-func atOnce() metav1.DeleteOptions {
+// deleteNow deletes immediately: pods would exist for their grace period, and jobs until the
+// garbage collector has orphaned their pods.
+func deleteNow() metav1.DeleteOptions {
 	options := metav1.NewDeleteOptions(0)
 	background := metav1.DeletePropagationBackground
 	options.PropagationPolicy = &background
 	return *options
 }
 
-// wasSeen compares what a watch saw with what was done.
-func wasSeen[T object](ctx context.Context, watcher watch.Interface, first, last T) error {
+// checkEvents compares the events of a watch with the writes.
+func checkEvents[T object](ctx context.Context, watcher watch.Interface, first, last T) error {
 	modifications := 0
 	for {
 		event, err := receive(ctx, "the next event", watcher.ResultChan())
@@ -216,7 +216,7 @@ func wasSeen[T object](ctx context.Context, watcher watch.Interface, first, last
 		}
 		switch event.Type {
 		case watch.Added:
-			if err := agree(event.Object.(T), first); err != nil {
+			if err := sameObject(event.Object.(T), first); err != nil {
 				return fmt.Errorf("what was watched is not what was created: %w", err)
 			}
 		case watch.Modified:
@@ -242,7 +242,7 @@ func wasSeen[T object](ctx context.Context, watcher watch.Interface, first, last
 	}
 }
 
-// A listing is a typed list without its type.
+// A listing has the items of a typed list.
 type listing struct {
 	version string
 	objects []runtime.Object

@@ -1,6 +1,6 @@
-// Command clients drives the API server of $KUBECONFIG with client-go and controller-runtime, as
-// they are out of the box. It prints `ok NAME` or `FAIL NAME: reason` for each check, and fails if
-// one did.
+// Command clients tests the API server of $KUBECONFIG with client-go and controller-runtime in
+// their default configuration. It prints `ok NAME` or `FAIL NAME: reason` for each check, and fails
+// if a check failed.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Every topic, in the order of the run; each has a file of its own.
+// The topics in the order of the run; each has a separate file.
 var topics = []func(*session){
 	checkDiscovery,
 	checkCoreKinds,
@@ -39,10 +39,10 @@ func main() {
 	}
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
-	// The client's own throttle says nothing about the server, and would make this take minutes.
+	// The rate limit of the client does not concern the server, and would make the run take minutes.
 	config.QPS = -1
 
-	// client-go's default, and what controller-runtime and Kubernetes' own components say.
+	// client-go's default, and the content type of controller-runtime and Kubernetes' components.
 	failed := run("json", config)
 	config.ContentType = runtime.ContentTypeProtobuf
 	failed += run("protobuf", config)
@@ -51,7 +51,7 @@ func main() {
 	}
 }
 
-// run makes all checks in one content type and returns how many failed.
+// run runs all checks in one content type and returns the number of failures.
 func run(name string, config *rest.Config) int {
 	s, err := newSession(name, config)
 	if err != nil {

@@ -30,33 +30,33 @@ type Boat struct {
 	Status            BoatStatus `json:"status,omitempty"`
 }
 
-// BoatSpec is what is wanted of a boat.
+// BoatSpec is the desired state of a boat.
 type BoatSpec struct {
 	Crew int64  `json:"crew,omitempty"`
 	Port string `json:"port,omitempty"`
 }
 
-// BoatStatus is what a boat is.
+// BoatStatus is the observed state of a boat.
 type BoatStatus struct {
 	Crew  int64  `json:"crew,omitempty"`
 	Place string `json:"place,omitempty"`
 }
 
-// DeepCopyObject makes a Boat an object.
+// DeepCopyObject implements runtime.Object.
 func (b *Boat) DeepCopyObject() runtime.Object {
 	twin := *b
 	b.ObjectMeta.DeepCopyInto(&twin.ObjectMeta)
 	return &twin
 }
 
-// A BoatList is many of them.
+// A BoatList is a list of boats.
 type BoatList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []Boat `json:"items"`
 }
 
-// DeepCopyObject makes a BoatList an object.
+// DeepCopyObject implements runtime.Object.
 func (l *BoatList) DeepCopyObject() runtime.Object {
 	twin := *l
 	l.ListMeta.DeepCopyInto(&twin.ListMeta)
@@ -67,7 +67,7 @@ func (l *BoatList) DeepCopyObject() runtime.Object {
 	return &twin
 }
 
-// A harbor gives every boat a configmap, its mooring, until the boat leaves.
+// A harbor is a reconciler that maintains a configmap for each boat.
 type harbor struct{ client crclient.Client }
 
 func (h harbor) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -110,7 +110,7 @@ func newManager(s *session) (ctrl.Manager, error) {
 		return nil, err
 	}
 	plain := rest.CopyConfig(s.config)
-	// controller-runtime chooses by itself: protobuf for what has it, and JSON for boats.
+	// controller-runtime chooses the content type: protobuf for built-in kinds, and JSON for boats.
 	plain.ContentType = ""
 	manager, err := ctrl.NewManager(plain, ctrl.Options{
 		Scheme:                  scheme,
@@ -119,7 +119,7 @@ func newManager(s *session) (ctrl.Manager, error) {
 		LeaderElection:          true,
 		LeaderElectionID:        "harbor",
 		LeaderElectionNamespace: s.namespace,
-		// The next session starts another in the same process.
+		// The next session starts another controller in the same process.
 		Controller:                    config.Controller{SkipNameValidation: new(true)},
 		LeaderElectionReleaseOnCancel: true,
 	})
@@ -145,14 +145,14 @@ func checkManager(s *session) {
 		ctx, stop := context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		go func() { ended <- manager.Start(ctx) }()
-		err = sail(ctx, s, manager.GetClient())
+		err = checkReconciles(ctx, s, manager.GetClient())
 		stop()
 		return errors.Join(err, <-ended)
 	})
 }
 
-// sail takes one boat through its life, and looks at what the harbor does.
-func sail(ctx context.Context, s *session, client crclient.Client) error {
+// checkReconciles creates, changes and deletes a boat, and checks the writes of the reconciler.
+func checkReconciles(ctx context.Context, s *session, client crclient.Client) error {
 	boat := &Boat{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "ferry"}, Spec: BoatSpec{Crew: 4, Port: "east"}}
 	if err := client.Create(ctx, boat); err != nil {
 		return fmt.Errorf("create: %w", err)

@@ -19,12 +19,12 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// fleet is the label of the objects that the reads are about: boat-0 … boat-6, even and odd.
+// fleet is the label of the objects to read: boat-0 … boat-6, with a label even or odd.
 const fleet = "fleet=reads"
 
 func checkReads(s *session) {
 	configMaps := s.clients.CoreV1().ConfigMaps(s.namespace)
-	s.check("seven configmaps to read", func(ctx context.Context) error {
+	s.check("seven configmaps are created", func(ctx context.Context) error {
 		for i := range 7 {
 			labels := map[string]string{"fleet": "reads", "parity": []string{"even", "odd"}[i%2]}
 			boat := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("boat-%d", i), Labels: labels}}
@@ -41,7 +41,7 @@ func checkReads(s *session) {
 
 func checkPages(s *session) {
 	configMaps := s.clients.CoreV1().ConfigMaps(s.namespace)
-	s.check("pages have one version and no object twice", func(ctx context.Context) error {
+	s.check("pages have one resource version and no object twice", func(ctx context.Context) error {
 		var names, versions, sizes []string
 		options := metav1.ListOptions{LabelSelector: fleet, Limit: 3}
 		for {
@@ -57,7 +57,7 @@ func checkPages(s *session) {
 			if options.Continue = page.Continue; options.Continue == "" {
 				break
 			}
-			// What comes in between belongs to no page.
+			// An object created between two pages is in neither of them.
 			if err := touch(ctx, s, "boat-6"); err != nil {
 				return err
 			}
@@ -78,7 +78,7 @@ func checkPages(s *session) {
 		})
 		return errors.Join(err, expect("objects", count, 7))
 	})
-	s.check("a list at version 0, at an exact version, and at one that is yet to come", func(ctx context.Context) error {
+	s.check("a list at version 0, at an exact version, and at a future version", func(ctx context.Context) error {
 		cached, err := configMaps.List(ctx, metav1.ListOptions{LabelSelector: fleet, ResourceVersion: "0"})
 		if err != nil {
 			return err
@@ -93,7 +93,7 @@ func checkPages(s *session) {
 		if err != nil {
 			return err
 		}
-		// Without the client's own retries, which take longer than our patience.
+		// The client's retries are off, since they take longer than the timeout.
 		err = s.clients.CoreV1().RESTClient().Get().Namespace(s.namespace).Resource("configmaps").MaxRetries(0).
 			VersionedParams(&metav1.ListOptions{
 				ResourceVersion: "999999999999", ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
@@ -147,7 +147,7 @@ func checkSelectors(s *session) {
 		if !apierrors.IsBadRequest(err) {
 			return fmt.Errorf("a field that cannot be selected: %w", err)
 		}
-		return core.Pods(s.namespace).Delete(ctx, "selected", atOnce())
+		return core.Pods(s.namespace).Delete(ctx, "selected", deleteNow())
 	})
 }
 
@@ -186,7 +186,7 @@ func checkWatches(s *session) {
 		}
 		return nil
 	})
-	s.check("a watch that begins with a list marks its end", func(ctx context.Context) error {
+	s.check("a watch with initial events sends a bookmark after them", func(ctx context.Context) error {
 		watcher, err := configMaps.Watch(ctx, metav1.ListOptions{
 			LabelSelector: fleet, AllowWatchBookmarks: true, SendInitialEvents: new(true),
 			ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
@@ -209,7 +209,7 @@ func checkWatches(s *session) {
 			}
 		}
 	})
-	s.check("an object that leaves a selection is deleted from it", func(ctx context.Context) error {
+	s.check("an object that no longer matches a selector is deleted for its watchers", func(ctx context.Context) error {
 		list, err := configMaps.List(ctx, metav1.ListOptions{LabelSelector: fleet})
 		if err != nil {
 			return err
@@ -239,7 +239,7 @@ func checkWatches(s *session) {
 		}
 		return nil
 	})
-	s.check("a watch ends when its time is over", func(ctx context.Context) error {
+	s.check("a watch ends at its timeout", func(ctx context.Context) error {
 		watcher, err := configMaps.Watch(ctx, metav1.ListOptions{TimeoutSeconds: new(int64(1)), LabelSelector: "no=body"})
 		if err != nil {
 			return err

@@ -17,10 +17,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// How long one check may take. Nothing here is slow but the machine.
+// The timeout of a check, long enough for a busy machine.
 const patience = 30 * time.Second
 
-// A session is a conversation with the server in one content type, in a namespace of its own.
+// A session runs checks in one content type and in a separate namespace.
 type session struct {
 	name      string
 	namespace string
@@ -48,7 +48,7 @@ func newSession(name string, config *rest.Config) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Pods need it, and the controller that makes it is late or not there.
+	// Pods need the service account, and its controller may be slow or absent.
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	_, err = clients.CoreV1().ServiceAccounts(s.namespace).Create(context.Background(), account, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -57,7 +57,7 @@ func newSession(name string, config *rest.Config) (*session, error) {
 	return s, nil
 }
 
-// check makes one check and prints how it went. A failure does not keep the others from running.
+// check runs one check and prints its result. Other checks run after a failure.
 func (s *session) check(name string, body func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -69,12 +69,12 @@ func (s *session) check(name string, body func(ctx context.Context) error) {
 	fmt.Printf("ok go %s: %s\n", s.name, name)
 }
 
-// named is the metadata of an object that this program makes; all carry the label `run`.
+// named is the metadata of an object of this program; all objects have the label `run`.
 func named(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Labels: map[string]string{"run": name}}
 }
 
-// until asks again and again until the answer is yes, an error, or the end of our patience.
+// until polls a condition until it is true, fails, or times out.
 func until(ctx context.Context, what string, condition func(ctx context.Context) (bool, error)) error {
 	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, condition)
 	if err != nil {
@@ -83,7 +83,7 @@ func until(ctx context.Context, what string, condition func(ctx context.Context)
 	return nil
 }
 
-// receive takes one value from a channel.
+// receive receives one value from a channel.
 func receive[T any](ctx context.Context, what string, channel <-chan T) (T, error) {
 	var zero T
 	select {
@@ -97,7 +97,7 @@ func receive[T any](ctx context.Context, what string, channel <-chan T) (T, erro
 	}
 }
 
-// expect is an error unless the two are equal.
+// expect fails unless the two are equal.
 func expect[T comparable](what string, got, want T) error {
 	if got != want {
 		return fmt.Errorf("%s: got %v, expected %v", what, got, want)
@@ -105,7 +105,7 @@ func expect[T comparable](what string, got, want T) error {
 	return nil
 }
 
-// answers counts what the server answered typed requests with.
+// answers counts the content types of the responses to typed requests.
 type answers struct {
 	mutex sync.Mutex
 	types map[string]int
@@ -128,12 +128,12 @@ func (a *answers) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// checkWire makes sure that the second run really spoke protobuf.
+// checkWire checks that the second run used protobuf.
 func checkWire(s *session) {
 	if s.config.ContentType != runtime.ContentTypeProtobuf {
 		return
 	}
-	s.check("what is asked for in protobuf comes in protobuf", func(context.Context) error {
+	s.check("responses to protobuf requests are protobuf", func(context.Context) error {
 		s.answers.mutex.Lock()
 		defer s.answers.mutex.Unlock()
 		if s.answers.types[runtime.ContentTypeProtobuf] < 100 {

@@ -25,7 +25,7 @@ func checkSubresources(s *session) {
 	checkScale(s)
 	checkStatus(s)
 	checkPodSubresources(s)
-	s.check("a namespace goes when its finalizer has gone", func(ctx context.Context) error {
+	s.check("a namespace is deleted when its finalizer is removed", func(ctx context.Context) error {
 		namespaces := s.clients.CoreV1().Namespaces()
 		created, err := namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: named("brief-" + s.name)}, metav1.CreateOptions{})
 		if err != nil {
@@ -90,7 +90,7 @@ func checkScale(s *session) {
 		read, err := deployments.Get(ctx, "scaled", metav1.GetOptions{})
 		return errors.Join(err, expect("replicas", *read.Spec.Replicas, 2))
 	})
-	s.check("the polymorphic scale client scales by discovery", func(ctx context.Context) error {
+	s.check("the polymorphic scale client finds resources by discovery", func(ctx context.Context) error {
 		discovery := memory.NewMemCacheClient(s.clients.Discovery())
 		mapper := restmapper.NewDeferredDiscoveryRESTMapper(discovery)
 		scales, err := scale.NewForConfig(
@@ -105,12 +105,12 @@ func checkScale(s *session) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(expect("replicas", patched.Spec.Replicas, 0), deployments.Delete(ctx, "scaled", atOnce()))
+		return errors.Join(expect("replicas", patched.Spec.Replicas, 0), deployments.Delete(ctx, "scaled", deleteNow()))
 	})
 }
 
 func checkStatus(s *session) {
-	s.check("status and spec are written apart", func(ctx context.Context) error {
+	s.check("status and spec are updated separately", func(ctx context.Context) error {
 		sets := s.clients.AppsV1().DaemonSets(s.namespace)
 		created, err := sets.Create(ctx, &appsv1.DaemonSet{
 			ObjectMeta: named("apart"),
@@ -143,7 +143,7 @@ func checkStatus(s *session) {
 			expect("spec", written.Spec.MinReadySeconds, 0),
 			expect("generation", written.Generation, 1),
 			expect("misscheduled", patched.Status.NumberMisscheduled, 4),
-			sets.Delete(ctx, "apart", atOnce()))
+			sets.Delete(ctx, "apart", deleteNow()))
 	})
 	s.check("a node's status is patched by condition", func(ctx context.Context) error {
 		nodes, name := s.clients.CoreV1().Nodes(), "a-patched-node-"+s.name
@@ -164,7 +164,7 @@ func checkStatus(s *session) {
 
 func checkPodSubresources(s *session) {
 	pods := s.clients.CoreV1().Pods(s.namespace)
-	s.check("a pod is bound, runs, gets a debugger and is evicted", func(ctx context.Context) error {
+	s.check("a pod is bound, runs, gets an ephemeral container and is evicted", func(ctx context.Context) error {
 		pod := &corev1.Pod{ObjectMeta: named("bound"), Spec: podSpec()}
 		if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 			return err

@@ -23,14 +23,14 @@ import (
 
 func checkWrites(s *session) {
 	configMaps := s.clients.CoreV1().ConfigMaps(s.namespace)
-	s.check("two writers that retry on conflict lose nothing", func(ctx context.Context) error {
+	s.check("two writers that retry on conflict lose no update", func(ctx context.Context) error {
 		counter := &corev1.ConfigMap{ObjectMeta: named("counter"), Data: map[string]string{"count": "0"}}
 		if _, err := configMaps.Create(ctx, counter, metav1.CreateOptions{}); err != nil {
 			return err
 		}
 		results := make(chan error)
 		for range 2 {
-			go func() { results <- countTo(ctx, s, 10) }()
+			go func() { results <- increment(ctx, s, 10) }()
 		}
 		if err := errors.Join(<-results, <-results); err != nil {
 			return err
@@ -38,7 +38,7 @@ func checkWrites(s *session) {
 		counter, err := configMaps.Get(ctx, "counter", metav1.GetOptions{})
 		return errors.Join(err, expect("count", counter.Data["count"], "20"))
 	})
-	s.check("a dry run leaves nothing behind", func(ctx context.Context) error {
+	s.check("a dry run stores nothing", func(ctx context.Context) error {
 		boat := &corev1.ConfigMap{ObjectMeta: named("dry")}
 		created, err := configMaps.Create(ctx, boat, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil {
@@ -49,7 +49,7 @@ func checkWrites(s *session) {
 		}
 		return expect("has a uid", created.UID != "", true)
 	})
-	s.check("names are made up", func(ctx context.Context) error {
+	s.check("names are generated", func(ctx context.Context) error {
 		boat := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "made-up-"}}
 		created, err := configMaps.Create(ctx, boat, metav1.CreateOptions{})
 		if err != nil {
@@ -57,7 +57,7 @@ func checkWrites(s *session) {
 		}
 		return expect("is longer", strings.HasPrefix(created.Name, "made-up-") && len(created.Name) == 13, true)
 	})
-	s.check("finalizers hold a deletion back", func(ctx context.Context) error {
+	s.check("an object exists until its finalizers are removed", func(ctx context.Context) error {
 		boat := &corev1.ConfigMap{ObjectMeta: named("held")}
 		boat.Finalizers = []string{"interop.example/hold"}
 		_, err := configMaps.Create(ctx, boat, metav1.CreateOptions{})
@@ -110,7 +110,7 @@ func checkPatches(s *session) {
 			expect("PLAIN", values["main PLAIN"], "changed"),
 			expect("side", values["side"], "registry.invalid/side:1"),
 			expect("generation", patched.Generation, 2),
-			deployments.Delete(ctx, "patched", atOnce()))
+			deployments.Delete(ctx, "patched", deleteNow()))
 	})
 	s.check("a JSON patch whose test fails is not applied", func(ctx context.Context) error {
 		patch := `[{"op":"test","path":"/data/count","value":"-1"},{"op":"remove","path":"/data/count"}]`
@@ -124,7 +124,7 @@ func checkPatches(s *session) {
 }
 
 func checkErrors(s *session) {
-	s.check("an invalid object is refused with its faults", func(ctx context.Context) error {
+	s.check("an invalid object is refused with all errors", func(ctx context.Context) error {
 		wrong := deployment("wrong")
 		wrong.Spec.Selector = selecting("other")
 		wrong.Spec.Template.Spec.Containers[0].Image = ""
@@ -140,7 +140,7 @@ func checkErrors(s *session) {
 		want := "spec.template.spec.containers[0].image"
 		return expect("faults "+strings.Join(faults, " "), strings.Contains(strings.Join(faults, " "), want), true)
 	})
-	s.check("an object in a namespace that is not there is refused", func(ctx context.Context) error {
+	s.check("an object in a missing namespace is refused", func(ctx context.Context) error {
 		boat := &corev1.ConfigMap{ObjectMeta: named("lost")}
 		_, err := s.clients.CoreV1().ConfigMaps("nowhere").Create(ctx, boat, metav1.CreateOptions{})
 		if !apierrors.IsNotFound(err) {
@@ -148,7 +148,7 @@ func checkErrors(s *session) {
 		}
 		return nil
 	})
-	s.check("somebody without rights is refused", func(ctx context.Context) error {
+	s.check("a user without rights is forbidden", func(ctx context.Context) error {
 		config := rest.CopyConfig(s.config)
 		config.Impersonate = rest.ImpersonationConfig{UserName: "nobody"}
 		clients, err := kubernetes.NewForConfig(config)
@@ -164,7 +164,7 @@ func checkErrors(s *session) {
 }
 
 func checkRecorder(s *session) {
-	s.check("the recorder counts an event that happens again", func(ctx context.Context) error {
+	s.check("the recorder counts repeated events", func(ctx context.Context) error {
 		broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 		defer broadcaster.Shutdown()
 		broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{
@@ -186,10 +186,10 @@ func checkRecorder(s *session) {
 	})
 }
 
-// countTo adds to the counter, one at a time.
-func countTo(ctx context.Context, s *session, times int) error {
+// increment increments the counter a number of times.
+func increment(ctx context.Context, s *session, times int) error {
 	configMaps := s.clients.CoreV1().ConfigMaps(s.namespace)
-	// With more patience than client-go's default: the other writer is as quick as we are.
+	// More retries than client-go's default, since the other writer is equally fast.
 	often := wait.Backoff{Steps: 100, Duration: 5 * time.Millisecond, Factor: 1, Jitter: 1}
 	for range times {
 		err := retry.RetryOnConflict(often, func() error {

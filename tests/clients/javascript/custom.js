@@ -1,4 +1,4 @@
-// Custom resources: a definition, and objects of its kind.
+// Custom resources: a CRD, and objects of its kind.
 
 import assert from 'node:assert/strict';
 import {
@@ -17,7 +17,7 @@ const merge = setHeaderOptions('Content-Type', PatchStrategy.MergePatch);
 export async function custom(config, report) {
   const customs = config.makeApiClient(CustomObjectsApi);
 
-  await report.check('a definition is established', async () => {
+  await report.check('a CRD is established', async () => {
     const extensions = config.makeApiClient(ApiextensionsV1Api);
     await extensions.createCustomResourceDefinition({ body: definition() });
     for (;;) {
@@ -26,7 +26,7 @@ export async function custom(config, report) {
       if (conditions.some((it) => it.type === 'Established' && it.status === 'True')) return;
     }
   });
-  await report.check('custom objects live and die', async () => {
+  await report.check('custom objects are created, read, changed and deleted', async () => {
     const created = await customs.createNamespacedCustomObject({
       ...boats, body: boat('dinghy', { port: 'home' }),
     });
@@ -43,10 +43,10 @@ export async function custom(config, report) {
     await customs.deleteNamespacedCustomObject({ ...boats, name });
     await refused(404, 'NotFound', () => customs.getNamespacedCustomObject({ ...boats, name }));
   });
-  await report.check('a custom object against its schema is refused', () =>
+  await report.check('a custom object that violates its schema is refused', () =>
     refused(422, 'Invalid', () =>
       customs.createNamespacedCustomObject({ ...boats, body: boat('wrong', { crew: -1 }) })));
-  await report.check('an informer follows a custom resource', async () => {
+  await report.check('an informer watches a custom resource', async () => {
     const events = new Events();
     const informer = makeInformer(
       config,

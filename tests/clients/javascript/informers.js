@@ -7,7 +7,7 @@ import { Events, namespace } from './report.js';
 export async function informers(config, report) {
   const core = config.makeApiClient(CoreV1Api);
 
-  await report.check('a watch sees a life from the version of a list', async () => {
+  await report.check('a watch from the version of a list reports all events', async () => {
     const list = await core.listNamespacedConfigMap({ namespace });
     const { resourceVersion } = list.metadata;
     await create(core, 'watched');
@@ -24,7 +24,7 @@ export async function informers(config, report) {
     controller.abort();
     assert.deepEqual(seen, ['ADDED', 'MODIFIED', 'DELETED']);
   });
-  await report.check('a watch ends when its time is over', async () => {
+  await report.check('a watch ends at its timeout', async () => {
     const events = new Events();
     await new Watch(config).watch(
       '/api/v1/configmaps',
@@ -34,7 +34,7 @@ export async function informers(config, report) {
     );
     assert.equal(await events.next(), 'done: well');
   });
-  await report.check('an informer tells of a life', async () => {
+  await report.check('an informer reports all events', async () => {
     const events = new Events();
     const informer = makeInformer(
       config,

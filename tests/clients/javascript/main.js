@@ -1,5 +1,5 @@
-// Drives the API server of $KUBECONFIG with @kubernetes/client-node, as it is out of the box.
-// Prints `ok NAME` or `FAIL NAME: reason` for each check, and fails if one did.
+// Tests the API server of $KUBECONFIG with @kubernetes/client-node in its default configuration.
+// Prints `ok NAME` or `FAIL NAME: reason` for each check, and fails if a check failed.
 
 import { KubeConfig } from '@kubernetes/client-node';
 import { custom } from './custom.js';
@@ -14,5 +14,5 @@ const report = new Report();
 await typed(config, report);
 await informers(config, report);
 await custom(config, report);
-// Sockets that are kept alive would keep the program alive as well.
+// Open keep-alive sockets would prevent the end of the program.
 process.exit(report.failed > 0 ? 1 : 0);

@@ -1,8 +1,8 @@
-// Makes checks, says how they went, and counts those that failed.
+// Runs checks, prints their results, and counts failures.
 
 import assert from 'node:assert/strict';
 
-/** The namespace in which all checks are made. */
+/** The namespace of all checks. */
 export const namespace = 'javascript';
 
 const patience = 30_000;
@@ -10,7 +10,7 @@ const patience = 30_000;
 export class Report {
   failed = 0;
 
-  /** Makes one check: a function that throws unless the sentence is true. */
+  /** Runs one check: a function that throws if the sentence is false. */
   async check(sentence, body) {
     let timer;
     const late = new Promise((_, reject) => {
@@ -29,7 +29,7 @@ export class Report {
   }
 }
 
-/** Waits for a call that must be refused, with this status and this reason. */
+/** Awaits a call that must be refused with a status and a reason. */
 export async function refused(code, reason, call) {
   await assert.rejects(call, (error) => {
     assert.equal(error.code, code, error);
@@ -38,19 +38,19 @@ export async function refused(code, reason, call) {
   });
 }
 
-/** A queue between those who hear events and the one who waits for them. */
+/** A queue of events between callbacks and a consumer. */
 export class Events {
-  #heard = [];
+  #events = [];
   #waiting = [];
 
   push(event) {
     const waiter = this.#waiting.shift();
     if (waiter) waiter(event);
-    else this.#heard.push(event);
+    else this.#events.push(event);
   }
 
   next() {
-    if (this.#heard.length > 0) return Promise.resolve(this.#heard.shift());
+    if (this.#events.length > 0) return Promise.resolve(this.#events.shift());
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 }

@@ -1,4 +1,4 @@
-// The typed clients: what is generated from OpenAPI.
+// The typed clients, which are generated from OpenAPI.
 
 import assert from 'node:assert/strict';
 import {
@@ -16,22 +16,22 @@ import { namespace, refused } from './report.js';
 export async function typed(config, report) {
   const core = config.makeApiClient(CoreV1Api);
 
-  await report.check('the server says its version', async () => {
+  await report.check('the server reports its version', async () => {
     const version = await config.makeApiClient(VersionApi).getCode();
     assert.equal(version.major, '1');
   });
-  await report.check('a namespace is made', async () => {
+  await report.check('a namespace is created', async () => {
     const created = await core.createNamespace({ body: { metadata: { name: namespace } } });
     assert.equal(created.status.phase, 'Active');
-    // Pods need it, and the controller that makes it is late or not there.
+    // Pods need the service account, and its controller may be slow or absent.
     const body = { metadata: { name: 'default' } };
     await core.createNamespacedServiceAccount({ namespace, body }).catch((error) => {
       assert.equal(error.code, 409, error);
     });
   });
-  await report.check('configmaps live and die', () => configMapsLiveAndDie(core));
-  await report.check('patches of all kinds', () => patches(core));
-  await report.check('pages follow each other', () => pages(core));
+  await report.check('configmaps are created, read, changed and deleted', () => configMaps(core));
+  await report.check('patches of all types are accepted', () => patches(core));
+  await report.check('lists are read in pages', () => pages(core));
   await report.check('pods are defaulted and selected by field', async () => {
     const created = await core.createNamespacedPod({
       namespace,
@@ -45,7 +45,7 @@ export async function typed(config, report) {
     await refused(404, 'NotFound', () => core.readNamespacedPod({ namespace, name: 'a-pod' }));
   });
   await report.check('deployments are scaled', () => deployments(config.makeApiClient(AppsV1Api)));
-  await report.check('leases keep their times', async () => {
+  await report.check('leases preserve their times', async () => {
     const renewTime = new V1MicroTime('2026-01-02T03:04:05.678Z');
     const lease = await config.makeApiClient(CoordinationV1Api).createNamespacedLease({
       namespace,
@@ -72,7 +72,7 @@ function podSpec() {
   };
 }
 
-async function configMapsLiveAndDie(core) {
+async function configMaps(core) {
   const name = 'a-configmap';
   const body = { metadata: { name }, data: { key: 'välue' } };
   const created = await core.createNamespacedConfigMap({ namespace, body });
@@ -137,7 +137,7 @@ async function deployments(apps) {
   });
   const scale = await apps.readNamespacedDeploymentScale({ namespace, name });
   scale.spec.replicas = 2;
-  // Whatever a controller has written since is not to be a conflict.
+  // A write of a controller in between must not be a conflict.
   delete scale.metadata.resourceVersion;
   await apps.replaceNamespacedDeploymentScale({ namespace, name, body: scale });
   const read = await apps.readNamespacedDeployment({ namespace, name });

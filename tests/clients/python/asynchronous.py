@@ -1,4 +1,4 @@
-"""The asynchronous half of the package kubernetes, which speaks through aiohttp."""
+"""The asynchronous client of the package kubernetes, which uses aiohttp."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from kubernetes.aio import client, config, watch
 from report import NAMESPACE, check, expect
 
 
-async def _live_and_watch():
+async def _create_and_watch():
     await config.load_kube_config()
     async with client.ApiClient() as api:
         core = client.CoreV1Api(api)
@@ -28,5 +28,5 @@ async def _live_and_watch():
 
 
 @check
-def configmaps_live_and_are_watched():
-    expect("events", asyncio.run(_live_and_watch()), ["ADDED", "MODIFIED", "DELETED"])
+def configmaps_are_written_and_watched():
+    expect("events", asyncio.run(_create_and_watch()), ["ADDED", "MODIFIED", "DELETED"])

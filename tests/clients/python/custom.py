@@ -1,4 +1,4 @@
-"""Custom resources with the package kubernetes: definitions, and objects as dictionaries."""
+"""Custom resources with the package kubernetes: CRDs, and objects as dictionaries."""
 
 from kubernetes import client, watch
 from kubernetes.client.rest import ApiException
@@ -27,7 +27,7 @@ SCHEMA = {
 
 
 def boat(name, **spec):
-    """A custom resource of ours."""
+    """A custom resource."""
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": "Boat",
@@ -37,7 +37,7 @@ def boat(name, **spec):
 
 
 @check
-def a_definition_is_established():
+def a_crd_is_established():
     version = {
         "name": "v1",
         "served": True,
@@ -68,7 +68,7 @@ def a_definition_is_established():
 
 
 @check
-def custom_objects_live_and_die():
+def custom_objects_are_created_read_changed_and_deleted():
     created = customs.create_namespaced_custom_object(body=boat("dinghy", port="home"), **BOATS)
     expect("crew", created["spec"], {"crew": 1, "port": "home"})
     version = created["metadata"]["resourceVersion"]
@@ -93,7 +93,7 @@ def custom_objects_live_and_die():
 
 
 @check
-def a_custom_object_against_its_schema_is_refused():
+def a_custom_object_that_violates_its_schema_is_refused():
     try:
         customs.create_namespaced_custom_object(body=boat("wrong", crew=-1), **BOATS)
     except ApiException as error:

@@ -1,4 +1,4 @@
-"""kopf: an operator with handlers, a finalizer and admission webhooks, which it registers itself."""
+"""kopf: an operator with handlers, a finalizer and admission webhooks, which kopf registers."""
 
 import asyncio
 import datetime
@@ -21,15 +21,15 @@ from custom import BOATS, GROUP, boat, customs
 from report import NAMESPACE, check, expect, until
 from typed import core
 
-#: The boats that the operator cares for.
+#: The selector of the boats of the operator.
 FLEET = {"fleet": "kopf"}
 
-#: The name of its webhook configurations.
+#: The name of the webhook configurations.
 MANAGED = f"kopf.{GROUP}"
 
 logging.getLogger("kopf").setLevel(logging.CRITICAL)
 
-# What the handlers saw.
+# The calls of the handlers.
 reported = queue.Queue()
 stop = threading.Event()
 ready = threading.Event()
@@ -47,19 +47,19 @@ def configure(settings, **_):
 
 
 @kopf.on.mutate(GROUP, "boats", labels=FLEET, operations=["CREATE"])
-def christen(patch, warnings, **_):
+def mutate(patch, warnings, **_):
     patch.spec["port"] = "home"
     warnings.append("a boat needs a port")
 
 
 @kopf.on.validate(GROUP, "boats", labels=FLEET)
-def inspect(spec, **_):
+def validate(spec, **_):
     if spec.get("crew", 0) > 100:
         raise kopf.AdmissionError("too many aboard", code=400)
 
 
 @kopf.on.create(GROUP, "boats", labels=FLEET)
-def launch(body, name, namespace, spec, patch, **_):
+def on_create(body, name, namespace, spec, patch, **_):
     log = {"metadata": {"name": f"log-of-{name}"}, "data": {"crew": str(spec["crew"])}}
     kopf.adopt(log, owner=body)
     core.create_namespaced_config_map(namespace, log)
@@ -67,15 +67,15 @@ def launch(body, name, namespace, spec, patch, **_):
 
 
 @kopf.on.update(GROUP, "boats", labels=FLEET, field="spec.crew")
-def muster(name, namespace, old, new, **_):
+def on_update(name, namespace, old, new, **_):
     core.patch_namespaced_config_map(f"log-of-{name}", namespace, {"data": {"crew": str(new)}})
     reported.put(("crew", old, new))
 
 
 @kopf.on.delete(GROUP, "boats", labels=FLEET)
-def scrap(name, namespace, **_):
+def on_delete(name, namespace, **_):
     core.delete_namespaced_config_map(f"log-of-{name}", namespace)
-    reported.put(("scrapped", name))
+    reported.put(("deleted", name))
 
 
 def _certificate():
@@ -123,7 +123,7 @@ def _read(name):
 
 
 def _webhooks():
-    """How many webhooks of each sort the operator has registered."""
+    """The number of registered webhooks of each type."""
     admission = client.AdmissionregistrationV1Api()
     try:
         mutating = admission.read_mutating_webhook_configuration(MANAGED)
@@ -147,7 +147,7 @@ def an_operator_starts_and_registers_its_webhooks():
 
 
 @check
-def a_new_object_is_mutated_and_cared_for():
+def a_new_object_is_mutated_and_handled():
     customs.create_namespaced_custom_object(body=_kopf_boat("junk", crew=3), **BOATS)
     expect("port, by the webhook", _read("junk")["spec"]["port"], "home")
     until(lambda: _read("junk").get("status", {}).get("place") == "home")
@@ -158,7 +158,7 @@ def a_new_object_is_mutated_and_cared_for():
 
 
 @check
-def others_objects_are_left_alone():
+def objects_without_the_label_are_ignored():
     customs.create_namespaced_custom_object(body=boat("skiff", crew=1000), **BOATS)
     expect("spec", _read("skiff")["spec"], {"crew": 1000})
     customs.delete_namespaced_custom_object(name="skiff", **BOATS)
@@ -186,7 +186,7 @@ def a_change_is_handled():
 @check
 def a_deletion_waits_for_the_finalizer():
     customs.delete_namespaced_custom_object(name="junk", **BOATS)
-    expect("reported", reported.get(timeout=20), ("scrapped", "junk"))
+    expect("reported", reported.get(timeout=20), ("deleted", "junk"))
 
     def gone():
         try:
@@ -200,7 +200,7 @@ def a_deletion_waits_for_the_finalizer():
 
 
 @check
-def an_operator_stops_and_takes_its_webhooks_along():
+def an_operator_stops_and_removes_its_webhooks():
     stop.set()
     thread.join(20)
     expect("running", thread.is_alive(), False)

@@ -10,7 +10,7 @@ Boat = new_class("Boat", version=f"{GROUP}/v1", namespaced=True, plural="boats")
 
 
 @check
-def configmaps_live_and_die():
+def configmaps_are_created_read_changed_and_deleted():
     api = kr8s.api(namespace=NAMESPACE)
     body = {"metadata": {"name": "object", "namespace": NAMESPACE}, "data": {"key": "value"}}
     it = ConfigMap(body, api=api)
@@ -26,7 +26,7 @@ def configmaps_live_and_die():
 
 
 @check
-def custom_resources_live_and_die():
+def custom_resources_are_created_read_changed_and_deleted():
     api = kr8s.api(namespace=NAMESPACE)
     body = boat("raft")
     body["metadata"]["namespace"] = NAMESPACE

@@ -1,4 +1,4 @@
-"""lightkube: a typed client of another make, over httpx."""
+"""lightkube: another typed client, which uses httpx."""
 
 from lightkube import ApiError, Client
 from lightkube.generic_resource import create_namespaced_resource
@@ -19,7 +19,7 @@ def _client():
 
 
 @check
-def configmaps_live_and_die():
+def configmaps_are_created_read_changed_and_deleted():
     client = _client()
     body = ConfigMap(metadata=ObjectMeta(name="light"), data={"key": "value"})
     created = client.create(body)
@@ -39,7 +39,7 @@ def configmaps_live_and_die():
 def a_watch_is_resumed_by_the_client():
     client = _client()
     client.create(ConfigMap(metadata=ObjectMeta(name="seen", labels={"run": "seen"})))
-    # The server ends the watch each second; the client begins it again where it was.
+    # The server ends the watch each second; the client resumes it.
     events = client.watch(ConfigMap, labels={"run": "seen"}, server_timeout=1)
     seen = []
     for kind, _ in events:
@@ -54,7 +54,7 @@ def a_watch_is_resumed_by_the_client():
 
 
 @check
-def lists_come_in_chunks():
+def lists_are_read_in_chunks():
     client = _client()
     names = [it.metadata.name for it in client.list(Namespace, chunk_size=2)]
     expect("default", "default" in names, True)

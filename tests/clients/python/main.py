@@ -1,4 +1,4 @@
-"""Drives the API server of $KUBECONFIG with Python's client libraries, as they are out of the box.
+"""Tests the API server of $KUBECONFIG with Python's client libraries in their default configuration.
 
 Prints `ok NAME` or `FAIL NAME: reason` for each check, and fails if one did.
 """
@@ -11,7 +11,7 @@ import report
 
 config.load_kube_config()
 
-# Each registers its checks as it is imported; this is the order in which they are made.
+# Each module registers its checks when it is imported; this is the order of the run.
 import typed  # noqa: E402
 import watches  # noqa: E402, F401
 import custom  # noqa: E402, F401
@@ -21,5 +21,5 @@ import light  # noqa: E402, F401
 import kr8s_client  # noqa: E402, F401
 import kopf_operator  # noqa: E402, F401
 
-typed.make_namespace()
+typed.create_namespace()
 sys.exit(1 if report.run_all() else 0)

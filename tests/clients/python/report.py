@@ -1,29 +1,29 @@
-"""Checks: functions whose names are sentences, which raise if the sentence is not true."""
+"""Checks: functions whose names are sentences, and which raise if the sentence is false."""
 
 import threading
 import time
 import traceback
 
-#: The namespace in which all checks are made.
+#: The namespace of all checks.
 NAMESPACE = "python"
 
 _checks = []
 
 
 def check(function):
-    """Registers a function as a check; it is made when all are."""
+    """Registers a function as a check."""
     _checks.append(function)
     return function
 
 
 def run_all():
-    """Makes every check and returns how many failed."""
+    """Runs all checks and returns the number of failures."""
     failed = 0
     for function in _checks:
         library = function.__module__
         name = f"python {library}: {function.__name__.replace('_', ' ')}"
         try:
-            _with_patience(function)
+            _with_timeout(function)
         except Exception as error:  # whatever a library raises is a failed check
             failed += 1
             where = traceback.extract_tb(error.__traceback__)
@@ -35,8 +35,8 @@ def run_all():
     return failed
 
 
-def _with_patience(function):
-    """Calls a function, but does not wait for it for ever."""
+def _with_timeout(function):
+    """Calls a function with a timeout."""
     result = []
 
     def body():
@@ -61,6 +61,6 @@ def expect(what, got, wanted):
 
 
 def until(condition):
-    """Asks again and again until the condition holds; the patience of the check is the limit."""
+    """Polls until the condition is true; the timeout is that of the check."""
     while not condition():
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""The typed clients of the package kubernetes: what is generated from OpenAPI."""
+"""The typed clients of the package kubernetes, which are generated from OpenAPI."""
 
 import base64
 import datetime
@@ -13,12 +13,12 @@ apps = client.AppsV1Api()
 
 
 def named(name, **more):
-    """The metadata of an object of ours."""
+    """The metadata of an object."""
     return client.V1ObjectMeta(name=name, labels={"run": name}, **more)
 
 
 def refused(status, reason, call, *arguments, **more):
-    """Makes a call that must fail."""
+    """Makes a call that must be refused."""
     try:
         call(*arguments, **more)
     except ApiException as error:
@@ -28,10 +28,10 @@ def refused(status, reason, call, *arguments, **more):
     raise AssertionError(f"it was not refused, though expected {reason}")
 
 
-def make_namespace():
-    """Makes the namespace in which all checks are made."""
+def create_namespace():
+    """Creates the namespace of all checks."""
     core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=NAMESPACE)))
-    # Pods need it, and the controller that makes it is late or not there.
+    # Pods need the service account, and its controller may be slow or absent.
     account = client.V1ServiceAccount(metadata=client.V1ObjectMeta(name="default"))
     try:
         core.create_namespaced_service_account(NAMESPACE, account)
@@ -40,7 +40,7 @@ def make_namespace():
 
 
 def pod_template(name):
-    """Pods that nobody will run."""
+    """A template of pods that never run."""
     container = client.V1Container(
         name="main",
         image="registry.invalid/image:1",
@@ -52,7 +52,7 @@ def pod_template(name):
 
 
 def deployment(name):
-    """A deployment that makes no pods."""
+    """A deployment without replicas."""
     return client.V1Deployment(
         metadata=named(name),
         spec=client.V1DeploymentSpec(
@@ -64,7 +64,7 @@ def deployment(name):
 
 
 @check
-def the_server_says_its_version_and_groups():
+def the_server_reports_its_version_and_groups():
     expect("major", client.VersionApi().get_code().major, "1")
     groups = [it.name for it in client.ApisApi().get_api_versions().groups]
     expect("apps", "apps" in groups, True)
@@ -73,7 +73,7 @@ def the_server_says_its_version_and_groups():
 
 
 @check
-def configmaps_live_and_die():
+def configmaps_are_created_read_changed_and_deleted():
     body = client.V1ConfigMap(metadata=named("a-configmap"), data={"key": "välue"})
     created = core.create_namespaced_config_map(NAMESPACE, body)
     expect("data", created.data, {"key": "välue"})
@@ -92,7 +92,7 @@ def configmaps_live_and_die():
 
 
 @check
-def secrets_take_strings_and_give_bytes():
+def secrets_accept_strings_and_return_bytes():
     body = client.V1Secret(metadata=named("a-secret"), string_data={"word": "open"})
     created = core.create_namespaced_secret(NAMESPACE, body)
     expect("data", base64.b64decode(created.data["word"]), b"open")
@@ -113,7 +113,7 @@ def pods_are_defaulted_and_deleted():
 
 
 @check
-def services_get_an_address():
+def services_get_a_cluster_ip():
     body = client.V1Service(
         metadata=named("a-service"),
         spec=client.V1ServiceSpec(ports=[client.V1ServicePort(port=80, target_port="http")]),
@@ -142,7 +142,7 @@ def deployments_are_patched_and_scaled():
 
 
 @check
-def other_groups_are_there():
+def kinds_of_other_groups_are_served():
     label = client.V1LabelSelector(match_labels={"run": "other"})
     template = pod_template("other")
     template.spec.restart_policy = "Never"
@@ -165,7 +165,7 @@ def other_groups_are_there():
 
 
 @check
-def pages_follow_each_other():
+def lists_are_read_in_pages():
     for number in range(5):
         body = client.V1ConfigMap(metadata=client.V1ObjectMeta(name=f"page-{number}", labels={"book": "one"}))
         core.create_namespaced_config_map(NAMESPACE, body)

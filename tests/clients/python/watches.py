@@ -13,17 +13,17 @@ from report import NAMESPACE, check, expect
 from typed import core, named
 
 
-def live_briefly(name):
-    """Creates, changes and deletes a configmap."""
+def create_update_delete(name):
+    """Creates, updates and deletes a configmap."""
     core.create_namespaced_config_map(NAMESPACE, client.V1ConfigMap(metadata=named(name)))
     core.patch_namespaced_config_map(name, NAMESPACE, {"data": {"key": "value"}})
     core.delete_namespaced_config_map(name, NAMESPACE)
 
 
 @check
-def a_watch_sees_a_life_from_the_version_of_a_list():
+def a_watch_from_the_version_of_a_list_reports_all_events():
     version = core.list_namespaced_config_map(NAMESPACE).metadata.resource_version
-    live_briefly("watched")
+    create_update_delete("watched")
     watcher = watch.Watch()
     seen = []
     for event in watcher.stream(
@@ -40,7 +40,7 @@ def a_watch_sees_a_life_from_the_version_of_a_list():
 
 
 @check
-def a_watch_without_a_version_begins_with_what_is_there():
+def a_watch_without_a_version_begins_with_the_existing_objects():
     for event in watch.Watch().stream(core.list_namespace, timeout_seconds=5):
         expect("event", event["type"], "ADDED")
         if event["object"].metadata.name == NAMESPACE:
@@ -49,7 +49,7 @@ def a_watch_without_a_version_begins_with_what_is_there():
 
 
 @check
-def a_watch_ends_when_its_time_is_over():
+def a_watch_ends_at_its_timeout():
     events = watch.Watch().stream(
         core.list_namespaced_config_map, NAMESPACE, label_selector="no=body", timeout_seconds=1
     )
@@ -57,7 +57,7 @@ def a_watch_ends_when_its_time_is_over():
 
 
 @check
-def an_informer_tells_of_a_life():
+def an_informer_reports_all_events():
     seen = queue.Queue()
     informer = SharedInformer(
         core.list_namespaced_config_map, namespace=NAMESPACE, label_selector="run=informed"
@@ -72,7 +72,7 @@ def an_informer_tells_of_a_life():
     expect("the second", seen.get(), "MODIFIED")
     core.delete_namespaced_config_map("informed", NAMESPACE)
     expect("the third", seen.get(), "DELETED")
-    # Its thread sees the connection cut, and logs that as an error.
+    # The thread of the informer logs the closed connection as an error.
     logging.disable(logging.CRITICAL)
     informer.stop()
     logging.disable(logging.NOTSET)
@@ -91,7 +91,7 @@ def a_candidate_is_elected():
             onstopped_leading=None,
         )
     )
-    # It leads until the program ends: there is no way to make it step down.
+    # The candidate leads until the program ends, since it cannot release the lease.
     threading.Thread(target=election.run, daemon=True).start()
     expect("leader", led.get(), "only")
     lease = client.CoordinationV1Api().read_namespaced_lease("throne", NAMESPACE)

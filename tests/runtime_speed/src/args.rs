@@ -1,73 +1,73 @@
-//! What can be asked of this program, by people and by itself.
+//! The command line of this program, for users and for its own child processes.
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-/// Measures what our controller runtime costs beside kube-runtime
+/// Measures the cost of our controller runtime beside kube-runtime
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// How many custom resources are cached
+    /// Number of cached custom resources
     #[arg(long, default_value_t = 100_000)]
     pub widgets: usize,
-    /// How many pods are cached
+    /// Number of cached pods
     #[arg(long, default_value_t = 15_000)]
     pub pods: usize,
-    /// How many custom resources are reconciled
+    /// Number of reconciled custom resources
     #[arg(long, default_value_t = 10_000)]
     pub controlled: usize,
-    /// How often each of these is changed
+    /// Number of changes of each of these
     #[arg(long, default_value_t = 5)]
     pub rounds: u64,
-    /// How often each of these is reconciled without being changed
+    /// Number of reconciles of each of these without a change
     #[arg(long, default_value_t = 50)]
     pub repeats: u64,
-    /// How often both of that is measured; the median counts
+    /// Number of runs of both; the median is reported
     #[arg(long, default_value_t = 3)]
     pub runs: usize,
     /// Prints JSON instead of a table
     #[arg(long)]
     pub json: bool,
-    /// What this process is, if it is not the one that compares
+    /// Role of this process, if it is a child process
     #[command(subcommand)]
     pub role: Option<Role>,
 }
 
-/// What this program starts itself as.
+/// The role of a child process.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Role {
     /// The server, with its objects
     #[command(hide = true)]
     Serve(Serve),
-    /// Who changes objects
+    /// The process that changes objects
     #[command(hide = true)]
     Load(Load),
-    /// Who is measured
+    /// The measured process
     #[command(hide = true)]
     Contend(Task),
 }
 
-/// What the server has.
+/// The objects of the server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
-    /// Where to write how it is reached
+    /// Path of the kubeconfig to write
     #[arg(long)]
     pub kubeconfig: PathBuf,
-    /// How many custom resources are there to be cached
+    /// Number of custom resources to be cached
     #[arg(long)]
     pub widgets: usize,
-    /// How many pods
+    /// Number of pods
     #[arg(long)]
     pub pods: usize,
-    /// How many custom resources are there to be reconciled
+    /// Number of custom resources to be reconciled
     #[arg(long)]
     pub controlled: usize,
 }
 
-/// Which changes to make.
+/// The changes to make.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Load {
-    /// How many objects there are
+    /// Number of objects
     #[arg(long)]
     pub objects: usize,
     /// The first round
@@ -78,35 +78,35 @@ pub(crate) struct Load {
     pub to: u64,
 }
 
-/// What is measured.
+/// The measurement.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Task {
-    /// Who does it
+    /// The runtime
     #[arg(long)]
     pub contender: Contender,
-    /// What
+    /// The work
     #[arg(long)]
     pub work: Work,
-    /// With how many objects
+    /// Number of objects
     #[arg(long)]
     pub objects: usize,
-    /// Until which round, or how often; see [`Work`]
+    /// The last round, or the number of reconciles; see [`Work`]
     #[arg(long, default_value_t = 0)]
     pub goal: u64,
 }
 
-/// Whose runtime.
+/// The measured runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Contender {
-    /// This repository's.
+    /// That of this repository.
     Ours,
-    /// The crate.
+    /// kube-runtime.
     KubeRuntime,
-    /// The crate, told to forget managedFields; only caches.
+    /// kube-runtime with managedFields cleared; caches only.
     KubeRuntimeCleared,
 }
 
-/// What is done with the objects.
+/// The measured work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Work {
     /// Custom resources are cached.
@@ -115,6 +115,6 @@ pub(crate) enum Work {
     CachePods,
     /// Custom resources are reconciled when they change, until all are in the last round.
     FollowChanges,
-    /// Custom resources are reconciled again and again, so often each.
+    /// Custom resources are reconciled repeatedly.
     Repeat,
 }

@@ -1,14 +1,14 @@
-//! This program, started as something else: the server, the load, a contender.
+//! Child processes of this program: the server, the load, a measured runtime.
 
-use std::{env, path::Path, process::Stdio};
+use std::env;
+use std::path::Path;
+use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
-use tokio::{
-    io::{AsyncBufReadExt, BufReader, Lines},
-    process::{Child as Process, ChildStdout, Command},
-};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child as Process, ChildStdout, Command};
 
-/// A process that is ended with this.
+/// A child process, which is killed when this is dropped.
 pub(crate) struct Child {
     process: Process,
     lines: Lines<BufReader<ChildStdout>>,
@@ -16,7 +16,7 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts this program with other arguments; it finds the server by `kubeconfig`.
+    /// Starts this program with other arguments, and the server's `kubeconfig`.
     pub(crate) fn start(kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
         let mut process = Command::new(env::current_exe()?)
             .args(arguments)
@@ -30,12 +30,12 @@ impl Child {
         Ok(Self { process, lines, what: arguments.join(" ") })
     }
 
-    /// The next line that it prints.
+    /// The next line of its output.
     pub(crate) async fn line(&mut self) -> Result<String> {
         self.lines.next_line().await?.with_context(|| format!("{:?} has ended", self.what))
     }
 
-    /// Waits until it has ended well.
+    /// Waits until it has ended with success.
     pub(crate) async fn end(mut self) -> Result<()> {
         drop(self.process.stdin.take());
         let status = self.process.wait().await?;

@@ -1,4 +1,4 @@
-//! [`Comparison`]: everything that is measured, one contender after the other.
+//! [`Comparison`]: all measurements, one process after the other.
 
 use std::path::Path;
 
@@ -6,27 +6,25 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::{
-    args::{Args, Contender, Work},
-    children::Child,
-    contender::line,
-    server::Lengths,
-    usage::Figures,
-};
+use crate::args::{Args, Contender, Work};
+use crate::children::Child;
+use crate::contender::line;
+use crate::server::Lengths;
+use crate::usage::Figures;
 
 /// See the [module documentation](self).
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Comparison {
-    /// How long objects are on the wire.
+    /// The length of objects in JSON.
     pub lengths: Lengths,
     /// Custom resources are cached.
     pub widgets: Pair,
-    /// Custom resources are cached by the crate, told to forget managedFields.
+    /// Custom resources are cached by kube-runtime with managedFields cleared.
     pub cleared_widgets: Figures,
     /// Pods are cached.
     pub pods: Pair,
-    /// Pods are cached by the crate, told to forget managedFields.
+    /// Pods are cached by kube-runtime with managedFields cleared.
     pub cleared_pods: Figures,
     /// Custom resources change and are reconciled.
     pub changes: Pair,
@@ -34,24 +32,24 @@ pub(crate) struct Comparison {
     pub repeats: Pair,
 }
 
-/// The same work, twice.
+/// The same work with both runtimes.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Pair {
-    /// By the crate.
+    /// kube-runtime.
     pub kube_runtime: Figures,
-    /// By this repository.
+    /// This repository.
     pub ours: Figures,
 }
 
 impl Comparison {
-    /// All figures, for machines.
+    /// All figures as JSON.
     pub(crate) fn to_json(&self) -> Result<String> {
         Ok(serde_json::to_string_pretty(self)?)
     }
 }
 
-/// Starts a server and measures both on it.
+/// Starts a server and measures both runtimes.
 pub(crate) async fn compare(args: &Args) -> Result<Comparison> {
     let folder = tempfile::tempdir()?;
     let kubeconfig = folder.path().join("kubeconfig");
@@ -96,7 +94,7 @@ impl Bench<'_> {
         finish(self.start(Contender::KubeRuntimeCleared, work, objects, 0)?).await
     }
 
-    /// Both in turn, several times: of each the run in the middle counts.
+    /// Runs both in turn several times, and returns the medians.
     async fn changes(&self) -> Result<Pair> {
         let (mut theirs, mut ours, mut round) = (Vec::new(), Vec::new(), 0);
         for _ in 0..self.args.runs {
@@ -107,7 +105,7 @@ impl Bench<'_> {
         Ok(Pair { kube_runtime: median(theirs)?, ours: median(ours)? })
     }
 
-    /// As for changes.
+    /// Like the changes.
     async fn repeats(&self) -> Result<Pair> {
         let (mut theirs, mut ours) = (Vec::new(), Vec::new());
         for _ in 0..self.args.runs {
@@ -117,7 +115,7 @@ impl Bench<'_> {
         Ok(Pair { kube_runtime: median(theirs)?, ours: median(ours)? })
     }
 
-    /// The objects are in round `before`, and so many rounds further in the end.
+    /// The objects are in round `before`, and `rounds` further at the end.
     async fn follow_changes(&self, contender: Contender, before: u64) -> Result<Figures> {
         let objects = self.args.controlled;
         let goal = before + self.args.rounds;
@@ -148,7 +146,7 @@ impl Bench<'_> {
     }
 }
 
-/// The run that took neither the least CPU time nor the most.
+/// The run with the median CPU time.
 fn median(mut runs: Vec<Figures>) -> Result<Figures> {
     runs.sort_by(|one, other| one.cpu_micros().total_cmp(&other.cpu_micros()));
     let middle = runs.len() / 2;
@@ -161,7 +159,7 @@ async fn finish(mut child: Child) -> Result<Figures> {
     Ok(figures)
 }
 
-/// As the command line has it.
+/// The name on the command line.
 fn word(value: &impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }

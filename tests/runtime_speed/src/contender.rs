@@ -1,37 +1,35 @@
-//! One measurement of one contender, in a process that does nothing else.
+//! One measurement of one runtime, in a process of its own.
 
-use std::{
-    any::Any,
-    fmt::Debug,
-    io::{self, Write},
-    sync::Arc,
-    time::Duration,
-};
+use std::any::Any;
+use std::fmt::Debug;
+use std::io;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use k8s_openapi::{NamespaceResourceScope, api::core::v1::Pod};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
 use serde::de::DeserializeOwned;
 
-use crate::{
-    args::{Contender, Task, Work},
-    course::{Course, Goal},
-    kube_runtime::{self, ManagedFields},
-    ours,
-    usage::{Figures, Usage},
-    widget::Widget,
-};
+use crate::args::{Contender, Task, Work};
+use crate::course::{Course, Goal};
+use crate::kube_runtime::ManagedFields;
+use crate::usage::{Figures, Usage};
+use crate::widget::Widget;
+use crate::{kube_runtime, ours};
 
-/// What is on its way when the cache is complete has this long to arrive.
+/// The time for pending work after the cache has synced.
 const SETTLING: Duration = Duration::from_millis(500);
 
-/// What a contender tells the process that started it, one line each.
+/// A line of output for the parent process.
 pub(crate) mod line {
-    /// Every object was reconciled once; changes may come.
+    /// Every object was reconciled once; changes may begin.
     pub(crate) const BEGUN: &str = "begun";
 }
 
-/// A kind that both can cache.
+/// A kind that both runtimes can cache.
 pub(crate) trait Cached:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + DeserializeOwned
@@ -46,15 +44,15 @@ pub(crate) trait Cached:
 impl Cached for Widget {}
 impl Cached for Pod {}
 
-/// A complete cache, which lives as long as this.
+/// A synced cache, which lives as long as this value.
 pub(crate) struct Cache {
-    /// How many objects it has.
+    /// The number of objects.
     pub objects: usize,
-    /// What keeps it.
+    /// Keeps the cache alive.
     pub _kept: Box<dyn Any>,
 }
 
-/// Measures, and prints the [`Figures`] as its last line.
+/// Measures, and prints the [`Figures`] as the last line.
 pub(crate) async fn contend(task: &Task) -> Result<()> {
     let figures = match task.work {
         Work::CacheWidgets => cache::<Widget>(task).await?,
@@ -95,7 +93,7 @@ async fn repeat(task: &Task) -> Result<Figures> {
     before.figures(course.visits() - visits, &done)
 }
 
-/// A controller that runs, and has visited every object once.
+/// A running controller that has reconciled every object once.
 async fn start(task: &Task, goal: Goal) -> Result<Arc<Course>> {
     let course = Arc::new(Course::new(task.objects, goal));
     match task.contender {

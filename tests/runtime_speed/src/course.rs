@@ -1,40 +1,42 @@
-//! [`Course`]: what the reconcile functions of both contenders do, and how far they have come.
+//! [`Course`]: the work of the reconcile functions of both runtimes, and its progress.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use tokio::sync::Notify;
 
-use crate::widget::{self, Widget};
+use crate::widget;
+use crate::widget::Widget;
 
 /// See the [module documentation](self).
 pub(crate) struct Course {
     goal: Goal,
-    /// How far each object is: its visits, or the round in which it was seen last, plus one.
+    /// The progress of each object: its reconciles, or the last seen round plus one.
     progress: Vec<AtomicU64>,
     visits: AtomicU64,
     begun: Milestone,
     over: Milestone,
 }
 
-/// When an object needs no more visits.
+/// The goal of each object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Goal {
-    /// It was seen in this round.
+    /// The object was seen in this round.
     Round(u64),
-    /// It was seen so often.
+    /// The object was reconciled this often.
     Visits(u64),
 }
 
-/// What should happen to an object after a visit.
+/// What follows a reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Nothing, until it changes.
+    /// The next reconcile follows the next change.
     Rest,
-    /// Another visit at once.
+    /// Another reconcile at once.
     Again,
 }
 
-/// Is reached when all objects are.
+/// Is reached when all objects have reached it.
 #[derive(Default)]
 struct Milestone {
     objects: AtomicUsize,
@@ -42,7 +44,7 @@ struct Milestone {
 }
 
 impl Course {
-    /// For so many objects.
+    /// A course of this number of objects.
     pub(crate) fn new(objects: usize, goal: Goal) -> Self {
         Self {
             goal,
@@ -53,14 +55,14 @@ impl Course {
         }
     }
 
-    /// To be called by the reconcile function with the object that it has read.
+    /// Called by the reconcile function with the object that it has read.
     pub(crate) fn visit(&self, object: &Widget) -> Next {
         let number = object.metadata.name.as_deref().and_then(widget::number);
         let Some(progress) = number.and_then(|number| self.progress.get(number)) else {
             return Next::Rest;
         };
         self.visits.fetch_add(1, Relaxed);
-        // Nobody else visits this object meanwhile.
+        // A key is reconciled by one worker at a time.
         let before = progress.load(Relaxed);
         let (after, wanted) = match self.goal {
             Goal::Round(round) => (object.spec.round + 1, round + 1),
@@ -80,12 +82,12 @@ impl Course {
         }
     }
 
-    /// How many visits there were so far.
+    /// The number of reconciles so far.
     pub(crate) fn visits(&self) -> u64 {
         self.visits.load(Relaxed)
     }
 
-    /// Waits until every object was visited once.
+    /// Waits until every object was reconciled once.
     pub(crate) async fn begun(&self) {
         self.begun.reached.notified().await;
     }

@@ -1,33 +1,30 @@
 //! kube-runtime with its defaults: a reflector's store of typed objects, lists in pages of 500,
-//! HTTP/1.1, as many reconciles at once as there are objects.
+//! HTTP/1.1, and as many concurrent reconciles as objects.
 
-use std::{convert::Infallible, future::ready, sync::Arc, time::Duration};
+use std::convert::Infallible;
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::StreamExt;
 use keel::Tasks;
-use kube::{
-    Api, Client,
-    runtime::{
-        Controller, WatchStreamExt,
-        controller::Action,
-        reflector::{self, reflector},
-        watcher,
-    },
-};
+use kube::runtime::controller::Action;
+use kube::runtime::reflector::reflector;
+use kube::runtime::{Controller, WatchStreamExt, reflector, watcher};
+use kube::{Api, Client};
 
-use crate::{
-    contender::{Cache, Cached},
-    course::{Course, Next},
-    widget::{self, Widget},
-};
+use crate::contender::{Cache, Cached};
+use crate::course::{Course, Next};
+use crate::widget;
+use crate::widget::Widget;
 
-/// What becomes of `metadata.managedFields`.
+/// Whether `metadata.managedFields` are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ManagedFields {
     /// The default.
     Kept,
-    /// As the crate's documentation advises for large caches.
+    /// As the documentation of kube-runtime recommends for large caches.
     Cleared,
 }
 
@@ -47,7 +44,7 @@ pub(crate) async fn cache<K: Cached>(managed_fields: ManagedFields) -> Result<Ca
     Ok(Cache { objects: reader.len(), _kept: Box::new((reader, tasks)) })
 }
 
-/// Starts a controller, which hands its function the object from the store.
+/// Starts a controller, whose function gets the object from the store.
 pub(crate) async fn control(course: Arc<Course>) -> Result<()> {
     let api = Api::<Widget>::namespaced(Client::try_default().await?, widget::CONTROLLED);
     let controller = Controller::new(api, watcher::Config::default());

@@ -1,24 +1,21 @@
-//! The load: changes every reconciled object once a round, from a process of its own.
+//! The load: changes every reconciled object once per round, in a process of its own.
 
 use anyhow::Result;
 use futures_util::{TryStreamExt, stream};
 use keel::Clock;
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use runtime::client;
 use serde_json::json;
 
-use crate::{
-    args::Load,
-    widget::{self, Widget},
-};
+use crate::args::Load;
+use crate::widget;
+use crate::widget::Widget;
 
-/// So many changes are under way at once.
+/// The number of concurrent changes.
 const CONCURRENCY: usize = 32;
 
-/// Makes all changes, as fast as the server takes them.
+/// Makes all changes as fast as the server accepts them.
 pub(crate) async fn change(args: &Load) -> Result<()> {
     let client = client::connect(client::infer().await?, &Clock::system())?;
     let api = Api::<Widget>::namespaced(client, widget::CONTROLLED);

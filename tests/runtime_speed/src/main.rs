@@ -1,4 +1,5 @@
-//! What a controller costs: our runtime beside kube-runtime, on the same objects of the same server.
+//! The cost of a controller: our runtime beside kube-runtime, with the same objects of the same
+//! server.
 //!
 //! ```text
 //! this program ─┬─▶ itself as the server       our own, in memory, over TLS on loopback
@@ -6,8 +7,9 @@
 //!               └─▶ itself as the load         changes objects while a contender watches
 //! ```
 //!
-//! Every figure is of a contender's own process: its heap as the allocator counts it, its memory as
-//! the system counts it, its CPU time. Both use their defaults; see [`ours`] and [`kube_runtime`].
+//! Every figure is that of one process: its heap as counted by the allocator, its memory as counted
+//! by the system, its CPU time. Both runtimes have their defaults; see [`ours`] and
+//! [`kube_runtime`].
 
 mod args;
 mod widget;
@@ -23,17 +25,16 @@ mod children;
 mod comparison;
 mod report;
 
-use std::{
-    alloc::System,
-    io::{self, Write},
-};
+use std::alloc::System;
+use std::io;
+use std::io::Write;
 
 use anyhow::Result;
 use args::{Args, Role};
 use cap::Cap;
 use clap::Parser;
 
-/// Counts the bytes that are in use.
+/// Counts the allocated bytes.
 #[global_allocator]
 static HEAP: Cap<System> = Cap::new(System, usize::MAX);
 

@@ -1,20 +1,19 @@
-//! Our runtime with its defaults: objects packed in the cache, decoded when they are read and kept
-//! so for the next read while there is room; HTTP/2, two workers.
+//! Our runtime with its defaults: packed objects in the cache, which are decoded when they are read
+//! and cached in that form within a budget; HTTP/2, two workers.
 
 use std::sync::Arc;
 
 use anyhow::Result;
 use keel::{Clock, Entropy, Tasks};
+use runtime::informer::{InformerFactory, InformerOptions, Scope, Selection};
 use runtime::{
     Action, Controller, Failure, InformerExt, Lister, Manager, ManagerOptions, Request, client,
-    informer::{InformerFactory, InformerOptions, Scope, Selection},
 };
 
-use crate::{
-    contender::{Cache, Cached},
-    course::{Course, Next},
-    widget::{self, Widget},
-};
+use crate::contender::{Cache, Cached};
+use crate::course::{Course, Next};
+use crate::widget;
+use crate::widget::Widget;
 
 /// Waits until the informer has all objects.
 pub(crate) async fn cache<K: Cached>() -> Result<Cache> {

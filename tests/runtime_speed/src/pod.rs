@@ -1,5 +1,5 @@
-//! Pods as a cluster has them: of deployments with many replicas, scheduled, running, with what the
-//! controller manager and the kubelet have written into them.
+//! Realistic pods: of deployments with many replicas, scheduled and running, with the fields that
+//! the controller manager and the kubelet write.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::widget::hex;
 
-/// So many pods are of one deployment.
+/// The number of pods of one deployment.
 const REPLICAS: usize = 50;
 const NODES: usize = 500;
 
@@ -78,7 +78,7 @@ pub(crate) fn sample(number: usize, entropy: &Entropy) -> Result<Pod> {
     }))?)
 }
 
-/// The same pod as the kubelet reports it.
+/// The same pod with the status of the kubelet.
 pub(crate) fn running(pod: &Pod, number: usize, entropy: &Entropy) -> Result<Pod> {
     let started =
         format!("2026-11-{:02}T{:02}:{:02}:07Z", number % 28 + 1, number % 24, number % 60);

@@ -1,15 +1,13 @@
 //! The comparison as a table in Markdown.
 
-use crate::{
-    args::Args,
-    comparison::{Comparison, Pair},
-    usage::{Figures, to_float},
-};
+use crate::args::Args;
+use crate::comparison::{Comparison, Pair};
+use crate::usage::{Figures, to_float};
 
 const KIBIBYTE: f64 = 1024.0;
 const MEBIBYTE: f64 = KIBIBYTE * KIBIBYTE;
 
-/// Everything that was measured.
+/// All measurements.
 pub(crate) fn table(args: &Args, comparison: &Comparison) -> String {
     let Comparison { lengths, widgets, cleared_widgets, pods, cleared_pods, changes, repeats } =
         comparison;

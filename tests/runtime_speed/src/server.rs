@@ -1,31 +1,28 @@
-//! The server: our own, in memory, with all objects that are cached and reconciled.
+//! The server: our own, in memory, with all cached and reconciled objects.
 
-use std::{
-    fs,
-    io::{self, Write},
-};
+use std::io::Write;
+use std::{fs, io};
 
 use anyhow::{Context, Result};
 use futures_util::{TryStreamExt, stream};
 use http::Request;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use keel::Entropy;
-use kube::{
-    Api, Client, CustomResourceExt,
-    api::{ObjectMeta, PostParams},
-};
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client, CustomResourceExt};
 use serde::{Deserialize, Serialize};
 use testenv::TestEnv;
 use tokio::io::AsyncReadExt;
 
-use crate::{args::Serve, pod, widget};
+use crate::args::Serve;
+use crate::{pod, widget};
 
-/// So many are created at once.
+/// The number of concurrent creations.
 const CONCURRENCY: usize = 32;
-/// So many are looked at to see how long they are.
+/// The number of objects whose length is measured.
 const SAMPLED: usize = 100;
 
-/// How long objects are as the server sends them, `managedFields` included.
+/// The mean length of objects in JSON, `managedFields` included.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Lengths {
     /// A custom resource, in bytes.
@@ -34,7 +31,7 @@ pub(crate) struct Lengths {
     pub pod: usize,
 }
 
-/// Serves until standard input is closed; prints the [`Lengths`] when everything is there.
+/// Serves until standard input is closed; prints the [`Lengths`] when all objects exist.
 pub(crate) async fn serve(args: &Serve) -> Result<()> {
     let env = TestEnv::builder().system_clock().listen().try_start().await?;
     let client = env.kube();
@@ -104,7 +101,7 @@ fn written_by(manager: &str) -> PostParams {
     PostParams { field_manager: Some(manager.to_owned()), ..PostParams::default() }
 }
 
-/// The mean of the first ones.
+/// The mean length of the first objects.
 async fn length(client: &Client, collection: &str) -> Result<usize> {
     let request = Request::get(format!("{collection}?limit={SAMPLED}")).body(Vec::new())?;
     let list: serde_json::Value = client.request(request).await?;

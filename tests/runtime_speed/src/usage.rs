@@ -1,6 +1,8 @@
-//! [`Usage`]: what this process has used so far, and [`Figures`], what a piece of work has used.
+//! [`Usage`]: the resources used by this process so far, and [`Figures`], those used by a piece of
+//! work.
 
-use std::{fs, time::Duration};
+use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::time::{ClockId, clock_gettime};
@@ -14,30 +16,30 @@ pub(crate) struct Usage {
     at: Instant,
     cpu: Duration,
     heap: usize,
-    /// Proportional set size: what the system has given this process, shared pages divided.
+    /// Proportional set size: the memory of this process, with shared pages divided.
     resident: usize,
 }
 
-/// What a piece of work has used.
+/// The resources used by a piece of work.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Figures {
-    /// How much of it there was: objects, events or reconciles.
+    /// The number of objects, events or reconciles.
     pub count: u64,
-    /// How long it took.
+    /// The elapsed time.
     pub seconds: f64,
     /// The process's CPU time, user and system.
     pub cpu_seconds: f64,
-    /// Bytes that are in use on the heap and were not before.
+    /// The additional bytes on the heap.
     pub heap: usize,
-    /// Bytes that the system counts and did not count before.
+    /// The additional bytes as counted by the system.
     pub resident: usize,
-    /// The most that was ever resident.
+    /// The largest resident size.
     pub peak_resident: usize,
 }
 
 impl Usage {
-    /// Until now.
+    /// The resources used until now.
     pub(crate) fn now() -> Result<Self> {
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
         Ok(Self {
@@ -48,7 +50,8 @@ impl Usage {
         })
     }
 
-    /// What was used since then for `count` pieces of work: time until `done`, memory until now.
+    /// The resources used since then for `count` pieces of work: time until `done`, memory until
+    /// now.
     pub(crate) fn figures(self, count: u64, done: &Self) -> Result<Figures> {
         let now = Self::now()?;
         Ok(Figures {
@@ -63,17 +66,17 @@ impl Usage {
 }
 
 impl Figures {
-    /// How many a second.
+    /// The rate per second.
     pub(crate) fn rate(&self) -> f64 {
         self.number() / self.seconds
     }
 
-    /// Microseconds of CPU time for each.
+    /// The CPU time of each in microseconds.
     pub(crate) fn cpu_micros(&self) -> f64 {
         self.cpu_seconds * 1e6 / self.number()
     }
 
-    /// So much for each.
+    /// `whole` divided by the number of pieces of work.
     pub(crate) fn each(&self, whole: usize) -> f64 {
         to_float(whole) / self.number()
     }
@@ -85,14 +88,14 @@ impl Figures {
     }
 }
 
-/// For a ratio.
+/// The value as a float.
 pub(crate) fn to_float(bytes: usize) -> f64 {
     #[allow(clippy::cast_precision_loss, reason = "memories are far below 2^52 bytes")]
     let float = bytes as f64;
     float
 }
 
-/// Bytes, from a line such as `Pss:  123 kB`.
+/// The bytes of a line such as `Pss:  123 kB`.
 fn kilobytes(file: &str, name: &str) -> Result<usize> {
     let text = fs::read_to_string(file)?;
     let line = text.lines().find_map(|line| line.strip_prefix(name));

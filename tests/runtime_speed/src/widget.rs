@@ -1,18 +1,19 @@
-//! [`Widget`]: a custom resource of 1 KiB, of which about half is like that of others.
+//! [`Widget`]: a custom resource of 1 KiB, half of which is common to all.
 
 use std::collections::BTreeMap;
 
 use keel::Entropy;
-use kube::{CustomResource, api::ObjectMeta};
+use kube::CustomResource;
+use kube::api::ObjectMeta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Those that are cached.
+/// The resource of the cached widgets.
 pub(crate) const CACHED: &str = "cached";
-/// Those that are reconciled.
+/// The resource of the reconciled widgets.
 pub(crate) const CONTROLLED: &str = "controlled";
 
-/// How long a widget is as its author writes it.
+/// The length of a widget as its author writes it.
 const LENGTH: usize = 1024;
 const REGIONS: [&str; 4] = ["eu-west-1", "eu-central-1", "us-east-1", "ap-southeast-2"];
 const TIERS: [&str; 3] = ["production", "staging", "development"];
@@ -35,12 +36,12 @@ const WORDS: [&str; 16] = [
     "moving",
 ];
 
-/// What is wanted.
+/// The desired state.
 #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone)]
 #[kube(group = "speed.example.com", version = "v1", kind = "Widget", namespaced)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WidgetSpec {
-    /// Counts the changes.
+    /// The number of changes.
     pub round: u64,
     image: String,
     digest: String,
@@ -110,13 +111,13 @@ pub(crate) fn sample(number: usize, entropy: &Entropy) -> Widget {
     widget
 }
 
-/// So many random bytes as text.
+/// Random bytes as text.
 pub(crate) fn hex(bytes: usize, entropy: &Entropy) -> String {
     let digit = || char::from_digit(u32::try_from(entropy.below(16)).unwrap_or_default(), 16);
     (0..2 * bytes).filter_map(|_| digit()).collect()
 }
 
-/// One of these.
+/// One of these, at random.
 pub(crate) fn pick<'a>(among: &[&'a str], entropy: &Entropy) -> &'a str {
     among[usize::try_from(entropy.below(among.len() as u64)).unwrap_or_default()]
 }

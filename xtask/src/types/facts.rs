@@ -1,6 +1,6 @@
-//! Reads `emit.txt`: what neither crate knows, because only Go's structs say it.
+//! Parses `emit.txt`: the facts of Go's structs that neither crate has.
 //!
-//! One line per type, words after its name:
+//! Each line is a type, followed by words:
 //!
 //! ```text
 //! core/v1.ContainerPort protocol=v1.Protocol      the field's Go type, where it has a name of its own
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
 
-/// All of the file.
+/// The content of the file.
 #[derive(Default)]
 pub(crate) struct Facts {
     /// The encoder's letter, by type and field.
@@ -39,7 +39,9 @@ impl Facts {
             let mut words = line.split(' ');
             let owner = words.next().context("an empty line")?.to_owned();
             for word in words {
-                facts.add(&owner, word).with_context(|| format!("what is {word:?} of {owner}?"))?;
+                facts
+                    .add(&owner, word)
+                    .with_context(|| format!("unknown word {word:?} of {owner}"))?;
             }
         }
         Ok(facts)

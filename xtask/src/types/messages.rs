@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use anyhow::Context;
 
-/// Where a message is defined: the folders below `src`, joined by `/`.
+/// The module of a message: the folders below `src`, joined by `/`.
 pub(crate) type Module = String;
 
 /// Module and name, the name as prost spells it (`HttpGetAction`).
@@ -19,7 +19,7 @@ pub(crate) type Key = (Module, String);
 /// One protobuf message.
 #[derive(Clone)]
 pub(crate) struct Message {
-    /// What follows each `+` in its comment, e.g. `structType=atomic`.
+    /// The markers in its comment without their `+`, e.g. `structType=atomic`.
     pub(crate) markers: Vec<String>,
     pub(crate) fields: Vec<Field>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Message {
 /// One field of a message.
 #[derive(Clone)]
 pub(crate) struct Field {
-    /// As prost spells it.
+    /// The name in prost's spelling.
     pub(crate) name: String,
     pub(crate) tag: u16,
     pub(crate) container: Container,
@@ -35,7 +35,7 @@ pub(crate) struct Field {
     pub(crate) markers: Vec<String>,
 }
 
-/// How many values a field holds.
+/// Whether a field holds one value, a list or a map.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Container {
     One,
@@ -43,7 +43,7 @@ pub(crate) enum Container {
     Map,
 }
 
-/// What one value of a field is.
+/// The type of a value of a field.
 #[derive(Clone, PartialEq)]
 pub(crate) enum Item {
     /// `string`, `int32`, `int64`, `bool`, `double` or `bytes`.
@@ -121,13 +121,15 @@ fn field(
     let kind = kind.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
     let item = match SCALARS.iter().find(|scalar| **scalar == kind) {
         Some(scalar) => Item::Scalar(scalar),
-        None => Item::Message(resolve(module, rust).with_context(|| format!("what is {rust}?"))?),
+        None => {
+            Item::Message(resolve(module, rust).with_context(|| format!("unknown type {rust}"))?)
+        }
     };
     let tag = tag.with_context(|| format!("{name} has no tag"))?;
     Ok(Field { name: name.to_owned(), tag, container, item, markers })
 }
 
-/// Whether a declaration that may span lines ends here.
+/// Returns whether a declaration, which may span lines, is complete.
 fn is_whole(declaration: &str) -> bool {
     let open = declaration.matches('<').count() - declaration.matches('>').count();
     open == 0 && declaration.ends_with(',')

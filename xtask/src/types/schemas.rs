@@ -1,4 +1,4 @@
-//! Reads k8s-openapi: how each type and field is spelled in JSON, and which fields are required.
+//! Reads k8s-openapi: the JSON spelling of types and fields, and the required fields.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,9 +8,9 @@ use std::{
 
 use super::fold;
 
-/// What the OpenAPI document of the release says of its types.
+/// The types of the release's OpenAPI document.
 pub(crate) struct Schemas {
-    /// By module (`api/core/v1`) and folded name.
+    /// The types by module (`api/core/v1`) and folded name.
     types: BTreeMap<(String, String), Schema>,
     /// Every spelling of a folded field name anywhere in the API.
     spellings: BTreeMap<String, BTreeSet<String>>,
@@ -21,7 +21,7 @@ pub(crate) struct Schemas {
 /// One type.
 pub(crate) struct Schema {
     pub(crate) name: String,
-    /// Its JSON fields, those that Go inlines among them.
+    /// The JSON fields, including those that Go inlines.
     pub(crate) fields: BTreeSet<String>,
     pub(crate) required: BTreeSet<String>,
 }
@@ -39,12 +39,12 @@ impl Schemas {
         Ok(schemas)
     }
 
-    /// The type of that module whose name folds to that of `name`.
+    /// The type of a module whose folded name is that of `name`.
     pub(crate) fn get(&self, module: &str, name: &str) -> Option<&Schema> {
         self.types.get(&(module.to_owned(), fold(name)))
     }
 
-    /// Whether the release has types there.
+    /// Returns whether the release has types in a module.
     pub(crate) fn has_module(&self, module: &str) -> bool {
         self.types.keys().any(|(known, _)| known == module)
     }
@@ -73,7 +73,7 @@ impl Schemas {
         }
         let required = text.rsplit("\n            \"required\": [").next().unwrap_or_default();
         let mut required = quoted_list(if required.len() < text.len() { required } else { "" });
-        // k8s-openapi's own rule, so that a resource always has metadata; the API has no such rule.
+        // k8s-openapi requires metadata of every resource; the API does not.
         required.remove("metadata");
         if let Some(group) = text.split("const GROUP: &'static str = \"").nth(1) {
             let group = group.split('"').next().unwrap_or_default();

@@ -11,8 +11,8 @@ use super::{
     schemas::{Schema, Schemas},
 };
 
-/// Modules that the OpenAPI document leaves out, with their API groups: what travels in protobuf
-/// or to webhooks only, and the version of custom resource definitions that older manifests have.
+/// Modules that the OpenAPI document omits, with their API groups: types that are used only in
+/// protobuf or by webhooks, and the CRD version of older manifests.
 const UNPUBLISHED: [(&str, &str); 4] = [
     ("api/admission/v1", "admission.k8s.io"),
     ("api/apidiscovery/v2", "apidiscovery.k8s.io"),
@@ -22,7 +22,7 @@ const UNPUBLISHED: [(&str, &str); 4] = [
 
 const META: &str = "apimachinery/pkg/apis/meta/v1";
 
-/// Types that later releases serve unchanged in another version: package, newer package, names.
+/// Types that later releases serve unchanged in a newer version: package, newer package, names.
 const PROMOTED: [(&str, &str, &[&str]); 1] = [(
     "admissionregistration/v1beta1",
     "admissionregistration/v1",
@@ -39,11 +39,11 @@ const PROMOTED: [(&str, &str, &[&str]); 1] = [(
     ],
 )];
 
-/// Go constants that a `+default=ref(…)` marker names.
+/// Go constants in `+default=ref(…)` markers.
 const CONSTANTS: [(&str, &str); 2] =
     [("AzureDataDiskCachingReadWrite", "\"ReadWrite\""), ("AzureSharedBlobDisk", "\"Shared\"")];
 
-/// The table: for each file its name and text.
+/// The files of the table, by name.
 pub(crate) fn join(
     messages: BTreeMap<Key, Message>,
     schemas: &Schemas,
@@ -60,9 +60,13 @@ pub(crate) fn join(
     }
     for (from, to, names) in PROMOTED {
         for name in names {
-            let text = packages[from].types.get(*name).context("a promoted type is gone")?;
+            let text = packages[from].types.get(*name).context("a promoted type does not exist")?;
             let text = text.replace("go=v1beta1.", "go=v1.");
-            packages.get_mut(to).context("a package is gone")?.types.insert((*name).into(), text);
+            packages
+                .get_mut(to)
+                .context("a package does not exist")?
+                .types
+                .insert((*name).into(), text);
         }
     }
     let mut files: BTreeMap<String, String> = BTreeMap::new();
@@ -87,7 +91,8 @@ struct Join<'a> {
 }
 
 impl Join<'_> {
-    /// `= core/v1 v1 io.k8s.api.core.v1`, for the modules that belong to the table.
+    /// The first line of a package, `= core/v1 v1 io.k8s.api.core.v1`; none for modules that are not
+    /// in the table.
     fn package_line(&self, module: &str) -> Option<String> {
         let unpublished = UNPUBLISHED.iter().find(|(known, _)| *known == module);
         let group = match unpublished {
@@ -117,7 +122,7 @@ impl Join<'_> {
             text.push_str(" union");
         }
         text.push('\n');
-        // k8s-pb lists the fields of a message as Go declares them, which is how JSON has them.
+        // k8s-pb lists the fields of a message in Go's order, which is also the order in JSON.
         for field in &message.fields {
             let line = self.field_text(&key.0, &owner, field, schema);
             text.push_str(&line.with_context(|| format!("field {}", field.name))?);
@@ -125,7 +130,7 @@ impl Join<'_> {
         Ok((name, text))
     }
 
-    /// Whether the type has kind and apiVersion, which protobuf keeps outside of the message.
+    /// Returns whether the type has kind and apiVersion, which protobuf has outside of the message.
     fn is_kind(&self, owner: &str, message: &Message, schema: Option<&Schema>) -> bool {
         let own = message.fields.iter().any(|field| field.name == "api_version");
         let listed = schema.is_some_and(|schema| schema.fields.contains("apiVersion"));
@@ -157,8 +162,9 @@ impl Join<'_> {
         let optional = field.markers.iter().any(|it| it == "optional" || it == "k8s:optional");
         let listed = schema.map_or(!optional, |schema| schema.required.contains(&name));
         let required = self.facts.required.get(&fact).copied().unwrap_or(listed);
-        let emit = self.facts.emit.get(&fact).copied().unwrap_or_else(|| usual(field, required));
-        // Without a schema the comment decides, but Go never requires what its encoder leaves out.
+        let emit =
+            self.facts.emit.get(&fact).copied().unwrap_or_else(|| default_emit(field, required));
+        // Without a schema the comment decides, but Go never requires a field that its encoder omits.
         let required = required && (schema.is_some() || emit != 'o' && emit != 'p');
         let mark = if required { "!" } else { "" };
         let mut text = format!(" {} {name} {prefix}{item} {emit}{mark}", field.tag);
@@ -170,7 +176,7 @@ impl Join<'_> {
         Ok(text)
     }
 
-    /// The field's name in JSON; none if Go writes the fields of the message in place of it.
+    /// The field's name in JSON; none if Go inlines the fields of the message.
     fn field_name(&self, owner: &str, field: &Field, schema: Option<&Schema>) -> Option<String> {
         let folded = fold(&field.name);
         if let Some(name) = self.facts.fields.get(&(owner.to_owned(), folded.clone())) {
@@ -244,7 +250,7 @@ impl Join<'_> {
                 Some(name) => CONSTANTS
                     .iter()
                     .find_map(|(known, value)| (*known == name).then_some(*value))
-                    .with_context(|| format!("what is the constant {name}?"))?,
+                    .with_context(|| format!("unknown constant {name}"))?,
             };
             text.push_str(&format!(" default={default}"));
         }
@@ -255,8 +261,8 @@ impl Join<'_> {
     }
 }
 
-/// What Go's encoder does with most fields of that shape.
-fn usual(field: &Field, required: bool) -> char {
+/// The behavior of Go's encoder for most fields of that shape.
+fn default_emit(field: &Field, required: bool) -> char {
     let message = matches!(field.item, Item::Message(_)) && field.container == Container::One;
     let slice = field.container != Container::One || field.item == Item::Scalar("bytes");
     match &field.item {
@@ -268,7 +274,7 @@ fn usual(field: &Field, required: bool) -> char {
     }
 }
 
-/// The messages whose JSON is not an object with their fields.
+/// The messages whose JSON form is not an object with their fields.
 fn special(key: &Key) -> Option<&'static str> {
     let (module, name) = (key.0.as_str(), key.1.as_str());
     Some(match (module.rsplit('/').nth(1).unwrap_or_default(), name) {
@@ -278,7 +284,7 @@ fn special(key: &Key) -> Option<&'static str> {
         ("meta", "Time") => "Time",
         ("meta", "MicroTime") => "MicroTime",
         ("meta", "FieldsV1") => "FieldsV1",
-        // Go's other encodings of messages that the table's types also have.
+        // Other encodings of messages that the table has.
         ("meta", "Timestamp" | "Duration" | "TypeMeta") => "",
         ("meta", "Verbs") | (_, "ExtraValue") => "Strings",
         ("apiextensions", "Json") => "JSON",

@@ -1,8 +1,8 @@
-//! [`Admitter`]: the admission of one request, as the registry calls it.
+//! [`Admitter`]: the admission of one request, called by the registry.
 
 use super::{Admission, Attributes};
 use crate::cache::hooks::Reservation;
-use crate::registry::admit::{Admit, Admitting};
+use crate::registry::admit::{AdmissionFuture, Admit};
 use crate::registry::scope::RequestScope;
 use crate::request::options::DeleteOptions;
 use machinery::Object;
@@ -12,7 +12,7 @@ pub(crate) struct Admitter<'a> {
     admission: &'a Admission,
     scope: &'a RequestScope,
     dry_run: bool,
-    /// The options of a deletion.
+    /// The options of a deletion; None for other operations.
     deletion: Option<&'a DeleteOptions>,
 }
 
@@ -50,7 +50,11 @@ impl<'a> Admitter<'a> {
 }
 
 impl Admit for Admitter<'_> {
-    fn mutate<'a>(&'a self, object: &'a mut Object, old: Option<&'a Object>) -> Admitting<'a, ()> {
+    fn mutate<'a>(
+        &'a self,
+        object: &'a mut Object,
+        old: Option<&'a Object>,
+    ) -> AdmissionFuture<'a, ()> {
         let attributes = self.attributes(Some(object), old);
         Box::pin(async move { super::mutate(&attributes, object).await })
     }
@@ -59,7 +63,7 @@ impl Admit for Admitter<'_> {
         &'a self,
         object: Option<&'a Object>,
         old: Option<&'a Object>,
-    ) -> Admitting<'a, Reservation> {
+    ) -> AdmissionFuture<'a, Reservation> {
         let attributes = self.attributes(object, old);
         Box::pin(async move { super::validate(&attributes, object).await })
     }

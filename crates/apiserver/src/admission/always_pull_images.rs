@@ -1,24 +1,25 @@
-//! `AlwaysPullImages`: every container pulls its image, so that nobody runs what only others may
-//! pull.
+//! `AlwaysPullImages`: every container pulls its image, so that a pod cannot use a private image
+//! that is already on the node without the credentials for it.
 
-use super::{Attributes, aggregated};
+use super::{Attributes, aggregate_messages};
 use kinds::core::pod::admission as pod;
 use machinery::{Object, Status};
 
-/// Whether the images of a pod are to be looked at: those of a change that brings none are not.
+/// Whether the pod has images that are not checked yet. An update without new images is not
+/// checked.
 fn has_new_images(attributes: &Attributes<'_>, object: &Object) -> bool {
     attributes.is_of("", "pods")
         && attributes.old.is_none_or(|old| pod::has_new_images(object, old))
 }
 
-/// Lets every container pull its image.
+/// Sets the image pull policy of every container to `Always`.
 pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) {
     if has_new_images(attributes, object) {
         pod::pull_always(object);
     }
 }
 
-/// Refuses a pod that does not.
+/// Rejects a pod with another image pull policy.
 pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
     if !has_new_images(attributes, object) {
         return Ok(());
@@ -29,6 +30,6 @@ pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(
     }
     let texts = found.iter().map(|it| attributes.forbidden(object, it).message).collect();
     let mut status = attributes.forbidden(object, "");
-    status.message = aggregated(texts);
+    status.message = aggregate_messages(texts);
     Err(status)
 }

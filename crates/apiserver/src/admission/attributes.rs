@@ -1,4 +1,4 @@
-//! [`Attributes`]: what somebody is about to do, as far as admission looks at it.
+//! [`Attributes`]: the attributes of a request that admission reads.
 
 use super::Admission;
 use crate::registry::scope::RequestScope;
@@ -6,21 +6,21 @@ use crate::request::Verb;
 use crate::request::options::DeleteOptions;
 use machinery::{GroupVersionKind, Object, Status};
 
-/// What is being done to the object.
+/// The operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// It is new.
+    /// An object is created.
     Create,
-    /// It changes.
+    /// An object is updated or patched.
     Update,
-    /// It goes.
+    /// An object is deleted.
     Delete,
-    /// Somebody wants a connection to what it stands for.
+    /// A client connects to a subresource, such as `pods/exec`.
     Connect,
 }
 
 impl Operation {
-    /// As rules and reviews spell it.
+    /// The name in the rules of webhooks and policies, and in reviews.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -31,26 +31,27 @@ impl Operation {
     }
 }
 
-/// See the [module documentation](self). Objects are in the version that verbs work in: that of the request for custom kinds, the hub for the others.
+/// See the [module documentation](self). Objects are in the memory version: the version of the
+/// request for custom kinds, the hub version for built-in kinds.
 pub(crate) struct Attributes<'a> {
-    /// The configuration of admission.
+    /// The state of admission.
     pub admission: &'a Admission,
-    /// What the request is about.
+    /// The scope of the request.
     pub scope: &'a RequestScope,
-    /// What it does.
+    /// The operation of the request.
     pub operation: Operation,
-    /// Of the object; "" where it will be generated.
+    /// The name of the object; "" if the server generates it.
     pub name: String,
-    /// The object's; the request may be about several.
+    /// The namespace of the object. A request for a collection may have none.
     pub namespace: &'a str,
-    /// The object before; None if it is new.
+    /// The stored object; None for a create.
     pub old: Option<&'a Object>,
-    /// The kind of what is sent to a subresource, where it is not the resource's own: Scale,
-    /// Binding, `PodExecOptions`. Such objects have one version only.
+    /// The kind of the object that is sent to a subresource, where it differs from the kind of the
+    /// resource: Scale, Binding, `PodExecOptions`. These kinds have one version only.
     pub kind: Option<GroupVersionKind>,
-    /// Nothing will be stored.
+    /// Whether the request is a dry run.
     pub dry_run: bool,
-    /// With what a deletion was asked for.
+    /// The options of a deletion.
     pub deletion: Option<&'a DeleteOptions>,
 }
 
@@ -66,7 +67,7 @@ impl<'a> Attributes<'a> {
         Self { admission, scope, operation, name, namespace, old: None, kind, dry_run, deletion }
     }
 
-    /// Those of the creation of an object with this name; "" if it will be generated.
+    /// The attributes of the creation of an object. `name` is "" if the server generates it.
     pub(crate) fn create(
         admission: &'a Admission,
         scope: &'a RequestScope,
@@ -76,7 +77,7 @@ impl<'a> Attributes<'a> {
         Self::new(admission, scope, Operation::Create, name, dry_run)
     }
 
-    /// Those of a change of `old`.
+    /// The attributes of an update of `old`.
     pub(crate) fn update(
         admission: &'a Admission,
         scope: &'a RequestScope,
@@ -87,8 +88,7 @@ impl<'a> Attributes<'a> {
         Self { old: Some(old), ..attributes }
     }
 
-    /// Those of the deletion of `old`. Upstream: the deletion of a collection names none of its
-    /// objects.
+    /// The attributes of the deletion of `old`. Upstream: the deletion of a collection has no name.
     pub(crate) fn delete(
         admission: &'a Admission,
         scope: &'a RequestScope,
@@ -104,7 +104,8 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Those of an object of another kind that is sent to a subresource of the named object.
+    /// The attributes of an object of another kind that is sent to a subresource of the named
+    /// object.
     pub(crate) fn of_subresource(
         admission: &'a Admission,
         scope: &'a RequestScope,
@@ -116,23 +117,24 @@ impl<'a> Attributes<'a> {
         Self { kind: Some(kind), ..attributes }
     }
 
-    /// Whether it is about an object of this resource, and not about a subresource of one.
+    /// Whether the request is for this resource, and not for one of its subresources.
     pub(super) fn is_of(&self, group: &str, plural: &str) -> bool {
-        self.is_part_of(group, plural, "")
+        self.is_subresource_of(group, plural, "")
     }
 
-    /// Whether it is about a subresource of an object of this resource.
-    pub(super) fn is_part_of(&self, group: &str, plural: &str, subresource: &str) -> bool {
+    /// Whether the request is for this subresource of the resource.
+    pub(super) fn is_subresource_of(&self, group: &str, plural: &str, subresource: &str) -> bool {
         let resource = self.scope.resource();
         resource.plural == plural
             && resource.group == group
             && self.scope.path.subresource == subresource
     }
 
-    /// It may not be, and why. An object without a name is called by what its name begins with.
+    /// The answer 403 with this reason. An object without a name is identified by its
+    /// `generateName`.
     pub(super) fn forbidden(&self, object: &Object, why: &str) -> Status {
         let names = [object.name(), object.meta_text("generateName"), "Unknown"];
         let name = names.into_iter().find(|it| !it.is_empty()).unwrap_or_default();
-        Status::forbidden(&self.scope.what(), name, why)
+        Status::forbidden(&self.scope.group_resource(), name, why)
     }
 }

@@ -1,22 +1,24 @@
-//! What expressions ask as `authorizer`: the same judgment that the request itself went through.
+//! The variable `authorizer` of CEL expressions: it asks the authorizers of the server on behalf of
+//! the user of the request.
 
 use super::Attributes;
 use super::matching;
 use crate::auth::authentication::User;
-use crate::auth::authentication::service_account::account;
+use crate::auth::authentication::service_account;
 use crate::auth::authorization;
 use crate::auth::authorization::{Authorizers, ResourceAttributes};
 use cel::library::authorizer::{Authorizer, Check, Decision};
 use std::sync::Arc;
 
-/// Whom to ask on behalf of a request, and about what if the expression does not say.
-pub(super) fn of(attributes: &Attributes<'_>) -> (Arc<dyn Authorizer>, Check) {
+/// The authorizer for the user of a request, and the check that `authorizer.requestResource` starts
+/// from.
+pub(super) fn user_authorizer(attributes: &Attributes<'_>) -> (Arc<dyn Authorizer>, Check) {
     let (scope, resource) = (attributes.scope, attributes.scope.resource());
     let check = Check {
         group: resource.group_of(scope.version()).to_owned(),
         resource: resource.plural.clone(),
         subresource: scope.path.subresource.clone(),
-        namespace: matching::namespace(attributes).to_owned(),
+        namespace: matching::request_namespace(attributes).to_owned(),
         name: attributes.name.clone(),
         ..Check::default()
     };
@@ -27,7 +29,7 @@ pub(super) fn of(attributes: &Attributes<'_>) -> (Arc<dyn Authorizer>, Check) {
     (Arc::new(authorizer), check)
 }
 
-/// Judges for one user.
+/// Authorizes one user.
 #[derive(Debug)]
 struct UserAuthorizer {
     user: User,
@@ -36,8 +38,10 @@ struct UserAuthorizer {
 
 impl Authorizer for UserAuthorizer {
     fn authorize(&self, check: &Check) -> Decision {
-        let account =
-            check.service_account.as_ref().map(|(namespace, name)| account(namespace, name, ""));
+        let account = check
+            .service_account
+            .as_ref()
+            .map(|(namespace, name)| service_account::user(namespace, name, ""));
         let user = account.as_ref().unwrap_or(&self.user);
         let resource = check.path.is_none().then(|| ResourceAttributes {
             group: &check.group,

@@ -1,12 +1,12 @@
-//! Which of several classes is the default: the one that is marked so.
+//! Finds the default among storage classes or ingress classes.
 
 use crate::cache::watch_cache::Snapshot;
 use machinery::Object;
 use std::cmp::Reverse;
 
-/// The name of the class that carries one of the annotations `marks`. Should several do, the newest
-/// of them, and of those the first by name.
-pub(super) fn marked(classes: &Snapshot, marks: &[&str]) -> Option<String> {
+/// The name of the class with one of the annotations `marks`. Of several such classes the newest is
+/// the default; of equally old ones the first by name.
+pub(super) fn default_class(classes: &Snapshot, marks: &[&str]) -> Option<String> {
     let mut marked: Vec<Object> = classes
         .entries
         .values()

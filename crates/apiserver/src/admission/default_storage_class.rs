@@ -1,28 +1,28 @@
-//! `DefaultStorageClass`: a claim that names no class gets the one that is marked as the default.
+//! `DefaultStorageClass`: sets the default storage class of claims that name no class.
 
 use super::{Attributes, Operation, default_class};
 use crate::cache::watch_cache::Snapshot;
 use machinery::Object;
 
-/// The name of the default class, if there is one.
+/// The name of the default class, if one exists.
 pub(super) fn read(classes: &Snapshot) -> Option<String> {
     let marks = [
         "storageclass.kubernetes.io/is-default-class",
         "storageclass.beta.kubernetes.io/is-default-class",
     ];
-    default_class::marked(classes, &marks)
+    default_class::default_class(classes, &marks)
 }
 
-/// Names the default class in a new claim that names none.
+/// Sets the class of a new claim that names none.
 pub(super) fn mutate(attributes: &Attributes<'_>, claim: &mut Object) {
     if attributes.operation != Operation::Create || !attributes.is_of("", "persistentvolumeclaims")
     {
         return;
     }
-    // A class that is named with "" asks for a volume without a class.
+    // The class "" requests a volume without a class.
     let has_class = claim.annotation("volume.beta.kubernetes.io/storage-class").is_some()
         || claim.get(&["spec", "storageClassName"]).is_some_and(|it| !it.is_null());
-    let default = attributes.admission.storage_default.current(&attributes.scope.storage);
+    let default = attributes.admission.default_storage_class.current(&attributes.scope.storage);
     if let (false, Some(name)) = (has_class, &*default) {
         claim.map_at(&["spec"]).insert("storageClassName".to_owned(), name.as_str().into());
     }

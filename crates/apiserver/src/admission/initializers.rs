@@ -1,9 +1,10 @@
-//! `Initializers`: whom a new object has to wait for before others may see it, as Kubernetes 1.7 to
-//! 1.13 had it.
+//! `Initializers`: the initializers that process a new object before other clients can see it, as
+//! in Kubernetes 1.7 to 1.13.
 //!
-//! Each `InitializerConfiguration` names initializers and the resources that they work on. Their
-//! names are written into the new object, in the order of the configurations' names and then of the
-//! list; they find it by `includeUninitialized=true`, work on it, and each takes its name away.
+//! Each `InitializerConfiguration` lists initializers and the resources that they process. The
+//! plugin writes their names into the new object, in the order of the configurations' names and
+//! then of the list. Each initializer finds the object with `includeUninitialized=true`, processes
+//! it, and removes its own name.
 
 use super::{Attributes, Operation};
 use crate::auth::authorization;
@@ -13,20 +14,20 @@ use machinery::meta::initializers::is_uninitialized;
 use machinery::{Object, Status, Value, json};
 use std::collections::HashSet;
 
-/// Who works on new objects.
+/// An initializer and the resources that it processes.
 pub(super) struct Initializer {
     name: String,
     rules: Vec<Rule>,
 }
 
-/// Which objects these are.
+/// The resources of an initializer; `*` in a list matches everything.
 struct Rule {
     groups: Vec<String>,
     versions: Vec<String>,
     resources: Vec<String>,
 }
 
-/// All initializers in their order: keys are in the order of names.
+/// All initializers in their order: the keys of the snapshot are in the order of names.
 pub(super) fn read(snapshot: &Snapshot) -> Vec<Initializer> {
     let mut all = Vec::new();
     for entry in snapshot.entries.values() {
@@ -65,28 +66,28 @@ impl Rule {
     }
 }
 
-/// Notes on a new object whom it waits for, unless its creator has. Who works on an object that
-/// waits, or says whom it waits for, needs a right of his own.
+/// Sets the pending initializers of a new object, unless the request sets them. The verb
+/// `initialize` must be authorized to set them or to update an uninitialized object.
 pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
     if !attributes.scope.path.subresource.is_empty() {
         return Ok(());
     }
     match attributes.operation {
         Operation::Create if is_uninitialized(object) => {
-            permitted(attributes, object, "create with initializers denied")
+            authorize(attributes, object, "create with initializers denied")
         }
         Operation::Create => {
-            name_initializers(attributes, object);
+            add_pending_initializers(attributes, object);
             Ok(())
         }
         Operation::Update if attributes.old.is_some_and(is_uninitialized) => {
-            permitted(attributes, object, "update to uninitialized resource denied")
+            authorize(attributes, object, "update to uninitialized resource denied")
         }
         Operation::Update | Operation::Delete | Operation::Connect => Ok(()),
     }
 }
 
-fn name_initializers(attributes: &Attributes<'_>, object: &mut Object) {
+fn add_pending_initializers(attributes: &Attributes<'_>, object: &mut Object) {
     let scope = attributes.scope;
     let initializers = attributes.admission.initializers.current(&scope.storage);
     if initializers.is_empty() || is_exempt(attributes, object) {
@@ -97,7 +98,7 @@ fn name_initializers(attributes: &Attributes<'_>, object: &mut Object) {
     let (mut pending, mut names): (Vec<Value>, HashSet<&str>) = Default::default();
     for initializer in initializers.iter() {
         let mut rules = initializer.rules.iter();
-        // Two configurations may name the same one, who then comes at the first place.
+        // An initializer that two configurations name takes the first position.
         if rules.any(|it| it.matches(group, &version.name, &resource.plural))
             && names.insert(&initializer.name)
         {
@@ -109,20 +110,20 @@ fn name_initializers(attributes: &Attributes<'_>, object: &mut Object) {
     }
 }
 
-/// Nobody could take back a configuration that waits for somebody who is not there; and a mirror pod
-/// runs already when it is created.
+/// Configurations are exempt, because a configuration that waits for a missing initializer could
+/// not be deleted. Mirror pods are exempt, because they already run when they are created.
 fn is_exempt(attributes: &Attributes<'_>, object: &Object) -> bool {
     attributes.is_of("admissionregistration.k8s.io", "initializerconfigurations")
         || (attributes.is_of("", "pods")
             && object.annotation("kubernetes.io/config.mirror").is_some())
 }
 
-fn permitted(attributes: &Attributes<'_>, object: &Object, why: &str) -> Result<(), Status> {
+fn authorize(attributes: &Attributes<'_>, object: &Object, why: &str) -> Result<(), Status> {
     let scope = attributes.scope;
     let resource = ResourceAttributes::from(&scope.path);
     let initialize = authorization::Attributes::of_resource(&scope.user, "initialize", resource);
-    let permitted = attributes.admission.authorizers.check(&initialize);
-    permitted.map_err(|_| attributes.forbidden(object, why))
+    let authorized = attributes.admission.authorizers.check(&initialize);
+    authorized.map_err(|_| attributes.forbidden(object, why))
 }
 
 #[cfg(test)]
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_names_what_it_is_about_and_a_star_is_everything() {
+    fn a_rule_matches_the_listed_resources_and_a_star_matches_all() {
         let rule = |groups: &[&str], versions: &[&str], resources: &[&str]| {
             let rule =
                 json!({"apiGroups": groups, "apiVersions": versions, "resources": resources});

@@ -1,48 +1,48 @@
-//! `LimitRanger`: gives containers what the limit ranges of their namespace have for those who ask
-//! for nothing, and holds pods and claims against them.
+//! `LimitRanger`: sets the default requests and limits of containers, and validates pods and claims
+//! against the limit ranges of their namespace.
 
-use super::{Attributes, Operation, aggregated};
+use super::{Attributes, Operation, aggregate_messages};
 use kinds::core::limit_range::enforcement::{self, Limits, Refusal};
 use machinery::{Object, Status};
 use std::sync::Arc;
 
-enum Limited {
+enum LimitedKind {
     Pod,
     Claim,
 }
 
-/// What is limited here: what is new, a pod that changes its size, a claim that grows; not what is
-/// on its way out.
-fn limited(attributes: &Attributes<'_>) -> Option<Limited> {
+/// The kind of an object that limit ranges apply to: new pods, resized pods, and claims. Objects
+/// that are being deleted are exempt.
+fn limited_kind(attributes: &Attributes<'_>) -> Option<LimitedKind> {
     if attributes.old.is_some_and(|it| it.deletion_timestamp().is_some()) {
         return None;
     }
     let is_new = attributes.operation == Operation::Create;
     if attributes.is_of("", "persistentvolumeclaims") {
-        return Some(Limited::Claim);
+        return Some(LimitedKind::Claim);
     }
-    let is_pod =
-        (is_new && attributes.is_of("", "pods")) || attributes.is_part_of("", "pods", "resize");
-    is_pod.then_some(Limited::Pod)
+    let is_pod = (is_new && attributes.is_of("", "pods"))
+        || attributes.is_subresource_of("", "pods", "resize");
+    is_pod.then_some(LimitedKind::Pod)
 }
 
-/// Fills in what the containers of a pod do not ask for.
+/// Sets the default requests and limits of a pod's containers.
 pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
-    let Some(Limited::Pod) = limited(attributes) else { return Ok(()) };
+    let Some(LimitedKind::Pod) = limited_kind(attributes) else { return Ok(()) };
     enforcement::fill_in(&ranges(attributes), object)
         .map_err(|error| Status::too_large(&error.to_string()))
 }
 
-/// Refuses what is too small, too large or too uneven.
+/// Rejects an object that violates a limit range.
 pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
-    let Some(limited) = limited(attributes) else { return Ok(()) };
+    let Some(limited) = limited_kind(attributes) else { return Ok(()) };
     let ranges = ranges(attributes);
     let outcome = match limited {
-        Limited::Pod => enforcement::validate_pod(&ranges, object),
-        Limited::Claim => enforcement::validate_claim(&ranges, object),
+        LimitedKind::Pod => enforcement::validate_pod(&ranges, object),
+        LimitedKind::Claim => enforcement::validate_claim(&ranges, object),
     };
     outcome.map_err(|refusal| match refusal {
-        Refusal::Violations(found) => attributes.forbidden(object, &aggregated(found)),
+        Refusal::Violations(found) => attributes.forbidden(object, &aggregate_messages(found)),
         Refusal::TooLarge => Status::too_large(
             "the object has too many resources to be compared with the limit ranges of the namespace",
         ),

@@ -1,14 +1,14 @@
-//! [`Criteria`]: which requests a webhook or a policy is about.
+//! [`MatchCriteria`]: decides which requests a webhook or a policy applies to.
 //!
 //! ```text
-//! namespaceSelector ─▶ objectSelector ─▶ excluded rules ─▶ rules as asked ─▶ rules in another version
+//! namespaceSelector ─▶ objectSelector ─▶ excluded rules ─▶ rules ─▶ rules in another version
 //! ```
 //!
-//! A request that a rule names in another version of the same kind is matched as well, unless the
-//! policy is `Exact`; the object is then shown in the version that the rule names.
+//! A rule that names another version of the same kind also matches, unless the match policy is
+//! `Exact`; the webhook or policy then gets the object in the version of the rule.
 //!
-//! What configures admission is not itself subject to it: whoever locked themselves out could not
-//! undo it.
+//! The resources that configure admission are exempt, because a user could otherwise not delete a
+//! configuration that rejects every request.
 
 use super::{Attributes, Operation};
 use machinery::selector::LabelSelector;
@@ -17,42 +17,42 @@ use types::Resource;
 use types::resource::Version;
 
 /// See the [module documentation](self).
-pub(crate) struct Criteria {
-    rules: Vec<Rule>,
-    excluded: Vec<Rule>,
-    /// Whether a rule that names another version of the kind matches too.
+pub(crate) struct MatchCriteria {
+    rules: Vec<RuleWithOperations>,
+    exclude_rules: Vec<RuleWithOperations>,
+    /// Whether a rule that names another version of the kind also matches.
     equivalent: bool,
-    /// Whether there need be no rule at all.
+    /// Whether a list without rules matches every request.
     rules_optional: bool,
-    /// Whether webhooks are never matched either, as policies are not.
+    /// Whether webhook configurations are exempt, in addition to policies and bindings.
     exempts_webhooks: bool,
-    namespaces: Result<LabelSelector, String>,
-    objects: Result<LabelSelector, String>,
+    namespace_selector: Result<LabelSelector, String>,
+    object_selector: Result<LabelSelector, String>,
 }
 
-/// How a matched request is to be shown.
+/// The version and subresource in which a rule matches a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Matched {
-    /// The version of the object: an index into those of the resource.
+pub(crate) struct MatchedResource {
+    /// The version of the object: an index into the versions of the resource.
     pub version: usize,
-    /// Of the request, or "".
+    /// The subresource of the request, or "".
     pub subresource: String,
 }
 
-/// Operations on resources, each list with `*` for everything.
-struct Rule {
+/// Operations on resources. `*` in a list matches everything.
+struct RuleWithOperations {
     operations: Vec<String>,
     groups: Vec<String>,
     versions: Vec<String>,
-    /// Each with its subresource.
+    /// Pairs of a resource and its subresource.
     resources: Vec<(String, String)>,
-    scope: Scope,
-    /// Empty: all.
+    scope: RuleScope,
+    /// The names of objects; an empty list matches all.
     names: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Scope {
+enum RuleScope {
     All,
     Namespaced,
     Cluster,
@@ -69,16 +69,17 @@ const POLICIES: &[&str] = &[
 
 const WEBHOOKS: &[&str] = &["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
 
-impl Criteria {
-    /// Of a webhook: its `rules`, `matchPolicy`, `namespaceSelector` and `objectSelector`.
+impl MatchCriteria {
+    /// The criteria of a webhook: its `rules`, `matchPolicy`, `namespaceSelector` and
+    /// `objectSelector`.
     pub(crate) fn of_webhook(webhook: &Value) -> Self {
         Self { exempts_webhooks: true, ..Self::of(webhook, "rules") }
     }
 
-    /// Of a policy's `matchConstraints` or a binding's `matchResources`.
+    /// The criteria of a policy's `matchConstraints` or a binding's `matchResources`.
     pub(crate) fn of_policy(constraints: &Value) -> Self {
         Self {
-            excluded: rules(constraints, "excludeResourceRules"),
+            exclude_rules: rules(constraints, "excludeResourceRules"),
             rules_optional: true,
             ..Self::of(constraints, "resourceRules")
         }
@@ -87,12 +88,12 @@ impl Criteria {
     fn of(value: &Value, key: &str) -> Self {
         Self {
             rules: rules(value, key),
-            excluded: Vec::new(),
+            exclude_rules: Vec::new(),
             equivalent: value["matchPolicy"] == "Equivalent",
             rules_optional: false,
             exempts_webhooks: false,
-            namespaces: selector(&value["namespaceSelector"]),
-            objects: selector(&value["objectSelector"]),
+            namespace_selector: selector(&value["namespaceSelector"]),
+            object_selector: selector(&value["objectSelector"]),
         }
     }
 
@@ -102,57 +103,64 @@ impl Criteria {
             && (POLICIES.contains(&kind) || self.exempts_webhooks && WEBHOOKS.contains(&kind))
     }
 
-    /// How to show the object if the request is matched; None if it is not. `object` is the new
-    /// object, if there is one.
-    pub(crate) fn matched(
+    /// The version in which the request matches; None if it does not match. `object` is the new
+    /// object, and None for a deletion.
+    pub(crate) fn find_match(
         &self,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
-    ) -> Result<Option<Matched>, Status> {
+    ) -> Result<Option<MatchedResource>, Status> {
         if self.exempts(attributes.scope.resource()) {
             return Ok(None);
         }
-        // An error counts only if everything else matches: who is not concerned is not refused.
+        // An invalid selector is an error only if everything else matches, so that other requests
+        // are not rejected.
         let namespace = self.matches_namespace(attributes, object);
         if matches!(namespace, Ok(false)) {
             return Ok(None);
         }
-        let selected = self.selects(attributes, object);
+        let selected = self.matches_object(attributes, object);
         if matches!(selected, Ok(false)) {
             return Ok(None);
         }
-        if self.find(&self.excluded, attributes).is_some() {
+        if self.find_version(&self.exclude_rules, attributes).is_some() {
             return Ok(None);
         }
         let found = if self.rules.is_empty() && self.rules_optional {
             Some(attributes.scope.version)
         } else {
-            self.find(&self.rules, attributes)
+            self.find_version(&self.rules, attributes)
         };
         let Some(version) = found else { return Ok(None) };
         namespace?;
         selected?;
         let subresource = attributes.scope.path.subresource.clone();
-        Ok(Some(Matched { version, subresource }))
+        Ok(Some(MatchedResource { version, subresource }))
     }
 
-    /// The version that a rule names: the one of the request if there is such a rule.
-    fn find(&self, rules: &[Rule], attributes: &Attributes<'_>) -> Option<usize> {
-        let (resource, asked) = (attributes.scope.resource(), attributes.scope.version);
-        let names = |rule: &Rule, version: &Version| rule.matches(&Asked::of(attributes, version));
-        if rules.iter().any(|rule| names(rule, &resource.versions[asked])) {
-            return Some(asked);
+    /// The version that a rule names. A rule with the version of the request takes precedence.
+    fn find_version(
+        &self,
+        rules: &[RuleWithOperations],
+        attributes: &Attributes<'_>,
+    ) -> Option<usize> {
+        let (resource, requested) = (attributes.scope.resource(), attributes.scope.version);
+        let matches = |rule: &RuleWithOperations, version: &Version| {
+            rule.matches(&RuleAttributes::of(attributes, version))
+        };
+        if rules.iter().any(|rule| matches(rule, &resource.versions[requested])) {
+            return Some(requested);
         }
         if !self.equivalent {
             return None;
         }
         let others = || {
             let served = resource.versions.iter().enumerate();
-            served.filter(|(index, version)| *index != asked && version.served)
+            served.filter(|(index, version)| *index != requested && version.served)
         };
-        // Earlier rules come first, whatever the version.
+        // Rules are tried in their order; the order of versions comes second.
         rules.iter().find_map(|rule| {
-            others().find(|(_, version)| names(rule, version)).map(|(index, _)| index)
+            others().find(|(_, version)| matches(rule, version)).map(|(index, _)| index)
         })
     }
 
@@ -161,11 +169,11 @@ impl Criteria {
         attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<bool, Status> {
-        let name = namespace(attributes);
+        let name = request_namespace(attributes);
         if name.is_empty() && attributes.scope.resource().plural != "namespaces" {
             return Ok(true);
         }
-        let selector = self.namespaces.as_ref().map_err(Status::internal)?;
+        let selector = self.namespace_selector.as_ref().map_err(Status::internal)?;
         if selector.is_empty() {
             return Ok(true);
         }
@@ -186,13 +194,14 @@ impl Criteria {
         }
     }
 
-    /// Either object will do: who takes the label away must not escape by that.
-    fn selects(
+    /// Whether the selector matches the new or the old object: an update that removes a label must
+    /// not bypass a webhook.
+    fn matches_object(
         &self,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<bool, Status> {
-        let selector = self.objects.as_ref().map_err(Status::internal)?;
+        let selector = self.object_selector.as_ref().map_err(Status::internal)?;
         let is_selected = |it: Option<&Object>| {
             it.is_some_and(|object| selector.matches(|key| object.label(key)))
         };
@@ -200,10 +209,10 @@ impl Criteria {
     }
 }
 
-impl Rule {
+impl RuleWithOperations {
     fn of(rule: &Value) -> Self {
         let resources = texts(&rule["resources"]).into_iter().map(|it| match it.split_once('/') {
-            Some((resource, below)) => (resource.to_owned(), below.to_owned()),
+            Some((resource, subresource)) => (resource.to_owned(), subresource.to_owned()),
             None => (it, String::new()),
         });
         Self {
@@ -212,48 +221,47 @@ impl Rule {
             versions: texts(&rule["apiVersions"]),
             resources: resources.collect(),
             scope: match rule["scope"].as_str() {
-                Some("Namespaced") => Scope::Namespaced,
-                Some("Cluster") => Scope::Cluster,
-                _ => Scope::All,
+                Some("Namespaced") => RuleScope::Namespaced,
+                Some("Cluster") => RuleScope::Cluster,
+                _ => RuleScope::All,
             },
             names: texts(&rule["resourceNames"]),
         }
     }
 
-    fn matches(&self, asked: &Asked<'_>) -> bool {
-        let is = |item: &str, wanted: &str| item == "*" || item == wanted;
-        let is_in = |items: &[String], wanted: &str| items.iter().any(|it| is(it, wanted));
+    fn matches(&self, attributes: &RuleAttributes<'_>) -> bool {
+        let is = |item: &str, value: &str| item == "*" || item == value;
+        let is_in = |items: &[String], value: &str| items.iter().any(|it| is(it, value));
         let in_scope = match self.scope {
-            Scope::All => true,
-            Scope::Namespaced => !asked.cluster,
-            Scope::Cluster => asked.cluster,
+            RuleScope::All => true,
+            RuleScope::Namespaced => !attributes.cluster_scoped,
+            RuleScope::Cluster => attributes.cluster_scoped,
         };
         in_scope
-            && is_in(&self.operations, asked.operation.as_str())
-            && is_in(&self.groups, asked.group)
-            && is_in(&self.versions, asked.version)
-            && self
-                .resources
-                .iter()
-                .any(|(it, below)| is(it, asked.resource) && is(below, asked.subresource))
-            && (self.names.is_empty() || self.names.iter().any(|it| it == asked.name))
+            && is_in(&self.operations, attributes.operation.as_str())
+            && is_in(&self.groups, attributes.group)
+            && is_in(&self.versions, attributes.version)
+            && self.resources.iter().any(|(it, subresource)| {
+                is(it, attributes.resource) && is(subresource, attributes.subresource)
+            })
+            && (self.names.is_empty() || self.names.iter().any(|it| it == attributes.name))
     }
 }
 
-/// What rules look at.
-struct Asked<'a> {
+/// The attributes of a request that rules match.
+struct RuleAttributes<'a> {
     operation: Operation,
     group: &'a str,
     version: &'a str,
     resource: &'a str,
     subresource: &'a str,
     name: &'a str,
-    /// Not in a namespace.
-    cluster: bool,
+    /// Whether the object is in no namespace.
+    cluster_scoped: bool,
 }
 
-impl<'a> Asked<'a> {
-    /// As if the request had been made in this version.
+impl<'a> RuleAttributes<'a> {
+    /// The attributes of the request if it were made in this version.
     fn of(attributes: &'a Attributes<'_>, version: &'a Version) -> Self {
         let resource = attributes.scope.resource();
         Self {
@@ -263,14 +271,14 @@ impl<'a> Asked<'a> {
             resource: &resource.plural,
             subresource: &attributes.scope.path.subresource,
             name: &attributes.name,
-            // Namespaces are not in themselves, whatever the path says.
-            cluster: is_namespace(resource) || attributes.namespace.is_empty(),
+            // Namespaces are cluster-scoped, although their requests have a namespace.
+            cluster_scoped: is_namespace(resource) || attributes.namespace.is_empty(),
         }
     }
 }
 
-/// The namespace that the request is about; that of a namespace is itself.
-pub(crate) fn namespace<'a>(attributes: &'a Attributes<'_>) -> &'a str {
+/// The namespace of a request. A request for a namespace has that namespace.
+pub(crate) fn request_namespace<'a>(attributes: &'a Attributes<'_>) -> &'a str {
     if is_namespace(attributes.scope.resource()) { &attributes.name } else { attributes.namespace }
 }
 
@@ -278,11 +286,11 @@ fn is_namespace(resource: &Resource) -> bool {
     resource.group.is_empty() && resource.plural == "namespaces"
 }
 
-fn rules(value: &Value, key: &str) -> Vec<Rule> {
-    value[key].as_array().into_iter().flatten().map(Rule::of).collect()
+fn rules(value: &Value, key: &str) -> Vec<RuleWithOperations> {
+    value[key].as_array().into_iter().flatten().map(RuleWithOperations::of).collect()
 }
 
-/// Nothing said is everything selected.
+/// A missing selector matches everything.
 fn selector(value: &Value) -> Result<LabelSelector, String> {
     if value.is_null() { Ok(LabelSelector::everything()) } else { LabelSelector::from_value(value) }
 }
@@ -297,26 +305,26 @@ mod tests {
     use super::*;
     use machinery::json;
 
-    const POD: Asked<'_> = Asked {
+    const POD: RuleAttributes<'_> = RuleAttributes {
         operation: Operation::Create,
         group: "",
         version: "v1",
         resource: "pods",
         subresource: "",
         name: "a",
-        cluster: false,
+        cluster_scoped: false,
     };
 
-    /// A rule about pods, with one thing said differently.
-    fn pods(key: &str, value: Value) -> Rule {
+    /// A rule for pods with one field replaced.
+    fn pods(key: &str, value: Value) -> RuleWithOperations {
         let mut rule = json!({"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
             "resources": ["pods"]});
         rule[key] = value;
-        Rule::of(&rule)
+        RuleWithOperations::of(&rule)
     }
 
     #[test]
-    fn a_rule_names_what_it_is_about() {
+    fn every_list_of_a_rule_must_match() {
         assert!(pods("operations", json!(["UPDATE", "CREATE"])).matches(&POD));
         assert!(!pods("operations", json!(["UPDATE", "DELETE"])).matches(&POD));
         assert!(!pods("apiGroups", json!(["apps"])).matches(&POD));
@@ -325,16 +333,16 @@ mod tests {
     }
 
     #[test]
-    fn a_star_names_everything() {
+    fn a_star_matches_everything() {
         for key in ["operations", "apiGroups", "apiVersions", "resources"] {
             assert!(pods(key, json!(["*"])).matches(&POD), "{key}");
         }
     }
 
     #[test]
-    fn subresources_are_named_apart() {
-        let status = Asked { subresource: "status", ..POD };
-        for (resource, pod, below) in [
+    fn subresources_are_matched_separately() {
+        let status = RuleAttributes { subresource: "status", ..POD };
+        for (resource, pod, subresource) in [
             ("pods", true, false),
             ("*", true, false),
             ("pods/status", false, true),
@@ -344,20 +352,24 @@ mod tests {
             ("nodes/*", false, false),
         ] {
             let rule = pods("resources", json!([resource]));
-            assert_eq!((rule.matches(&POD), rule.matches(&status)), (pod, below), "{resource}");
+            assert_eq!(
+                (rule.matches(&POD), rule.matches(&status)),
+                (pod, subresource),
+                "{resource}"
+            );
         }
     }
 
     #[test]
-    fn a_rule_may_be_about_named_objects_only() {
+    fn resource_names_restrict_a_rule_to_named_objects() {
         assert!(pods("resourceNames", json!(["b", "a"])).matches(&POD));
         assert!(!pods("resourceNames", json!(["b"])).matches(&POD));
         assert!(pods("resourceNames", json!([])).matches(&POD));
     }
 
     #[test]
-    fn a_rule_may_be_about_one_scope_only() {
-        let cluster = Asked { cluster: true, ..POD };
+    fn a_scope_restricts_a_rule_to_namespaced_or_cluster_resources() {
+        let cluster = RuleAttributes { cluster_scoped: true, ..POD };
         for (scope, namespaced, clusterwide) in
             [("*", true, true), ("Namespaced", true, false), ("Cluster", false, true)]
         {

@@ -1,5 +1,5 @@
-//! Nothing is created in a namespace that is not there or on its way out, and the namespaces that
-//! the server itself needs cannot be deleted.
+//! `NamespaceLifecycle`: rejects creations in namespaces that do not exist or are being terminated,
+//! and the deletion of namespaces that the server needs.
 
 use super::{Attributes, Operation};
 use crate::cache::catalog::Served;
@@ -9,10 +9,10 @@ use machinery::status::Cause;
 use machinery::{GroupResource, Object, Status};
 use std::borrow::Cow;
 
-/// Namespaces that are always there.
-pub(crate) const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+/// The namespaces that cannot be deleted.
+pub(crate) const IMMORTAL_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// Judges the namespace of an attributes to create something.
+/// Validates the namespace of a create request.
 pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
     match attributes.operation {
         Operation::Create => create(attributes.scope, object),
@@ -20,7 +20,7 @@ pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result
     }
 }
 
-/// Judges the namespace of a new object.
+/// Rejects a new object if its namespace does not exist or is being terminated.
 pub(super) fn create(scope: &RequestScope, object: &Object) -> Result<(), Status> {
     let namespace = scope.namespace();
     if namespace.is_empty() {
@@ -39,7 +39,7 @@ pub(super) fn create(scope: &RequestScope, object: &Object) -> Result<(), Status
     let why = format!(
         "unable to create new content in namespace {namespace} because it is being terminated"
     );
-    let mut status = Status::forbidden(&scope.what(), object.name(), &why);
+    let mut status = Status::forbidden(&scope.group_resource(), object.name(), &why);
     status.details.get_or_insert_default().causes.push(Cause {
         reason: "NamespaceTerminating".to_owned(),
         message: format!("namespace {namespace} is being terminated"),
@@ -48,20 +48,21 @@ pub(super) fn create(scope: &RequestScope, object: &Object) -> Result<(), Status
     Err(status)
 }
 
-/// What a namespace's status says; it can be selected by, so it is read once for many requests.
+/// The phase of a namespace. It is a selectable field, whose value is parsed once and shared
+/// between requests.
 fn phase<'a>(namespaces: &Served, namespace: &'a Entry) -> Cow<'a, str> {
     let selectable = &namespaces.version(namespaces.resource.storage).selectable;
     let index = selectable.iter().position(|it| it.path == ["status", "phase"]);
     index.map_or(Cow::default(), |index| namespace.field(selectable, index))
 }
 
-/// Judges the deletion of a namespace.
+/// Rejects the deletion of an immortal namespace.
 pub(super) fn delete(attributes: &Attributes<'_>) -> Result<(), Status> {
-    let what = attributes.scope.what();
-    let is_namespace = what.group.is_empty() && what.resource == "namespaces";
-    if is_namespace && IMMORTAL.contains(&attributes.name.as_str()) {
+    let resource = attributes.scope.group_resource();
+    let is_namespace = resource.group.is_empty() && resource.resource == "namespaces";
+    if is_namespace && IMMORTAL_NAMESPACES.contains(&attributes.name.as_str()) {
         let why = "this namespace may not be deleted";
-        return Err(Status::forbidden(&what, &attributes.name, why));
+        return Err(Status::forbidden(&resource, &attributes.name, why));
     }
     Ok(())
 }

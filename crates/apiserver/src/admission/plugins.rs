@@ -1,8 +1,9 @@
-//! Which plugins there are, in Kubernetes' order and under its names, and which of them are on.
+//! The admission plugins of kube-apiserver, in its order and under its names, and the selection of
+//! enabled plugins.
 
 use std::collections::HashSet;
 
-/// A plugin that is built in.
+/// An admission plugin that is implemented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plugin {
     NamespaceLifecycle,
@@ -30,127 +31,136 @@ pub(crate) enum Plugin {
     ResourceQuota,
 }
 
-/// What becomes of a plugin if nobody says anything.
+/// Whether a plugin is enabled by default.
 #[derive(Debug, Clone, Copy)]
-enum Standing {
+enum DefaultState {
     On(Plugin),
     Off(Plugin),
-    /// Kubernetes has it, and we do not.
-    Absent,
+    /// kube-apiserver has the plugin, and this server does not implement it.
+    Unsupported,
 }
 
-use Standing::{Absent, Off, On};
+use DefaultState::{Off, On, Unsupported};
 
-/// All plugins of kube-apiserver, in its order. Initializers stand where Kubernetes 1.9 had them:
-/// first among those that are configured by objects.
-const KNOWN: &[(&str, Standing)] = &[
-    ("AlwaysAdmit", Absent),
-    ("NamespaceAutoProvision", Absent),
+/// All plugins of kube-apiserver, in its order. Initializers have the position that they had in
+/// Kubernetes 1.9: first among the plugins that are configured by objects.
+const ALL_PLUGINS: &[(&str, DefaultState)] = &[
+    ("AlwaysAdmit", Unsupported),
+    ("NamespaceAutoProvision", Unsupported),
     ("NamespaceLifecycle", On(Plugin::NamespaceLifecycle)),
-    ("NamespaceExists", Absent),
+    ("NamespaceExists", Unsupported),
     ("LimitPodHardAntiAffinityTopology", Off(Plugin::LimitPodHardAntiAffinityTopology)),
     ("LimitRanger", On(Plugin::LimitRanger)),
     ("ServiceAccount", On(Plugin::ServiceAccount)),
-    ("NodeRestriction", Absent),
+    ("NodeRestriction", Unsupported),
     ("TaintNodesByCondition", On(Plugin::TaintNodesByCondition)),
     ("AlwaysPullImages", Off(Plugin::AlwaysPullImages)),
-    ("ImagePolicyWebhook", Absent),
+    ("ImagePolicyWebhook", Unsupported),
     ("PodSecurity", On(Plugin::PodSecurity)),
-    ("PodNodeSelector", Absent),
+    ("PodNodeSelector", Unsupported),
     ("Priority", On(Plugin::Priority)),
     ("DefaultTolerationSeconds", On(Plugin::DefaultTolerationSeconds)),
-    ("PodTolerationRestriction", Absent),
-    ("EventRateLimit", Absent),
-    ("ExtendedResourceToleration", Absent),
+    ("PodTolerationRestriction", Unsupported),
+    ("EventRateLimit", Unsupported),
+    ("ExtendedResourceToleration", Unsupported),
     ("DefaultStorageClass", On(Plugin::DefaultStorageClass)),
     ("StorageObjectInUseProtection", On(Plugin::StorageObjectInUseProtection)),
-    ("PodGroupProtection", Absent),
+    ("PodGroupProtection", Unsupported),
     ("OwnerReferencesPermissionEnforcement", Off(Plugin::OwnerReferencesPermissionEnforcement)),
     ("PersistentVolumeClaimResize", On(Plugin::PersistentVolumeClaimResize)),
     ("RuntimeClass", On(Plugin::RuntimeClass)),
-    ("CertificateApproval", Absent),
-    ("CertificateSigning", Absent),
-    ("ClusterTrustBundleAttest", Absent),
+    ("CertificateApproval", Unsupported),
+    ("CertificateSigning", Unsupported),
+    ("ClusterTrustBundleAttest", Unsupported),
     ("CertificateSubjectRestriction", On(Plugin::CertificateSubjectRestriction)),
     ("DefaultIngressClass", On(Plugin::DefaultIngressClass)),
     ("DenyServiceExternalIPs", Off(Plugin::DenyServiceExternalIps)),
-    ("PodTopologyLabels", Absent),
-    ("NodeDeclaredFeatureValidator", Absent),
-    ("PodResizeValidator", Absent),
+    ("PodTopologyLabels", Unsupported),
+    ("NodeDeclaredFeatureValidator", Unsupported),
+    ("PodResizeValidator", Unsupported),
     ("Initializers", On(Plugin::Initializers)),
     ("MutatingAdmissionPolicy", On(Plugin::MutatingAdmissionPolicy)),
     ("MutatingAdmissionWebhook", On(Plugin::MutatingAdmissionWebhook)),
     ("ValidatingAdmissionPolicy", On(Plugin::ValidatingAdmissionPolicy)),
     ("ValidatingAdmissionWebhook", On(Plugin::ValidatingAdmissionWebhook)),
     ("ResourceQuota", On(Plugin::ResourceQuota)),
-    ("AlwaysDeny", Absent),
+    ("AlwaysDeny", Unsupported),
 ];
 
-/// A choice of plugins that cannot be made.
+/// The flags that enable and disable plugins are invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum BadPlugins {
-    /// Look for a slip of the pen.
-    #[error("there is no admission plugin {0:?}; there are: {known}", known = available())]
+pub enum PluginSelectionError {
+    /// Check the spelling of the name.
+    #[error("unknown admission plugin {0:?}; the known ones are: {known}", known = available())]
     Unknown(String),
-    /// Leave it out.
-    #[error("the admission plugin {0} cannot be enabled: it is not there yet")]
-    Absent(String),
-    /// Decide.
-    #[error("the admission plugin {0} is to be both enabled and disabled")]
+    /// Do not enable the plugin.
+    #[error("the admission plugin {0} cannot be enabled: it is not implemented")]
+    Unsupported(String),
+    /// Remove the plugin from one of the two flags.
+    #[error("the admission plugin {0} is both enabled and disabled")]
     Both(String),
 }
 
 /// The names of the plugins that can be enabled and disabled.
 fn available() -> String {
-    let ours = KNOWN.iter().filter(|(_, standing)| !matches!(standing, Absent));
+    let ours =
+        ALL_PLUGINS.iter().filter(|(_, default_state)| !matches!(default_state, Unsupported));
     let mut names: Vec<&str> = ours.map(|(name, _)| *name).collect();
     names.sort_unstable();
     names.join(", ")
 }
 
-/// The plugins that are on.
+/// The enabled plugins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plugins {
     /// One bit for each variant of [`Plugin`].
-    on: u32,
-    /// Whether the account of a pod must exist.
-    pub strict_accounts: bool,
+    enabled: u32,
+    /// Whether the service account of a pod must exist.
+    pub require_service_account: bool,
 }
 
 impl Plugins {
-    /// Kubernetes' defaults, with some more and some fewer.
+    /// Kubernetes' default plugins, with `enabled` added and `disabled` removed.
     ///
-    /// Nobody creates the account `default` of a namespace yet, so accounts must exist only if
-    /// somebody names that plugin.
-    pub(crate) fn choose(enabled: &[String], disabled: &[String]) -> Result<Self, BadPlugins> {
-        let named = |names: &[String]| {
+    /// No controller creates the service account `default` of a namespace yet, so a pod's account
+    /// must exist only if the plugin `ServiceAccount` is enabled by name.
+    pub(crate) fn select(
+        enabled: &[String],
+        disabled: &[String],
+    ) -> Result<Self, PluginSelectionError> {
+        let checked = |names: &[String]| {
             for name in names {
-                if !KNOWN.iter().any(|(known, _)| known == name) {
-                    return Err(BadPlugins::Unknown(name.clone()));
+                if !ALL_PLUGINS.iter().any(|(known, _)| known == name) {
+                    return Err(PluginSelectionError::Unknown(name.clone()));
                 }
             }
             Ok(names.iter().cloned().collect::<HashSet<String>>())
         };
-        let (enabled, disabled) = (named(enabled)?, named(disabled)?);
+        let (enabled, disabled) = (checked(enabled)?, checked(disabled)?);
         if let Some(name) = enabled.intersection(&disabled).min() {
-            return Err(BadPlugins::Both(name.clone()));
+            return Err(PluginSelectionError::Both(name.clone()));
         }
-        let mut on = 0;
-        for (name, standing) in KNOWN {
-            let is_wanted = enabled.contains(*name);
-            match standing {
-                Absent if is_wanted => return Err(BadPlugins::Absent((*name).to_owned())),
-                On(plugin) if !disabled.contains(*name) => on |= bit(*plugin),
-                Off(plugin) if is_wanted => on |= bit(*plugin),
-                Absent | On(_) | Off(_) => {}
+        let mut enabled_bits = 0;
+        for (name, default_state) in ALL_PLUGINS {
+            let is_requested = enabled.contains(*name);
+            match default_state {
+                Unsupported if is_requested => {
+                    return Err(PluginSelectionError::Unsupported((*name).to_owned()));
+                }
+                On(plugin) if !disabled.contains(*name) => enabled_bits |= bit(*plugin),
+                Off(plugin) if is_requested => enabled_bits |= bit(*plugin),
+                Unsupported | On(_) | Off(_) => {}
             }
         }
-        Ok(Self { on, strict_accounts: enabled.contains("ServiceAccount") })
+        Ok(Self {
+            enabled: enabled_bits,
+            require_service_account: enabled.contains("ServiceAccount"),
+        })
     }
 
-    /// Whether a plugin is on.
-    pub(crate) fn has(self, plugin: Plugin) -> bool {
-        self.on & bit(plugin) != 0
+    /// Whether a plugin is enabled.
+    pub(crate) fn is_enabled(self, plugin: Plugin) -> bool {
+        self.enabled & bit(plugin) != 0
     }
 }
 
@@ -162,36 +172,40 @@ fn bit(plugin: Plugin) -> u32 {
 mod tests {
     use super::*;
 
-    fn choose(enabled: &[&str], disabled: &[&str]) -> Result<Plugins, String> {
+    fn select(enabled: &[&str], disabled: &[&str]) -> Result<Plugins, String> {
         let owned = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
-        Plugins::choose(&owned(enabled), &owned(disabled)).map_err(|it| it.to_string())
+        Plugins::select(&owned(enabled), &owned(disabled)).map_err(|it| it.to_string())
     }
 
     #[test]
     fn the_defaults_are_those_of_kubernetes() {
-        let plugins = choose(&[], &[]).unwrap();
-        assert!(plugins.has(Plugin::NamespaceLifecycle) && plugins.has(Plugin::ResourceQuota));
-        assert!(!plugins.has(Plugin::AlwaysPullImages) && !plugins.strict_accounts);
-        let plugins = choose(&["AlwaysPullImages", "ServiceAccount"], &["Priority"]).unwrap();
-        assert!(plugins.has(Plugin::AlwaysPullImages) && plugins.strict_accounts);
-        assert!(!plugins.has(Plugin::Priority));
-        assert!(choose(&[], &["EventRateLimit"]).is_ok());
+        let plugins = select(&[], &[]).unwrap();
+        assert!(
+            plugins.is_enabled(Plugin::NamespaceLifecycle)
+                && plugins.is_enabled(Plugin::ResourceQuota)
+        );
+        assert!(!plugins.is_enabled(Plugin::AlwaysPullImages) && !plugins.require_service_account);
+        let plugins = select(&["AlwaysPullImages", "ServiceAccount"], &["Priority"]).unwrap();
+        assert!(plugins.is_enabled(Plugin::AlwaysPullImages) && plugins.require_service_account);
+        assert!(!plugins.is_enabled(Plugin::Priority));
+        assert!(select(&[], &["EventRateLimit"]).is_ok());
     }
 
     #[test]
-    fn what_cannot_be_chosen_is_told() {
-        let why = |enabled: &[&str], disabled: &[&str]| choose(enabled, disabled).unwrap_err();
+    fn an_invalid_selection_of_plugins_is_an_error() {
+        let why = |enabled: &[&str], disabled: &[&str]| select(enabled, disabled).unwrap_err();
         let unknown = why(&[], &["Priorty"]);
-        let begins = r#"there is no admission plugin "Priorty"; there are: AlwaysPullImages, "#;
+        let begins =
+            r#"unknown admission plugin "Priorty"; the known ones are: AlwaysPullImages, "#;
         assert!(unknown.starts_with(begins) && unknown.contains(", Priority, "), "{unknown}");
         assert!(!unknown.contains("EventRateLimit"), "{unknown}");
         assert_eq!(
             why(&["EventRateLimit"], &[]),
-            "the admission plugin EventRateLimit cannot be enabled: it is not there yet"
+            "the admission plugin EventRateLimit cannot be enabled: it is not implemented"
         );
         assert_eq!(
             why(&["Priority"], &["Priority"]),
-            "the admission plugin Priority is to be both enabled and disabled"
+            "the admission plugin Priority is both enabled and disabled"
         );
     }
 }

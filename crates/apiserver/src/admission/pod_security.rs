@@ -1,5 +1,5 @@
-//! `PodSecurity`: holds pods against the Pod Security Standards that the labels of their namespace
-//! ask for. What makes pods is warned about only: it is the pods that are refused.
+//! `PodSecurity`: validates pods against the Pod Security Standards that the labels of their
+//! namespace select. Workloads, such as deployments, get warnings only; their pods are rejected.
 
 use super::{Attributes, Operation};
 use crate::cache::watch_cache::Entry;
@@ -10,14 +10,14 @@ use machinery::{ErrorList, Object, Status, Value};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// How many pods are looked at when a namespace comes to ask for more.
+/// The maximum number of existing pods that are checked when a namespace gets a stricter level.
 const MAX_PODS: usize = 3000;
 
-/// Subresources of pods that leave their specs alone.
-const BESIDE_THE_SPEC: [&str; 8] =
+/// Subresources of pods that do not change the spec.
+const IGNORED_POD_SUBRESOURCES: [&str; 8] =
     ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
 
-/// Judges pods, what makes pods, and namespaces.
+/// Validates pods, workloads and namespaces.
 pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {
     let resource = attributes.scope.resource();
     match (resource.group.as_str(), resource.plural.as_str()) {
@@ -28,7 +28,7 @@ pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(
         (group, plural) if attributes.scope.path.subresource.is_empty() => {
             match template(group, plural, object) {
                 Some((metadata, spec)) => {
-                    if let Some(policy) = policy_of(attributes) {
+                    if let Some(policy) = namespace_policy(attributes) {
                         warn(attributes, policy.warn, metadata, spec);
                     }
                     Ok(())
@@ -41,16 +41,16 @@ pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(
 }
 
 fn validate_pod(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
-    let is_beside = BESIDE_THE_SPEC.contains(&attributes.scope.path.subresource.as_str());
-    if is_beside || attributes.old.is_some_and(|old| !is_significant(pod, old)) {
+    let is_ignored = IGNORED_POD_SUBRESOURCES.contains(&attributes.scope.path.subresource.as_str());
+    if is_ignored || attributes.old.is_some_and(|old| !is_significant(pod, old)) {
         return Ok(());
     }
-    let Some(policy) = policy_of(attributes) else { return Ok(()) };
+    let Some(policy) = namespace_policy(attributes) else { return Ok(()) };
     let Some((metadata, spec)) = template("", "pods", pod) else { return Ok(()) };
     let violations = evaluate(policy.enforce, metadata, spec);
     if !violations.is_empty() {
         let why = format!("violates PodSecurity \"{}\": {}", policy.enforce, violations.details());
-        return Err(Status::forbidden(&attributes.scope.what(), &attributes.name, &why));
+        return Err(Status::forbidden(&attributes.scope.group_resource(), &attributes.name, &why));
     }
     warn(attributes, policy.warn, metadata, spec);
     Ok(())
@@ -64,8 +64,8 @@ fn warn(attributes: &Attributes<'_>, level: LevelVersion, metadata: &Value, spec
     }
 }
 
-/// What the namespace of the request asks for; None if that is nothing.
-fn policy_of(attributes: &Attributes<'_>) -> Option<Policy> {
+/// The policy of the request's namespace; None if it allows everything.
+fn namespace_policy(attributes: &Attributes<'_>) -> Option<Policy> {
     let catalog = attributes.scope.storage.catalog.load();
     let namespaces = catalog.resource("", "namespaces")?;
     let namespace = namespaces.cache.get(&namespaces.key("", attributes.namespace))?;
@@ -73,14 +73,14 @@ fn policy_of(attributes: &Attributes<'_>) -> Option<Policy> {
     Some(policy).filter(|it| !it.is_open())
 }
 
-/// Judges the labels of a namespace, and warns of the pods in it that would not be let in any more.
+/// Validates the labels of a namespace, and warns about existing pods that violate its new level.
 fn validate_namespace(attributes: &Attributes<'_>, namespace: &Object) -> Result<(), Status> {
     let mut errors = ErrorList::new();
     let new = Policy::of(|key| namespace.label(key), &mut errors);
     let mut before = ErrorList::new();
     let old = attributes.old.map(|old| Policy::of(|key| old.label(key), &mut before));
-    let is_old_fault = old.is_some() && errors.summary() == before.summary();
-    if !errors.is_empty() && !is_old_fault {
+    let is_old_error = old.is_some() && errors.summary() == before.summary();
+    if !errors.is_empty() && !is_old_error {
         let kind = attributes.scope.resource().group_kind();
         return Err(Status::invalid(&kind, namespace.name(), &errors));
     }
@@ -88,21 +88,25 @@ fn validate_namespace(attributes: &Attributes<'_>, namespace: &Object) -> Result
     let (new, old) = (new.enforce, old.enforce);
     let is_relaxed = new.version == old.version && new.level <= old.level;
     if new.level != Level::Privileged && !is_relaxed {
-        for warning in about_pods(attributes, namespace.name(), new) {
+        for warning in existing_pod_warnings(attributes, namespace.name(), new) {
             attributes.scope.warn(warning);
         }
     }
     Ok(())
 }
 
-/// What is to be said about the pods that are there already.
-fn about_pods(attributes: &Attributes<'_>, namespace: &str, level: LevelVersion) -> Vec<String> {
+/// Warnings about existing pods that violate the new level of their namespace.
+fn existing_pod_warnings(
+    attributes: &Attributes<'_>,
+    namespace: &str,
+    level: LevelVersion,
+) -> Vec<String> {
     let catalog = attributes.scope.storage.catalog.load();
     let Some(pods) = catalog.resource("", "pods") else { return Vec::new() };
     let snapshot = pods.cache.snapshot();
     let prefix = pods.key(namespace, "");
-    let (checked, all) = first_of_each_kind(snapshot.under(&prefix, None));
-    // The first pod, by name, and the number of pods with the same reasons.
+    let (checked, all) = prioritize_pods(snapshot.under(&prefix, None));
+    // By reasons: the first pod by name, and the number of pods.
     let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
     for pod in &checked {
         let Some((metadata, spec)) = template("", "pods", pod) else { continue };
@@ -140,9 +144,9 @@ fn about_pods(attributes: &Attributes<'_>, namespace: &str, level: LevelVersion)
     warnings
 }
 
-/// The pods to look at, and how many there are: one of each controller first, since its others are
-/// like it.
-fn first_of_each_kind<'a>(entries: impl Iterator<Item = &'a Arc<Entry>>) -> (Vec<Object>, usize) {
+/// The pods to check, and the number of all pods. One pod of each controller comes first, because
+/// the other pods of the controller are alike.
+fn prioritize_pods<'a>(entries: impl Iterator<Item = &'a Arc<Entry>>) -> (Vec<Object>, usize) {
     let mut seen: HashSet<String> = HashSet::new();
     let (mut first, mut others) = (Vec::new(), Vec::new());
     let mut all = 0;

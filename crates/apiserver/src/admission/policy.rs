@@ -1,54 +1,58 @@
-//! `ValidatingAdmissionPolicy` and `MutatingAdmissionPolicy`: admission by expressions, without
-//! anybody to call.
+//! `ValidatingAdmissionPolicy` and `MutatingAdmissionPolicy`: admission by CEL expressions, without
+//! calls over the network.
 //!
 //! ```text
 //! policy  ── which requests, which expressions ─┐
-//! binding ── where, with which parameters ──────┼─▶ invocation ─▶ evaluation ─▶ verdict or change
-//! request ── object, old object, who ───────────┘
+//! binding ── where, with which parameters ──────┼─▶ invocation ─▶ evaluation ─▶ denial or change
+//! request ── object, old object, user ──────────┘
 //! ```
 //!
-//! Policies are compiled by the first request after they changed, and kept. As long as nothing is
-//! bound, a request costs one look at each kind of bindings.
+//! Policies are compiled by the first request after a change, and cached. Without bindings, a
+//! request costs one check for each kind of binding.
 
 mod types;
 mod compiler;
 mod evaluation;
 mod params;
-mod definition;
+mod policy_spec;
 mod validating;
 mod patch;
 mod mutating;
 mod expressions;
-mod declared;
+mod kind_types;
 mod type_checking;
 mod status;
 
-pub(super) use compiler::{Compiler, Use};
+pub(super) use compiler::{Compiler, Declarations};
 pub(crate) use expressions::validate as validate_policy;
-pub(crate) use mutating::Rounds;
-pub(crate) use status::keep_true;
+pub(super) use mutating::PolicyReinvokeContext;
+pub(crate) use status::run_policy_status_controller;
 
 use super::Attributes;
-use crate::cache::derived::Derived;
-use definition::Bindings;
+use crate::cache::snapshot_value::SnapshotValue;
 use machinery::{Object, Reason, Status};
-use validating::Verdicts;
+use policy_spec::PolicyBindings;
+use validating::PolicyDecisions;
 
-/// The policies of a plane and their bindings, compiled.
+/// The compiled policies of a plane and their bindings.
 pub(crate) struct Policies {
-    validating: Derived<validating::Policies>,
-    validating_bindings: Derived<Bindings>,
-    mutating: Derived<mutating::Policies>,
-    mutating_bindings: Derived<Bindings>,
+    validating: SnapshotValue<validating::ValidatingPolicies>,
+    validating_bindings: SnapshotValue<PolicyBindings>,
+    mutating: SnapshotValue<mutating::MutatingPolicies>,
+    mutating_bindings: SnapshotValue<PolicyBindings>,
 }
 
 impl Default for Policies {
     fn default() -> Self {
-        let bindings = |plural| Derived::new(GROUP, plural, definition::bindings);
+        let bindings = |plural| SnapshotValue::new(GROUP, plural, policy_spec::bindings);
         Self {
-            validating: Derived::new(GROUP, "validatingadmissionpolicies", validating::compile),
+            validating: SnapshotValue::new(
+                GROUP,
+                "validatingadmissionpolicies",
+                validating::compile,
+            ),
             validating_bindings: bindings("validatingadmissionpolicybindings"),
-            mutating: Derived::new(GROUP, "mutatingadmissionpolicies", mutating::compile),
+            mutating: SnapshotValue::new(GROUP, "mutatingadmissionpolicies", mutating::compile),
             mutating_bindings: bindings("mutatingadmissionpolicybindings"),
         }
     }
@@ -56,65 +60,66 @@ impl Default for Policies {
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// Why a policy is against a request.
-struct Refusal {
+/// The message and reason with which a policy denies a request.
+struct Denial {
     message: String,
     reason: Reason,
 }
 
-impl Refusal {
+impl Denial {
     fn invalid(message: String) -> Self {
         Self { message, reason: Reason::Invalid }
     }
 }
 
-/// Judges what is about to be stored, or, if `object` is None, removed.
+/// Runs the validating policies for an object that is about to be stored or, if `object` is None,
+/// deleted.
 pub(super) async fn validate(
     attributes: &Attributes<'_>,
     object: Option<&Object>,
 ) -> Result<(), Status> {
     let (policies, storage) = (&attributes.admission.policies, &attributes.scope.storage);
-    if policies.validating_bindings.is_idle(storage) {
+    if policies.validating_bindings.has_no_objects(storage) {
         return Ok(());
     }
-    // In a box: requests that no policy sees need not have room for it.
-    Box::pin(validate_by_all(attributes, object)).await
+    // The future is boxed to keep the future of requests without policies small.
+    Box::pin(evaluate_validating_policies(attributes, object)).await
 }
 
-async fn validate_by_all(
+async fn evaluate_validating_policies(
     attributes: &Attributes<'_>,
     object: Option<&Object>,
 ) -> Result<(), Status> {
     let (policies, storage) = (&attributes.admission.policies, &attributes.scope.storage);
     let bindings = policies.validating_bindings.current(storage);
     let policies = policies.validating.current(storage);
-    let mut verdicts = Verdicts::new(attributes, object);
+    let mut decisions = PolicyDecisions::new(attributes, object);
     for (name, bindings) in bindings.iter() {
-        // A binding may come before its policy.
+        // A binding may exist before its policy.
         if let Some(policy) = policies.get(name) {
-            verdicts.ask(policy, bindings).await?;
+            decisions.evaluate(policy, bindings).await?;
         }
     }
-    verdicts.conclude()
+    decisions.into_result()
 }
 
-/// Changes what is about to be stored, and tells whether there was something to change.
+/// Runs the mutating policies. Returns whether a policy changed the object.
 pub(super) async fn mutate(
     attributes: &Attributes<'_>,
     object: &mut Object,
-    rounds: &mut Rounds,
+    reinvocation: &mut PolicyReinvokeContext,
 ) -> Result<bool, Status> {
     let (policies, storage) = (&attributes.admission.policies, &attributes.scope.storage);
-    if policies.mutating_bindings.is_idle(storage) {
+    if policies.mutating_bindings.has_no_objects(storage) {
         return Ok(false);
     }
     let bindings = policies.mutating_bindings.current(storage);
     let policies = policies.mutating.current(storage);
-    Box::pin(mutating::round(&policies, &bindings, attributes, object, rounds)).await
+    Box::pin(mutating::mutate_all(&policies, &bindings, attributes, object, reinvocation)).await
 }
 
-/// The name that a refusal speaks of.
-fn refusal_name<'a>(attributes: &'a Attributes<'_>, object: Option<&'a Object>) -> &'a str {
+/// The name of the object in a denial.
+fn denied_name<'a>(attributes: &'a Attributes<'_>, object: Option<&'a Object>) -> &'a str {
     let names = [
         attributes.name.as_str(),
         object.map(Object::name).unwrap_or_default(),

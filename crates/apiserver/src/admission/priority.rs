@@ -1,4 +1,4 @@
-//! `Priority`: a pod gets the priority of its class, and at most one class is the default.
+//! `Priority`: sets the priority of a pod from its class, and rejects a second default class.
 
 use super::{Attributes, Operation};
 use crate::cache::watch_cache::Snapshot;
@@ -7,15 +7,16 @@ use kinds::scheduling::priority_class::is_reserved;
 use machinery::{Object, Status, Value};
 use std::collections::HashMap;
 
-/// All classes.
-pub(super) struct Classes {
+/// All priority classes.
+pub(super) struct PriorityClasses {
     by_name: HashMap<String, Object>,
-    /// The class of pods that name none. Should there be several, the humblest of them.
+    /// The class of pods that name none. Of several default classes, the one with the lowest value
+    /// applies.
     default: Option<String>,
 }
 
 /// Reads all classes.
-pub(super) fn read(classes: &Snapshot) -> Classes {
+pub(super) fn read(classes: &Snapshot) -> PriorityClasses {
     let all = classes.entries.values().map(|it| (it.name().to_owned(), it.object_as_stored()));
     let by_name: HashMap<String, Object> = all.collect();
     let default = by_name
@@ -23,14 +24,14 @@ pub(super) fn read(classes: &Snapshot) -> Classes {
         .filter(|it| is_default(it) && !is_reserved(it.name()))
         .min_by_key(|it| (it.get(&["value"]).and_then(Value::as_i64), it.name()))
         .map(|it| it.name().to_owned());
-    Classes { by_name, default }
+    PriorityClasses { by_name, default }
 }
 
 fn is_default(class: &Object) -> bool {
     class.get(&["globalDefault"]) == Some(&Value::Bool(true))
 }
 
-/// Gives a new pod the priority of its class; a changed one keeps what it has.
+/// Sets the priority of a new pod from its class. An updated pod keeps its priority.
 pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
     if !attributes.is_of("", "pods") {
         return Ok(());
@@ -48,7 +49,7 @@ pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result
     pod::assign_priority(object, class).map_err(|why| attributes.forbidden(object, &why))
 }
 
-/// Refuses a second class for pods that name none.
+/// Rejects a second default class.
 pub(super) fn validate(attributes: &Attributes<'_>, class: &Object) -> Result<(), Status> {
     if !attributes.is_of("scheduling.k8s.io", "priorityclasses") || !is_default(class) {
         return Ok(());

@@ -1,13 +1,13 @@
-//! `ResourceQuota`: all objects of a namespace together use no more than its quotas allow.
+//! `ResourceQuota`: limits what all objects of a namespace use together.
 //!
-//! What is used is read off the stored objects ([`tally`]), and what requests under way are about to
-//! use is remembered until their objects can be read. So requests that come at once never get more
-//! than there is, what is deleted is free at once, and nothing has to be repaired after a crash: the
-//! objects themselves are the record. `status.used`, which upstream charges, only shows it
+//! The usage of stored objects is computed from the objects themselves ([`usage_counter`]). The
+//! usage of a request in progress is pending until its object can be read. Therefore concurrent
+//! requests never exceed a quota, a deletion frees its quota immediately, and no repair is needed
+//! after a crash. Upstream charges `status.used`; here the status only reports the usage
 //! ([`status`]).
 
 pub(super) mod status;
-mod tally;
+mod usage_counter;
 
 use super::Attributes;
 use crate::cache::catalog::Served;
@@ -19,9 +19,10 @@ use machinery::{Object, Status};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use store::Revision;
-use tally::{Tally, TallyKey};
+use usage_counter::{UsageCounter, UsageKey};
 
-/// A quota, as admission and its status need it. It does not depend on the status that is stored.
+/// A parsed quota, for admission and for the status controller. It does not depend on the stored
+/// status.
 #[derive(Debug)]
 pub(super) struct ParsedQuota {
     uid: String,
@@ -39,52 +40,53 @@ impl ParsedQuota {
     }
 }
 
-/// What is used, and what is about to be.
+/// The usage of stored objects and of requests in progress.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
-    state: Mutex<State>,
+pub(crate) struct QuotaAccounting {
+    state: Mutex<AccountingState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    tallies: HashMap<TallyKey, Tally>,
-    claims: Vec<Claimed>,
+struct AccountingState {
+    counters: HashMap<UsageKey, UsageCounter>,
+    pending: Vec<PendingUsage>,
     next_id: u64,
 }
 
-/// What a request under way is about to use.
+/// The usage of a request in progress.
 #[derive(Debug)]
-struct Claimed {
+struct PendingUsage {
     id: u64,
-    of: TallyKey,
-    /// Where its object will be stored.
+    counter: UsageKey,
+    /// The key at which the request stores its object.
     key: String,
-    /// A newer object there is the one that the request has stored, and is in the tally.
+    /// The object at `key` with a revision above this one is the object of this request, and is
+    /// included in the counter.
     after: Revision,
     amounts: Amounts,
 }
 
-/// What a request has taken out of quotas; given back when it is dropped.
+/// The quota that a request uses; released when it is dropped.
 #[derive(Debug)]
-struct Charge {
-    ledger: Arc<Ledger>,
+struct QuotaReservation {
+    accounting: Arc<QuotaAccounting>,
     ids: Vec<u64>,
 }
 
-impl Drop for Charge {
+impl Drop for QuotaReservation {
     fn drop(&mut self) {
-        self.ledger.lock().claims.retain(|it| !self.ids.contains(&it.id));
+        self.accounting.lock().pending.retain(|it| !self.ids.contains(&it.id));
     }
 }
 
-impl Ledger {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().expect("nothing panics while it counts")
+impl QuotaAccounting {
+    fn lock(&self) -> std::sync::MutexGuard<'_, AccountingState> {
+        self.state.lock().expect("no code panics while it holds this lock")
     }
 }
 
-/// Takes what an object uses out of the quotas of its namespace, or refuses it.
-pub(super) fn charge(attributes: &Attributes<'_>, object: &Object) -> Result<Reservation, Status> {
+/// Reserves the quota that an object uses, or rejects the request.
+pub(super) fn reserve(attributes: &Attributes<'_>, object: &Object) -> Result<Reservation, Status> {
     let scope = attributes.scope;
     if scope.namespace().is_empty() {
         return Ok(Reservation::default());
@@ -97,12 +99,12 @@ pub(super) fn charge(attributes: &Attributes<'_>, object: &Object) -> Result<Res
         return Ok(Reservation::default());
     }
     let quotas = attributes.admission.quotas.of(&scope.storage, attributes.namespace);
-    // Computed before the ledger is locked, which all namespaces share. An error of one quota is
-    // returned after the checks of those before it.
+    // The usage is computed before the lock is taken, which all namespaces share. The error of one
+    // quota is returned after the limits of the quotas before it are checked.
     let mut demands = Vec::new();
     let mut failed = None;
     for parsed in &quotas {
-        match wanted_of(attributes, &measure, &parsed.quota, object) {
+        match requested_usage(attributes, &measure, &parsed.quota, object) {
             Ok(Some(amounts)) => demands.push((parsed, amounts)),
             Ok(None) => {}
             Err(status) => {
@@ -114,12 +116,12 @@ pub(super) fn charge(attributes: &Attributes<'_>, object: &Object) -> Result<Res
     if demands.is_empty() {
         return failed.map_or_else(|| Ok(Reservation::default()), Err);
     }
-    let ledger = &attributes.admission.ledger;
-    let mut state = ledger.lock();
-    let mut wanted = Vec::new();
+    let accounting = &attributes.admission.quota_accounting;
+    let mut state = accounting.lock();
+    let mut requested = Vec::new();
     for (parsed, amounts) in demands {
-        check(attributes, &mut state, parsed, &measure, object, &amounts)?;
-        wanted.push((TallyKey::new(&parsed.uid, &scope.served), amounts));
+        check_limits(attributes, &mut state, parsed, &measure, object, &amounts)?;
+        requested.push((UsageKey::new(&parsed.uid, &scope.served), amounts));
     }
     if let Some(status) = failed {
         return Err(status);
@@ -130,17 +132,17 @@ pub(super) fn charge(attributes: &Attributes<'_>, object: &Object) -> Result<Res
     let key = scope.served.key(attributes.namespace, object.name());
     let after = attributes.old.and_then(|it| it.resource_version().parse().ok()).unwrap_or(0);
     let mut ids = Vec::new();
-    for (of, amounts) in wanted {
+    for (counter, amounts) in requested {
         let id = state.next_id;
         state.next_id += 1;
         ids.push(id);
-        state.claims.push(Claimed { id, of, key: key.clone(), after, amounts });
+        state.pending.push(PendingUsage { id, counter, key: key.clone(), after, amounts });
     }
-    Ok(Reservation::new(Charge { ledger: Arc::clone(ledger), ids }))
+    Ok(Reservation::new(QuotaReservation { accounting: Arc::clone(accounting), ids }))
 }
 
-/// What an object would use of a quota that covers it, beyond what it uses already.
-fn wanted_of(
+/// The usage that an object adds to a quota; None if the quota does not apply to it.
+fn requested_usage(
     attributes: &Attributes<'_>,
     measure: &Measure,
     quota: &Quota,
@@ -154,59 +156,63 @@ fn wanted_of(
         let why = format!("failed quota: {}: {why}", quota.name);
         return Err(attributes.forbidden(object, &why));
     }
-    let mut wanted = measure.usage(object);
-    let negative: Vec<&str> =
-        wanted.iter().filter(|(_, it)| it.is_negative()).map(|(name, _)| name.as_str()).collect();
+    let mut requested = measure.usage(object);
+    let negative: Vec<&str> = requested
+        .iter()
+        .filter(|(_, it)| it.is_negative())
+        .map(|(name, _)| name.as_str())
+        .collect();
     if !negative.is_empty() {
         let why = format!("quota usage is negative for resource(s): {}", negative.join(","));
         return Err(attributes.forbidden(object, &why));
     }
     if let Some(old) = attributes.old.filter(|old| measure.covered(old, quota)) {
         let before = measure.usage(old);
-        for (name, amount) in &mut wanted {
+        for (name, amount) in &mut requested {
             if let Some(before) = before.get(name) {
                 *amount = amount.sub(before);
             }
         }
     }
-    wanted.retain(|name, amount| quota.hard.contains_key(name) && *amount > Quantity::zero());
-    Ok((!wanted.is_empty()).then_some(wanted))
+    requested.retain(|name, amount| quota.hard.contains_key(name) && *amount > Quantity::zero());
+    Ok((!requested.is_empty()).then_some(requested))
 }
 
-fn check(
+fn check_limits(
     attributes: &Attributes<'_>,
-    state: &mut State,
+    state: &mut AccountingState,
     parsed: &ParsedQuota,
     measure: &Measure,
     object: &Object,
-    wanted: &Amounts,
+    requested: &Amounts,
 ) -> Result<(), Status> {
     let quota = &parsed.quota;
-    let used = used(state, &attributes.scope.served, attributes.namespace, parsed, measure);
+    let used = total_usage(state, &attributes.scope.served, attributes.namespace, parsed, measure);
     let zero = Quantity::zero();
     let used_of = |name: &str| used.get(name).unwrap_or(&zero);
     let is_exceeded =
         |(name, amount): &(&String, &Quantity)| used_of(name).add(amount) > quota.hard[*name];
-    let exceeded: Vec<&String> = wanted.iter().filter(is_exceeded).map(|(name, _)| name).collect();
+    let exceeded: Vec<&String> =
+        requested.iter().filter(is_exceeded).map(|(name, _)| name).collect();
     if exceeded.is_empty() {
         return Ok(());
     }
-    let shown_of = |amounts: &dyn Fn(&str) -> Quantity| {
+    let formatted = |amounts: &dyn Fn(&str) -> Quantity| {
         shown(&exceeded.iter().map(|name| ((*name).clone(), amounts(name))).collect())
     };
     let why = format!(
         "exceeded quota: {}, requested: {}, used: {}, limited: {}",
         quota.name,
-        shown_of(&|name| wanted[name].clone()),
-        shown_of(&|name| used_of(name).clone()),
-        shown_of(&|name| quota.hard[name].clone()),
+        formatted(&|name| requested[name].clone()),
+        formatted(&|name| used_of(name).clone()),
+        formatted(&|name| quota.hard[name].clone()),
     );
     Err(attributes.forbidden(object, &why))
 }
 
-/// What the objects of a resource use of a quota, with what requests under way are about to.
-fn used(
-    state: &mut State,
+/// The usage of a quota by the objects of a resource, including requests in progress.
+fn total_usage(
+    state: &mut AccountingState,
     served: &Served,
     namespace: &str,
     parsed: &ParsedQuota,
@@ -214,9 +220,9 @@ fn used(
 ) -> Amounts {
     let snapshot = served.cache.snapshot();
     let mut used =
-        stored(&mut state.tallies, served, &snapshot, namespace, parsed, measure).clone();
-    let key = TallyKey::new(&parsed.uid, served);
-    for claim in state.claims.iter().filter(|it| it.of == key) {
+        stored_usage(&mut state.counters, served, &snapshot, namespace, parsed, measure).clone();
+    let key = UsageKey::new(&parsed.uid, served);
+    for claim in state.pending.iter().filter(|it| it.counter == key) {
         let is_stored =
             snapshot.entries.get(claim.key.as_str()).is_some_and(|it| it.revision > claim.after);
         if !is_stored {
@@ -226,16 +232,16 @@ fn used(
     used
 }
 
-/// What the stored objects of a resource use of a quota.
-fn stored<'a>(
-    tallies: &'a mut HashMap<TallyKey, Tally>,
+/// The usage of a quota by the stored objects of a resource.
+fn stored_usage<'a>(
+    counters: &'a mut HashMap<UsageKey, UsageCounter>,
     served: &Served,
     snapshot: &Snapshot,
     namespace: &str,
     parsed: &ParsedQuota,
     measure: &Measure,
 ) -> &'a Amounts {
-    let tally = tallies.entry(TallyKey::new(&parsed.uid, served)).or_default();
-    tally.catch_up(served, snapshot, namespace, &parsed.quota, measure);
-    &tally.used
+    let counter = counters.entry(UsageKey::new(&parsed.uid, served)).or_default();
+    counter.catch_up(served, snapshot, namespace, &parsed.quota, measure);
+    &counter.used
 }

@@ -1,10 +1,11 @@
-//! `RuntimeClass`: a new pod gets what its runtime class says of overhead and nodes.
+//! `RuntimeClass`: sets the overhead and the scheduling constraints of a new pod from its runtime
+//! class.
 
 use super::{Attributes, Operation};
 use kinds::core::pod::runtime_class;
 use machinery::{Object, Status};
 
-/// Gives a pod what its class has for it.
+/// Applies the runtime class to a new pod.
 pub(super) fn mutate(attributes: &Attributes<'_>, pod: &mut Object) -> Result<(), Status> {
     match class(attributes, pod)? {
         None => Ok(()),
@@ -14,7 +15,7 @@ pub(super) fn mutate(attributes: &Attributes<'_>, pod: &mut Object) -> Result<()
     }
 }
 
-/// Refuses an overhead that is not the one of the class.
+/// Rejects a pod whose overhead differs from that of its class.
 pub(super) fn validate(attributes: &Attributes<'_>, pod: &Object) -> Result<(), Status> {
     if !is_new_pod(attributes) {
         return Ok(());
@@ -28,7 +29,7 @@ fn is_new_pod(attributes: &Attributes<'_>) -> bool {
     attributes.operation == Operation::Create && attributes.is_of("", "pods")
 }
 
-/// The class that a new pod names; it must be there.
+/// The class that a new pod names. A class that does not exist is an error.
 fn class(attributes: &Attributes<'_>, pod: &Object) -> Result<Option<Object>, Status> {
     let name = runtime_class::class_of(pod);
     if name.is_empty() || !is_new_pod(attributes) {

@@ -1,95 +1,106 @@
-//! Admission webhooks: others who change or judge what is to be stored, over the network.
+//! Admission webhooks: servers that mutate or validate objects over the network.
 //!
-//! Those who change objects are asked one after the other, by the name of their configuration and
-//! their place in it, and each sees what the ones before it have made of the object. Those who
-//! judge are asked all at once. No lock is held and no seat taken while the server waits for them,
-//! so they may ask it whatever they like.
+//! Mutating webhooks are called one after the other, in the order of their configurations' names
+//! and their position in the configuration; each gets the object with the changes of those before
+//! it. Validating webhooks are called concurrently. The request holds no lock and no seat while it
+//! waits for a webhook, so a webhook may send requests to this server.
 
 mod call;
-mod conditions;
-mod hook;
+mod match_conditions;
+mod parsed_webhook;
 mod invocation;
 mod metrics;
 mod patch;
 mod review;
-mod rounds;
+mod reinvocation;
 
-pub(crate) use conditions::validate as validate_configuration;
+pub(crate) use match_conditions::validate as validate_configuration;
 pub(crate) use metrics::WebhookMetrics;
-pub(super) use rounds::Rounds;
+pub(super) use reinvocation::WebhookReinvokeContext;
 
 use super::Attributes;
-use crate::cache::derived::Derived;
+use crate::cache::snapshot_value::SnapshotValue;
 use crate::cache::watch_cache::Snapshot;
-use call::Fault;
+use call::WebhookError;
 use futures_util::future::join_all;
-use hook::Hook;
-use invocation::Invocation;
+use invocation::WebhookInvocation;
 use machinery::{Object, Status};
-use metrics::{Asked, Kind, Rejection};
+use metrics::{Rejection, WebhookCall, WebhookType};
+use parsed_webhook::ParsedWebhook;
 use tokio::time::Instant;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// The webhooks of a plane, by what they do.
+/// The parsed webhooks of a plane, by type.
 pub(crate) struct Webhooks {
-    mutating: Derived<Vec<Hook>>,
-    validating: Derived<Vec<Hook>>,
+    mutating: SnapshotValue<Vec<ParsedWebhook>>,
+    validating: SnapshotValue<Vec<ParsedWebhook>>,
 }
 
 impl Default for Webhooks {
     fn default() -> Self {
         Self {
-            mutating: Derived::new(GROUP, "mutatingwebhookconfigurations", hooks),
-            validating: Derived::new(GROUP, "validatingwebhookconfigurations", hooks),
+            mutating: SnapshotValue::new(GROUP, "mutatingwebhookconfigurations", parse_webhooks),
+            validating: SnapshotValue::new(
+                GROUP,
+                "validatingwebhookconfigurations",
+                parse_webhooks,
+            ),
         }
     }
 }
 
-/// All webhooks in the order in which they are asked: keys are in the order of names.
-fn hooks(snapshot: &Snapshot) -> Vec<Hook> {
-    snapshot.entries.values().flat_map(|it| Hook::all_of(&it.object_as_stored())).collect()
+/// All webhooks in the order in which they are called: the keys of the snapshot are in the order of
+/// names.
+fn parse_webhooks(snapshot: &Snapshot) -> Vec<ParsedWebhook> {
+    snapshot.entries.values().flat_map(|it| ParsedWebhook::all_of(&it.object_as_stored())).collect()
 }
 
-/// Lets webhooks change the object; if there is none, since it is to be removed, they can only
-/// refuse.
+/// Calls the mutating webhooks. For a deletion `object` is None, and webhooks can only reject the
+/// request.
 pub(super) async fn mutate(
     attributes: &Attributes<'_>,
     object: Option<&mut Object>,
-    rounds: &mut Rounds,
+    reinvocation: &mut WebhookReinvokeContext,
 ) -> Result<(), Status> {
     let scope = attributes.scope;
-    let hooks = rounds.hooks(|| attributes.admission.webhooks.mutating.current(&scope.storage));
-    if hooks.is_empty() {
+    let webhooks =
+        reinvocation.webhooks(|| attributes.admission.webhooks.mutating.current(&scope.storage));
+    if webhooks.is_empty() {
         return Ok(());
     }
-    // In a box: requests that no webhook sees need not have room for it.
-    Box::pin(mutate_by(&hooks, attributes, object, rounds)).await
+    // The future is boxed to keep the future of requests without webhooks small.
+    Box::pin(call_mutating_webhooks(&webhooks, attributes, object, reinvocation)).await
 }
 
-async fn mutate_by(
-    hooks: &[Hook],
+async fn call_mutating_webhooks(
+    webhooks: &[ParsedWebhook],
     attributes: &Attributes<'_>,
     mut object: Option<&mut Object>,
-    rounds: &mut Rounds,
+    reinvocation: &mut WebhookReinvokeContext,
 ) -> Result<(), Status> {
     let scope = attributes.scope;
     let mut loan = None;
-    for (index, hook) in hooks.iter().enumerate() {
-        let Some(invocation) = Invocation::of(hook, attributes, object.as_deref()).await? else {
+    for (index, webhook) in webhooks.iter().enumerate() {
+        let Some(invocation) =
+            WebhookInvocation::of(webhook, attributes, object.as_deref()).await?
+        else {
             continue;
         };
-        if !rounds.is_due(index) {
+        if !reinvocation.should_invoke(index) {
             continue;
         }
         loan.get_or_insert_with(|| scope.seat.lend());
         let started = Instant::now();
-        let answered = match call::ask(hook, attributes, &invocation, Kind::Mutating).await {
-            Ok(verdict) => patch::apply(hook, attributes, invocation, verdict).await,
-            Err(fault) => Err(fault),
-        };
-        let changed = settle(hook, attributes, Kind::Mutating, started, answered)?.flatten();
-        rounds.asked(index, hook.reinvoked, changed.is_some());
+        let result =
+            match call::call_webhook(webhook, attributes, &invocation, WebhookType::Mutating).await
+            {
+                Ok(response) => patch::apply(webhook, attributes, invocation, response).await,
+                Err(error) => Err(error),
+            };
+        let changed =
+            finish_call(webhook, attributes, WebhookType::Mutating, started, result)?.flatten();
+        reinvocation.record_invocation(index, webhook.reinvoke_if_needed, changed.is_some());
         if let Some((object, changed)) = object.as_deref_mut().zip(changed) {
             *object = changed;
         }
@@ -97,79 +108,83 @@ async fn mutate_by(
     Ok(())
 }
 
-/// Asks webhooks whether the object may be stored, or, if there is none, be removed.
+/// Calls the validating webhooks for an object that is about to be stored or, if `object` is None,
+/// deleted.
 pub(super) async fn validate(
     attributes: &Attributes<'_>,
     object: Option<&Object>,
 ) -> Result<(), Status> {
     let scope = attributes.scope;
-    let hooks = attributes.admission.webhooks.validating.current(&scope.storage);
-    if hooks.is_empty() {
+    let webhooks = attributes.admission.webhooks.validating.current(&scope.storage);
+    if webhooks.is_empty() {
         return Ok(());
     }
-    Box::pin(validate_by(&hooks, attributes, object)).await
+    Box::pin(call_validating_webhooks(&webhooks, attributes, object)).await
 }
 
-async fn validate_by(
-    hooks: &[Hook],
+async fn call_validating_webhooks(
+    webhooks: &[ParsedWebhook],
     attributes: &Attributes<'_>,
     object: Option<&Object>,
 ) -> Result<(), Status> {
     let scope = attributes.scope;
-    let mut asked = Vec::new();
-    for hook in hooks {
-        let Some(invocation) = Invocation::of(hook, attributes, object).await? else { continue };
-        asked.push(async move {
+    let mut calls = Vec::new();
+    for webhook in webhooks {
+        let Some(invocation) = WebhookInvocation::of(webhook, attributes, object).await? else {
+            continue;
+        };
+        calls.push(async move {
             let started = Instant::now();
-            let answered = call::ask(hook, attributes, &invocation, Kind::Validating).await;
-            settle(hook, attributes, Kind::Validating, started, answered).map(|_| ())
+            let result =
+                call::call_webhook(webhook, attributes, &invocation, WebhookType::Validating).await;
+            finish_call(webhook, attributes, WebhookType::Validating, started, result).map(|_| ())
         });
     }
-    if asked.is_empty() {
+    if calls.is_empty() {
         return Ok(());
     }
     let _loan = scope.seat.lend();
-    // Upstream: all are heard, though the first refusal would do.
-    join_all(asked).await.into_iter().collect()
+    // Upstream: all webhooks are awaited, even after one has rejected the request.
+    join_all(calls).await.into_iter().collect()
 }
 
-/// Counts what came of asking, and decides what it means: None if the webhook did not answer and
-/// need not.
-fn settle<T>(
-    hook: &Hook,
+/// Records the metrics of a call, and applies the failure policy: None if the call failed and the
+/// failure is ignored.
+fn finish_call<T>(
+    webhook: &ParsedWebhook,
     attributes: &Attributes<'_>,
-    kind: Kind,
+    webhook_type: WebhookType,
     started: Instant,
-    answered: Result<T, Fault>,
+    result: Result<T, WebhookError>,
 ) -> Result<Option<T>, Status> {
     let metrics = &attributes.admission.webhook_metrics;
-    let (name, operation) = (hook.name.as_str(), attributes.operation.as_str());
-    let asked = Asked { name, kind, operation, took: started.elapsed() };
-    let reject = |why: Rejection, code: u16| metrics.observe(&asked, Some(why), code);
-    match answered {
+    let (name, operation) = (webhook.name.as_str(), attributes.operation.as_str());
+    let call = WebhookCall { name, webhook_type, operation, duration: started.elapsed() };
+    let reject = |why: Rejection, code: u16| metrics.observe(&call, Some(why), code);
+    match result {
         Ok(answer) => {
-            metrics.observe(&asked, None, 200);
+            metrics.observe(&call, None, 200);
             Ok(Some(answer))
         }
-        Err(Fault::Calling(error)) if hook.fails_open => {
-            let configuration = &hook.configuration;
-            tracing::warn!(webhook = name, configuration, %error, "a webhook failed and is ignored");
-            metrics.fail_open(name, kind);
-            metrics.observe(&asked, None, error.code());
+        Err(WebhookError::Calling(error)) if webhook.fails_open => {
+            let configuration = &webhook.configuration;
+            tracing::warn!(webhook = name, configuration, %error, "the call of a webhook failed and is ignored");
+            metrics.fail_open(name, webhook_type);
+            metrics.observe(&call, None, error.code());
             Ok(None)
         }
-        Err(Fault::Calling(error)) => {
-            let configuration = &hook.configuration;
-            tracing::warn!(webhook = name, configuration, %error, "a webhook failed");
-            reject(Rejection::NotAsked, error.code());
+        Err(WebhookError::Calling(error)) => {
+            let configuration = &webhook.configuration;
+            tracing::warn!(webhook = name, configuration, %error, "the call of a webhook failed");
+            reject(Rejection::CallingWebhook, error.code());
             Err(Status::internal(format!("failed calling webhook {name:?}: {error}")))
         }
-        Err(Fault::Refused(status)) => {
-            reject(Rejection::Refused, status.code);
+        Err(WebhookError::Rejected(status)) => {
+            reject(Rejection::Denied, status.code);
             Err(*status)
         }
-        Err(Fault::Ours(status)) => {
-            reject(Rejection::NotUnderstood, 0);
+        Err(WebhookError::Internal(status)) => {
+            reject(Rejection::Internal, 0);
             Err(*status)
         }
     }

@@ -1,22 +1,22 @@
-//! Who did what, and what came of it: one line a request in the log, under the target `audit`.
+//! The audit log: one line for each request in the server's log, with the target `audit`.
 //!
-//! `sampan up --log warn,audit=info` shows them; otherwise they cost next to nothing.
+//! `sampan up --log warn,audit=info` enables it; otherwise it costs almost nothing.
 
 use crate::auth::authentication::User;
 use crate::request::{ResourcePath, Verb};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use keel::Entropy;
 
-/// The header that names a request, there and back.
+/// The header with the audit ID, of the request and of the response.
 pub(crate) const ID: HeaderName = HeaderName::from_static("audit-id");
 
-/// The name of a request: what its sender calls it, or a new one.
+/// The audit ID of a request: that of its header, or a new one.
 pub(crate) fn id(entropy: &Entropy, headers: &HeaderMap) -> HeaderValue {
-    let made = || HeaderValue::try_from(entropy.uuid()).expect("a uid is plain text");
-    headers.get(ID).filter(|it| !it.is_empty()).cloned().unwrap_or_else(made)
+    let new_id = || HeaderValue::try_from(entropy.uuid()).expect("a UUID is ASCII");
+    headers.get(ID).filter(|it| !it.is_empty()).cloned().unwrap_or_else(new_id)
 }
 
-/// Notes an answered request.
+/// Records an answered request.
 pub(crate) fn record(user: &User, verb: Verb, path: &ResourcePath, code: u16) {
     tracing::info!(
         target: "audit",
@@ -32,7 +32,7 @@ pub(crate) fn record(user: &User, verb: Verb, path: &ResourcePath, code: u16) {
     );
 }
 
-/// Notes something about a request that is under way.
+/// Records an audit annotation of a request in progress.
 pub(crate) fn annotate(user: &User, verb: Verb, path: &ResourcePath, key: &str, value: &str) {
     tracing::info!(
         target: "audit",

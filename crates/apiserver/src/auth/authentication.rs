@@ -1,4 +1,4 @@
-//! Who is asking: a client certificate, a bearer token, or nobody.
+//! Authentication of requests by client certificate or bearer token; others are anonymous.
 
 mod bearer;
 pub mod service_account;
@@ -14,30 +14,30 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use token::TokenFile;
 
-/// The name of a user who has shown nothing.
+/// The name of the user of requests without credentials.
 pub const ANONYMOUS: &str = "system:anonymous";
 
-/// The group of everybody who has shown who they are.
+/// The group of all authenticated users.
 pub const AUTHENTICATED: &str = "system:authenticated";
 
-/// The group of everybody else.
+/// The group of the anonymous user.
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// The user of an authenticated request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct User {
-    /// For messages and rules.
+    /// The user name.
     pub name: String,
-    /// Or empty.
+    /// The uid, or empty.
     pub uid: String,
-    /// For rules.
+    /// The groups of the user.
     pub groups: Vec<String>,
-    /// What else is known of them, by name.
+    /// Further attributes, by key.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
-    /// Who has shown nothing.
+    /// The anonymous user.
     pub fn anonymous() -> Self {
         Self {
             name: ANONYMOUS.to_owned(),
@@ -47,13 +47,13 @@ impl User {
         }
     }
 
-    /// A user who has shown who they are.
+    /// An authenticated user; the group `system:authenticated` is added.
     pub fn authenticated(name: &str, uid: &str, mut groups: Vec<String>) -> Self {
         groups.push(AUTHENTICATED.to_owned());
         Self { name: name.to_owned(), uid: uid.to_owned(), groups, extra: BTreeMap::new() }
     }
 
-    /// As reviews show it.
+    /// The user as the `UserInfo` of reviews.
     pub(crate) fn to_info(&self) -> Value {
         let mut info = json!({"username": self.name, "groups": self.groups});
         if !self.uid.is_empty() {
@@ -71,20 +71,20 @@ impl User {
     }
 }
 
-/// The ways in which users are known.
+/// Authenticates requests.
 #[derive(Debug)]
 pub struct Authenticator {
-    /// Static tokens.
+    /// The static tokens.
     pub tokens: TokenFile,
-    /// Tokens of service accounts.
+    /// Verifies tokens of service accounts.
     pub signer: TokenSigner,
 }
 
 impl Authenticator {
-    /// Finds out who sent a request over a connection whose certificate named `peer`.
+    /// The user of a request. `peer` is the user of the connection's client certificate.
     ///
-    /// A token that nobody knows is an error even where anonymous requests are allowed: its sender
-    /// believes to be somebody.
+    /// An unknown token is an error, although requests without a token are anonymous: its sender
+    /// expects to be authenticated.
     pub fn authenticate(
         &self,
         peer: Option<&User>,
@@ -100,14 +100,14 @@ impl Authenticator {
             token => token.map(Cow::Borrowed),
         };
         let Some(token) = bearer else { return Ok(User::anonymous()) };
-        match self.whose(&token, now, lookup) {
+        match self.authenticate_token(&token, now, lookup) {
             Ok((user, audiences)) if audiences.iter().any(|it| it == ISSUER) => Ok(user),
             _ => Err(Status::unauthorized()),
         }
     }
 
-    /// Whose token it is, and for whom it is meant.
-    pub fn whose(
+    /// The user and the audiences of a token.
+    pub fn authenticate_token(
         &self,
         token: &str,
         now: i64,

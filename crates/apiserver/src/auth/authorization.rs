@@ -1,9 +1,9 @@
-//! Decides what a user may do.
+//! Authorization of requests.
 //!
-//! The server has one [`Authorizers`], a union of [`Authorizer`]s that are asked in turn: the first
+//! The server has one [`Authorizers`], a union of [`Authorizer`]s that are called in turn: the first
 //! that allows or denies decides, and a request on which none has an opinion is refused.
-//! [`DefaultRules`] is always the first member: `system:masters` may do everything, everybody may
-//! read health and version, and authenticated users may read discovery and ask about themselves.
+//! [`DefaultRules`] is always the first member: `system:masters` may do everything, all users may
+//! read health and version, and authenticated users may read discovery and create self reviews.
 
 pub mod abac;
 pub(crate) mod masters;
@@ -15,16 +15,16 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a user wants to do, as Kubernetes' authorizers see it.
+/// The attributes of a request that authorizers decide on, as in Kubernetes.
 #[derive(Debug, Clone, Copy)]
 pub struct Attributes<'a> {
     /// The user, after impersonation.
     pub user: &'a User,
-    /// `get`, `list`, `create`, …; also verbs that no request has, such as `impersonate`.
+    /// `get`, `list`, `create`, …; also verbs without a request of their own, such as `impersonate`.
     pub verb: &'a str,
-    /// The resource; None for any other path.
+    /// The resource; None for a path that is not one of a resource.
     pub resource: Option<ResourceAttributes<'a>>,
-    /// The path of a request.
+    /// The path of the request.
     pub path: &'a str,
 }
 
@@ -59,35 +59,35 @@ impl<'a> From<&'a ResourcePath> for ResourceAttributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// Those of a request.
+    /// The attributes of a request.
     pub fn new(user: &'a User, info: &'a RequestInfo) -> Self {
         let path = info.resource.as_ref().filter(|it| !it.resource.is_empty());
         let resource = path.map(ResourceAttributes::from);
         let verb = match info.verb {
-            // The path of a group's version is no list.
+            // A request for the path of a group version is not a list.
             Verb::List if resource.is_none() => Verb::Get,
             verb => verb,
         };
         Self { user, verb: verb.as_str(), resource, path: &info.path }
     }
 
-    /// Those of a verb on a resource, beside the request itself.
+    /// The attributes of a verb on a resource that is checked in addition to the request.
     pub fn of_resource(user: &'a User, verb: &'a str, resource: ResourceAttributes<'a>) -> Self {
         Self { user, verb, resource: Some(resource), path: "" }
     }
 
-    /// Whether the verb only reads.
+    /// Whether the verb is a read.
     pub fn is_read(&self) -> bool {
         matches!(self.verb, "get" | "list" | "watch")
     }
 }
 
-/// The answer of an [`Authorizer`], with the reason for people, or "".
+/// The decision of an [`Authorizer`], with a human-readable reason, which may be empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// The request is allowed; no other authorizer is asked.
+    /// The request is allowed; no other authorizer is called.
     Allow(Cow<'static, str>),
-    /// The request is refused; no other authorizer is asked.
+    /// The request is refused; no other authorizer is called.
     Deny(Cow<'static, str>),
     /// The other authorizers decide.
     NoOpinion(Cow<'static, str>),
@@ -99,28 +99,29 @@ impl Decision {
         matches!(self, Self::Allow(_))
     }
 
-    /// The reason, for people.
+    /// The human-readable reason.
     pub fn reason(&self) -> &str {
         let (Self::Allow(reason) | Self::Deny(reason) | Self::NoOpinion(reason)) = self;
         reason
     }
 }
 
-/// Decides what users may do. It answers from memory: it is asked for every request.
+/// Decides whether users may perform requests. It answers from memory, since it is called for every
+/// request.
 pub trait Authorizer: fmt::Debug + Send + Sync {
-    /// Whether the user may do it.
+    /// Decides on a request.
     fn authorize(&self, attributes: &Attributes<'_>) -> Decision;
 
-    /// Adds what the user may do in a namespace, and outside of namespaces.
+    /// Adds the rules that apply to the user in a namespace and to paths that are not of resources.
     fn rules(&self, user: &User, namespace: &str, rules: &mut Rules);
 }
 
-/// What a user may do, in the form of a `SelfSubjectRulesReview`.
+/// The rules that apply to a user, in the form of a `SelfSubjectRulesReview`.
 #[derive(Debug, Default)]
 pub struct Rules {
-    /// About resources.
+    /// The rules for resources.
     pub resources: Vec<Value>,
-    /// About other paths.
+    /// The rules for other paths.
     pub paths: Vec<Value>,
 }
 
@@ -129,14 +130,14 @@ pub struct Rules {
 pub struct Authorizers(Arc<[Arc<dyn Authorizer>]>);
 
 impl Authorizers {
-    /// The default rules, and others after them.
+    /// The union of the default rules and `others`, in this order.
     pub fn new(others: &[Arc<dyn Authorizer>]) -> Self {
         let first: Arc<dyn Authorizer> = Arc::new(DefaultRules);
         Self(std::iter::once(&first).chain(others).map(Arc::clone).collect())
     }
 
-    /// Asks the members in turn. Upstream: the union authorizer; the reasons of those without an
-    /// opinion are joined.
+    /// The decision of the first member with an opinion. Upstream: the union authorizer; the reasons of
+    /// those without an opinion are joined.
     pub fn decide(&self, attributes: &Attributes<'_>) -> Decision {
         let mut reasons = Vec::new();
         for authorizer in self.0.iter() {
@@ -149,12 +150,12 @@ impl Authorizers {
         Decision::NoOpinion(reasons.join("\n").into())
     }
 
-    /// Refuses a request that the user may not make.
+    /// Returns a `Forbidden` error if the user may not perform the request.
     pub fn authorize(&self, user: &User, info: &RequestInfo) -> Result<(), Status> {
         self.check(&Attributes::new(user, info))
     }
 
-    /// Refuses what the user may not do.
+    /// Returns a `Forbidden` error if the attributes are not allowed.
     pub fn check(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         match self.decide(attributes) {
             Decision::Allow(_) => Ok(()),
@@ -164,7 +165,7 @@ impl Authorizers {
         }
     }
 
-    /// What a user may do, as the status of a `SelfSubjectRulesReview`.
+    /// The rules of a user, as the status of a `SelfSubjectRulesReview`.
     pub fn rules(&self, user: &User, namespace: &str) -> Value {
         let mut rules = Rules::default();
         self.0.iter().for_each(|it| it.rules(user, namespace, &mut rules));
@@ -173,7 +174,7 @@ impl Authorizers {
     }
 }
 
-/// What is allowed whatever else is configured.
+/// The rules that apply in every configuration.
 #[derive(Debug)]
 pub struct DefaultRules;
 
@@ -182,7 +183,7 @@ impl Authorizer for DefaultRules {
         let user = attributes.user;
         if masters::contains(user)
             || (attributes.is_read() && is_public(attributes))
-            || (attributes.verb == Verb::Create.as_str() && is_about_oneself(attributes))
+            || (attributes.verb == Verb::Create.as_str() && is_self_review(attributes))
         {
             return Decision::Allow("".into());
         }
@@ -195,18 +196,18 @@ impl Authorizer for DefaultRules {
             paths.push(json!({"verbs": ["*"], "nonResourceURLs": ["*"]}));
         }
         if user.is_in("system:authenticated") {
-            resources.extend(SELF.iter().map(
+            resources.extend(SELF_REVIEWS.iter().map(
                 |(group, names)| json!({"verbs": ["create"], "apiGroups": [group], "resources": names}),
             ));
-            let mut all: Vec<&str> = DISCOVERY.iter().chain(&HEALTH).copied().collect();
+            let mut all: Vec<&str> = DISCOVERY_PATHS.iter().chain(&PUBLIC_PATHS).copied().collect();
             all.sort_unstable();
             paths.push(json!({"verbs": ["get"], "nonResourceURLs": all}));
         }
-        paths.push(json!({"verbs": ["get"], "nonResourceURLs": HEALTH}));
+        paths.push(json!({"verbs": ["get"], "nonResourceURLs": PUBLIC_PATHS}));
     }
 }
 
-/// The refusal of what a user may not do.
+/// The `Forbidden` error for the attributes.
 ///
 /// Upstream: endpoints/handlers/responsewriters `ForbiddenStatusError`
 pub fn forbidden(attributes: &Attributes<'_>, reason: &str) -> Status {
@@ -220,7 +221,7 @@ pub fn forbidden(attributes: &Attributes<'_>, reason: &str) -> Status {
     status
 }
 
-/// Health and version are for everyone, discovery is for authenticated users.
+/// All users may read health and version, and authenticated users may read discovery.
 fn is_public(attributes: &Attributes<'_>) -> bool {
     let first = attributes.path.split('/').find(|it| !it.is_empty()).unwrap_or_default();
     match first {
@@ -232,26 +233,26 @@ fn is_public(attributes: &Attributes<'_>) -> bool {
     }
 }
 
-/// Authenticated users may ask who they are and what they may do.
-fn is_about_oneself(attributes: &Attributes<'_>) -> bool {
+/// Authenticated users may create reviews about themselves.
+fn is_self_review(attributes: &Attributes<'_>) -> bool {
     let Some(target) = attributes.resource else { return false };
     attributes.user.is_in("system:authenticated")
-        && SELF.iter().any(|(group, resources)| {
+        && SELF_REVIEWS.iter().any(|(group, resources)| {
             target.group == *group && resources.contains(&target.resource)
         })
 }
 
-/// What everybody may ask about themselves.
-const SELF: [(&str, &[&str]); 2] = [
+/// The reviews that authenticated users may create.
+const SELF_REVIEWS: [(&str, &[&str]); 2] = [
     ("authentication.k8s.io", &["selfsubjectreviews"]),
     ("authorization.k8s.io", &["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
 ];
 
-/// What everybody may look at.
-const HEALTH: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+/// The paths that all users may read.
+const PUBLIC_PATHS: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
 
-/// And those who have said who they are.
-const DISCOVERY: [&str; 6] = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
+/// The paths that authenticated users may read.
+const DISCOVERY_PATHS: [&str; 6] = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
 
 fn forbidden_resource(attributes: &Attributes<'_>, found: &ResourceAttributes<'_>) -> Status {
     let mut resource = found.resource.to_owned();
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_but_the_masters_reads_objects() {
+    fn only_masters_read_objects_by_default() {
         let alice = User::authenticated("alice", "", vec![]);
         assert_eq!(
             ask(&alice, "/api/v1/namespaces/default/pods").unwrap_err(),
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn health_is_for_everyone_and_discovery_for_those_who_are_known() {
+    fn all_users_read_health_and_authenticated_users_read_discovery() {
         let alice = User::authenticated("alice", "", vec![]);
         assert!(ask(&User::anonymous(), "/readyz").is_ok());
         assert!(ask(&alice, "/apis").is_ok());

@@ -1,15 +1,15 @@
-//! Acting as another user: the `Impersonate-*` headers, for users with the right to do so.
+//! Impersonation of other users by the `Impersonate-*` headers, for users that are allowed to do so.
 //!
-//! A *mode* says which users can be impersonated and by which verbs. The modes are tried in turn, and
-//! the first that the authorizers allow counts; if none does, the refusal is that of the first mode
-//! that applies.
+//! A *mode* defines which users can be impersonated and which verbs are required. The modes are tried
+//! in turn, and the first that the authorizers allow is used; if none is allowed, the error is that of
+//! the first mode that applies.
 //!
-//! | mode | who can be impersonated | verbs |
+//! | mode | impersonated users | verbs |
 //! |---|---|---|
 //! | `arbitrary-node` | a node, by its name alone | `impersonate-on:arbitrary-node:<verb>`, `impersonate:arbitrary-node` |
 //! | `serviceaccount` | a service account, by its name alone | likewise |
-//! | `user-info` | everybody else, but no member of `system:masters` | likewise |
-//! | legacy | everybody | `impersonate` |
+//! | `user-info` | all other users, but no member of `system:masters` | likewise |
+//! | legacy | all users | `impersonate` |
 //!
 //! Upstream: endpoints/filters/impersonation
 
@@ -29,21 +29,21 @@ const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
 
-/// The prefix of the names of nodes as users.
+/// The prefix of the user names of nodes.
 const NODE: &str = "system:node:";
 
-/// The user as whom the request is authorized: the impersonated one, or the one who sent it.
+/// The user for authorization: the impersonated user, or `user` if the headers impersonate none.
 pub fn impersonate(
     authorizers: &Authorizers,
     user: User,
     headers: &HeaderMap,
     info: &RequestInfo,
 ) -> Result<User, Status> {
-    let Some(wanted) = wanted(headers)? else { return Ok(user) };
+    let Some(requested) = requested_user(headers)? else { return Ok(user) };
     let mut refusal = None;
-    for mode in Mode::ALL.iter().filter(|it| it.applies(&wanted)) {
-        match mode.check(authorizers, &user, &wanted, info) {
-            Ok(()) => return Ok(completed(wanted)),
+    for mode in Mode::ALL.iter().filter(|it| it.applies(&requested)) {
+        match mode.check(authorizers, &user, &requested, info) {
+            Ok(()) => return Ok(with_implied_groups(requested)),
             Err(status) => refusal = refusal.or(Some(status)),
         }
     }
@@ -64,7 +64,7 @@ impl Mode {
     const ALL: [Self; 4] =
         [Self::ArbitraryNode, Self::ServiceAccount, Self::UserInfo, Self::Legacy];
 
-    /// None for the legacy mode.
+    /// The name of the mode; None for the legacy mode.
     fn name(self) -> Option<&'static str> {
         match self {
             Self::ArbitraryNode => Some("arbitrary-node"),
@@ -74,24 +74,25 @@ impl Mode {
         }
     }
 
-    fn applies(self, wanted: &User) -> bool {
+    fn applies(self, requested: &User) -> bool {
         let is_name_only =
-            wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
-        let is_account = service_account::parse_user(&wanted.name).is_some();
+            requested.uid.is_empty() && requested.groups.is_empty() && requested.extra.is_empty();
+        let is_account = service_account::parse_user(&requested.name).is_some();
         match self {
-            Self::ArbitraryNode => is_name_only && is_node(&wanted.name),
+            Self::ArbitraryNode => is_name_only && is_node(&requested.name),
             Self::ServiceAccount => is_name_only && is_account,
-            Self::UserInfo => !is_node(&wanted.name) && !is_account,
+            Self::UserInfo => !is_node(&requested.name) && !is_account,
             Self::Legacy => true,
         }
     }
 
-    /// Whether `user` may impersonate everything that is asked for, and may make the request so.
+    /// Checks that `user` may impersonate `requested` with all its attributes, and may do so for this
+    /// request.
     fn check(
         self,
         authorizers: &Authorizers,
         user: &User,
-        wanted: &User,
+        requested: &User,
         info: &RequestInfo,
     ) -> Result<(), Status> {
         let request = Attributes::new(user, info);
@@ -104,16 +105,16 @@ impl Mode {
             None => ("impersonate".to_owned(), ""),
         };
         let check = |resource| authorizers.check(&Attributes::of_resource(user, &verb, resource));
-        check(self.user_attributes(group, &wanted.name))?;
+        check(self.user_attributes(group, &requested.name))?;
         let of_user = ResourceAttributes {
             group: "authentication.k8s.io",
             version: "v1",
             ..ResourceAttributes::default()
         };
-        if !wanted.uid.is_empty() {
-            check(ResourceAttributes { resource: "uids", name: &wanted.uid, ..of_user })?;
+        if !requested.uid.is_empty() {
+            check(ResourceAttributes { resource: "uids", name: &requested.uid, ..of_user })?;
         }
-        for name in &wanted.groups {
+        for name in &requested.groups {
             let attributes =
                 ResourceAttributes { group, version: "v1", resource: "groups", name, ..of_user };
             if let Some(why) = self.group_error(name) {
@@ -122,7 +123,7 @@ impl Mode {
             }
             check(attributes)?;
         }
-        for (subresource, values) in &wanted.extra {
+        for (subresource, values) in &requested.extra {
             for name in values {
                 let resource = "userextras";
                 check(ResourceAttributes { resource, subresource, name, ..of_user })?;
@@ -131,7 +132,7 @@ impl Mode {
         Ok(())
     }
 
-    /// The resource that stands for a user.
+    /// The resource that represents a user in the authorization check.
     fn user_attributes<'a>(self, group: &'a str, user: &'a str) -> ResourceAttributes<'a> {
         let attributes = ResourceAttributes { group, version: "v1", ..Default::default() };
         if let Some((namespace, name)) = service_account::parse_user(user) {
@@ -149,7 +150,7 @@ impl Mode {
         ResourceAttributes { resource: "users", name: user, ..attributes }
     }
 
-    /// Why a group cannot be impersonated in this mode, whatever the authorizers say.
+    /// The reason why a group can never be impersonated in this mode.
     fn group_error(self, group: &str) -> Option<String> {
         if self == Self::Legacy {
             return None;
@@ -161,14 +162,14 @@ impl Mode {
     }
 }
 
-/// The user whom the headers ask for, as they are written; None if there is no name.
+/// The user in the headers, without implied groups; None if no header impersonates a user.
 ///
 /// Upstream: endpoints/filters/impersonation `processImpersonationHeaders`. A name or uid that is
 /// empty counts as absent, and of several the first counts.
-fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
+fn requested_user(headers: &HeaderMap) -> Result<Option<User>, Status> {
     let all = |name: &str| -> Result<Vec<String>, Status> {
         let values = headers.get_all(name).iter();
-        values.map(|it| Ok(headers::strict(name, it)?.to_owned())).collect()
+        values.map(|it| Ok(headers::to_utf8(name, it)?.to_owned())).collect()
     };
     let first = |values: Vec<String>| values.into_iter().next().unwrap_or_default();
     let user = User {
@@ -183,13 +184,13 @@ fn wanted(headers: &HeaderMap) -> Result<Option<User>, Status> {
     if user.uid.is_empty() && user.groups.is_empty() && user.extra.is_empty() {
         return Ok(None);
     }
-    Err(nameless(&user.uid, &user.groups, &user.extra))
+    Err(missing_name(&user.uid, &user.groups, &user.extra))
 }
 
-/// The groups that follow from a name are added.
+/// Adds the groups that are implied by the user name.
 ///
 /// Upstream: endpoints/filters/impersonation/mode.go `impersonationModeState.check`.
-fn completed(mut user: User) -> User {
+fn with_implied_groups(mut user: User) -> User {
     if user.groups.is_empty() {
         if let Some((namespace, _)) = service_account::parse_user(&user.name) {
             user.groups = service_account::groups(namespace);
@@ -212,13 +213,13 @@ fn extra(headers: &HeaderMap) -> Result<BTreeMap<String, Vec<String>>, Status> {
     let mut extra = BTreeMap::<String, Vec<String>>::new();
     for (header, value) in headers {
         let Some(key) = header.as_str().strip_prefix(EXTRA) else { continue };
-        let value = headers::strict(header.as_str(), value)?;
+        let value = headers::to_utf8(header.as_str(), value)?;
         extra.entry(extra_key(key)?).or_default().push(value.to_owned());
     }
     Ok(extra)
 }
 
-/// Upstream: a key whose percent signs escape nothing is taken as it is.
+/// Decodes an extra key. Upstream: a key with invalid percent escapes is not decoded.
 fn extra_key(key: &str) -> Result<String, Status> {
     if !is_well_escaped(key) {
         return Ok(key.to_owned());
@@ -229,8 +230,8 @@ fn extra_key(key: &str) -> Result<String, Status> {
     })
 }
 
-/// Upstream shows what it has read, as Go writes it.
-fn nameless(uid: &str, groups: &[String], extra: &BTreeMap<String, Vec<String>>) -> Status {
+/// The error for headers without a user name. Upstream's message contains the Go struct.
+fn missing_name(uid: &str, groups: &[String], extra: &BTreeMap<String, Vec<String>>) -> Status {
     let list = |values: &[String]| {
         let values: Vec<String> = values.iter().map(|it| quote(it)).collect();
         format!("[]string{{{}}}", values.join(", "))

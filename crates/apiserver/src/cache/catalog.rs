@@ -1,7 +1,7 @@
-//! [`Catalog`]: every resource that is served now, built-in and custom, found by path.
+//! [`Catalog`]: the index of all served resources, built-in and custom, by path.
 //!
-//! It is never changed: when a definition comes, changes or goes, a new catalog takes its place.
-//! A request uses the one that it found when it came.
+//! A catalog is immutable: when a CRD is created, changed or deleted, a new catalog replaces it.
+//! A request uses the same catalog from its beginning to its end.
 
 use crate::cache::conversion::Conversion;
 use crate::cache::creations::{Creation, Creations};
@@ -17,45 +17,46 @@ use types::Resource;
 use types::apply::CustomSchema;
 use types::resource::Version;
 
-/// A resource together with where its objects are.
+/// A served resource and the cache of its objects.
 pub(crate) struct Served {
-    /// What is known of its kind.
+    /// The description of its kind.
     pub resource: Arc<Resource>,
     /// Its objects and their recent history.
     pub cache: Arc<ResourceCache>,
     /// The `apiVersion` of each version.
     api_versions: Vec<String>,
-    /// Where the definition of a custom resource is, in the cache of definitions.
-    definition: Option<(Arc<ResourceCache>, String)>,
-    /// Whether the objects of a custom resource are being deleted with its definition.
+    /// The cache of CRDs and the key of this custom resource's CRD in it.
+    crd: Option<(Arc<ResourceCache>, String)>,
+    /// Whether the objects of a custom resource are being deleted because its CRD is.
     pub terminating: bool,
-    /// The objects of a custom resource that are being created now.
+    /// Counts the creations of objects of a custom resource that are in progress.
     creations: Option<Arc<Creations>>,
-    /// How each version of a custom resource merges when it is applied.
+    /// The merge schema for server-side apply of each version of a custom resource.
     apply_schemas: Vec<Arc<CustomSchema>>,
-    /// How objects get from version to version.
+    /// Converts objects between versions.
     pub conversion: Conversion,
-    /// What the server does for its writes beyond what its kind says.
+    /// The server's own steps in writes of this resource, beyond those of its kind.
     pub hooks: Hooks,
-    /// Which state of its definition this is: what was made for one is not for another.
-    pub edition: Revision,
-    /// It is out of the catalog, and who still watches it should look again.
+    /// The revision of the CRD that this was built from. Encodings made for one revision are not
+    /// reused for another.
+    pub crd_revision: Revision,
+    /// Set when this was removed from the catalog; its watches then end.
     retired: AtomicBool,
 }
 
 impl Served {
-    /// Brings the two together.
+    /// Creates a resource without hooks and without a CRD.
     pub(crate) fn new(resource: Resource, cache: Arc<ResourceCache>) -> Self {
         let api_versions = resource.versions.iter().map(|it| resource.api_version(it)).collect();
         let retired = AtomicBool::new(false);
         Self {
-            conversion: Conversion::of(&resource),
+            conversion: Conversion::built_in(&resource),
             hooks: Hooks::default(),
-            edition: 0,
+            crd_revision: 0,
             resource: Arc::new(resource),
             cache,
             api_versions,
-            definition: None,
+            crd: None,
             terminating: false,
             creations: None,
             apply_schemas: Vec::new(),
@@ -63,57 +64,61 @@ impl Served {
         }
     }
 
-    /// With hooks.
+    /// Sets the hooks.
     pub(crate) fn with_hooks(mut self, hooks: Hooks) -> Self {
         self.hooks = hooks;
         self
     }
 
-    /// With how each version merges when it is applied, in the order of the versions.
+    /// Sets the merge schemas for server-side apply, in the order of the versions.
     pub(crate) fn with_apply_schemas(mut self, schemas: Vec<Arc<CustomSchema>>) -> Self {
         self.apply_schemas = schemas;
         self
     }
 
-    /// How each version merges when it is applied; empty for built-in kinds, whose types say it.
+    /// The merge schemas for server-side apply, one for each version. Empty for built-in kinds, whose
+    /// types contain the merge rules.
     pub(crate) fn apply_schemas(&self) -> &[Arc<CustomSchema>] {
         &self.apply_schemas
     }
 
-    /// With the conversion that its definition asks for, as it was at the revision `edition`.
-    pub(crate) fn converted_by(mut self, conversion: Conversion, edition: Revision) -> Self {
+    /// Sets the conversion that its CRD declares at the revision `crd_revision`.
+    pub(crate) fn with_conversion(
+        mut self,
+        conversion: Conversion,
+        crd_revision: Revision,
+    ) -> Self {
         self.conversion = conversion;
-        self.edition = edition;
+        self.crd_revision = crd_revision;
         self
     }
 
-    /// With whether its objects are being deleted with its definition.
-    pub(crate) fn terminating(mut self, terminating: bool) -> Self {
+    /// Sets whether its objects are being deleted because its CRD is.
+    pub(crate) fn with_terminating(mut self, terminating: bool) -> Self {
         self.terminating = terminating;
         self
     }
 
-    /// With the place of its definition, `key` in `definitions`, and the count of its objects that
-    /// are being created.
-    pub(crate) fn defined_by(
+    /// Sets its CRD, which is at `key` in `crds`, and the counter of creations in progress.
+    pub(crate) fn with_crd(
         mut self,
-        definitions: &Arc<ResourceCache>,
+        crds: &Arc<ResourceCache>,
         key: String,
         creations: Arc<Creations>,
     ) -> Self {
-        self.definition = Some((Arc::clone(definitions), key));
+        self.crd = Some((Arc::clone(crds), key));
         self.creations = Some(creations);
         self
     }
 
-    /// The revision of its definition as it is stored now, which the catalog may not know yet: 0
-    /// for a built-in kind, None if the definition was removed.
-    pub(crate) fn defined_at(&self) -> Option<Revision> {
-        let Some((definitions, key)) = &self.definition else { return Some(0) };
-        definitions.get(key).map(|it| it.revision)
+    /// The current revision of its CRD, which may be newer than the catalog: 0 for a built-in kind,
+    /// None if the CRD was deleted.
+    pub(crate) fn stored_crd_revision(&self) -> Option<Revision> {
+        let Some((crds, key)) = &self.crd else { return Some(0) };
+        crds.get(key).map(|it| it.revision)
     }
 
-    /// Begins the creation of an object; None if its definition is being deleted.
+    /// Begins the creation of an object; None if its CRD is being deleted.
     pub(crate) fn begin_creation(&self) -> Option<Creation> {
         match &self.creations {
             None => Some(Creation::default()),
@@ -121,13 +126,13 @@ impl Served {
         }
     }
 
-    /// Ends the watches that were begun with it, once they have told what there is to tell.
+    /// Ends the watches that were started on it, after they have sent the remaining events.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Release);
         self.cache.wake();
     }
 
-    /// Whether it is out of the catalog.
+    /// Whether it was removed from the catalog.
     pub(crate) fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Acquire)
     }
@@ -142,7 +147,7 @@ impl Served {
         &self.api_versions[version]
     }
 
-    /// Where an object is stored.
+    /// The store key of an object.
     pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
         let prefix = &self.resource.prefix;
         if namespace.is_empty() {
@@ -153,9 +158,9 @@ impl Served {
     }
 }
 
-/// The built-in groups in the order in which discovery lists them, with the priority that this
-/// comes from. A client that looks for a kind by its name alone finds the one in the first of them.
-const PRIORITY: &[(&str, i64)] = &[
+/// The built-in groups and their priorities, in the order in which discovery lists them. A client
+/// that resolves a kind by its name alone takes the first group that has it.
+const GROUP_PRIORITIES: &[(&str, i64)] = &[
     ("", 18000),
     ("apiregistration.k8s.io", 17900),
     ("apps", 17800),
@@ -179,60 +184,61 @@ const PRIORITY: &[(&str, i64)] = &[
     ("flowcontrol.apiserver.k8s.io", 16100),
 ];
 
-/// The priority of a group that definitions make.
-pub(crate) const CUSTOM_PRIORITY: i64 = 1000;
+/// The priority of a group of custom resources.
+pub(crate) const CRD_GROUP_PRIORITY: i64 = 1000;
 
 /// A group and its versions, the preferred one first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Group {
     /// Empty for the core group.
     pub name: String,
-    /// Served ones only.
+    /// The served versions.
     pub versions: Vec<String>,
-    /// The versions that definitions add to a built-in group. Upstream: discovery lists them, and
-    /// before the built-in ones, but the group has a server that knows nothing of them.
-    pub unserved: Vec<String>,
-    /// Whether it consists of custom resources.
+    /// The versions that CRDs add to a built-in group. Upstream: discovery lists them before the
+    /// built-in versions, but requests go to the built-in API server, which does not serve them.
+    pub discovery_only: Vec<String>,
+    /// Whether its resources are custom resources.
     pub custom: bool,
 }
 
 impl Group {
-    /// One without versions.
+    /// Creates a group without versions.
     pub(crate) fn new(name: &str, custom: bool) -> Self {
-        Self { name: name.to_owned(), versions: Vec::new(), unserved: Vec::new(), custom }
+        Self { name: name.to_owned(), versions: Vec::new(), discovery_only: Vec::new(), custom }
     }
 
     /// All versions that discovery lists, the preferred one first.
     pub(crate) fn listed(&self) -> impl Iterator<Item = &String> {
-        self.unserved.iter().chain(&self.versions)
+        self.discovery_only.iter().chain(&self.versions)
     }
 
-    /// Higher comes first.
+    /// The priority in discovery; groups with a higher priority are listed first.
     pub(crate) fn priority(&self) -> i64 {
-        let builtin = PRIORITY.iter().find(|(name, _)| *name == self.name).map(|(_, it)| *it);
-        builtin.filter(|_| !self.custom).unwrap_or(CUSTOM_PRIORITY)
+        let builtin =
+            GROUP_PRIORITIES.iter().find(|(name, _)| *name == self.name).map(|(_, it)| *it);
+        builtin.filter(|_| !self.custom).unwrap_or(CRD_GROUP_PRIORITY)
     }
 }
 
-/// The place of each resource of a group's version in the list, and the index of the version.
+/// By plural: the position of the resource in the catalog, and the index of the version.
 type ByPlural = HashMap<String, (usize, usize)>;
 
 /// See the [module documentation](self).
 #[derive(Default)]
 pub(crate) struct Catalog {
-    /// In the order in which they are listed.
+    /// All served resources; the index refers to their positions.
     served: Vec<Arc<Served>>,
     /// By group, version and plural.
     index: HashMap<String, HashMap<String, ByPlural>>,
     groups: Vec<Group>,
-    /// The custom resources in built-in groups, which are not served.
-    unserved: Vec<Arc<Served>>,
+    /// The custom resources in built-in groups, which discovery lists and which are not served.
+    discovery_only: Vec<Arc<Served>>,
     /// Discovery and OpenAPI documents.
     pub documents: Documents,
 }
 
 impl Catalog {
-    /// Built-in groups come first in the order of their priority, custom ones after them by name.
+    /// Builds the index. Built-in groups are listed first, by priority, then custom groups by name.
     pub(crate) fn new(served: Vec<Arc<Served>>) -> Self {
         let mut catalog = Self::default();
         for (position, it) in served.iter().enumerate() {
@@ -241,7 +247,7 @@ impl Catalog {
                     continue;
                 }
                 let group = it.resource.group_of(details);
-                catalog.note(group, &details.name, it.resource.conventions.dynamic);
+                catalog.add_version(group, &details.name, it.resource.conventions.dynamic);
                 catalog
                     .index
                     .entry(group.to_owned())
@@ -256,8 +262,8 @@ impl Catalog {
         }
         catalog.groups.sort_by(|a, b| {
             let rank = |group: &Group| {
-                let priority = PRIORITY.iter().position(|(name, _)| *name == group.name);
-                (group.custom, priority.unwrap_or(PRIORITY.len()))
+                let priority = GROUP_PRIORITIES.iter().position(|(name, _)| *name == group.name);
+                (group.custom, priority.unwrap_or(GROUP_PRIORITIES.len()))
             };
             rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name))
         });
@@ -265,25 +271,25 @@ impl Catalog {
         catalog
     }
 
-    /// With custom resources in built-in groups: discovery lists their versions, unless these are
-    /// built-in too.
-    pub(crate) fn with_unserved(mut self, unserved: Vec<Arc<Served>>) -> Self {
-        for resource in unserved.iter().map(|it| &it.resource) {
+    /// Adds custom resources in built-in groups: discovery lists those of their versions that are not
+    /// built-in versions.
+    pub(crate) fn with_discovery_only(mut self, discovery_only: Vec<Arc<Served>>) -> Self {
+        for resource in discovery_only.iter().map(|it| &it.resource) {
             let Some(group) = self.groups.iter_mut().find(|it| it.name == resource.group) else {
                 continue;
             };
             for version in resource.versions.iter().filter(|it| it.served) {
                 if !group.listed().any(|it| *it == version.name) {
-                    group.unserved.push(version.name.clone());
+                    group.discovery_only.push(version.name.clone());
                 }
             }
-            group.unserved.sort_by(|a, b| version_priority(a, b));
+            group.discovery_only.sort_by(|a, b| version_priority(a, b));
         }
-        self.unserved = unserved;
+        self.discovery_only = discovery_only;
         self
     }
 
-    fn note(&mut self, name: &str, version: &str, custom: bool) {
+    fn add_version(&mut self, name: &str, version: &str, custom: bool) {
         let at = self.groups.iter().position(|it| it.name == name).unwrap_or_else(|| {
             self.groups.push(Group::new(name, custom));
             self.groups.len() - 1
@@ -305,7 +311,7 @@ impl Catalog {
         Some((&self.served[position], version))
     }
 
-    /// The resource with this name in whatever version.
+    /// The resource with this group and plural name, in any version.
     pub(crate) fn resource(&self, group: &str, plural: &str) -> Option<&Arc<Served>> {
         self.served.iter().find(|it| it.resource.group == group && it.resource.plural == plural)
     }
@@ -325,7 +331,7 @@ impl Catalog {
         self.groups.iter().find(|it| it.name == name)
     }
 
-    /// Whether there is such a group in such a version.
+    /// Whether this version of the group is served.
     pub(crate) fn has_version(&self, group: &str, version: &str) -> bool {
         self.group(group).is_some_and(|it| it.versions.iter().any(|it| it == version))
     }
@@ -344,13 +350,13 @@ impl Catalog {
         found
     }
 
-    /// The custom resources in a version that definitions add to a built-in group, by name.
-    pub(crate) fn unserved(&self, group: &str, version: &str) -> Vec<(&Arc<Served>, usize)> {
+    /// The custom resources in a version that CRDs add to a built-in group, by name.
+    pub(crate) fn discovery_only(&self, group: &str, version: &str) -> Vec<(&Arc<Served>, usize)> {
         let in_version = |it: &'_ Arc<Served>| {
             let mut versions = it.resource.versions.iter();
             versions.position(|it| it.served && it.name == version)
         };
-        let of_group = self.unserved.iter().filter(|it| it.resource.group == group);
+        let of_group = self.discovery_only.iter().filter(|it| it.resource.group == group);
         let mut found: Vec<_> = of_group.filter_map(|it| Some((it, in_version(it)?))).collect();
         found.sort_by(|(a, _), (b, _)| a.resource.plural.cmp(&b.resource.plural));
         found
@@ -369,8 +375,11 @@ mod tests {
         });
         let catalog = Catalog::new(served.collect());
         let groups: Vec<&str> = catalog.groups().iter().map(|it| it.name.as_str()).collect();
-        let ranked: Vec<&str> =
-            PRIORITY.iter().map(|(name, _)| *name).filter(|it| groups.contains(it)).collect();
+        let ranked: Vec<&str> = GROUP_PRIORITIES
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(|it| groups.contains(it))
+            .collect();
         assert_eq!(groups, ranked);
         assert_eq!(groups[..3], ["", "apiregistration.k8s.io", "apps"]);
     }

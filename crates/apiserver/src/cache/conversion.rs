@@ -1,20 +1,20 @@
-//! Objects from one of their versions to another: by name alone, by a function of the kind's, or by
-//! asking a webhook.
+//! Conversion of objects between API versions: by replacing `apiVersion`, by the kind's conversion
+//! function, or by a conversion webhook.
 //!
 //! Stored objects stay in the version in which they were written, in the store and in the cache. A
-//! verb works in one version ([`working`]): built-in kinds in their hub, custom ones in the version
-//! of the request, whose schema judges them. What is read is brought there, what is written is
-//! brought to the storage version.
+//! verb works in one version: built-in kinds in their hub version, custom kinds in the version of the
+//! request, whose schema validates them. Objects are converted to this version when they are read and
+//! to the storage version when they are written.
 //!
 //! ```text
 //! stored in any version ── entry, working ─▶ version of the request ── to_storage ─▶ storage version
 //!                                             (webhook, batched)
 //! ```
 //!
-//! Kinds whose versions differ in name alone, and those with a function, are served by copying
-//! bytes: for them [`entries`] gives back what it was given.
+//! Kinds whose versions differ in `apiVersion` alone, and those with a conversion function, are served
+//! by copying bytes: for them [`entries`] returns its argument.
 
-mod kept;
+mod conversion_cache;
 mod metrics;
 mod review;
 mod webhook;
@@ -24,79 +24,81 @@ pub(crate) use metrics::ConversionMetrics;
 use crate::cache::catalog::Served;
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::Entry;
-use kept::Kept;
+use conversion_cache::ConversionCache;
 use machinery::{Object, Status, Value};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use types::Resource;
 use types::resource::{Shape, Version};
-use webhook::Webhook;
+use webhook::ConversionWebhook;
 
-/// How the objects of one resource get from version to version.
+/// Converts the objects of one resource between its versions.
 pub(crate) struct Conversion {
     strategy: Strategy,
-    /// What was converted, for who asks next.
-    kept: Kept,
-    /// Whose turn it is to convert for all watchers, and how the last turn failed, and when.
-    turn: Mutex<Option<(Instant, Status)>>,
+    /// The results of earlier conversions.
+    cache: ConversionCache,
+    /// When the last conversion for watchers failed, and its error. Locked while a watcher converts,
+    /// so that the others wait and share the result.
+    last_failure: Mutex<Option<(Instant, Status)>>,
 }
 
 enum Strategy {
-    /// Versions differ in nothing but their names.
-    Names,
-    /// And in what their schemas drop.
-    Pruning,
-    /// As the kind says: (object, from, to).
+    /// Replaces `apiVersion`.
+    ApiVersion,
+    /// Replaces `apiVersion` and prunes the fields that are not in the schema of the new version.
+    ApiVersionAndPrune,
+    /// Calls the conversion function of the kind: (object, from, to).
     Function(fn(&mut Object, &str, &str)),
-    /// As somebody else says.
-    Webhook(Webhook),
+    /// Calls a webhook.
+    Webhook(ConversionWebhook),
 }
 
 impl Conversion {
-    /// Of a built-in kind.
-    pub(crate) fn of(resource: &Resource) -> Self {
-        Self::by(resource.behavior.convert.map_or(Strategy::Names, Strategy::Function))
+    /// The conversion of a built-in kind.
+    pub(crate) fn built_in(resource: &Resource) -> Self {
+        Self::new(resource.behavior.convert.map_or(Strategy::ApiVersion, Strategy::Function))
     }
 
-    /// Of a custom one.
-    pub(crate) fn defined(definition: &Object) -> Self {
-        let conversion = definition.get(&["spec", "conversion"]).unwrap_or(&Value::Null);
+    /// The conversion that a CRD declares.
+    pub(crate) fn of_crd(crd: &Object) -> Self {
+        let conversion = crd.get(&["spec", "conversion"]).unwrap_or(&Value::Null);
         if conversion["strategy"] == "Webhook" {
-            return Self::by(Strategy::Webhook(Webhook::of(&conversion["webhook"])));
+            return Self::new(Strategy::Webhook(ConversionWebhook::new(&conversion["webhook"])));
         }
-        let versions = definition.get(&["spec", "versions"]).and_then(Value::as_array);
+        let versions = crd.get(&["spec", "versions"]).and_then(Value::as_array);
         let versions = versions.map(Vec::as_slice).unwrap_or_default();
         let same =
             |a: &Value, b: &Value| ["schema", "selectableFields"].iter().all(|it| a[it] == b[it]);
         let alike = versions.windows(2).all(|pair| same(&pair[0], &pair[1]));
-        Self::by(if alike { Strategy::Names } else { Strategy::Pruning })
+        Self::new(if alike { Strategy::ApiVersion } else { Strategy::ApiVersionAndPrune })
     }
 
-    fn by(strategy: Strategy) -> Self {
-        Self { strategy, kept: Kept::default(), turn: Mutex::default() }
+    fn new(strategy: Strategy) -> Self {
+        Self { strategy, cache: ConversionCache::default(), last_failure: Mutex::default() }
     }
 
-    /// Forgets what a stored object was converted to in `version`, so that it is converted again: the
-    /// webhook may have been replaced by a newer one.
-    pub(crate) fn forget(&self, version: usize, entry: &Entry) {
-        self.kept.remove(version, entry);
+    /// Removes the cached conversion of a stored object to `version`, so that it is converted again:
+    /// the webhook may have been replaced by a newer one.
+    pub(crate) fn evict(&self, version: usize, entry: &Entry) {
+        self.cache.remove(version, entry);
     }
 
-    /// Whether somebody else decides what an object is in another version.
-    pub(crate) fn asks(&self) -> bool {
+    /// Whether a webhook converts the objects.
+    pub(crate) fn uses_webhook(&self) -> bool {
         matches!(self.strategy, Strategy::Webhook(_))
     }
 
-    /// Whether stored bytes are served as they are, but for their beginning or what a function does
-    /// with them.
-    pub(crate) fn copies(&self) -> bool {
-        matches!(self.strategy, Strategy::Names | Strategy::Function(_))
+    /// Whether stored bytes are served without a cached conversion: only `apiVersion` is replaced, or
+    /// a conversion function runs while the answer is written.
+    pub(crate) fn serves_stored_bytes(&self) -> bool {
+        matches!(self.strategy, Strategy::ApiVersion | Strategy::Function(_))
     }
 }
 
-/// An object, from whichever version it is in, in `version`, as far as nobody else must be asked.
-pub(crate) fn local(served: &Served, version: usize, mut object: Object) -> Object {
+/// Converts an object from any version to `version` without calling a webhook: replaces `apiVersion`,
+/// or calls the kind's conversion function.
+pub(crate) fn convert_locally(served: &Served, version: usize, mut object: Object) -> Object {
     let resource = &served.resource;
     let wanted = resource.api_version(&resource.versions[version]);
     if object.api_version() != wanted {
@@ -109,7 +111,7 @@ pub(crate) fn local(served: &Served, version: usize, mut object: Object) -> Obje
     object
 }
 
-/// One object in `version`.
+/// Converts one object to `version`.
 pub(crate) async fn object(
     storage: &Storage,
     served: &Served,
@@ -117,10 +119,10 @@ pub(crate) async fn object(
     object: Object,
 ) -> Result<Object, Status> {
     let mut converted = objects(storage, served, version, vec![object]).await?;
-    Ok(converted.pop().expect("there are as many as there were"))
+    Ok(converted.pop().expect("a conversion returns as many objects as it takes"))
 }
 
-/// Several objects in `version`, converted together.
+/// Converts several objects to `version` together.
 pub(crate) async fn objects(
     storage: &Storage,
     served: &Served,
@@ -130,7 +132,7 @@ pub(crate) async fn objects(
     let resource = &served.resource;
     let wanted = resource.api_version(&resource.versions[version]);
     if let Strategy::Webhook(webhook) = &served.conversion.strategy {
-        let mut asked = Vec::new();
+        let mut batch = Vec::new();
         for (index, object) in objects.iter_mut().enumerate() {
             if object.api_version() == wanted {
                 continue;
@@ -139,17 +141,17 @@ pub(crate) async fn objects(
             if is_empty(object) {
                 object.set_type(&wanted, &resource.kind);
             } else {
-                asked.push((index, std::mem::take(object)));
+                batch.push((index, std::mem::take(object)));
             }
         }
-        let (places, asked): (Vec<usize>, Vec<Object>) = asked.into_iter().unzip();
-        let Some(from) = asked.first().map(|it| it.gvk().version) else { return Ok(objects) };
+        let (places, batch): (Vec<usize>, Vec<Object>) = batch.into_iter().unzip();
+        let Some(from) = batch.first().map(|it| it.gvk().version) else { return Ok(objects) };
         let (started, to) = (Instant::now(), &served.version(version).name);
-        // In a box: all other requests need not have room for it.
-        let answered = Box::pin(webhook.convert(storage, &wanted, asked)).await;
-        let definition = resource.group_resource().to_string();
+        // Boxed, so that the futures of other requests do not contain this large future.
+        let answered = Box::pin(webhook.convert(storage, &wanted, batch)).await;
+        let crd = resource.group_resource().to_string();
         let (succeeded, took) = (answered.is_ok(), started.elapsed());
-        storage.conversion.converted(&definition, &from, to, succeeded, took);
+        storage.conversion.record_conversion(&crd, &from, to, succeeded, took);
         let answered = answered.map_err(Status::unclassified)?;
         for (place, mut object) in places.into_iter().zip(answered) {
             prune(served.version(version), &mut object);
@@ -157,10 +159,10 @@ pub(crate) async fn objects(
         }
         return Ok(objects);
     }
-    let prunes = matches!(served.conversion.strategy, Strategy::Pruning);
+    let prunes = matches!(served.conversion.strategy, Strategy::ApiVersionAndPrune);
     let convert = |object: Object| {
         let differs = object.api_version() != wanted;
-        let mut object = local(served, version, object);
+        let mut object = convert_locally(served, version, object);
         if prunes && differs {
             prune(served.version(version), &mut object);
         }
@@ -169,14 +171,14 @@ pub(crate) async fn objects(
     Ok(objects.into_iter().map(convert).collect())
 }
 
-/// Drops what the version's schema does not know: a conversion need not.
+/// Removes the fields that are not in the version's schema, which a conversion may have left.
 fn prune(version: &Version, object: &mut Object) {
     if let Shape::Structural(schema) = &version.shape {
         schema.prune(object.map_mut(), &mut Vec::new());
     }
 }
 
-/// What was stored in a version that its definition has no more cannot be read.
+/// Fails for an object that is stored in a version that its CRD no longer has.
 fn check_version(resource: &Resource, object: &Object) -> Result<(), Status> {
     let found = object.api_version();
     if resource.versions.iter().any(|it| resource.api_version(it) == found) {
@@ -187,7 +189,8 @@ fn check_version(resource: &Resource, object: &Object) -> Result<(), Status> {
     )))
 }
 
-/// Whether there is nothing to convert: nobody is asked about the object that is not there yet.
+/// Whether there is nothing to convert. The webhook is not called for the empty object that
+/// represents an object before its creation.
 fn is_empty(object: &Object) -> bool {
     object.map().iter().all(|(key, value)| match key.as_str() {
         "apiVersion" | "kind" => true,
@@ -196,21 +199,23 @@ fn is_empty(object: &Object) -> bool {
     })
 }
 
+/// Whether a stored object must be converted before it is served in `version`.
 pub(crate) fn needs_conversion(served: &Served, version: usize, entry: &Entry) -> bool {
-    !served.conversion.copies() && entry.api_version() != served.api_version(version).as_bytes()
+    !served.conversion.serves_stored_bytes()
+        && entry.api_version() != served.api_version(version).as_bytes()
 }
 
-/// Stored objects in `version`; those that nobody has asked for before are converted together.
+/// Stored objects in `version`. Those without a cached conversion are converted together.
 pub(crate) async fn entries(
     storage: &Storage,
     served: &Served,
     version: usize,
     mut entries: Vec<Arc<Entry>>,
 ) -> Result<Vec<Arc<Entry>>, Status> {
-    if served.conversion.copies() {
+    if served.conversion.serves_stored_bytes() {
         return Ok(entries);
     }
-    let missing = take_kept(served, version, &mut entries);
+    let missing = replace_converted(served, version, &mut entries);
     if missing.is_empty() {
         return Ok(entries);
     }
@@ -219,20 +224,20 @@ pub(crate) async fn entries(
     for (index, object) in missing.into_iter().zip(converted) {
         let entry = Arc::new(entries[index].with_object(&object));
         let stored = std::mem::replace(&mut entries[index], Arc::clone(&entry));
-        served.conversion.kept.put(version, stored, entry);
+        served.conversion.cache.put(version, stored, entry);
     }
     Ok(entries)
 }
 
-/// Puts what was converted before in the place of what is stored; returns where there was nothing.
-fn take_kept(served: &Served, version: usize, entries: &mut [Arc<Entry>]) -> Vec<usize> {
-    let kept = &served.conversion.kept;
+/// Replaces stored entries by their cached conversions; returns the indices of those without one.
+fn replace_converted(served: &Served, version: usize, entries: &mut [Arc<Entry>]) -> Vec<usize> {
+    let cache = &served.conversion.cache;
     let mut missing = Vec::new();
     for (index, entry) in entries.iter_mut().enumerate() {
         if !needs_conversion(served, version, entry) {
             continue;
         }
-        match kept.get(version, entry) {
+        match cache.get(version, entry) {
             Some(converted) => *entry = converted,
             None => missing.push(index),
         }
@@ -240,27 +245,27 @@ fn take_kept(served: &Served, version: usize, entries: &mut [Arc<Entry>]) -> Vec
     missing
 }
 
-/// Converts entries one caller at a time: the first converts for all that wait, and if it fails, its
-/// failure is theirs. Each would otherwise call the same webhook in turn.
-pub(crate) async fn entries_in_turn(
+/// Converts entries for one caller at a time. The first converts for all callers that wait, and its
+/// error is theirs; each would otherwise call the same webhook, one after the other.
+pub(crate) async fn entries_coalesced(
     storage: &Storage,
     served: &Served,
     version: usize,
     mut seen: Vec<Arc<Entry>>,
 ) -> Result<Vec<Arc<Entry>>, Status> {
-    if take_kept(served, version, &mut seen).is_empty() {
+    if replace_converted(served, version, &mut seen).is_empty() {
         return Ok(seen);
     }
     let began = Instant::now();
-    let mut turn = served.conversion.turn.lock().await;
-    if let Some((ended, status)) = &*turn
+    let mut last_failure = served.conversion.last_failure.lock().await;
+    if let Some((ended, status)) = &*last_failure
         && *ended >= began
     {
         return Err(status.clone());
     }
     let converted = entries(storage, served, version, seen).await;
     if let Err(status) = &converted {
-        *turn = Some((Instant::now(), status.clone()));
+        *last_failure = Some((Instant::now(), status.clone()));
     }
     converted
 }

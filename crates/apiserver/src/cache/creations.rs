@@ -1,8 +1,8 @@
-//! [`Creations`]: the number of custom resources of one definition that are being created.
+//! [`Creations`]: counts the creations in progress of the custom resources of one CRD.
 //!
-//! A definition that is being deleted closes it and waits until it is idle. Without that, a creation
-//! that waits for a webhook could be stored after the definition is gone, and its object would come
-//! back with the next definition of the same name.
+//! The deletion of a CRD closes the counter and waits until it is idle. Otherwise a creation that
+//! waits for a webhook could be stored after the CRD was deleted, and its object would reappear with
+//! the next CRD of the same name.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,29 +10,29 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const CLOSED: usize = 1;
 const ONE: usize = 2;
 
-/// See the [module documentation](self). The lowest bit is set once it is closed, the others are
-/// the number.
+/// See the [module documentation](self). The lowest bit is set when the counter is closed, the other
+/// bits are the count.
 #[derive(Debug, Default)]
 pub(crate) struct Creations(AtomicUsize);
 
-/// A creation that is under way; dropping it ends it.
+/// A creation in progress; dropping it ends it.
 #[derive(Debug, Default)]
 pub(crate) struct Creation(Option<Arc<Creations>>);
 
 impl Creations {
-    /// Begins a creation, unless this is closed.
+    /// Begins a creation, unless the counter is closed.
     pub(crate) fn begin(this: &Arc<Self>) -> Option<Creation> {
         let before = this.0.fetch_add(ONE, Ordering::SeqCst);
         let creation = Creation(Some(Arc::clone(this)));
         (before & CLOSED == 0).then_some(creation)
     }
 
-    /// Lets no further creation begin.
+    /// Refuses further creations.
     pub(crate) fn close(&self) {
         self.0.fetch_or(CLOSED, Ordering::SeqCst);
     }
 
-    /// Whether no creation is under way.
+    /// Whether no creation is in progress.
     pub(crate) fn is_idle(&self) -> bool {
         self.0.load(Ordering::SeqCst) < ONE
     }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_creation_that_has_begun_is_waited_for_and_none_begins_after_the_close() {
+    fn a_closed_counter_is_idle_after_the_creations_in_progress_and_refuses_new_ones() {
         let creations = Arc::<Creations>::default();
         let creation = Creations::begin(&creations);
         assert!(creation.is_some());

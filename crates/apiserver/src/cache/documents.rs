@@ -80,24 +80,26 @@ pub(crate) struct Compressed {
 impl Compressed {
     fn compress(document: &[u8]) -> Self {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-        encoder.write_all(document).expect("memory takes all");
-        Self::of(encoder.finish().expect("memory takes all").into())
+        encoder.write_all(document).expect("a write to a Vec does not fail");
+        Self::of(encoder.finish().expect("a write to a Vec does not fail").into())
     }
 
-    /// A document that is compressed already.
+    /// A document that is already compressed.
     pub(crate) fn of(gzip: Bytes) -> Self {
         Self { gzip, uncompressed: Arc::default() }
     }
 
-    /// The document as it is.
+    /// The uncompressed document.
     pub(crate) fn decompress(&self) -> Bytes {
-        // One request decompresses it and others wait, so that they do not all do it at once.
+        // Locked while one request decompresses it, so that others wait and share the result.
         let mut uncompressed = self.uncompressed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(document) = uncompressed.upgrade() {
             return Bytes::from_owner(Uncompressed(document));
         }
         let mut document = Vec::new();
-        GzDecoder::new(&*self.gzip).read_to_end(&mut document).expect("it was compressed here");
+        GzDecoder::new(&*self.gzip)
+            .read_to_end(&mut document)
+            .expect("the data was compressed by this server");
         document.shrink_to_fit();
         let document = Arc::new(document);
         *uncompressed = Arc::downgrade(&document);

@@ -1,4 +1,4 @@
-//! [`Hooks`]: what the server does for writes of one built-in resource, beyond what its kind says.
+//! [`Hooks`]: the server's own steps in writes of one built-in resource, beyond those of its kind.
 
 use super::watch_cache::WatchCache;
 use machinery::{ErrorList, Object, Status};
@@ -8,21 +8,22 @@ use store::Revision;
 /// See the [module documentation](self).
 #[derive(Default)]
 pub(crate) struct Hooks {
-    /// Reserves what the object of a write needs.
+    /// Reserves values for the written object, such as its cluster IP.
     pub begin_write: Option<Box<dyn BeginWrite>>,
-    /// Validates what the kind cannot, since it takes more than the object: expressions to compile.
+    /// Validation that the kind cannot do because it needs more than the object, such as the
+    /// compilation of expressions.
     pub validate: Option<Validate>,
 }
 
-/// Validates a new object, or a changed one and the object before.
+/// Validates a new object, or a changed object against the old one.
 pub(crate) type Validate = fn(&Object, Option<&Object>, &mut ErrorList);
 
-/// Reserves what an object needs and sets it in the object, such as the cluster IP of a Service.
+/// Reserves values and sets them in an object, such as the cluster IP of a Service.
 ///
 /// Upstream: `BeginCreate` and `BeginUpdate` of the generic registry.
 pub(crate) trait BeginWrite: Send + Sync {
-    /// Called before validation. The reservation is held until the object can be read, or the write
-    /// has failed.
+    /// Called before validation. The reservation is held until the object can be read or the write
+    /// fails.
     fn begin(
         &self,
         object: &mut Object,
@@ -31,12 +32,12 @@ pub(crate) trait BeginWrite: Send + Sync {
     ) -> Result<Reservation, Status>;
 }
 
-/// What a write in progress has reserved; each part is released when it is dropped.
+/// The reservations of a write in progress; each is released when it is dropped.
 #[derive(Default)]
 pub(crate) struct Reservation(Vec<Box<dyn Any + Send + Sync>>);
 
 impl Reservation {
-    /// One that `part` releases when it is dropped.
+    /// A reservation that is released when `part` is dropped.
     pub(crate) fn new(part: impl Any + Send + Sync) -> Self {
         Self(vec![Box::new(part)])
     }
@@ -46,7 +47,7 @@ impl Reservation {
         self.0.append(&mut other.0);
     }
 
-    /// Releases everything once the stored object, which is the record from then on, can be read.
+    /// Releases the reservations once the stored object can be read, which records them from then on.
     pub(crate) async fn settle(self, cache: &WatchCache, revision: Revision) {
         if !self.0.is_empty() {
             cache.reach(revision).await;

@@ -1,12 +1,12 @@
-//! [`ParsedObjects`]: the parsed form of the objects of one namespaced resource, read when a request
-//! of their namespace needs it and kept until the object changes.
+//! [`ParsedObjects`]: the parsed form of the objects of one namespaced resource. An object is parsed
+//! when a request of its namespace needs it; the result is cached until the object changes.
 //!
 //! Invariants:
 //! - an object is parsed once for each of its revisions, also if several requests need it at once,
-//!   unless it is large and there is no room for it, or a newer revision has been parsed;
+//!   unless it is large and the cache has no room for it, or a newer revision has been parsed;
 //! - the objects of other namespaces are not read;
-//! - what is parsed of large objects is limited, all of them together, by the size of their sources;
-//! - what is kept of objects that have changed or are gone is no more than what is kept of others.
+//! - the total size of the cached large objects, measured by their JSON, is limited;
+//! - the cache has at most as many outdated entries (of changed or deleted objects) as current ones.
 
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::{Entry, ResourceCache, Snapshot};
@@ -30,17 +30,17 @@ pub(crate) struct ParsedObjects<T> {
     parse: fn(&Object) -> T,
     source: OnceLock<Source>,
     /// Held for lookups only, never while an object is parsed.
-    kept: Mutex<Kept<T>>,
+    cached: Mutex<ParsedCache<T>>,
 }
 
-/// The objects, which are in the same place for as long as the plane lives.
+/// The cache of the objects, which is the same during the life of the plane.
 struct Source {
     cache: Arc<ResourceCache>,
-    /// The prefix of their keys, with a slash at its end.
+    /// The prefix of their keys, with a trailing slash.
     prefix: String,
 }
 
-struct Kept<T> {
+struct ParsedCache<T> {
     by_key: HashMap<Arc<str>, Parsed<T>>,
     /// The size of the large objects in `by_key`.
     large_bytes: usize,
@@ -58,10 +58,10 @@ struct Parsed<T> {
 }
 
 impl<T> ParsedObjects<T> {
-    /// What `parse` makes of the objects of a built-in resource.
+    /// The objects of a built-in resource, parsed by `parse`.
     pub(crate) fn new(group: &'static str, plural: &'static str, parse: fn(&Object) -> T) -> Self {
-        let kept = Kept { by_key: HashMap::new(), large_bytes: 0, added: 0 };
-        Self { group, plural, parse, source: OnceLock::new(), kept: Mutex::new(kept) }
+        let cached = ParsedCache { by_key: HashMap::new(), large_bytes: 0, added: 0 };
+        Self { group, plural, parse, source: OnceLock::new(), cached: Mutex::new(cached) }
     }
 
     /// The objects of a namespace, in the order of their names.
@@ -74,7 +74,7 @@ impl<T> ParsedObjects<T> {
         self.matching(storage, namespace, |entry| !entry.uninitialized)
     }
 
-    /// The object of an entry of `snapshot`.
+    /// The parsed form of an entry of `snapshot`.
     pub(crate) fn get(&self, snapshot: &Snapshot, entry: &Entry) -> Arc<T> {
         let value = self.lock().slot(snapshot, entry);
         if let Some(parsed) = value.get() {
@@ -87,8 +87,8 @@ impl<T> ParsedObjects<T> {
         if entry.len() > LARGE { blocking(parse) } else { parse() }
     }
 
-    /// Takes what was parsed of an object at revision `from` for that of revision `to`, between
-    /// which only something has changed that `parse` does not look at.
+    /// Uses the parsed form of an object at revision `from` for revision `to` as well. The caller
+    /// ensures that only fields that `parse` does not read have changed between them.
     pub(crate) fn carry_over(&self, key: &str, from: Revision, to: Revision) {
         if let Some(parsed) = self.lock().by_key.get_mut(key).filter(|it| it.is_last(from)) {
             parsed.revisions = *parsed.revisions.start()..=to;
@@ -128,8 +128,8 @@ impl<T> ParsedObjects<T> {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept<T>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ParsedCache<T>> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -139,8 +139,8 @@ impl<T> Parsed<T> {
     }
 }
 
-impl<T> Kept<T> {
-    /// Where the parsed form of an entry is, or belongs.
+impl<T> ParsedCache<T> {
+    /// The slot of the parsed form of an entry, which is empty if the entry has not been parsed.
     fn slot(&mut self, snapshot: &Snapshot, entry: &Entry) -> Arc<OnceLock<Arc<T>>> {
         match self.by_key.get(&entry.key) {
             Some(found) if found.revisions.contains(&entry.revision) => {
@@ -179,8 +179,8 @@ impl<T> Kept<T> {
         }
     }
 
-    /// Removes what was parsed of objects that have changed or are gone. What is newer than the
-    /// snapshot stays.
+    /// Removes the parsed forms of objects that were changed or deleted. Those newer than the snapshot
+    /// stay.
     fn remove_outdated(&mut self, snapshot: &Snapshot) {
         self.by_key.retain(|key, parsed| {
             let entry = snapshot.entries.get(key);

@@ -1,5 +1,5 @@
-//! From a reference to a service to the addresses behind it. No proxy stands between this server
-//! and the pods, so requests go to the endpoints themselves.
+//! Resolves a reference to a Service to the addresses of its endpoints. No kube-proxy is assumed to
+//! run on this machine, so requests go to the endpoints directly.
 
 use super::storage::Storage;
 use crate::outbound::service::{ServiceError, ServiceReference, ServiceResolver};
@@ -16,7 +16,7 @@ impl ServiceResolver for Storage {
         let Some(service) =
             services.cache.get(&services.key(&reference.namespace, &reference.name))
         else {
-            return Err(ServiceError::MissingService(reference.name.clone()));
+            return Err(ServiceError::ServiceNotFound(reference.name.clone()));
         };
         let service = service.object_as_stored();
         if service.str_at(&["spec", "type"]) == "ExternalName" {
@@ -26,7 +26,7 @@ impl ServiceResolver for Storage {
         let ports = items(service.get(&["spec", "ports"]));
         let mut ports = ports.filter(|it| it["port"].as_u64() == Some(reference.port.into()));
         let Some(port) = ports.next().map(|it| it["name"].as_str().unwrap_or_default()) else {
-            return Err(ServiceError::ClosedPort {
+            return Err(ServiceError::PortNotFound {
                 service: reference.name.clone(),
                 port: reference.port,
             });
@@ -46,7 +46,7 @@ impl ServiceResolver for Storage {
                 .extend(entry.iter().flat_map(|it| of_endpoints(&it.object_as_stored(), port)));
         }
         if addresses.is_empty() {
-            return Err(ServiceError::Deserted(reference.name.clone()));
+            return Err(ServiceError::NoEndpoints(reference.name.clone()));
         }
         Ok(addresses)
     }
@@ -56,7 +56,7 @@ fn items(list: Option<&Value>) -> impl Iterator<Item = &Value> {
     list.and_then(Value::as_array).into_iter().flatten()
 }
 
-/// The number of the port with this name.
+/// The port number of the port with this name.
 fn number(ports: Option<&Value>, name: &str) -> Option<u64> {
     let mut named = items(ports).filter(|it| it["name"].as_str().unwrap_or_default() == name);
     named.find_map(|it| it["port"].as_u64())
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn old_endpoints_will_do() {
+    fn endpoints_objects_are_used_like_endpoint_slices() {
         let endpoints = json!({"subsets": [
             {"ports": [{"port": 443}], "addresses": [{"ip": "10.0.0.1"}]},
             {"ports": [{"port": 1, "name": "x"}], "addresses": [{"ip": "10.0.0.2"}]},

@@ -1,4 +1,4 @@
-//! [`Storage`]: the objects of one plane and everything that is needed to read and write them.
+//! [`Storage`]: the objects of one plane and the services needed to read and write them.
 
 use super::catalog::Catalog;
 use super::conversion::ConversionMetrics;
@@ -40,7 +40,7 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    /// The time as `metadata.creationTimestamp` has it.
+    /// The current time in the format of `metadata.creationTimestamp`.
     pub(crate) fn now(&self) -> String {
         machinery::timestamp::format_seconds(self.clock.now().seconds())
     }

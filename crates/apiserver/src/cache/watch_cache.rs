@@ -1,4 +1,4 @@
-//! What the server reads from: every object, and the recent history of every resource, in memory.
+//! [`WatchCache`]: all objects, and the recent history of every resource, in memory.
 //!
 //! A reflector ([`reflector`]) watches the store and applies each event to the cache of its
 //! resource. Reads use a snapshot; watches read the log of changes. A consistent read waits until
@@ -10,14 +10,14 @@
 //!                                               └── log ───────▶ watch
 //! ```
 
+mod byte_counter;
 mod change_log;
 mod compaction;
 mod entry;
 mod label_mask;
-mod ledger;
-mod pinned;
 mod reflector;
 mod resource_cache;
+mod retained_snapshots;
 mod snapshot;
 mod subscription;
 
@@ -41,8 +41,7 @@ use tokio::sync::watch;
 /// All keys of the API live below this one.
 pub(crate) const ROOT: &str = "/registry/";
 
-/// When the histories of all resources together keep more bytes alive than this, the largest one
-/// is cut down.
+/// The limit on the memory of the histories of all resources. Beyond it, the largest one is reduced.
 const MAX_HISTORY_BYTES: usize = 64 << 20;
 
 /// See the [module documentation](self).
@@ -111,11 +110,11 @@ impl WatchCache {
     async fn load(&self) -> Result<(), Error> {
         let (mut watch, floor) = self.watch_history().await?;
         let page = self.store.range(ROOT, None, usize::MAX, None).await?;
-        for (of, records) in self.by_resource(&page.records) {
-            of.load(records);
+        for (cache, records) in self.by_resource(&page.records) {
+            cache.load(records);
         }
-        for of in self.caches.load().values() {
-            of.loaded(page.revision, floor);
+        for cache in self.caches.load().values() {
+            cache.loaded(page.revision, floor);
         }
         self.applied.send_replace(floor);
         self.store.request_progress().await?;
@@ -152,12 +151,12 @@ impl WatchCache {
         let mut resources = Vec::new();
         let mut rest = records;
         while let Some(first) = rest.first() {
-            let Some(of) = self.of_key(&first.key) else {
+            let Some(cache) = self.of_key(&first.key) else {
                 rest = &rest[1..];
                 continue;
             };
-            let count = rest.partition_point(|record| of.holds(&record.key));
-            resources.push((of, &rest[..count]));
+            let count = rest.partition_point(|record| cache.holds(&record.key));
+            resources.push((cache, &rest[..count]));
             rest = &rest[count..];
         }
         resources
@@ -167,13 +166,13 @@ impl WatchCache {
     /// be removed meanwhile.
     fn replace_content(&self, records: &[Arc<Record>], revision: Revision) {
         let listed = self.by_resource(records);
-        for of in self.caches.load().values() {
-            let records = listed.iter().find(|(it, _)| Arc::ptr_eq(it, of));
-            of.replace(records.map_or(&[], |(_, records)| records), revision);
+        for cache in self.caches.load().values() {
+            let records = listed.iter().find(|(it, _)| Arc::ptr_eq(it, cache));
+            cache.replace(records.map_or(&[], |(_, records)| records), revision);
         }
         self.applied.send_replace(revision);
-        for of in self.caches.load().values() {
-            of.wake();
+        for cache in self.caches.load().values() {
+            cache.wake();
         }
     }
 
@@ -192,16 +191,16 @@ impl WatchCache {
         let mut newest = 0;
         for event in events {
             newest = event.revision;
-            let Some(of) = self.apply_event(event) else { continue };
-            if !touched.iter().any(|it| Arc::ptr_eq(it, &of)) {
-                touched.push(of);
+            let Some(cache) = self.apply_event(event) else { continue };
+            if !touched.iter().any(|it| Arc::ptr_eq(it, &cache)) {
+                touched.push(cache);
             }
         }
         self.set_applied(newest);
-        for of in touched {
-            of.wake();
+        for cache in touched {
+            cache.wake();
         }
-        self.shed();
+        self.limit_history();
     }
 
     /// All events up to `revision` have been applied.
@@ -212,30 +211,30 @@ impl WatchCache {
     /// Applies an event to the cache of its resource, and returns the cache.
     fn apply_event(&self, event: &Event) -> Option<Arc<ResourceCache>> {
         loop {
-            let of = self.of_key(&event.key)?;
-            if of.apply(event).is_ok() {
-                return Some(of);
+            let cache = self.of_key(&event.key)?;
+            if cache.apply(event).is_ok() {
+                return Some(cache);
             }
             // The cache is being removed. Another one replaces it after the removal.
             drop(self.lock_removals());
         }
     }
 
-    /// Cuts down the largest histories until all of them together are within their bound.
-    fn shed(&self) {
+    /// Reduces the largest histories until all of them together are within their limit.
+    fn limit_history(&self) {
         while self.history_bytes.load(Ordering::Relaxed) > MAX_HISTORY_BYTES {
             let caches = self.caches.load();
-            let largest = caches.values().max_by_key(|of| of.history_bytes());
-            let Some(largest) = largest.filter(|of| of.history_bytes() > 0) else { return };
-            largest.shed();
+            let largest = caches.values().max_by_key(|cache| cache.history_bytes());
+            let Some(largest) = largest.filter(|cache| cache.history_bytes() > 0) else { return };
+            largest.drop_older_half();
         }
     }
 
-    /// Forgets what happened up to `upto`, here and in the store. The memory is freed also if the
-    /// store cannot be compacted, because its disk is full or has failed.
+    /// Compacts the history up to `upto`, in the cache and in the store. The memory is freed also if
+    /// the store cannot be compacted, because its disk is full or has failed.
     async fn compact(&self, upto: Revision) -> Result<(), Error> {
-        for of in self.caches.load().values() {
-            of.compact(upto);
+        for cache in self.caches.load().values() {
+            cache.compact(upto);
         }
         self.store.compact(upto).await
     }
@@ -265,10 +264,10 @@ impl WatchCache {
         }
     }
 
-    /// Drops the cache of a resource if it is empty; only while the caches are locked.
+    /// Drops the cache of a resource if it is empty; only while `removals` is locked.
     fn drop_if_empty(&self, prefix: &str) {
         let mut caches = HashMap::clone(&self.caches.load());
-        if caches.get(prefix).is_some_and(|of| of.retire_if_empty()) {
+        if caches.get(prefix).is_some_and(|cache| cache.retire_if_empty()) {
             caches.remove(prefix);
             self.caches.store(Arc::new(caches));
         }
@@ -280,11 +279,11 @@ impl WatchCache {
 
     /// Whether objects are stored below `prefix`.
     pub(crate) fn has_objects(&self, prefix: &str) -> bool {
-        self.caches.load().get(prefix).is_some_and(|of| !of.is_empty())
+        self.caches.load().get(prefix).is_some_and(|cache| !cache.is_empty())
     }
 
-    /// The cache of the resource whose objects are kept below `prefix`, made if there is none. A
-    /// removal of it that is pending is canceled, since the resource is served again.
+    /// The cache of the resource with this prefix, which is created if there is none. A deferred
+    /// removal of it is canceled, since the resource is served again.
     pub(crate) fn of_prefix(&self, prefix: &str) -> Arc<ResourceCache> {
         let mut removals = self.lock_removals();
         removals.deferred.remove(prefix);
@@ -321,7 +320,7 @@ impl WatchCache {
         *self.applied.borrow()
     }
 
-    /// Hears of every revision that can be read.
+    /// Receives every revision that can be read.
     pub(crate) fn follow(&self) -> watch::Receiver<Revision> {
         self.applied.subscribe()
     }
@@ -338,7 +337,7 @@ impl WatchCache {
     pub(crate) async fn catch_up(&self) -> Result<(), Error> {
         let revision = self.store.revision().await?;
         if self.applied() < revision {
-            // The newest write may be outside of `ROOT`, whose watch does not show it.
+            // The newest write may be outside of `ROOT`, and has no event in its watch.
             self.store.request_progress().await?;
             self.reach(revision).await;
         }

@@ -1,4 +1,4 @@
-//! What a request is counted under, in kube-apiserver's words.
+//! The metric labels of a request, with the values of kube-apiserver.
 
 use crate::cache::catalog::Catalog;
 use crate::chain::mux;
@@ -12,78 +12,78 @@ use http::{HeaderMap, Method, Request};
 
 const APISERVER: &str = "apiserver";
 
-/// Upstream: `validConnectRequests`.
+/// The subresources that are counted as CONNECT. Upstream: `validConnectRequests`.
 const CONNECT: [&str; 5] = ["log", "exec", "portforward", "attach", "proxy"];
 
-/// The labels of a request. If it is for nothing that the catalog serves, only its verb counts.
+/// The labels of a request. If the catalog does not serve its resource, most labels are empty.
 pub(super) fn of<B>(
     plane: &Plane,
     request: &Request<B>,
     info: &RequestInfo,
     query: &Query,
 ) -> RequestLabels {
-    let (method, sent) = (request.method(), request.headers());
+    let (method, headers) = (request.method(), request.headers());
     let catalog = plane.storage.catalog.load();
     let labels = RequestLabels { dry_run: dry_run(query), ..RequestLabels::default() };
-    let Some(target) = info.resource.as_ref().filter(|it| is_served(&catalog, it)) else {
-        let (component, subresource) = of_path(&info.path, sent);
+    let Some(path) = info.resource.as_ref().filter(|it| is_served(&catalog, it)) else {
+        let (component, subresource) = of_path(&info.path, headers);
         return RequestLabels {
             component,
             subresource: subresource.to_owned(),
-            verb: verb(method, sent, info.verb, "", ""),
+            verb: verb(method, headers, info.verb, "", ""),
             ..labels
         };
     };
-    let scope = scope(info.verb, target);
+    let scope = scope(info.verb, path);
     RequestLabels {
         component: APISERVER,
-        group: target.group.clone(),
-        resource: target.resource.clone(),
+        group: path.group.clone(),
+        resource: path.resource.clone(),
         scope,
-        subresource: target.subresource.clone(),
-        verb: verb(method, sent, info.verb, scope, &target.subresource),
-        version: target.version.clone(),
+        subresource: path.subresource.clone(),
+        verb: verb(method, headers, info.verb, scope, &path.subresource),
+        version: path.version.clone(),
         ..labels
     }
 }
 
-/// Component and subresource of a path that is not one of a resource. Upstream counts no others than
-/// those with a name; the rest has none here.
-fn of_path(path: &str, sent: &HeaderMap) -> (&'static str, &'static str) {
+/// Component and subresource of a path that does not belong to a resource. Upstream counts only the
+/// paths listed here; all others have no subresource.
+fn of_path(path: &str, headers: &HeaderMap) -> (&'static str, &'static str) {
     match path {
         "/healthz" => ("", "/healthz"),
         "/livez" => ("", "/livez"),
         "/readyz" => ("", "/readyz"),
         "/openapi/v3" => ("", "openapi/v3"),
-        "/api" if discovery::is_aggregated(sent) => (APISERVER, "api"),
-        "/apis" if discovery::is_aggregated(sent) => (APISERVER, "apis"),
+        "/api" if discovery::is_aggregated(headers) => (APISERVER, "api"),
+        "/apis" if discovery::is_aggregated(headers) => (APISERVER, "apis"),
         _ if path.starts_with("/openapi/v3/") => ("", "openapi/v3/"),
         _ => (APISERVER, ""),
     }
 }
 
-fn is_served(catalog: &Catalog, target: &ResourcePath) -> bool {
-    let found = catalog.find(&target.group, &target.version, &target.resource);
+fn is_served(catalog: &Catalog, path: &ResourcePath) -> bool {
+    let found = catalog.find(&path.group, &path.version, &path.resource);
     found.is_some_and(|(served, version)| {
-        target.subresource.is_empty() || mux::has_subresource(served, version, &target.subresource)
+        path.subresource.is_empty() || mux::has_subresource(served, version, &path.subresource)
     })
 }
 
-/// Upstream: endpoints/metrics `CleanScope`.
-fn scope(verb: Verb, target: &ResourcePath) -> &'static str {
-    if !target.name.is_empty() || verb == Verb::Create {
+/// The scope label. Upstream: endpoints/metrics `CleanScope`.
+fn scope(verb: Verb, path: &ResourcePath) -> &'static str {
+    if !path.name.is_empty() || verb == Verb::Create {
         "resource"
-    } else if !target.namespace.is_empty() {
+    } else if !path.namespace.is_empty() {
         "namespace"
     } else {
         "cluster"
     }
 }
 
-/// Upstream: endpoints/metrics `CanonicalVerb` and `cleanVerb`.
+/// The verb label. Upstream: endpoints/metrics `CanonicalVerb` and `cleanVerb`.
 fn verb(
     method: &Method,
-    sent: &HeaderMap,
+    headers: &HeaderMap,
     verb: Verb,
     scope: &str,
     subresource: &str,
@@ -95,7 +95,9 @@ fn verb(
         Method::GET | Method::HEAD if verb == Verb::Watch => "WATCH",
         Method::GET | Method::HEAD if matches!(scope, "namespace" | "cluster") => "LIST",
         Method::GET | Method::HEAD => "GET",
-        Method::PATCH if headers::first(sent, CONTENT_TYPE) == "application/apply-patch+yaml" => {
+        Method::PATCH
+            if headers::first(headers, CONTENT_TYPE) == "application/apply-patch+yaml" =>
+        {
             "APPLY"
         }
         Method::PATCH => "PATCH",
@@ -108,37 +110,37 @@ fn verb(
 }
 
 fn dry_run(query: &Query) -> &'static str {
-    let mut asked = query.all("dryRun").peekable();
-    if asked.peek().is_none() {
+    let mut values = query.all("dryRun").peekable();
+    if values.peek().is_none() {
         return "";
     }
-    if asked.all(|it| it == "All") { "All" } else { "invalid" }
+    if values.all(|it| it == "All") { "All" } else { "invalid" }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// verb scope, of a request for something that is served.
+    /// `expect` is "verb scope dry-run" of a request for a served resource.
     fn check(method: &Method, url: &str, media: &str, expect: &str) {
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
         let query = Query::parse(Some(query));
         let info = RequestInfo::parse(method, path, &query).unwrap();
-        let target = info.resource.as_ref().unwrap();
+        let path = info.resource.as_ref().unwrap();
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, media.parse().unwrap());
-        let scope = scope(info.verb, target);
-        let verb = verb(method, &headers, info.verb, scope, &target.subresource);
+        let scope = scope(info.verb, path);
+        let verb = verb(method, &headers, info.verb, scope, &path.subresource);
         assert_eq!(format!("{verb} {scope} {}", dry_run(&query)), expect, "{method} {url}");
     }
 
     #[test]
-    fn paths_without_a_resource_are_counted_by_what_they_are() {
+    fn paths_without_a_resource_have_a_component_and_a_subresource() {
         let plain = HeaderMap::new();
         let mut aggregated = HeaderMap::new();
         let media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
         aggregated.insert(http::header::ACCEPT, media.parse().unwrap());
-        for (path, sent, expect) in [
+        for (path, headers, expect) in [
             ("/livez", &plain, ("", "/livez")),
             ("/openapi/v3", &plain, ("", "openapi/v3")),
             ("/openapi/v3/apis/apps/v1", &plain, ("", "openapi/v3/")),
@@ -147,7 +149,7 @@ mod tests {
             ("/apis", &plain, ("apiserver", "")),
             ("/made-up", &plain, ("apiserver", "")),
         ] {
-            assert_eq!(of_path(path, sent), expect, "{path}");
+            assert_eq!(of_path(path, headers), expect, "{path}");
         }
     }
 

@@ -1,6 +1,6 @@
-//! PATCH with a configuration: server-side apply. What is not there yet is created.
+//! PATCH with an apply configuration: server-side apply. A missing object is created.
 
-use super::create::{check_namespace, shown};
+use super::create::{check_namespace, respond};
 use super::update::check_name;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
@@ -9,53 +9,53 @@ use crate::registry;
 use crate::registry::conversion;
 use crate::registry::field_manager;
 use crate::registry::shape;
-use crate::registry::{Change, Changing, Part, UpdateRequest};
+use crate::registry::{Transform, TransformFuture, UpdateRequest, UpdateStrategy};
 use crate::request::options::{FieldValidation, WriteOptions};
 use http::Response;
 use machinery::patch::apply::{Force, keep_times_if_unchanged};
 use machinery::{Object, Status, Value, codec};
 
-/// Applies the configuration in the body, and answers with what came of it.
+/// Applies the configuration in the body and responds with the resulting object.
 pub(crate) async fn apply(
     cx: &RequestContext,
     body: &[u8],
-    part: Part,
+    strategy: UpdateStrategy,
 ) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse_apply(&cx.scope.query)?;
     let force = if cx.scope.query.flag("force") { Force::Yes } else { Force::No };
-    let config = Configuration::read(body, options.field_validation)?;
+    let config = ApplyConfiguration::read(body, options.field_validation)?;
     cx.scope.catch_up().await?;
     let missing = cx.scope.served.cache.get(&cx.scope.key()).is_none();
     if missing && cx.scope.path.subresource.is_empty() {
         return create(cx, &config, force, options.dry_run).await;
     }
     let request = UpdateRequest {
-        transform: &Applied { cx, config: &config, force },
-        part,
+        transform: &ApplyTransform { cx, config: &config, force },
+        strategy,
         admission: &cx.plane.admission.of_write(&cx.scope, options.dry_run),
         dry_run: options.dry_run,
         fields_managed: true,
     };
     let outcome = registry::update(&cx.scope, request).await?;
-    shown(cx, 200, outcome).await
+    respond(cx, 200, outcome).await
 }
 
-/// The change that a configuration makes.
-struct Applied<'c> {
+/// The change of an existing object by an apply configuration.
+struct ApplyTransform<'c> {
     cx: &'c RequestContext,
-    config: &'c Configuration,
+    config: &'c ApplyConfiguration,
     force: Force,
 }
 
-impl Change for Applied<'_> {
-    fn of<'a>(&'a self, old: &'a Object) -> Changing<'a> {
+impl Transform for ApplyTransform<'_> {
+    fn apply<'a>(&'a self, old: &'a Object) -> TransformFuture<'a> {
         Box::pin(async move {
-            let live = conversion::requested(&self.cx.scope, old.clone());
+            let live = conversion::in_request_version(&self.cx.scope, old.clone());
             let config = &self.config.object;
             let applied =
                 field_manager::apply(&self.cx.scope, Some(&live), config, self.force).await?;
             self.config.check_duplicates(self.cx)?;
-            let mut new = fitted(self.cx, config, applied)?;
+            let mut new = decode_applied(self.cx, config, applied)?;
             keep_times_if_unchanged(old, &mut new);
             Ok(new)
         })
@@ -64,38 +64,39 @@ impl Change for Applied<'_> {
 
 async fn create(
     cx: &RequestContext,
-    config: &Configuration,
+    config: &ApplyConfiguration,
     force: Force,
     dry_run: bool,
 ) -> Result<Response<Body>, Status> {
     let applied = field_manager::apply(&cx.scope, None, &config.object, force).await?;
     config.check_duplicates(cx)?;
-    let mut object = fitted(cx, &config.object, applied)?;
+    let mut object = decode_applied(cx, &config.object, applied)?;
     if !object.uid().is_empty() {
         let uid = object.uid();
         let why = format!(
             "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         );
-        return Err(Status::conflict(&cx.scope.what(), object.name(), &why));
+        return Err(Status::conflict(&cx.scope.group_resource(), object.name(), &why));
     }
-    // Upstream: a patch may have a resourceVersion, and a creation does not look at it.
+    // Upstream: the resourceVersion of a patch is ignored when the object is created.
     object.remove_meta("resourceVersion");
     super::create::store(cx, object, true, dry_run).await
 }
 
-/// What is applied.
-pub(super) struct Configuration {
+/// A decoded apply configuration.
+pub(super) struct ApplyConfiguration {
     pub object: Object,
-    /// The keys that it has twice.
+    /// The errors about duplicate keys.
     duplicates: Vec<String>,
     validation: FieldValidation,
 }
 
-impl Configuration {
-    /// Reads the body, which is YAML or the JSON that is a part of it.
+impl ApplyConfiguration {
+    /// Decodes the body, which is YAML or its subset JSON.
     pub(super) fn read(body: &[u8], validation: FieldValidation) -> Result<Self, Status> {
         let decoded = codec::yaml::decode(body).map_err(|error| {
-            // Upstream: what looks like JSON is read when it is used, the rest before.
+            // Upstream: a body that starts as JSON is decoded when it is applied, and YAML before
+            // that, with another message.
             let prefix = match body.trim_ascii_start().first() {
                 Some(b'{') => "error decoding patch: error converting YAML to JSON",
                 _ => "error encoding patch",
@@ -117,7 +118,7 @@ impl Configuration {
         Ok(Self { object, duplicates: decoded.duplicates, validation })
     }
 
-    /// Warns of or refuses what is there twice. Upstream: after it was applied.
+    /// Adds a warning or fails for duplicate keys. Upstream: after the configuration is applied.
     pub(super) fn check_duplicates(&self, cx: &RequestContext) -> Result<(), Status> {
         if self.validation == FieldValidation::Strict && !self.duplicates.is_empty() {
             let all = self.duplicates.join("\n  ");
@@ -125,17 +126,21 @@ impl Configuration {
                 "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  {all}"
             )));
         }
-        decode::report(cx, self.validation, self.duplicates.iter().cloned())
+        decode::report_strict_errors(cx, self.validation, self.duplicates.iter().cloned())
             .map_err(Status::bad_request)
     }
 }
 
-/// Makes the outcome fit its type, and brings it to the version that verbs work in.
-fn fitted(cx: &RequestContext, config: &Object, mut object: Object) -> Result<Object, Status> {
+/// Normalizes the applied object by its type, and converts it to the memory version.
+fn decode_applied(
+    cx: &RequestContext,
+    config: &Object,
+    mut object: Object,
+) -> Result<Object, Status> {
     decode::check_applied(&object)?;
     shape::shape_applied(&cx.scope.served, cx.scope.version, config, &mut object)
         .map_err(Status::unclassified)?;
     check_name(cx, &object)?;
     check_namespace(cx, &object)?;
-    Ok(shape::working(&cx.scope, object))
+    Ok(shape::to_memory_version(&cx.scope, object))
 }

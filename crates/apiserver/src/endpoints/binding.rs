@@ -1,5 +1,5 @@
-//! `bindings`: the old way to say on which node a pod runs. It is admitted as what it is, and then
-//! does what `pods/binding` does.
+//! `bindings`: the deprecated way to bind a pod to a node. The Binding is admitted under its own
+//! resource, and then has the effect of `pods/binding`.
 
 use super::subresource;
 use crate::admission;
@@ -21,19 +21,19 @@ pub(super) async fn bind(
     if binding.name().is_empty() {
         return Err(Status::bad_request("Name parameter required."));
     }
-    // Webhooks may have been configured a moment ago.
+    // The cache must include webhook configurations that were created just before this request.
     cx.scope.catch_up().await?;
     let admission = &cx.plane.admission;
     let attributes = Attributes::create(admission, &cx.scope, binding.name(), dry_run);
-    admission::admit_sent(&attributes, &mut binding).await?;
+    admission::admit_subresource(&attributes, &mut binding).await?;
     let pod = scope_of_pod(&cx.scope, binding.name()).ok_or_else(Status::no_such_resource)?;
     let subresources = pod.resource().behavior.subresources;
     let action = subresources.iter().find(|it| it.name == "binding").map(|it| &it.action);
     let Some(Action::Post(change)) = action else { return Err(Status::no_such_resource()) };
-    subresource::apply(cx, &pod, &binding, *change, dry_run).await
+    subresource::update_object(cx, &pod, &binding, *change, dry_run).await
 }
 
-/// The scope of a write to the pod with this name.
+/// The scope of a write to the named pod.
 fn scope_of_pod(scope: &RequestScope, name: &str) -> Option<RequestScope> {
     let catalog = scope.storage.catalog.load_full();
     let (served, version) = catalog.find("", "v1", "pods")?;
@@ -43,5 +43,5 @@ fn scope_of_pod(scope: &RequestScope, name: &str) -> Option<RequestScope> {
         subresource: "binding".to_owned(),
         ..scope.path.clone()
     };
-    Some(scope.of_other(served, version, path))
+    Some(scope.for_other_object(served, version, path))
 }

@@ -1,7 +1,7 @@
-//! Subresources that lead to a node: logs, exec, attach, port-forward, proxy.
+//! Subresources that connect to a node: logs, exec, attach, port-forward, proxy.
 //!
-//! This server does not connect to nodes. Its answers are those of kube-apiserver up to the point at
-//! which that would connect, and there those of a connection that fails.
+//! This server does not connect to nodes. Its responses are those of kube-apiserver up to the point
+//! of the connection, and then those of a failed connection.
 
 use super::subresource::kind_of;
 use crate::admission;
@@ -18,13 +18,13 @@ use machinery::{GroupKind, GroupVersionKind, Map, Object, Status, Value, json};
 use std::net::IpAddr;
 use types::resource::Subresource;
 
-/// Fails in the way that says most about why, if the connection would be allowed.
+/// Admits the connection and fails with the most specific error.
 pub(crate) async fn connect(
     cx: &RequestContext,
     subresource: &Subresource,
 ) -> Result<Response<Body>, Status> {
     cx.scope.catch_up().await?;
-    // Reading a log is no connection.
+    // Reading a log is not admitted as a connection.
     if subresource.kind != cx.scope.resource().kind {
         if cx.scope.query.get("dryRun").is_some() {
             return Err(Status::bad_request("dryRun is not supported"));
@@ -34,13 +34,13 @@ pub(crate) async fn connect(
         let admission = &cx.plane.admission;
         let attributes =
             Attributes::of_subresource(admission, &cx.scope, Operation::Connect, kind, false);
-        admission::admit_sent(&attributes, &mut options).await?;
+        admission::admit_subresource(&attributes, &mut options).await?;
     }
-    outcome(cx, subresource.name)
+    respond(cx, subresource.name)
 }
 
-/// The query as an object of the kind that the subresource has for its options. Parameters of other
-/// kinds are ignored.
+/// The query as an options object of the subresource's kind. Parameters that the kind does not have
+/// are ignored.
 fn options(cx: &RequestContext, kind: &GroupVersionKind) -> Result<Object, Status> {
     let mut options = Map::new();
     let mut set = |field: &str, value: Value| options.insert(field.to_owned(), value);
@@ -68,7 +68,7 @@ fn options(cx: &RequestContext, kind: &GroupVersionKind) -> Result<Object, Statu
             }
         }
         _ => {
-            set("path", format!("/{}", cx.scope.path.rest).into());
+            set("path", format!("/{}", cx.scope.path.subpath).into());
         }
     }
     let mut options = Object::new(options);
@@ -76,60 +76,61 @@ fn options(cx: &RequestContext, kind: &GroupVersionKind) -> Result<Object, Statu
     Ok(options)
 }
 
-/// Upstream: `meta/v1/conversion.go`, `Convert_Slice_string_To_Slice_int32`.
+/// Parses a port. Upstream: `meta/v1/conversion.go`, `Convert_Slice_string_To_Slice_int32`.
 fn parse_port(text: &str) -> Result<u16, Status> {
     parse_uint(text).map_err(|why| Status::bad_request(format!("cannot convert to []int32: {why}")))
 }
 
-/// The answer to a connection that is allowed.
-fn outcome(cx: &RequestContext, subresource: &str) -> Result<Response<Body>, Status> {
+/// The response to an admitted connection.
+fn respond(cx: &RequestContext, subresource: &str) -> Result<Response<Body>, Status> {
     match (cx.scope.resource().plural.as_str(), subresource) {
         ("pods", "log") => log(cx),
-        ("pods", "proxy") => Err(pod_proxy(cx)),
-        ("pods", _) => Err(stream(cx, subresource)),
-        ("services", _) => Err(service_proxy(cx)),
-        _ => Err(node_proxy(cx)),
+        ("pods", "proxy") => Err(pod_proxy_error(cx)),
+        ("pods", _) => Err(stream_error(cx, subresource)),
+        ("services", _) => Err(service_proxy_error(cx)),
+        _ => Err(node_proxy_error(cx)),
     }
 }
 
-/// What is said of an address to which this server does not connect.
-fn not_dialed(address: &str) -> String {
+/// The message for an address to which this server does not connect.
+fn dial_error(address: &str) -> String {
     format!("dial tcp {address}: this server does not connect to nodes")
 }
 
-/// Upstream: `registry/core/pod/strategy.go`, `LogLocation`.
+/// The response to a request for a log. Upstream: `registry/core/pod/strategy.go`, `LogLocation`.
 fn log(cx: &RequestContext) -> Result<Response<Body>, Status> {
     let options =
         LogOptions::parse(|it| cx.scope.query.get(it), parse_int).map_err(Status::bad_request)?;
-    let faults = options.validate();
-    if !faults.is_empty() {
+    let errors = options.validate();
+    if !errors.is_empty() {
         let what = GroupKind::new("", "PodLogOptions");
-        return Err(Status::invalid(&what, &cx.scope.path.name, &faults));
+        return Err(Status::invalid(&what, &cx.scope.path.name, &errors));
     }
-    let pod = cx.found()?.object();
+    let pod = cx.find()?.object();
     let container = container_name::choose(&pod, cx.scope.query.text("container"));
     let container = container.map_err(Status::bad_request)?;
     let node = pod.str_at(&["spec", "nodeName"]);
     if node.is_empty() {
-        // Upstream: a pod that never ran has logged nothing.
+        // Upstream: the log of a pod that is not scheduled is empty.
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NO_CONTENT;
         return Ok(response);
     }
-    let address = kubelet(cx, node)?;
+    let address = kubelet_address(cx, node)?;
     let mut path = format!("containerLogs/{}/{}/{container}", pod.namespace(), pod.name());
     let query = options.kubelet_query(|it| cx.scope.query.flag(it));
     if !query.is_empty() {
         path = format!("{path}?{query}");
     }
-    let why = not_dialed(&address);
+    let why = dial_error(&address);
     Err(Status::unclassified(format!("Get \"https://{address}/{path}\": {why}")))
 }
 
-/// Upstream: `registry/core/pod/strategy.go`, `streamLocation` and `PortForwardLocation`.
-fn stream(cx: &RequestContext, subresource: &str) -> Status {
+/// The error for exec, attach and port-forward. Upstream: `registry/core/pod/strategy.go`,
+/// `streamLocation` and `PortForwardLocation`.
+fn stream_error(cx: &RequestContext, subresource: &str) -> Status {
     let located = || {
-        let pod = cx.found()?.object();
+        let pod = cx.find()?.object();
         if subresource != "portforward" {
             let container = container_name::choose(&pod, cx.scope.query.text("container"));
             container.map_err(Status::bad_request)?;
@@ -139,25 +140,25 @@ fn stream(cx: &RequestContext, subresource: &str) -> Status {
                 let name = pod.name();
                 Err(Status::bad_request(format!("pod {name} does not have a host assigned")))
             }
-            node => kubelet(cx, node),
+            node => kubelet_address(cx, node),
         }
     };
     match located() {
         Err(status) => status,
         Ok(_) if !cx.upgrade => Status::bad_request("Upgrade request required"),
         Ok(address) => {
-            let why = not_dialed(&address);
+            let why = dial_error(&address);
             Status::unclassified(format!("error dialing backend: {why}"))
         }
     }
 }
 
-/// Upstream: `registry/core/pod/strategy.go`, `ResourceLocation`.
-fn pod_proxy(cx: &RequestContext) -> Status {
+/// The error for a proxy to a pod. Upstream: `registry/core/pod/strategy.go`, `ResourceLocation`.
+fn pod_proxy_error(cx: &RequestContext) -> Status {
     let Some((name, port)) = name_and_port(&cx.scope.path.name) else {
         return Status::bad_request(format!("invalid pod request {}", quote(&cx.scope.path.name)));
     };
-    let pod = match named(cx, name) {
+    let pod = match find_object(cx, name) {
         Ok(pod) => pod,
         Err(status) => return status,
     };
@@ -171,11 +172,12 @@ fn pod_proxy(cx: &RequestContext) -> Status {
         it["ports"].as_array()?.first()?["containerPort"].as_i64().map(|it| it.to_string())
     });
     let port = if port.is_empty() { ports.next().unwrap_or_default() } else { port.to_owned() };
-    unreachable_service(&if port.is_empty() { ip.to_owned() } else { format!("{ip}:{port}") })
+    unreachable_error(&if port.is_empty() { ip.to_owned() } else { format!("{ip}:{port}") })
 }
 
-/// Upstream: `registry/core/service/storage/storage.go`, `ResourceLocation`.
-fn service_proxy(cx: &RequestContext) -> Status {
+/// The error for a proxy to a service. Upstream: `registry/core/service/storage/storage.go`,
+/// `ResourceLocation`.
+fn service_proxy_error(cx: &RequestContext) -> Status {
     let Some((name, port)) = name_and_port(&cx.scope.path.name) else {
         return Status::bad_request(format!(
             "invalid service request {}",
@@ -183,7 +185,7 @@ fn service_proxy(cx: &RequestContext) -> Status {
         ));
     };
     if let Ok(number) = port.parse::<i64>() {
-        let service = match named(cx, name) {
+        let service = match find_object(cx, name) {
             Ok(service) => service,
             Err(status) => return status,
         };
@@ -198,41 +200,41 @@ fn service_proxy(cx: &RequestContext) -> Status {
     Status::unavailable(format!("no endpoints available for service {}", quote(name)))
 }
 
-/// Upstream: `registry/core/node/strategy.go`, `ResourceLocation`.
-fn node_proxy(cx: &RequestContext) -> Status {
+/// The error for a proxy to a node. Upstream: `registry/core/node/strategy.go`, `ResourceLocation`.
+fn node_proxy_error(cx: &RequestContext) -> Status {
     let Some((name, port)) = name_and_port(&cx.scope.path.name) else {
         return Status::bad_request(format!("invalid node request {}", quote(&cx.scope.path.name)));
     };
-    match kubelet(cx, name) {
+    match kubelet_address(cx, name) {
         Err(status) => status,
         Ok(address) => {
-            let (host, own_port) = address.rsplit_once(':').unwrap_or((&address, ""));
+            let (host, kubelet_port) = address.rsplit_once(':').unwrap_or((&address, ""));
             let ip = host.trim_matches(['[', ']']).parse();
             if ip.is_ok_and(|it| !is_global(it)) {
                 return Status::bad_request("address not allowed");
             }
-            let port = if port.is_empty() { own_port } else { port };
-            unreachable_service(&format!("{host}:{port}"))
+            let port = if port.is_empty() { kubelet_port } else { port };
+            unreachable_error(&format!("{host}:{port}"))
         }
     }
 }
 
-/// Whether requests may be passed on to an address. Upstream: Go's IP.IsGlobalUnicast.
+/// Whether a proxy may connect to an address. Upstream: Go's `IP.IsGlobalUnicast`.
 fn is_global(address: IpAddr) -> bool {
     let (is_link_local, is_broadcast) = match address {
         IpAddr::V4(address) => (address.is_link_local(), address.is_broadcast()),
         IpAddr::V6(address) => (address.is_unicast_link_local(), false),
     };
-    let is_nobody = address.is_unspecified() || address.is_loopback() || address.is_multicast();
-    !is_nobody && !is_link_local && !is_broadcast
+    let is_special = address.is_unspecified() || address.is_loopback() || address.is_multicast();
+    !is_special && !is_link_local && !is_broadcast
 }
 
-fn unreachable_service(address: &str) -> Status {
-    let why = not_dialed(address);
+fn unreachable_error(address: &str) -> Status {
+    let why = dial_error(address);
     Status::unavailable(format!("error trying to reach service: {why}"))
 }
 
-/// `name`, `name:port` or `scheme:name:port`; None for anything else.
+/// Parses `name`, `name:port` or `scheme:name:port`; None for anything else.
 fn name_and_port(text: &str) -> Option<(&str, &str)> {
     let parts: Vec<&str> = text.split(':').collect();
     match parts[..] {
@@ -243,18 +245,18 @@ fn name_and_port(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// The object of that name, which is a part of what the path says.
-fn named(cx: &RequestContext, name: &str) -> Result<Object, Status> {
+/// The object of the resource with this name, which is only a part of the name in the path.
+fn find_object(cx: &RequestContext, name: &str) -> Result<Object, Status> {
     let found = cx.scope.served.cache.get(&cx.scope.served.key(cx.scope.namespace(), name));
-    found.map(|it| it.object()).ok_or_else(|| Status::not_found(&cx.scope.what(), name))
+    found.map(|it| it.object()).ok_or_else(|| Status::not_found(&cx.scope.group_resource(), name))
 }
 
-/// Where the kubelet of a node listens.
-fn kubelet(cx: &RequestContext, node: &str) -> Result<String, Status> {
+/// The host and port of a node's kubelet.
+fn kubelet_address(cx: &RequestContext, node: &str) -> Result<String, Status> {
     let catalog = cx.scope.storage.catalog.load();
     let nodes = catalog.resource("", "nodes");
     let found = nodes.and_then(|it| it.cache.get(&it.key("", node)));
-    // Upstream: a missing node of a pod is said to be a missing pod.
-    let node = found.ok_or_else(|| Status::not_found(&cx.scope.what(), node))?.object();
+    // Upstream: for a missing node of a pod, the error names the resource `pods`.
+    let node = found.ok_or_else(|| Status::not_found(&cx.scope.group_resource(), node))?.object();
     kubelet::address(&node).map_err(Status::unclassified)
 }

@@ -1,10 +1,10 @@
-//! [`RequestContext`]: what is known of a request by the time it reaches an endpoint.
+//! [`RequestContext`]: everything that an endpoint needs to know about a request.
 
 use crate::cache::catalog::Served;
 use crate::cache::watch_cache::Entry;
 use crate::flow_control;
 use crate::flow_control::AnswerAccount;
-use crate::http::negotiation::Accepted;
+use crate::http::negotiation::MediaTypeOptions;
 use crate::plane::Plane;
 use crate::registry::scope::{RequestScope, ScopeParts};
 use machinery::Status;
@@ -12,27 +12,27 @@ use std::sync::Arc;
 
 /// See the [module documentation](self).
 pub(crate) struct RequestContext {
-    /// The plane that answers the request.
+    /// The plane that serves the request.
     pub plane: Arc<Plane>,
-    /// What the request is about.
+    /// The user, the resource and the options of the request.
     pub scope: RequestScope,
-    /// The form of the answer.
-    pub accepted: Accepted,
-    /// The form of an answer that is an error.
-    pub errors_as: Accepted,
-    /// The body's media type, or "".
+    /// The negotiated media type and representation.
+    pub accepted: MediaTypeOptions,
+    /// The media type of an error response.
+    pub error_media_type: MediaTypeOptions,
+    /// The `Content-Type` of the request body, or "".
     pub content_type: String,
-    /// Whether the client asks to switch to another protocol.
+    /// Whether the client requests a protocol upgrade.
     pub upgrade: bool,
-    /// Counts the answers of the client's connections; None if they are not limited.
+    /// Counts the unread responses of the user; None if they are not limited.
     pub account: Option<Arc<AnswerAccount>>,
 }
 
-/// What [`RequestContext::new`] is made from.
-pub(crate) struct Parts {
+/// The arguments of [`RequestContext::new`].
+pub(crate) struct ContextParts {
     pub plane: Arc<Plane>,
     pub scope: ScopeParts,
-    pub errors_as: Accepted,
+    pub error_media_type: MediaTypeOptions,
     pub content_type: String,
     pub upgrade: bool,
     pub account: Option<Arc<AnswerAccount>>,
@@ -41,33 +41,33 @@ pub(crate) struct Parts {
 impl RequestContext {
     /// The context of a request for `served`.
     pub(crate) fn new(
-        parts: Parts,
-        accepted: Accepted,
+        parts: ContextParts,
+        accepted: MediaTypeOptions,
         served: Arc<Served>,
         version: usize,
     ) -> Self {
-        let Parts { plane, scope, errors_as, content_type, upgrade, account } = parts;
+        let ContextParts { plane, scope, error_media_type, content_type, upgrade, account } = parts;
         let scope = RequestScope::new(scope, served, version);
-        Self { plane, scope, accepted, errors_as, content_type, upgrade, account }
+        Self { plane, scope, accepted, error_media_type, content_type, upgrade, account }
     }
 
-    /// Refuses a read whose answer has about this many bytes, if the client has not read enough of
-    /// the answers before it. The answer to a write has to be made.
+    /// Rejects a read whose response has about this many bytes, if the user has too many unread
+    /// responses. A write is never rejected: its response must be sent.
     pub(crate) fn check_room(&self, bytes: usize) -> Result<(), Status> {
-        if !self.scope.verb.reads() {
+        if !self.scope.verb.is_read_only() {
             return Ok(());
         }
         flow_control::check_room(self.account.as_deref(), bytes)
     }
 
-    /// The named object as it is now.
-    pub(crate) async fn current(&self) -> Result<Arc<Entry>, Status> {
+    /// The named object, after the cache has caught up with the store.
+    pub(crate) async fn find_current(&self) -> Result<Arc<Entry>, Status> {
         self.scope.catch_up().await?;
-        self.found()
+        self.find()
     }
 
-    /// The named object as far as this plane knows, if the client may see it.
-    pub(crate) fn found(&self) -> Result<Arc<Entry>, Status> {
+    /// The named object in the cache, if the client may see it.
+    pub(crate) fn find(&self) -> Result<Arc<Entry>, Status> {
         let found = self.scope.served.cache.get(&self.scope.key());
         found
             .filter(|it| !it.uninitialized || self.scope.includes_uninitialized())

@@ -1,8 +1,8 @@
-//! POST to a collection.
+//! POST to a collection: creates an object.
 
-use super::answer;
 use super::context::RequestContext;
 use super::decode;
+use super::object_response;
 use crate::cache::creations::Creation;
 use crate::http::body::Body;
 use crate::registry;
@@ -11,7 +11,7 @@ use crate::request::options::WriteOptions;
 use http::Response;
 use machinery::{Object, Status};
 
-/// Stores a new object and answers with it, in the version in which it was sent.
+/// Creates an object and responds with it, in the version of the request.
 pub(crate) async fn create(cx: &RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.scope.query, "CreateOptions")?;
     let object = decode::object(cx, body, options.field_validation)?;
@@ -19,7 +19,7 @@ pub(crate) async fn create(cx: &RequestContext, body: &[u8]) -> Result<Response<
     create_decoded(cx, object, options.dry_run).await
 }
 
-/// Stores a new object, whatever verb sent it, and answers with it.
+/// Creates an object on behalf of any verb, and responds with it.
 pub(super) async fn create_decoded(
     cx: &RequestContext,
     mut object: Object,
@@ -31,7 +31,7 @@ pub(super) async fn create_decoded(
     store(cx, object, false, dry_run).await
 }
 
-/// Stores a new object, waits for its initializers, and answers with it.
+/// Creates an object, waits for its initializers, and responds with it.
 pub(super) async fn store(
     cx: &RequestContext,
     object: Object,
@@ -44,25 +44,25 @@ pub(super) async fn store(
     let request = CreateRequest { object, admission, fields_managed, dry_run };
     let outcome = registry::create(&cx.scope, request).await?;
     let outcome = wait.until_initialized(&cx.scope, outcome).await?;
-    shown(cx, 201, outcome).await
+    respond(cx, 201, outcome).await
 }
 
-/// An outcome in the version that the client asked for.
-pub(super) async fn shown(
+/// A response with the outcome, in the version of the request.
+pub(super) async fn respond(
     cx: &RequestContext,
     code: u16,
     outcome: Outcome,
 ) -> Result<Response<Body>, Status> {
     match outcome {
-        Outcome::Stored(entry) => answer::entry(cx, code, &entry).await,
-        Outcome::Shown(object) => {
+        Outcome::Stored(entry) => object_response::entry(cx, code, &entry).await,
+        Outcome::NotStored(object) => {
             let object = conversion::object(&cx.scope, cx.scope.version, object).await?;
-            Ok(answer::object(cx, code, object))
+            Ok(object_response::object(cx, code, object))
         }
     }
 }
 
-/// The body may leave its namespace out, but not contradict the path.
+/// Rejects a body whose namespace differs from that of the path. The body may omit its namespace.
 pub(super) fn check_namespace(cx: &RequestContext, object: &Object) -> Result<(), Status> {
     let (found, expected) = (object.namespace(), cx.scope.namespace());
     if found.is_empty() || found == expected || !cx.scope.resource().namespaced {
@@ -73,11 +73,11 @@ pub(super) fn check_namespace(cx: &RequestContext, object: &Object) -> Result<()
     ))
 }
 
-/// Counts the creation until the returned value is dropped; refused while the resource's CRD is
-/// being deleted.
+/// Counts the creation until the returned value is dropped. Fails while the resource's CRD is being
+/// deleted.
 fn begin_creation(cx: &RequestContext, object: &Object) -> Result<Creation, Status> {
     cx.scope.served.begin_creation().ok_or_else(|| {
         let why = "create not allowed while custom resource definition is terminating";
-        Status::forbidden(&cx.scope.what(), object.name(), why)
+        Status::forbidden(&cx.scope.group_resource(), object.name(), why)
     })
 }

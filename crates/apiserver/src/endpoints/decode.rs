@@ -1,13 +1,13 @@
-//! From a request's bytes to an [`Object`] of the version that verbs work in: parsed, judged for unknown fields,
-//! made to fit its type, defaults set.
+//! Decodes a request body into an [`Object`] of the memory version, in which the registry processes
+//! objects: parsed, checked for unknown fields, normalized by its type, defaults set.
 
-mod declared;
+mod type_meta;
 mod list_objects;
 mod media;
 
-pub(crate) use declared::{Misdeclared, canonicalize, foreign, patched as declared_by_patch};
 pub(crate) use list_objects::{check as check_list_objects, check_object as check_applied};
-pub(crate) use media::{read, unfit, unsupported};
+pub(crate) use media::{cannot_be_handled, decode_body, unsupported_media_type};
+pub(crate) use type_meta::{TypeMetaError, canonicalize, check_patched, conversion_error};
 
 use crate::endpoints::context::RequestContext;
 use crate::registry::shape;
@@ -18,10 +18,10 @@ use media::unrecognized;
 use types::Type;
 use types::resource::Shape;
 
-/// More unknown and repeated fields than this are not told.
-const COMPLAINTS_MAX: usize = 100;
+/// The maximum number of strict decoding errors that are reported.
+const MAX_STRICT_ERRORS: usize = 100;
 
-/// Reads an object in the version of the path and brings it to the one that verbs work in.
+/// Decodes an object in the version of the path, and converts it to the memory version.
 pub(crate) fn object(
     cx: &RequestContext,
     bytes: &[u8],
@@ -32,118 +32,125 @@ pub(crate) fn object(
         Shape::Typed(ty) => Some(*ty),
         Shape::Structural(_) => None,
     };
-    let decoded =
-        read(&cx.content_type, bytes, ty).map_err(|error| error.status(kind, version, bytes))?;
-    let repeated = repeated(&decoded, validation);
+    let decoded = decode_body(&cx.content_type, bytes, ty)
+        .map_err(|error| error.status(kind, version, bytes))?;
+    let duplicates = duplicates(&decoded, validation);
     let Decoded { value, literals, format, .. } = decoded;
-    let mut object = typed(cx, value, bytes)?;
-    let cannot = |why: String| unfit(kind, version, kind, &why);
-    let unknown =
-        shape::fit_sent(&cx.scope, &mut object, &literals).map_err(|it| cannot(it.of_text))?;
-    let complaints = match ty {
-        Some(_) => strict_errors(bytes, format, repeated, unknown),
-        // Upstream: a custom resource is read without a type, and judged by its schema afterwards.
-        None => [repeated, unknown].concat(),
+    let mut object = object_of_resource(cx, value, bytes)?;
+    let cannot = |why: String| cannot_be_handled(kind, version, kind, &why);
+    let unknown = shape::shape_request(&cx.scope, &mut object, &literals)
+        .map_err(|it| cannot(it.from_text))?;
+    let errors = match ty {
+        Some(_) => ordered_strict_errors(bytes, format, duplicates, unknown),
+        // Upstream: a custom resource is decoded without a type, and its schema is applied
+        // afterwards.
+        None => [duplicates, unknown].concat(),
     };
-    report(cx, validation, complaints).map_err(cannot)?;
-    Ok(shape::working(&cx.scope, object))
+    report_strict_errors(cx, validation, errors).map_err(cannot)?;
+    Ok(shape::to_memory_version(&cx.scope, object))
 }
 
-/// Reads what is no object of the path's resource, but of a built-in type.
-pub(crate) fn other(
+/// Decodes an object of a built-in type that is not the kind of the path's resource.
+pub(crate) fn of_type(
     cx: &RequestContext,
     bytes: &[u8],
     ty: &'static Type,
     validation: FieldValidation,
 ) -> Result<Object, Status> {
     let (kind, version) = (ty.short_name(), ty.package().version());
-    let decoded = read(&cx.content_type, bytes, Some(ty))
+    let decoded = decode_body(&cx.content_type, bytes, Some(ty))
         .map_err(|error| error.status(kind, version, bytes))?;
-    let repeated = repeated(&decoded, validation);
+    let duplicates = duplicates(&decoded, validation);
     let Decoded { value, literals, format, .. } = decoded;
-    let mut object = whole(value).map_err(|why| unrecognized(kind, &why, bytes))?;
-    if let Some(why) = foreign(cx, ty, &object) {
+    let mut object = into_object(value).map_err(|why| unrecognized(kind, &why, bytes))?;
+    if let Some(why) = conversion_error(cx, ty, &object) {
         let found = object.gvk();
-        let or = |found: &str, wanted: &str| {
+        let or_default = |found: &str, wanted: &str| {
             if found.is_empty() { wanted.to_owned() } else { found.to_owned() }
         };
-        return Err(unfit(&or(&found.kind, kind), &or(&found.version, version), kind, &why));
+        return Err(cannot_be_handled(
+            &or_default(&found.kind, kind),
+            &or_default(&found.version, version),
+            kind,
+            &why,
+        ));
     }
-    let cannot = |why: String| unfit(kind, version, kind, &why);
+    let cannot = |why: String| cannot_be_handled(kind, version, kind, &why);
     let mut unknown = Vec::new();
     let mut value = Value::Object(std::mem::take(object.map_mut()));
     shape::fit_type(ty, &mut value, &literals, &mut unknown).map_err(cannot)?;
-    let complaints = strict_errors(bytes, format, repeated, unknown);
-    report(cx, validation, complaints).map_err(cannot)?;
+    let errors = ordered_strict_errors(bytes, format, duplicates, unknown);
+    report_strict_errors(cx, validation, errors).map_err(cannot)?;
     Ok(Object::from_value(value).unwrap_or_default())
 }
 
-/// Complaints about repeated keys, for [`report`].
-fn repeated(decoded: &Decoded, validation: FieldValidation) -> Vec<String> {
+/// The errors about duplicate keys, for [`report_strict_errors`].
+fn duplicates(decoded: &Decoded, validation: FieldValidation) -> Vec<String> {
     match validation {
         FieldValidation::Strict => decoded.strict_errors(),
         _ => decoded.duplicates.clone(),
     }
 }
 
-/// The complaints about a body of a built-in type, in upstream's order: those about JSON in the order
-/// of the document; of YAML, which is converted to JSON with sorted keys, repeated keys come first.
-fn strict_errors(
+/// The strict decoding errors of a body of a built-in type, in upstream's order: those of JSON in
+/// document order; those of YAML, which is converted to JSON with sorted keys, with duplicate keys
+/// first.
+fn ordered_strict_errors(
     bytes: &[u8],
     format: Format,
-    mut repeated: Vec<String>,
+    mut duplicates: Vec<String>,
     mut unknown: Vec<String>,
 ) -> Vec<String> {
-    repeated.retain(|complaint| {
-        // A reader that knows the type skips what is in unknown fields.
-        let Some(repeated) = duplicate_field(complaint) else { return true };
-        !unknown.iter().filter_map(|it| unknown_path(it)).any(|unknown| {
-            let rest = repeated.strip_prefix(unknown);
+    duplicates.retain(|error| {
+        // Upstream: a typed decoder does not look for duplicates within unknown fields.
+        let Some(duplicates) = duplicate_field_path(error) else { return true };
+        !unknown.iter().filter_map(|it| unknown_field_path(it)).any(|unknown| {
+            let rest = duplicates.strip_prefix(unknown);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         })
     });
-    repeated.append(&mut unknown);
-    let mut complaints = repeated;
-    if format == Format::Json && complaints.len() > 1 {
-        let paths: Vec<String> = complaints
+    duplicates.append(&mut unknown);
+    let mut errors = duplicates;
+    if format == Format::Json && errors.len() > 1 {
+        let paths: Vec<String> = errors
             .iter()
-            .filter_map(|it| unknown_path(it).or_else(|| duplicate_field(it)))
+            .filter_map(|it| unknown_field_path(it).or_else(|| duplicate_field_path(it)))
             .map(ToOwned::to_owned)
             .collect();
         let places = codec::json::occurrences(bytes, paths.iter().map(String::as_str));
-        let place = |complaint: &String| {
-            let first = unknown_path(complaint).and_then(|it| Some(places.get(it)?.0));
-            first.or_else(|| duplicate_field(complaint).and_then(|it| places.get(it)?.1))
+        let place = |error: &String| {
+            let first = unknown_field_path(error).and_then(|it| Some(places.get(it)?.0));
+            first.or_else(|| duplicate_field_path(error).and_then(|it| places.get(it)?.1))
         };
-        complaints.sort_by_cached_key(place);
+        errors.sort_by_cached_key(place);
     }
-    complaints
+    errors
 }
 
-/// The path in a complaint about an unknown field.
-fn unknown_path(complaint: &str) -> Option<&str> {
-    complaint.strip_prefix("unknown field \"")?.strip_suffix('"')
+/// The path in an error about an unknown field.
+fn unknown_field_path(error: &str) -> Option<&str> {
+    error.strip_prefix("unknown field \"")?.strip_suffix('"')
 }
 
-/// The path in a complaint about a repeated key of JSON.
-fn duplicate_field(complaint: &str) -> Option<&str> {
-    complaint.strip_prefix("duplicate field \"")?.strip_suffix('"')
+/// The path in an error about a duplicate key of JSON.
+fn duplicate_field_path(error: &str) -> Option<&str> {
+    error.strip_prefix("duplicate field \"")?.strip_suffix('"')
 }
 
-/// Warns of or refuses `complaints`, as the client wants it; the first hundred will do.
-pub(crate) fn report(
+/// Adds a warning for each error, or fails, as the client has requested.
+pub(crate) fn report_strict_errors(
     cx: &RequestContext,
     validation: FieldValidation,
-    complaints: impl IntoIterator<Item = String>,
+    errors: impl IntoIterator<Item = String>,
 ) -> Result<(), String> {
-    let complaints: Vec<String> = complaints.into_iter().take(COMPLAINTS_MAX).collect();
+    let errors: Vec<String> = errors.into_iter().take(MAX_STRICT_ERRORS).collect();
     match validation {
-        FieldValidation::Strict if !complaints.is_empty() => {
-            Err(format!("strict decoding error: {}", complaints.join(", ")))
+        FieldValidation::Strict if !errors.is_empty() => {
+            Err(format!("strict decoding error: {}", errors.join(", ")))
         }
         FieldValidation::Warn => {
-            for complaint in complaints {
-                cx.scope.warn(complaint);
+            for error in errors {
+                cx.scope.warn(error);
             }
             Ok(())
         }
@@ -151,16 +158,16 @@ pub(crate) fn report(
     }
 }
 
-/// The object in a body, which must be what the path says.
-fn typed(cx: &RequestContext, value: Value, bytes: &[u8]) -> Result<Object, Status> {
+/// The object in a body; its type must match the path.
+fn object_of_resource(cx: &RequestContext, value: Value, bytes: &[u8]) -> Result<Object, Status> {
     let kind = &cx.scope.resource().kind;
-    let mut object = whole(value).map_err(|why| unrecognized(kind, &why, bytes))?;
-    declared::sent(cx, &mut object, bytes)?;
+    let mut object = into_object(value).map_err(|why| unrecognized(kind, &why, bytes))?;
+    type_meta::check_body(cx, &mut object, bytes)?;
     Ok(object)
 }
 
-/// The object that a document is; it says what kind it is in words, or not at all.
-pub(crate) fn whole(value: Value) -> Result<Object, String> {
+/// Converts a document to an object. Its `kind` and `apiVersion` must be strings, or missing.
+pub(crate) fn into_object(value: Value) -> Result<Object, String> {
     if !matches!(value, Value::Object(_) | Value::Null) {
         let found = codec::json::kind_name(&value);
         return Err(format!(
@@ -168,7 +175,7 @@ pub(crate) fn whole(value: Value) -> Result<Object, String> {
         ));
     }
     let mut object = Object::from_value(value).unwrap_or_default();
-    declared::readable(&object)?;
+    type_meta::check_types(&object)?;
     canonicalize(&mut object);
     Ok(object)
 }

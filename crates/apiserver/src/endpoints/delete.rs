@@ -1,8 +1,8 @@
 //! DELETE of one object.
 
-use super::create::shown;
+use super::create::respond;
 use crate::endpoints::context::RequestContext;
-use crate::endpoints::{answer, decode};
+use crate::endpoints::{decode, object_response};
 use crate::http::body::Body;
 use crate::registry;
 use crate::registry::admit::AlreadyAdmitted;
@@ -14,43 +14,47 @@ use machinery::status::Details;
 use machinery::{Object, Status, Value};
 use types::resource::GarbageCollectionPolicy;
 
-/// Deletes the named object, or begins to.
+/// Deletes the named object, or marks it for deletion.
 pub(crate) async fn delete(cx: &RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
     let options = options(cx, body)?;
     warn_of_orphans(cx, &options);
     let (namespace, name) = (cx.scope.namespace(), &cx.scope.path.name);
     let admission = cx.plane.admission.of_deletion(&cx.scope, &options);
     match registry::delete(&cx.scope, namespace, name, &options, &admission).await? {
-        Deleted::Held(outcome) => shown(cx, 200, outcome).await,
-        Deleted::Gone(object) => {
+        Deleted::Terminating(outcome) => respond(cx, 200, outcome).await,
+        Deleted::Removed(object) => {
             if cx.scope.resource().behavior.returns_deleted {
-                return Ok(answer::object(cx, 200, conversion::requested(&cx.scope, object)));
+                return Ok(object_response::object(
+                    cx,
+                    200,
+                    conversion::in_request_version(&cx.scope, object),
+                ));
             }
-            Ok(answer::success(cx, 200, Some(details(cx, &object).to_value())))
+            Ok(object_response::success(cx, 200, Some(details(cx, &object).to_value())))
         }
     }
 }
 
 /// Deletes an object whose CRD is being deleted, without admission.
 pub(crate) async fn delete_instance(cx: &RequestContext) -> Result<Response<Body>, Status> {
-    // Upstream: the finalizer of CRDs deletes from the storage.
+    // Upstream: the finalizer of CRDs deletes from the storage, without admission.
     let options = DeleteOptions::default();
     let (namespace, name) = (cx.scope.namespace(), &cx.scope.path.name);
     registry::delete(&cx.scope, namespace, name, &options, &AlreadyAdmitted).await?;
-    Ok(answer::success(cx, 200, None))
+    Ok(object_response::success(cx, 200, None))
 }
 
-/// The options of a deletion, from its body or its parameters.
+/// The options of a deletion, from its body or its query.
 pub(super) fn options(cx: &RequestContext, body: &[u8]) -> Result<DeleteOptions, Status> {
     if body.is_empty() {
         return DeleteOptions::from_query(&cx.scope.query);
     }
-    // Upstream: even those of a custom resource may be in protobuf.
+    // Upstream: the options may be in protobuf even for a custom resource.
     let ty = types::find("meta/v1.DeleteOptions").expect("the table has all types of meta/v1");
-    let decoded =
-        decode::read(&cx.content_type, body, Some(ty)).map_err(|error| error.plain_status())?;
+    let decoded = decode::decode_body(&cx.content_type, body, Some(ty))
+        .map_err(|error| error.plain_status())?;
     let literals = decoded.literals;
-    let mut options = decode::whole(decoded.value).map_err(Status::bad_request)?;
+    let mut options = decode::into_object(decoded.value).map_err(Status::bad_request)?;
     if !matches!(options.kind(), "" | "DeleteOptions") {
         let (kind, found) = (options.kind(), options.api_version());
         let version = if found.is_empty() { "meta.k8s.io/v1" } else { found };
@@ -64,7 +68,7 @@ pub(super) fn options(cx: &RequestContext, body: &[u8]) -> Result<DeleteOptions,
             "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
         )));
     }
-    // Options that cannot be read must not be passed over: one of them may be the dry run.
+    // An invalid option must not be ignored, since it may be the dry run.
     let mut value = Value::Object(std::mem::take(options.map_mut()));
     shape::fit_type(ty, &mut value, &literals, &mut Vec::new()).map_err(Status::bad_request)?;
     DeleteOptions::from_body(&Object::from_value(value).unwrap_or_default())
@@ -80,7 +84,7 @@ pub(super) fn warn_of_orphans(cx: &RequestContext, options: &DeleteOptions) {
 }
 
 fn details(cx: &RequestContext, object: &Object) -> Details {
-    let what = cx.scope.what();
+    let what = cx.scope.group_resource();
     Details {
         name: object.name().to_owned(),
         group: what.group,

@@ -1,7 +1,7 @@
-//! `pods/eviction`: a deletion that asks the disruption budgets first.
+//! `pods/eviction`: deletes a pod if its `PodDisruptionBudget` allows it.
 
-use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
+use crate::endpoints::object_response;
 use crate::http::body::Body;
 use crate::registry;
 use crate::registry::admit::AlreadyAdmitted;
@@ -11,35 +11,36 @@ use kinds::policy::eviction;
 use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
 use types::resource::Subresource;
 
-/// Deletes the pod with the options that the body carries, if its budget allows.
+/// Deletes the pod with the options in the body, if its budget allows it.
 pub(crate) async fn evict(
     cx: &RequestContext,
     body: &[u8],
     subresource: &Subresource,
 ) -> Result<Response<Body>, Status> {
     let validation = WriteOptions::parse(&cx.scope.query, "CreateOptions")?.field_validation;
-    let mut body = super::subresource::posted(cx, body, subresource, validation)?;
+    let mut body = super::subresource::decode_body(cx, body, subresource, validation)?;
     if body.name() != cx.scope.path.name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
-    refuse_unreadable(&body)?;
+    forbid_ignore_store_read_error(&body)?;
     let dry_run = options(cx, &body)?.dry_run;
     super::subresource::admit(cx, &mut body, subresource, dry_run).await?;
     let options = options(cx, &body)?;
-    let pod = cx.current().await?.object();
-    // The deletion follows once the budget is charged, whether or not the client still waits.
+    let pod = cx.find_current().await?.object();
+    // Once the budget is charged, the deletion is completed even if the client disconnects.
     let _write = cx.scope.writes.begin();
     if eviction::needs_budget(&pod) {
-        spend(cx, &pod, options.dry_run).await?;
+        charge_budget(cx, &pod, options.dry_run).await?;
     }
     let (namespace, name) = (cx.scope.namespace(), &cx.scope.path.name);
-    // Admitted as an Eviction.
+    // The eviction has been admitted as a whole.
     registry::delete(&cx.scope, namespace, name, &options, &AlreadyAdmitted).await?;
-    Ok(answer::success(cx, 201, None))
+    Ok(object_response::success(cx, 201, None))
 }
 
-/// Refuses an option that deletes what cannot be read. Upstream: `registry/core/pod/storage/eviction.go`.
-fn refuse_unreadable(eviction: &Object) -> Result<(), Status> {
+/// Rejects the option to delete an object that cannot be decoded. Upstream:
+/// `registry/core/pod/storage/eviction.go`.
+fn forbid_ignore_store_read_error(eviction: &Object) -> Result<(), Status> {
     const OPTION: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
     if eviction.get(&["deleteOptions", OPTION]) != Some(&Value::Bool(true)) {
         return Ok(());
@@ -50,7 +51,7 @@ fn refuse_unreadable(eviction: &Object) -> Result<(), Status> {
     Err(Status::invalid(&GroupKind::new("policy", "Eviction"), eviction.name(), &errors))
 }
 
-/// With what the pod is to be deleted.
+/// The options of the deletion of the pod.
 fn options(cx: &RequestContext, eviction: &Object) -> Result<DeleteOptions, Status> {
     let sent = eviction.get(&["deleteOptions"]).cloned().and_then(Object::from_value);
     let mut options = DeleteOptions::from_body(&sent.unwrap_or_default())?;
@@ -58,8 +59,8 @@ fn options(cx: &RequestContext, eviction: &Object) -> Result<DeleteOptions, Stat
     Ok(options)
 }
 
-/// Takes one disruption out of the budget that covers the pod, if there is one.
-async fn spend(cx: &RequestContext, pod: &Object, dry_run: bool) -> Result<(), Status> {
+/// Subtracts one disruption from the budget that covers the pod, if there is one.
+async fn charge_budget(cx: &RequestContext, pod: &Object, dry_run: bool) -> Result<(), Status> {
     let mut budgets = budgets(cx, pod);
     if budgets.len() > 1 {
         return Err(eviction::more_than_one());
@@ -75,12 +76,12 @@ async fn spend(cx: &RequestContext, pod: &Object, dry_run: bool) -> Result<(), S
         budget.namespace(),
         budget.name()
     );
-    let answer = cx.plane.loopback.update(&path, &budget.into_value()).await;
-    match answer.code {
+    let response = cx.plane.loopback.update(&path, &budget.into_value()).await;
+    match response.code {
         200 => Ok(()),
-        // Somebody else spent it first: the client is to come back and ask again.
+        // A concurrent eviction has charged the budget: the client should retry.
         409 => Err(Status::too_many_requests(eviction::VIOLATES, 10)),
-        _ => Err(Status::internal(answer.message())),
+        _ => Err(Status::internal(response.message())),
     }
 }
 

@@ -2,78 +2,84 @@
 
 pub(super) mod encoding;
 
-use super::get::not_older_than;
-use super::page::Token;
-use super::selection::{Pace, Selection};
+use super::continue_token::ContinueToken;
+use super::get::wait_until_not_older_than;
+use super::selection::{Selection, YieldBudget};
 use crate::cache::watch_cache::{Entry, Snapshot};
 use crate::endpoints::context::RequestContext;
 use crate::http::body::Body;
-use crate::http::negotiation::Form;
+use crate::http::negotiation::Representation;
 use crate::registry::conversion;
 use crate::request::options::{parse_i64, parse_revision};
 use http::Response;
 use machinery::{ErrorList, GroupKind, Path, Status, Value, json};
 use std::sync::Arc;
 
-/// Answers with the selected objects.
+/// Responds with the selected objects.
 pub(crate) async fn list(cx: &RequestContext) -> Result<Response<Body>, Status> {
-    let (metadata, entries) = asked(cx).await?;
+    let (metadata, entries) = select_page(cx).await?;
     encoding::write(cx, &metadata, entries)
 }
 
-/// The metadata of the list that is asked for, and what is in it.
-pub(super) async fn asked(cx: &RequestContext) -> Result<(Value, Vec<Arc<Entry>>), Status> {
+/// The metadata and the entries of the requested page.
+pub(super) async fn select_page(cx: &RequestContext) -> Result<(Value, Vec<Arc<Entry>>), Status> {
     let selection = Selection::parse(cx)?;
     let number = |name| cx.scope.query.get(name).map_or(Ok(0), parse_i64);
-    // A list does not wait, but what is no number is none here either.
+    // A list has no timeout, but an invalid number is an error here too.
     number("timeoutSeconds")?;
     let mut limit = usize::try_from(number("limit")?).unwrap_or(0);
     let view = view(cx, &selection, limit).await?;
-    // Upstream: who takes whatever the cache has gets all of it.
+    // Upstream: with resourceVersion 0 the list comes from the cache, and the limit is ignored.
     if cx.scope.query.text("resourceVersion") == "0" && cx.scope.query.text("continue").is_empty() {
         limit = 0;
     }
-    let page = select(cx, &selection, &view, limit).await?;
+    let page = read_page(cx, &selection, &view, limit).await?;
     let mut metadata = json!({"resourceVersion": view.revision.to_string()});
     if let Some(start) = page.next {
-        cx.scope.served.cache.pin(&view.snapshot, view.revision);
+        cx.scope.served.cache.retain_snapshot(&view.snapshot, view.revision);
         if let Some(remaining) = page.remaining {
             metadata["remainingItemCount"] = remaining.into();
         }
-        let token = Token { revision: Some(view.revision), start, remaining: page.remaining };
+        let token =
+            ContinueToken { revision: Some(view.revision), start, remaining: page.remaining };
         metadata["continue"] = token.encode(&selection.prefix).into();
-    } else if cx.scope.resource().conventions.unstructured_lists && cx.accepted.form == Form::Whole
+    } else if cx.scope.resource().conventions.unstructured_lists
+        && cx.accepted.representation == Representation::Object
     {
-        // Upstream: lists without a Go type write the token even when it is empty.
+        // Upstream: lists without a Go type have the token even if it is empty.
         metadata["continue"] = "".into();
     }
     Ok((metadata, page.entries))
 }
 
-/// What is to be listed.
-struct View {
+/// The state of the collection from which a page is taken.
+struct ListView {
     snapshot: Arc<Snapshot>,
-    /// What the client is told, and every page of the list has.
+    /// The resourceVersion of the list, which is the same for every page.
     revision: u64,
-    /// The key at which the page begins.
+    /// The key of the first object of the page.
     start: Option<String>,
-    /// How many objects there are from there on, if that is known.
+    /// The number of objects from `start` on, if it is known.
     count: Option<usize>,
 }
 
-async fn view(cx: &RequestContext, selection: &Selection, limit: usize) -> Result<View, Status> {
+async fn view(
+    cx: &RequestContext,
+    selection: &Selection,
+    limit: usize,
+) -> Result<ListView, Status> {
     let version = cx.scope.query.text("resourceVersion");
     validate_options(cx, version)?;
     let token = cx.scope.query.text("continue");
     if !token.is_empty() {
-        let token = Token::decode(token, &selection.prefix)?;
+        let token = ContinueToken::decode(token, &selection.prefix)?;
         if !matches!(version, "" | "0") {
             let message = "specifying resource version is not allowed when using continue";
             return Err(Status::bad_request(message));
         }
         return continued(cx, selection, &token);
     }
-    let asked = match version {
+    let revision = match version {
         "" => 0,
         text => parse_revision(text).map_err(|why| {
             let text = machinery::field_path::quote(text);
@@ -82,36 +88,41 @@ async fn view(cx: &RequestContext, selection: &Selection, limit: usize) -> Resul
             ))
         })?,
     };
-    // Zero takes whatever is there; as long as the store is in this process, that is what is new.
-    if asked == 0 {
+    // A resourceVersion of 0 accepts any state, and is current while the store is in this process.
+    if revision == 0 {
         cx.scope.catch_up().await?;
     } else {
-        not_older_than(cx, asked).await?;
+        wait_until_not_older_than(cx, revision).await?;
     }
-    // Upstream: who wants pages as of a revision means just that one, unless they say otherwise.
+    // Upstream: with a limit and a revision, the list is as of exactly that revision, unless
+    // resourceVersionMatch says otherwise.
     let is_exact = match cx.scope.query.text("resourceVersionMatch") {
-        "" => limit > 0 && asked > 0,
+        "" => limit > 0 && revision > 0,
         matching => matching == "Exact",
     };
     if is_exact {
-        let snapshot = cx.scope.served.cache.at(asked).map_err(|_| {
+        let snapshot = cx.scope.served.cache.at(revision).map_err(|_| {
             Status::expired("The resourceVersion for the provided list is too old.")
         })?;
-        return Ok(View { snapshot, revision: asked, start: None, count: None });
+        return Ok(ListView { snapshot, revision, start: None, count: None });
     }
     Ok(current(cx, None))
 }
 
-/// What there is now. Every change up to the revision is in it: the cache publishes a revision
-/// after the changes.
-fn current(cx: &RequestContext, start: Option<String>) -> View {
+/// The current state. It includes every change up to its revision, since the cache publishes a
+/// revision after its changes.
+fn current(cx: &RequestContext, start: Option<String>) -> ListView {
     let applied = cx.scope.storage.cache.applied();
     let snapshot = cx.scope.served.cache.snapshot();
     let revision = snapshot.revision.max(applied);
-    View { snapshot, revision, start, count: None }
+    ListView { snapshot, revision, start, count: None }
 }
 
-fn continued(cx: &RequestContext, selection: &Selection, token: &Token) -> Result<View, Status> {
+fn continued(
+    cx: &RequestContext,
+    selection: &Selection,
+    token: &ContinueToken,
+) -> Result<ListView, Status> {
     let start = Some(format!("{}{}", selection.prefix, token.start));
     let Some(revision) = token.revision else { return Ok(current(cx, start)) };
     let applied = cx.scope.storage.cache.applied();
@@ -120,18 +131,20 @@ fn continued(cx: &RequestContext, selection: &Selection, token: &Token) -> Resul
     }
     if let Ok(snapshot) = cx.scope.served.cache.at(revision) {
         let count = token.remaining.filter(|it| *it <= snapshot.entries.len());
-        return Ok(View { snapshot, revision, start, count });
+        return Ok(ListView { snapshot, revision, start, count });
     }
-    let mut status = Status::expired(TOO_OLD);
-    let go_on = Token { revision: None, start: token.start.clone(), remaining: None };
-    status.remainder = Some(go_on.encode(&selection.prefix));
+    let mut status = Status::expired(CONTINUE_TOO_OLD);
+    let inconsistent =
+        ContinueToken { revision: None, start: token.start.clone(), remaining: None };
+    status.remainder = Some(inconsistent.encode(&selection.prefix));
     Err(status)
 }
 
-/// Upstream: the answer has a token in it, with which to go on regardless.
-const TOO_OLD: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+/// The message of an expired token. Upstream: the response has another token, for an inconsistent
+/// continuation.
+const CONTINUE_TOO_OLD: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
-/// Upstream: apis/meta/internalversion/validation, for lists.
+/// Validates the list options. Upstream: apis/meta/internalversion/validation, for lists.
 fn validate_options(cx: &RequestContext, version: &str) -> Result<(), Status> {
     let matching = cx.scope.query.text("resourceVersionMatch");
     let mut errors = ErrorList::new();
@@ -158,64 +171,64 @@ fn validate_options(cx: &RequestContext, version: &str) -> Result<(), Status> {
         let detail = "sendInitialEvents is forbidden for list";
         errors.forbidden(&Path::root("sendInitialEvents"), detail);
     }
-    refuse_list_options(&errors)
+    reject_invalid_list_options(&errors)
 }
 
-/// The refusal of options that do not go together.
-pub(super) fn refuse_list_options(errors: &ErrorList) -> Result<(), Status> {
+/// Fails if there are errors about list options.
+pub(super) fn reject_invalid_list_options(errors: &ErrorList) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }
     Err(Status::invalid(&GroupKind::new("meta.k8s.io", "ListOptions"), "", errors))
 }
 
-struct Page {
+struct ListPage {
     entries: Vec<Arc<Entry>>,
-    /// Where the next page begins, without the prefix.
+    /// The key of the first object of the next page, without the prefix.
     next: Option<String>,
-    /// How many objects are not on this page; not told when there is a selector.
+    /// The number of objects after this page; None if there is a selector.
     remaining: Option<usize>,
 }
 
-/// The page that is asked for, in the version of the request.
-async fn select(
+/// The requested page, in the version of the request.
+async fn read_page(
     cx: &RequestContext,
     selection: &Selection,
-    view: &View,
+    view: &ListView,
     limit: usize,
-) -> Result<Page, Status> {
+) -> Result<ListPage, Status> {
     if let Some(key) = &selection.key {
         let found = view.snapshot.entries.get(key.as_str()).map(|it| Arc::clone(it));
         let mut entries = conversion::entries(&cx.scope, found.into_iter().collect()).await?;
         entries.retain(|it| selection.matches(cx, it));
-        return Ok(Page { entries, next: None, remaining: None });
+        return Ok(ListPage { entries, next: None, remaining: None });
     }
     let start = view.start.as_deref();
-    // What an object's labels are in another version is known only when it is converted.
-    if selection.looks_inside() && !cx.scope.served.conversion.copies() {
-        let under = view.snapshot.under(&selection.prefix, start);
-        let converted = conversion::entries(&cx.scope, under.cloned().collect()).await?;
+    // The labels of an object in another version are known only after its conversion.
+    if selection.depends_on_version() && !cx.scope.served.conversion.serves_stored_bytes() {
+        let candidates = view.snapshot.under(&selection.prefix, start);
+        let converted = conversion::entries(&cx.scope, candidates.cloned().collect()).await?;
         return Ok(page(cx, selection, view, converted.iter(), limit).await);
     }
-    let under = view.snapshot.labeled(&selection.prefix, start, selection.label_mask);
-    let mut page = page(cx, selection, view, under, limit).await;
+    let candidates = view.snapshot.labeled(&selection.prefix, start, selection.label_mask);
+    let mut page = page(cx, selection, view, candidates, limit).await;
     page.entries = conversion::entries(&cx.scope, page.entries).await?;
     Ok(page)
 }
 
-/// The first of `entries` that are selected.
+/// The first `limit` selected entries.
 async fn page<'a>(
     cx: &RequestContext,
     selection: &Selection,
-    view: &View,
+    view: &ListView,
     mut entries: impl Iterator<Item = &'a Arc<Entry>> + Send,
     limit: usize,
-) -> Page {
-    let mut page = Page { entries: Vec::new(), next: None, remaining: None };
-    let all = selection.is_all_of(&view.snapshot);
-    let mut pace = Pace::default();
+) -> ListPage {
+    let mut page = ListPage { entries: Vec::new(), next: None, remaining: None };
+    let all = selection.selects_all(&view.snapshot);
+    let mut yield_budget = YieldBudget::default();
     for entry in entries.by_ref() {
-        if pace.is_due(selection) {
+        if yield_budget.is_spent(selection) {
             tokio::task::yield_now().await;
         }
         if !all && !selection.matches(cx, entry) {
@@ -228,8 +241,8 @@ async fn page<'a>(
         page.entries.push(Arc::clone(entry));
     }
     if page.next.is_some() && all {
-        let everywhere = view.start.is_none() && cx.scope.namespace().is_empty();
-        let count = view.count.or_else(|| everywhere.then(|| view.snapshot.entries.len()));
+        let whole_resource = view.start.is_none() && cx.scope.namespace().is_empty();
+        let count = view.count.or_else(|| whole_resource.then(|| view.snapshot.entries.len()));
         page.remaining = Some(match count {
             Some(count) => count.saturating_sub(page.entries.len()),
             None => 1 + entries.count(),

@@ -1,31 +1,31 @@
-//! PATCH: the client sends what is to change, the server finds out what becomes of the object.
+//! PATCH: applies a JSON patch, a merge patch or a strategic merge patch to the named object.
 
-mod quoted;
-mod sent;
+mod go_json;
+mod parsed_patch;
 
-pub(super) use sent::parse;
+pub(super) use parsed_patch::parse;
 
-use super::create::{check_namespace, shown};
+use super::create::{check_namespace, respond};
 use super::update::check_name;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
-use crate::endpoints::decode::Misdeclared;
+use crate::endpoints::decode::TypeMetaError;
 use crate::http::body::Body;
 use crate::registry;
 use crate::registry::conversion;
 use crate::registry::shape;
-use crate::registry::{Part, UpdateRequest};
+use crate::registry::{UpdateRequest, UpdateStrategy};
 use crate::request::options::{FieldValidation, WriteOptions};
 use http::Response;
 use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
-use sent::{Form, Patch};
+use parsed_patch::{ParsedPatch, PatchType};
 use types::Type;
 use types::resource::Shape;
 use types::strategic::GoValue;
 
-/// A patch, and how strictly it is judged.
-struct Wanted {
-    patch: Patch,
+/// A patch and its field validation.
+struct Patcher {
+    patch: ParsedPatch,
     validation: FieldValidation,
 }
 
@@ -34,30 +34,30 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// Changes the named object and answers with it.
+/// Patches the named object and responds with it.
 pub(crate) async fn patch(
     cx: &RequestContext,
     body: &[u8],
-    part: Part,
+    strategy: UpdateStrategy,
 ) -> Result<Response<Body>, Status> {
     if is_apply(cx) {
-        return super::apply::apply(cx, body, part).await;
+        return super::apply::apply(cx, body, strategy).await;
     }
     let options = WriteOptions::parse_patch(&cx.scope.query)?;
-    let wanted = Wanted { patch: parse(cx, body)?, validation: options.field_validation };
-    let transform = |old: &Object| patched(cx, &wanted, old, part);
+    let patcher = Patcher { patch: parse(cx, body)?, validation: options.field_validation };
+    let transform = |old: &Object| patched(cx, &patcher, old, strategy);
     let request = UpdateRequest {
         transform: &transform,
-        part,
+        strategy,
         admission: &cx.plane.admission.of_write(&cx.scope, options.dry_run),
         dry_run: options.dry_run,
         fields_managed: false,
     };
     let outcome = registry::update(&cx.scope, request).await?;
-    shown(cx, 200, outcome).await
+    respond(cx, 200, outcome).await
 }
 
-/// Whether the body is a configuration.
+/// Whether the body is an apply configuration.
 pub(super) fn is_apply(cx: &RequestContext) -> bool {
     media(cx) == APPLY
 }
@@ -66,75 +66,77 @@ fn media(cx: &RequestContext) -> &str {
     cx.content_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// What becomes of `old`, which is in the version that verbs work in; the patch is in that of the
+/// Applies the patch to `old`, which is in the memory version; the patch is in the version of the
 /// path.
 fn patched(
     cx: &RequestContext,
-    wanted: &Wanted,
+    patcher: &Patcher,
     old: &Object,
-    part: Part,
+    strategy: UpdateStrategy,
 ) -> Result<Object, Status> {
-    let mut value = conversion::requested(&cx.scope, old.clone()).into_value();
-    let complaints = wanted.patch.apply(cx, wanted.validation, &mut value)?;
+    let mut value = conversion::in_request_version(&cx.scope, old.clone()).into_value();
+    let errors = patcher.patch.apply(cx, patcher.validation, &mut value)?;
     decode::check_list_objects(&value)?;
-    // What is shown in the message if the result does not fit its type.
+    // The document that the error message has if the result does not match its type.
     let text = value.clone();
-    let does_not_fit =
-        |why: String| does_not_fit(&cx.scope.version().shape, &wanted.patch, &text, &why);
-    let mut object = decode::whole(value).map_err(does_not_fit)?;
-    if wanted.patch.form == Form::Strategic {
-        // Upstream: it changes an object that has a type, which therefore is out of its reach.
+    let invalid_patch =
+        |why: String| invalid_patch(&cx.scope.version().shape, &patcher.patch, &text, &why);
+    let mut object = decode::into_object(value).map_err(invalid_patch)?;
+    if patcher.patch.patch_type == PatchType::StrategicMerge {
+        // Upstream: a strategic merge patch changes a typed object, whose apiVersion and kind it
+        // cannot reach.
         object.set_type(
             &cx.scope.resource().api_version(cx.scope.version()),
             &cx.scope.resource().kind,
         );
     }
-    decode::declared_by_patch(cx, &mut object, part).map_err(|it| match it {
-        Misdeclared::Unfit(why) => does_not_fit(why),
-        Misdeclared::Refused(status) => status,
+    decode::check_patched(cx, &mut object, strategy).map_err(|it| match it {
+        TypeMetaError::Undecodable(why) => invalid_patch(why),
+        TypeMetaError::Rejected(status) => status,
     })?;
     let unknown =
-        shape::fit_sent(&cx.scope, &mut object, &wanted.patch.literals).map_err(|unfit| {
-            // Upstream: this patch changes values, from which the object is made anew.
-            let is_of_values = wanted.patch.form == Form::Strategic;
-            does_not_fit(if is_of_values { unfit.of_values } else { unfit.of_text })
+        shape::shape_request(&cx.scope, &mut object, &patcher.patch.literals).map_err(|unfit| {
+            // Upstream: a strategic merge patch changes values, which are converted to an object
+            // again.
+            let is_of_values = patcher.patch.patch_type == PatchType::StrategicMerge;
+            invalid_patch(if is_of_values { unfit.from_values } else { unfit.from_text })
         })?;
-    let complaints = complaints.into_iter().chain(unknown);
-    decode::report(cx, wanted.validation, complaints).map_err(does_not_fit)?;
+    let errors = errors.into_iter().chain(unknown);
+    decode::report_strict_errors(cx, patcher.validation, errors).map_err(invalid_patch)?;
     check_name(cx, &object)?;
     check_namespace(cx, &object)?;
-    Ok(shape::working(&cx.scope, object))
+    Ok(shape::to_memory_version(&cx.scope, object))
 }
 
-/// A patched object that is no object of the resource, but of a built-in type.
-pub(super) fn made_of(
+/// Decodes a patched document of a built-in type that is not the kind of the path's resource.
+pub(super) fn decode_patched(
     cx: &RequestContext,
     ty: &'static Type,
-    patch: &Patch,
+    patch: &ParsedPatch,
     value: Value,
 ) -> Result<Object, Status> {
     let text = value.clone();
-    let unfit = |why: &str| does_not_fit(&Shape::Typed(ty), patch, &text, why);
-    let mut object = decode::whole(value).map_err(|why| unfit(&why))?;
-    if let Some(why) = decode::foreign(cx, ty, &object) {
-        return Err(unfit(&why));
+    let invalid = |why: &str| invalid_patch(&Shape::Typed(ty), patch, &text, why);
+    let mut object = decode::into_object(value).map_err(|why| invalid(&why))?;
+    if let Some(why) = decode::conversion_error(cx, ty, &object) {
+        return Err(invalid(&why));
     }
     let mut value = Value::Object(std::mem::take(object.map_mut()));
-    types::normalize(ty, &mut value, &mut |_| {}).map_err(|error| match patch.form {
-        Form::Strategic => unfit(error.from_values()),
-        Form::Json | Form::Merge => unfit(&error.to_string()),
+    types::normalize(ty, &mut value, &mut |_| {}).map_err(|error| match patch.patch_type {
+        PatchType::StrategicMerge => invalid(error.from_values()),
+        PatchType::Json | PatchType::Merge => invalid(&error.to_string()),
     })?;
     Ok(Object::from_value(value).unwrap_or_default())
 }
 
-/// The patched object is none of its type.
-fn does_not_fit(shape: &Shape, patch: &Patch, result: &Value, why: &str) -> Status {
-    let shown = match (patch.form, shape) {
-        (Form::Strategic, _) => GoValue(&patch.value).to_string(),
+/// The error for a patched document that does not match its type.
+fn invalid_patch(shape: &Shape, patch: &ParsedPatch, result: &Value, why: &str) -> Status {
+    let text = match (patch.patch_type, shape) {
+        (PatchType::StrategicMerge, _) => GoValue(&patch.value).to_string(),
         (_, Shape::Structural(_)) => result.to_string(),
-        (_, Shape::Typed(ty)) => quoted::as_go_writes(ty, result, &patch.taken_apart()),
+        (_, Shape::Typed(ty)) => go_json::write(ty, result, &patch.patched_objects()),
     };
     let mut errors = ErrorList::new();
-    errors.invalid(&Path::root("patch"), shown, why);
+    errors.invalid(&Path::root("patch"), text, why);
     Status::invalid(&GroupKind::default(), "", &errors)
 }

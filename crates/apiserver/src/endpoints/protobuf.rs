@@ -1,15 +1,15 @@
-//! Answers in protobuf: objects, lists and events, each made of the stored JSON in one pass.
+//! Responses in protobuf: objects, lists and events, each encoded from the stored JSON in one pass.
 //!
-//! Unlike JSON a message says its length before it begins, so the head of a list is written last.
+//! Unlike JSON, a message is preceded by its length, so the head of a list is encoded last.
 
 use crate::cache::catalog::Served;
 use crate::cache::watch_cache::Entry;
-use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
+use crate::endpoints::object_response;
 use crate::endpoints::{CHUNK, MARGIN};
 use crate::flow_control::AnswerMemory;
 use crate::http::body::Body;
-use crate::http::negotiation::Form;
+use crate::http::negotiation::Representation;
 use bytes::Bytes;
 use machinery::{Status, Value};
 use std::collections::VecDeque;
@@ -20,25 +20,25 @@ use types::Type;
 use types::protobuf::{self, LIST_ITEMS, LIST_METADATA};
 use types::resource::Shape;
 
-/// What objects are written as: the message, and what the envelope says of it.
-struct Written<'a> {
+/// The message type of objects, and the type metadata of the envelope.
+struct MessageType<'a> {
     ty: &'static Type,
     api_version: String,
     kind: &'a str,
     list_kind: &'a str,
 }
 
-impl<'a> Written<'a> {
+impl<'a> MessageType<'a> {
     fn of(cx: &'a RequestContext) -> Self {
-        match (&cx.scope.version().shape, cx.accepted.form) {
-            (Shape::Typed(ty), Form::Whole) => Self {
+        match (&cx.scope.version().shape, cx.accepted.representation) {
+            (Shape::Typed(ty), Representation::Object) => Self {
                 ty,
                 api_version: cx.scope.resource().api_version(cx.scope.version()),
                 kind: &cx.scope.resource().kind,
                 list_kind: &cx.scope.resource().list_kind,
             },
             _ => Self {
-                ty: known("meta/v1.PartialObjectMetadata"),
+                ty: find_type("meta/v1.PartialObjectMetadata"),
                 api_version: "meta.k8s.io/v1".to_owned(),
                 kind: "PartialObjectMetadata",
                 list_kind: "PartialObjectMetadataList",
@@ -47,13 +47,13 @@ impl<'a> Written<'a> {
     }
 }
 
-fn known(name: &str) -> &'static Type {
-    types::find(name).expect("the table has the types of all metadata")
+fn find_type(name: &str) -> &'static Type {
+    types::find(name).expect("the table has all types of meta/v1")
 }
 
-/// An object in its envelope; `json` is whole, whatever is written of it.
+/// An object in its envelope. `json` is the whole object, even if only its metadata is encoded.
 pub(crate) fn object(cx: &RequestContext, json: &[u8]) -> Vec<u8> {
-    let Written { ty, api_version, kind, .. } = Written::of(cx);
+    let MessageType { ty, api_version, kind, .. } = MessageType::of(cx);
     let mut message = Vec::with_capacity(json.len());
     write(&mut message, |out| protobuf::write_message(ty, json, out));
     let mut out = Vec::with_capacity(message.len() + 64);
@@ -62,60 +62,67 @@ pub(crate) fn object(cx: &RequestContext, json: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The same for a stored object, with `revision` as its resourceVersion.
+/// A stored object in its envelope, with `revision` as its resourceVersion.
 pub(crate) fn entry(cx: &RequestContext, entry: &Entry, revision: Revision) -> Vec<u8> {
     let mut json = Vec::with_capacity(entry.len() + 64);
-    answer::write_entry(&cx.scope.served, cx.scope.version, entry, revision, &mut json);
+    object_response::write_entry(&cx.scope.served, cx.scope.version, entry, revision, &mut json);
     object(cx, &json)
 }
 
 /// A list of about `estimate` bytes.
 ///
-/// Its length is needed first, so it is made before it is sent, as long as the user has not too
-/// many such lists that are not read yet. Otherwise it is made twice: once for the length, and once
-/// while it is read.
+/// The length is needed first. The list is therefore encoded before it is sent, as long as the user
+/// does not have too many unread lists of this kind. Otherwise it is encoded twice: once for the
+/// length, and once while the client reads it.
 pub(crate) fn list(
     cx: &RequestContext,
     metadata: &Value,
     entries: Vec<Arc<Entry>>,
     estimate: usize,
 ) -> Body {
-    let Written { ty, api_version, list_kind, .. } = Written::of(cx);
+    let MessageType { ty, api_version, list_kind, .. } = MessageType::of(cx);
     let mut begin = Vec::new();
     let metadata = metadata.to_string();
-    let list_meta = known("meta/v1.ListMeta");
+    let list_meta = find_type("meta/v1.ListMeta");
     write(&mut begin, |out| {
         protobuf::write_field(LIST_METADATA, list_meta, metadata.as_bytes(), out)
     });
     let (served, version) = (Arc::clone(&cx.scope.served), cx.scope.version);
     let capacity = estimate.min(CHUNK + MARGIN);
-    let items =
-        Items { served, version, ty, entries: entries.into(), next: 0, json: Vec::new(), capacity };
+    let items = ListItems {
+        served,
+        version,
+        ty,
+        entries: entries.into(),
+        next: 0,
+        json: Vec::new(),
+        capacity,
+    };
     let envelope = |length: usize| {
         let mut head = Vec::new();
         protobuf::write_envelope(&api_version, list_kind, begin.len() + length, &mut head);
         head.extend_from_slice(&begin);
         Bytes::from(head)
     };
-    let Some(memory) = cx.plane.flow.answer_memory(&cx.scope.user, estimate) else {
+    let Some(memory) = cx.plane.flow_control.answer_memory(&cx.scope.user, estimate) else {
         let length = items.clone().map(|it| it.len()).sum();
-        return Body::made(estimate, iter::once(envelope(length)).chain(items));
+        return Body::lazy(estimate, iter::once(envelope(length)).chain(items));
     };
     let mut chunks: VecDeque<Bytes> = items.collect();
     chunks.push_front(envelope(chunks.iter().map(Bytes::len).sum()));
     if estimate <= CHUNK {
         return Body::Chunks(chunks);
     }
-    Body::made(estimate, Accounted { chunks, _memory: memory })
+    Body::lazy(estimate, AccountedChunks { chunks, _memory: memory })
 }
 
-/// Chunks whose memory is accounted for until the last of them is gone.
-struct Accounted {
+/// Chunks whose memory is accounted for until the last of them is sent.
+struct AccountedChunks {
     chunks: VecDeque<Bytes>,
     _memory: AnswerMemory,
 }
 
-impl Iterator for Accounted {
+impl Iterator for AccountedChunks {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
@@ -123,21 +130,21 @@ impl Iterator for Accounted {
     }
 }
 
-/// The items of a list, in pieces of about [`CHUNK`] bytes.
+/// The items of a list, in chunks of about [`CHUNK`] bytes.
 #[derive(Clone)]
-struct Items {
+struct ListItems {
     served: Arc<Served>,
     version: usize,
     ty: &'static Type,
     entries: Arc<[Arc<Entry>]>,
     next: usize,
-    /// The item that is written, in JSON.
+    /// The JSON of the item that is being encoded.
     json: Vec<u8>,
-    /// What most pieces need.
+    /// The initial capacity of a chunk, sufficient for most.
     capacity: usize,
 }
 
-impl Iterator for Items {
+impl Iterator for ListItems {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
@@ -151,8 +158,8 @@ impl Iterator for Items {
         {
             *next += 1;
             json.clear();
-            answer::write_entry(served, *version, entry, entry.revision, json);
-            // A message is shorter than its JSON, most of the time.
+            object_response::write_entry(served, *version, entry, entry.revision, json);
+            // A message is usually shorter than its JSON.
             out.reserve(json.len());
             write(&mut out, |out| protobuf::write_field(LIST_ITEMS, ty, json, out));
         }
@@ -160,18 +167,18 @@ impl Iterator for Items {
     }
 }
 
-/// Appends an event of a watch; `object` is in its envelope.
+/// Appends a watch event; `object` is in its envelope.
 pub(crate) fn event(kind: &str, object: &[u8], out: &mut Vec<u8>) {
     protobuf::write_event(kind, object, out);
 }
 
-/// A failure in its envelope.
+/// A failure Status in its envelope.
 pub(crate) fn status(status: &Status) -> Vec<u8> {
-    protobuf::encode(&status.to_value()).expect("the table has the type of all failures")
+    protobuf::encode(&status.to_value()).expect("the table has the type Status")
 }
 
 fn write(out: &mut Vec<u8>, into: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>) {
-    into(out).expect("stored bytes were written as JSON");
+    into(out).expect("stored objects are valid JSON");
 }
 
 #[cfg(test)]

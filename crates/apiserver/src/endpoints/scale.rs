@@ -1,18 +1,18 @@
-//! `/scale`: an object's number of replicas, in the same shape for every kind that has one.
+//! `/scale`: the replicas of an object, in the same kind for every scalable resource.
 
-use super::apply::Configuration;
+use super::apply::ApplyConfiguration;
 use super::patch;
-use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
+use crate::endpoints::object_response;
 use crate::endpoints::table;
 use crate::http::body::Body;
-use crate::http::negotiation::Form;
+use crate::http::negotiation::Representation;
 use crate::http::response;
 use crate::registry;
 use crate::registry::conversion;
 use crate::registry::field_manager;
-use crate::registry::{Part, UpdateRequest};
+use crate::registry::{UpdateRequest, UpdateStrategy};
 use crate::request::options::WriteOptions;
 use http::Response;
 use kinds::autoscaling::SCALE_COLUMNS;
@@ -21,32 +21,32 @@ use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
 use types::Type;
 use types::resource::Scale;
 
-/// What stands for the replicas of an object that does not say how many it wants. Upstream: the
-/// smallest number, which is looked for afterwards.
-const UNSTATED: i64 = -(1 << 31);
+/// The number of replicas in the Scale of an object without that field. Upstream: the minimum of
+/// int32, which is rejected if it is still there when the Scale is written.
+const UNSET_REPLICAS: i64 = -(1 << 31);
 
-/// Answers with the scale of the named object.
+/// Responds with the Scale of the named object.
 pub(crate) async fn get(cx: &RequestContext, scale: &Scale) -> Result<Response<Body>, Status> {
-    let entry = cx.current().await?;
-    let object = conversion::working(&cx.scope, &entry).await?;
-    if is_unstated(cx, scale, &object) {
+    let entry = cx.find_current().await?;
+    let object = conversion::in_memory_version(&cx.scope, &entry).await?;
+    if lacks_replicas(cx, scale, &object) {
         let path = scale.spec_replicas.join(".");
         let why = format!("the spec replicas field \".{path}\" does not exist");
         return Err(Status::internal(why));
     }
-    shown(cx, scale, &object)
+    respond(cx, scale, &object)
 }
 
-/// Replaces it.
+/// Replaces the Scale of the named object.
 pub(crate) async fn update(
     cx: &RequestContext,
     body: &[u8],
     scale: &Scale,
 ) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.scope.query, "UpdateOptions")?;
-    // Upstream has no words for what is wrong with the scale of a custom resource, only for the place
-    // in its source where the type is not known; ours are those for built-in kinds.
-    let sent = decode::other(cx, body, ty(), options.field_validation)?;
+    // Upstream has no message for an invalid Scale of a custom resource, only the position in its
+    // source where the type is unknown; these are the messages for built-in kinds.
+    let sent = decode::of_type(cx, body, scale_type(), options.field_validation)?;
     super::create::check_namespace(cx, &sent)?;
     super::update::check_name(cx, &sent)?;
     write(cx, scale, options.dry_run, &|old| {
@@ -57,7 +57,7 @@ pub(crate) async fn update(
     .await
 }
 
-/// Changes it.
+/// Patches the Scale of the named object.
 pub(crate) async fn patch(
     cx: &RequestContext,
     body: &[u8],
@@ -71,110 +71,119 @@ pub(crate) async fn patch(
     write(cx, scale, options.dry_run, &|old| {
         let mut value = old.clone().into_value();
         patch.apply(cx, options.field_validation, &mut value)?;
-        let mut new = of_the_path(cx, patch::made_of(cx, ty(), &patch, value)?)?;
+        let mut new =
+            checked_against_path(cx, patch::decode_patched(cx, scale_type(), &patch, value)?)?;
         field_manager::scale::track(&cx.scope, old, &mut new);
         Ok(new)
     })
     .await
 }
 
-/// Applies a configuration to it. Upstream fails to do so for custom resources, whose converter does
-/// not know what a Scale is.
+/// Applies a configuration to the Scale of the named object. Upstream fails to do so for custom
+/// resources, whose converter does not know the kind Scale.
 async fn apply(cx: &RequestContext, body: &[u8], scale: &Scale) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse_apply(&cx.scope.query)?;
     let force = if cx.scope.query.flag("force") { Force::Yes } else { Force::No };
-    let config = Configuration::read(body, options.field_validation)?;
+    let config = ApplyConfiguration::read(body, options.field_validation)?;
     write(cx, scale, options.dry_run, &|old| {
         let new = field_manager::scale::apply(&cx.scope, old, &config.object, force)?;
         config.check_duplicates(cx)?;
-        of_the_path(cx, new)
+        checked_against_path(cx, new)
     })
     .await
 }
 
-fn ty() -> &'static Type {
+fn scale_type() -> &'static Type {
     types::find("autoscaling/v1.Scale").expect("the table has all types of autoscaling/v1")
 }
 
-/// A Scale that is of the object that the path names.
-fn of_the_path(cx: &RequestContext, scale: Object) -> Result<Object, Status> {
+/// Fails unless the Scale has the name and the namespace of the path.
+fn checked_against_path(cx: &RequestContext, scale: Object) -> Result<Object, Status> {
     super::update::check_name(cx, &scale)?;
     super::create::check_namespace(cx, &scale)?;
     Ok(scale)
 }
 
-/// Stores how many are `wanted`, a function of the Scale that there is. Both Scales have owners.
+/// Updates the object with the replicas that `change` computes from the current Scale. Both Scales
+/// have managed fields.
 async fn write(
     cx: &RequestContext,
     scale: &Scale,
     dry_run: bool,
-    wanted: &(dyn Fn(&Object) -> Result<Object, Status> + Send + Sync),
+    change: &(dyn Fn(&Object) -> Result<Object, Status> + Send + Sync),
 ) -> Result<Response<Body>, Status> {
     let transform = |old: &Object| {
-        let wanted = wanted(&owned(cx, scale, old)?)?;
-        let replicas = wanted.get(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
-        // A custom resource's own schema and rules judge it.
+        let new_scale = change(&scale_with_managed_fields(cx, scale, old)?)?;
+        let replicas = new_scale.get(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
+        // The schema and the rules of a custom resource validate the number.
         if replicas < 0 && cx.scope.resource().conventions.scale_checks_replicas {
-            return Err(negative(cx, replicas));
+            return Err(negative_replicas(cx, replicas));
         }
-        if replicas == UNSTATED {
+        if replicas == UNSET_REPLICAS {
             let path = scale.spec_replicas.join(".");
             let why = format!("the spec replicas field \".{path}\" cannot be empty");
             return Err(Status::bad_request(why));
         }
         let mut new = old.clone();
-        if !wanted.uid().is_empty() {
-            new.set_meta("uid", wanted.uid());
+        if !new_scale.uid().is_empty() {
+            new.set_meta("uid", new_scale.uid());
         }
         registry::scale::set_replicas(scale, &mut new, replicas);
-        if !wanted.resource_version().is_empty() {
-            new.set_meta("resourceVersion", wanted.resource_version());
+        if !new_scale.resource_version().is_empty() {
+            new.set_meta("resourceVersion", new_scale.resource_version());
         }
-        field_manager::scale::put_back(&cx.scope, &wanted, &mut new);
+        field_manager::scale::to_parent(&cx.scope, &new_scale, &mut new);
         keep_times_if_unchanged(old, &mut new);
         Ok(new)
     };
     let admission = &cx.plane.admission.of_write(&cx.scope, dry_run);
-    let (part, fields_managed) = (Part::Main, true);
-    let request = UpdateRequest { transform: &transform, part, admission, dry_run, fields_managed };
+    let (strategy, fields_managed) = (UpdateStrategy::Main, true);
+    let request =
+        UpdateRequest { transform: &transform, strategy, admission, dry_run, fields_managed };
     let object = registry::update(&cx.scope, request).await?.object(&cx.scope).await?;
-    shown(cx, scale, &object)
+    respond(cx, scale, &object)
 }
 
-/// The Scale of an object, with its owners, as those who change it see it.
-fn owned(cx: &RequestContext, scale: &Scale, object: &Object) -> Result<Object, Status> {
+/// The current Scale of an object, with its managed fields, as the base of a change.
+fn scale_with_managed_fields(
+    cx: &RequestContext,
+    scale: &Scale,
+    object: &Object,
+) -> Result<Object, Status> {
     let mut value = registry::scale::of(&cx.scope, scale, object)?;
-    if is_unstated(cx, scale, object) {
-        value["spec"]["replicas"] = UNSTATED.into();
+    if lacks_replicas(cx, scale, object) {
+        value["spec"]["replicas"] = UNSET_REPLICAS.into();
     }
-    let mut owned = Object::from_value(value).unwrap_or_default();
-    // A patch speaks of the resourceVersion only if its sender insists on one.
-    owned.remove_meta("resourceVersion");
-    field_manager::scale::show(&cx.scope, object, &mut owned);
-    Ok(owned)
+    let mut scale_object = Object::from_value(value).unwrap_or_default();
+    // A patch has a resourceVersion only if the client sends one.
+    scale_object.remove_meta("resourceVersion");
+    field_manager::scale::to_subresource(&cx.scope, object, &mut scale_object);
+    Ok(scale_object)
 }
 
-/// Whether a custom resource does not say how many it wants.
-fn is_unstated(cx: &RequestContext, scale: &Scale, object: &Object) -> bool {
+/// Whether a custom resource has no number of replicas.
+fn lacks_replicas(cx: &RequestContext, scale: &Scale, object: &Object) -> bool {
     let path: Vec<&str> = scale.spec_replicas.iter().map(String::as_str).collect();
     cx.scope.resource().conventions.scale_may_lack_replicas
         && !object.get(&path).is_some_and(Value::is_number)
 }
 
-fn shown(cx: &RequestContext, scale: &Scale, object: &Object) -> Result<Response<Body>, Status> {
+fn respond(cx: &RequestContext, scale: &Scale, object: &Object) -> Result<Response<Body>, Status> {
     let value = registry::scale::of(&cx.scope, scale, object)?;
-    if cx.accepted.form == Form::Whole {
+    if cx.accepted.representation == Representation::Object {
         return Ok(response::document(200, cx.accepted, &value));
     }
     let object = Object::from_value(value).unwrap_or_default();
-    if cx.accepted.form == Form::Table && cx.scope.resource().conventions.scale_has_table {
-        let table = table::table_with(cx, &SCALE_COLUMNS, object)?;
+    if cx.accepted.representation == Representation::Table
+        && cx.scope.resource().conventions.scale_has_table
+    {
+        let table = table::table_of_columns(cx, &SCALE_COLUMNS, object)?;
         return Ok(response::serialized(200, cx.accepted, &table));
     }
-    Ok(response::document(200, cx.accepted, &answer::partial(object)))
+    Ok(response::document(200, cx.accepted, &object_response::partial_object_metadata(object)))
 }
 
-fn negative(cx: &RequestContext, replicas: i64) -> Status {
+fn negative_replicas(cx: &RequestContext, replicas: i64) -> Status {
     let mut errors = ErrorList::new();
     let spec = Path::root("spec");
     errors.invalid(&spec.child("replicas"), replicas, "must be greater than or equal to 0");

@@ -1,5 +1,5 @@
-//! Which objects a list or a watch is about: namespace, name, labels and fields, and whether they
-//! are there for everybody yet.
+//! [`Selection`]: the objects that a list or a watch selects, by namespace, name, labels, fields
+//! and initialization.
 
 mod label_matcher;
 
@@ -15,46 +15,45 @@ use std::sync::Arc;
 
 /// See the [module documentation](self).
 pub(crate) struct Selection {
-    /// Where the selected objects' keys begin.
+    /// The prefix of the keys of all selected objects.
     pub prefix: String,
-    /// The one object that can match, if there is only one.
+    /// The key of the only object that can match, if the selection has a name.
     pub key: Option<String>,
-    /// What the selected objects' labels have in common.
+    /// A mask that includes the labels of every selected object.
     pub label_mask: LabelMask,
     labels: LabelMatcher,
-    fields: Box<[Wanted]>,
-    /// Objects that somebody still has to work on are selected as well.
+    fields: Box<[FieldTerm]>,
+    /// Whether objects with pending initializers are selected.
     uninitialized: bool,
-    /// The keys of all of the resource's objects begin with the prefix.
-    everywhere: bool,
+    /// Whether the prefix includes all objects of the resource.
+    all_namespaces: bool,
 }
 
-/// A selection with more requirements than this takes long enough for an object to be counted.
-const COSTLY: usize = 64;
+/// A selection with more requirements than this is costly.
+const COSTLY_REQUIREMENTS: usize = 64;
 
-/// The number of requirements that are compared before other tasks have their turn: a few
-/// milliseconds.
-const SLICE: usize = 8192;
+/// The number of compared requirements after which a task yields: a few milliseconds.
+const YIELD_AFTER: usize = 8192;
 
-/// Counts the requirements that a request compares with objects one after the other, so that it
-/// gives way now and then. Its deadline can pass only then.
+/// Counts the requirements that a task compares with objects, so that it yields regularly. Its
+/// deadline can take effect only when it yields.
 #[derive(Default)]
-pub(crate) struct Pace(usize);
+pub(crate) struct YieldBudget(usize);
 
-impl Pace {
-    /// Another object is compared with a selection. Returns whether others have their turn first.
-    pub(crate) fn is_due(&mut self, selection: &Selection) -> bool {
+impl YieldBudget {
+    /// Counts the comparison of one more object. Returns whether the task should yield first.
+    pub(crate) fn is_spent(&mut self, selection: &Selection) -> bool {
         self.0 += selection.cost();
-        let is_due = self.0 > SLICE;
-        if is_due {
+        let is_spent = self.0 > YIELD_AFTER;
+        if is_spent {
             self.0 = 0;
         }
-        is_due
+        is_spent
     }
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Wanted {
+struct FieldTerm {
     field: Field,
     equal: bool,
     value: Box<str>,
@@ -64,21 +63,21 @@ struct Wanted {
 enum Field {
     Name,
     Namespace,
-    /// The index among the version's selectable fields.
+    /// An index into the selectable fields of the version.
     Other(usize),
 }
 
 impl Selection {
-    /// Reads the selectors of a request.
+    /// Parses the selectors of a request.
     pub(crate) fn parse(cx: &RequestContext) -> Result<Self, Status> {
         let labels = LabelSelector::parse(cx.scope.query.text("labelSelector"))
             .map_err(Status::bad_request)?;
         let selector = FieldSelector::parse(cx.scope.query.text("fieldSelector"))
             .map_err(Status::bad_request)?;
         let mut fields = Vec::new();
-        for wanted in selector.requirements() {
-            let field = field(cx, &wanted.field)?;
-            fields.push(Wanted { field, value: wanted.value.as_str().into(), equal: wanted.equal });
+        for term in selector.requirements() {
+            let field = field(cx, &term.field)?;
+            fields.push(FieldTerm { field, value: term.value.as_str().into(), equal: term.equal });
         }
         let label_mask = LabelMask::wanted(&labels);
         let mut selection = Self {
@@ -88,13 +87,13 @@ impl Selection {
             labels: LabelMatcher::new(&labels),
             fields: distinct(fields),
             uninitialized: cx.scope.includes_uninitialized(),
-            everywhere: cx.scope.namespace().is_empty(),
+            all_namespaces: cx.scope.namespace().is_empty(),
         };
         selection.key = selection.only_key(cx)?;
         Ok(selection)
     }
 
-    /// One object by its name, from the path or from a field selector.
+    /// The key of the only selected object, by a name from the path or from a field selector.
     fn only_key(&self, cx: &RequestContext) -> Result<Option<String>, Status> {
         let named = self.fields.iter().find_map(|it| match it.field {
             Field::Name if it.equal => Some(&*it.value),
@@ -110,20 +109,21 @@ impl Selection {
                 )));
             }
         };
-        let across = cx.scope.resource().namespaced && cx.scope.namespace().is_empty();
-        Ok((!across).then(|| cx.scope.served.key(cx.scope.namespace(), name)))
+        let spans_namespaces = cx.scope.resource().namespaced && cx.scope.namespace().is_empty();
+        Ok((!spans_namespaces).then(|| cx.scope.served.key(cx.scope.namespace(), name)))
     }
 
-    /// Whether nothing of a snapshot is left out.
-    pub(crate) fn is_all_of(&self, snapshot: &Snapshot) -> bool {
+    /// Whether every object of a snapshot is selected.
+    pub(crate) fn selects_all(&self, snapshot: &Snapshot) -> bool {
         self.key.is_none()
             && self.labels.is_empty()
             && self.fields.is_empty()
             && (self.uninitialized || snapshot.uninitialized == 0)
     }
 
-    /// Whether more than an object's key is looked at, which may differ from version to version.
-    pub(crate) fn looks_inside(&self) -> bool {
+    /// Whether the selection depends on more than the key of an object, which may differ between
+    /// versions.
+    pub(crate) fn depends_on_version(&self) -> bool {
         !self.labels.is_empty() || self.fields.iter().any(|it| matches!(it.field, Field::Other(_)))
     }
 
@@ -133,7 +133,7 @@ impl Selection {
         cx: &RequestContext,
         snapshot: &Snapshot,
     ) -> Result<Vec<Arc<Entry>>, Status> {
-        if cx.scope.served.conversion.copies() || !self.looks_inside() {
+        if cx.scope.served.conversion.serves_stored_bytes() || !self.depends_on_version() {
             let under = snapshot.labeled(&self.prefix, None, self.label_mask);
             return conversion::entries(&cx.scope, self.filter(cx, under).await).await;
         }
@@ -142,16 +142,16 @@ impl Selection {
         Ok(self.filter(cx, all.iter()).await)
     }
 
-    /// Those of `entries` that are selected; their keys are known to begin with the prefix.
+    /// The selected ones of `entries`, whose keys are known to have the prefix.
     async fn filter(
         &self,
         cx: &RequestContext,
         entries: impl Iterator<Item = &Arc<Entry>> + Send,
     ) -> Vec<Arc<Entry>> {
-        let mut pace = Pace::default();
+        let mut yield_budget = YieldBudget::default();
         let mut selected = Vec::new();
         for entry in entries {
-            if pace.is_due(self) {
+            if yield_budget.is_spent(self) {
                 tokio::task::yield_now().await;
             }
             if self.matches(cx, entry) {
@@ -166,23 +166,23 @@ impl Selection {
         self.labels.len() + self.fields.len()
     }
 
-    /// The bytes that it takes on the heap.
+    /// The size of the selection on the heap, in bytes.
     pub(crate) fn heap_size(&self) -> usize {
         let values: usize = self.fields.iter().map(|it| it.value.len()).sum();
         self.labels.heap_size() + size_of_val(&*self.fields) + values
     }
 
-    /// Whether the comparison with one object takes long if it is made by many watches.
+    /// Whether the comparison with an object is expensive when many watches make it.
     pub(crate) fn is_costly(&self) -> bool {
-        self.cost() > COSTLY
+        self.cost() > COSTLY_REQUIREMENTS
     }
 
     /// Whether an object of the resource is selected.
-    pub(crate) fn sees(&self, cx: &RequestContext, entry: &Entry) -> bool {
-        (self.everywhere || entry.key.starts_with(&self.prefix)) && self.matches(cx, entry)
+    pub(crate) fn selects(&self, cx: &RequestContext, entry: &Entry) -> bool {
+        (self.all_namespaces || entry.key.starts_with(&self.prefix)) && self.matches(cx, entry)
     }
 
-    /// Whether an object is selected; its key is known to begin with the prefix.
+    /// Whether an object is selected whose key is known to have the prefix.
     pub(crate) fn matches(&self, cx: &RequestContext, entry: &Entry) -> bool {
         if entry.uninitialized && !self.uninitialized {
             return false;
@@ -193,32 +193,32 @@ impl Selection {
         if !self.labels.is_empty() && !self.labels.matches(entry) {
             return false;
         }
-        self.fields.iter().all(|wanted| {
-            let found = match wanted.field {
+        self.fields.iter().all(|term| {
+            let found = match term.field {
                 Field::Name => Cow::Borrowed(entry.name()),
                 Field::Namespace => Cow::Borrowed(entry.namespace()),
                 Field::Other(index) => entry.field(&cx.scope.version().selectable, index),
             };
-            (*found == *wanted.value) == wanted.equal
+            (*found == *term.value) == term.equal
         })
     }
 
-    /// Whether an object that is not stored is selected, which can be so by its metadata only.
+    /// Whether an object of an unstored kind is selected; only its metadata can be selected by.
     pub(crate) fn matches_unstored(&self, object: &Object) -> bool {
         self.labels.matches_by_key(|key| object.label(key))
-            && self.fields.iter().all(|wanted| {
-                let found = match wanted.field {
+            && self.fields.iter().all(|term| {
+                let found = match term.field {
                     Field::Name => object.name(),
                     Field::Namespace => object.namespace(),
                     Field::Other(_) => "",
                 };
-                (*found == *wanted.value) == wanted.equal
+                (*found == *term.value) == term.equal
             })
     }
 }
 
-/// Sorted, without repetition.
-fn distinct(mut fields: Vec<Wanted>) -> Box<[Wanted]> {
+/// Sorts the terms and removes duplicates.
+fn distinct(mut fields: Vec<FieldTerm>) -> Box<[FieldTerm]> {
     fields.sort_unstable();
     fields.dedup();
     fields.into()
@@ -234,7 +234,7 @@ fn prefix(cx: &RequestContext) -> String {
 
 fn field(cx: &RequestContext, label: &str) -> Result<Field, Status> {
     let (resource, selectable) = (cx.scope.resource(), &cx.scope.version().selectable);
-    // Another name for the name is no field of their own.
+    // An alias of the name does not count as a selectable field.
     let is_plain = selectable.iter().all(|it| it.path == ["metadata", "name"]);
     match label {
         "metadata.name" => Ok(Field::Name),
@@ -245,8 +245,8 @@ fn field(cx: &RequestContext, label: &str) -> Result<Field, Status> {
         }
         label => match selectable.iter().position(|it| it.label == label) {
             Some(index) => Ok(Field::Other(index)),
-            // Upstream has one text for kinds with selectable fields of their own, and another for
-            // those without.
+            // Upstream has one message for kinds with selectable fields, and another for those
+            // without.
             None if is_plain && resource.conventions.default_field_labels => {
                 Err(Status::bad_request(format!(
                     "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",

@@ -1,47 +1,48 @@
-//! Subresources that are posted to and change their object: the answer is a Status.
+//! Subresources that change their object by a POST: the response is a Status.
 
 use crate::admission;
 use crate::admission::{Attributes, Operation};
-use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
+use crate::endpoints::object_response;
 use crate::http::body::Body;
 use crate::registry;
 use crate::registry::admit::AlreadyAdmitted;
 use crate::registry::scope::RequestScope;
-use crate::registry::{Part, UpdateRequest};
+use crate::registry::{UpdateRequest, UpdateStrategy};
 use crate::request::options::{FieldValidation, WriteOptions};
 use http::Response;
 use machinery::{GroupVersionKind, Object, Status};
 use types::resource::Subresource;
 
-/// A function of the kind's that changes the stored object.
-pub(crate) type Change = fn(&mut Object, &Object, &str) -> Result<(), Status>;
+/// A function of the kind that changes the stored object. Its arguments are the object, the posted
+/// object and the current time.
+pub(crate) type SubresourceChange = fn(&mut Object, &Object, &str) -> Result<(), Status>;
 
-/// Changes the object as the kind says.
+/// Changes the object by the function of the kind.
 pub(crate) async fn post(
     cx: &RequestContext,
     body: &[u8],
     subresource: &Subresource,
-    change: Change,
+    change: SubresourceChange,
 ) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.scope.query, "CreateOptions")?;
-    let mut body = posted(cx, body, subresource, options.field_validation)?;
+    let mut body = decode_body(cx, body, subresource, options.field_validation)?;
     if body.name() != cx.scope.path.name {
         let kind = subresource.kind;
         let why = format!("name in URL does not match name in {kind} object");
         return Err(Status::bad_request(why));
     }
     admit(cx, &mut body, subresource, options.dry_run).await?;
-    apply(cx, &cx.scope, &body, change, options.dry_run).await
+    update_object(cx, &cx.scope, &body, change, options.dry_run).await
 }
 
-/// Changes the object of `scope` by what was posted and admitted.
-pub(super) async fn apply(
+/// Changes the object of `scope` by the posted and admitted object.
+pub(super) async fn update_object(
     cx: &RequestContext,
     scope: &RequestScope,
     body: &Object,
-    change: Change,
+    change: SubresourceChange,
     dry_run: bool,
 ) -> Result<Response<Body>, Status> {
     let now = scope.storage.now();
@@ -54,18 +55,18 @@ pub(super) async fn apply(
         scope,
         UpdateRequest {
             transform: &transform,
-            part: Part::Posted,
+            strategy: UpdateStrategy::Posted,
             admission: &AlreadyAdmitted,
             dry_run,
-            // Upstream: the fields that the server changes have no manager.
+            // Upstream: fields that the server changes have no manager.
             fields_managed: true,
         },
     )
     .await?;
-    Ok(answer::success(cx, 201, None))
+    Ok(object_response::success(cx, 201, None))
 }
 
-/// Mutating and validating admission of what was posted.
+/// Runs mutating and validating admission of a posted object.
 pub(super) async fn admit(
     cx: &RequestContext,
     body: &mut Object,
@@ -73,17 +74,17 @@ pub(super) async fn admit(
     dry_run: bool,
 ) -> Result<(), Status> {
     let attributes = attributes(cx, body, subresource, dry_run).await?;
-    admission::admit_sent(&attributes, body).await
+    admission::admit_subresource(&attributes, body).await
 }
 
-/// The attributes of what is posted, whose kind and namespace are set.
+/// The admission attributes of a posted object. Sets the kind and the namespace of the object.
 pub(super) async fn attributes<'c>(
     cx: &'c RequestContext,
     body: &mut Object,
     subresource: &Subresource,
     dry_run: bool,
 ) -> Result<Attributes<'c>, Status> {
-    // Webhooks may have been configured a moment ago.
+    // The cache must include webhook configurations that were created just before this request.
     cx.scope.catch_up().await?;
     let kind = kind_of(cx, subresource);
     body.set_type(&kind.group_version().to_string(), &kind.kind);
@@ -94,7 +95,7 @@ pub(super) async fn attributes<'c>(
     Ok(Attributes::of_subresource(admission, &cx.scope, Operation::Create, kind, dry_run))
 }
 
-/// The kind of what is sent to a subresource.
+/// The kind of the objects that are posted to a subresource.
 pub(super) fn kind_of(cx: &RequestContext, subresource: &Subresource) -> GroupVersionKind {
     let Subresource { group, version, kind, .. } = *subresource;
     match version {
@@ -106,8 +107,8 @@ pub(super) fn kind_of(cx: &RequestContext, subresource: &Subresource) -> GroupVe
     }
 }
 
-/// Reads a body that is to be of the subresource's kind, in the namespace of the path.
-pub(super) fn posted(
+/// Decodes a body of the subresource's kind; its namespace must match the path.
+pub(super) fn decode_body(
     cx: &RequestContext,
     bytes: &[u8],
     subresource: &Subresource,
@@ -115,7 +116,7 @@ pub(super) fn posted(
 ) -> Result<Object, Status> {
     let api_version = kind_of(cx, subresource).group_version().to_string();
     let ty = types::of_kind(&api_version, subresource.kind).ok_or_else(Status::no_such_resource)?;
-    let object = decode::other(cx, bytes, ty, validation)?;
+    let object = decode::of_type(cx, bytes, ty, validation)?;
     super::create::check_namespace(cx, &object)?;
     Ok(object)
 }

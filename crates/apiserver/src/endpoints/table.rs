@@ -1,4 +1,4 @@
-//! Tables: objects as rows of cells, which is what `kubectl get` prints.
+//! Tables: objects as rows of cells, which `kubectl get` prints.
 
 use crate::cache::catalog::Served;
 use crate::endpoints::context::RequestContext;
@@ -8,9 +8,9 @@ use std::sync::Arc;
 use types::Ordered;
 use types::resource::{Columns, Now, PathColumn};
 
-const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+const NAME_DESCRIPTION: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 
-/// What a row shows besides its cells.
+/// The object in a row, as requested by `includeObject`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Include {
     Metadata,
@@ -18,7 +18,7 @@ enum Include {
     None,
 }
 
-/// A Table, its fields in the order in which they are written.
+/// A Table, with its fields in output order.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Table<'a> {
@@ -40,7 +40,7 @@ struct ColumnDefinition<'a> {
     priority: i32,
 }
 
-/// A row, its fields in the order in which they are written.
+/// A row of a Table, with its fields in output order.
 #[derive(Serialize)]
 pub(crate) struct Row {
     cells: Vec<Value>,
@@ -49,7 +49,7 @@ pub(crate) struct Row {
 }
 
 impl Table<'_> {
-    /// With a list of rows, be it an empty one.
+    /// A Table whose rows are a list, even an empty one, and not null.
     pub(crate) fn with_rows(self) -> Self {
         Self { rows: Some(self.rows.unwrap_or_default()), ..self }
     }
@@ -63,7 +63,7 @@ fn write_object<S: Serializer>(object: &Value, serializer: S) -> Result<S::Ok, S
     Ordered::document(object).serialize(serializer)
 }
 
-/// A Table of `objects`, which are in the asked-for version.
+/// A Table of `objects`, which are in the requested version.
 pub(crate) fn table<'a>(
     cx: &'a RequestContext,
     metadata: &Value,
@@ -71,11 +71,11 @@ pub(crate) fn table<'a>(
 ) -> Result<Table<'a>, Status> {
     let writer = RowWriter::new(cx)?;
     let rows: Vec<Row> = objects.into_iter().map(|it| writer.row(it)).collect();
-    Ok(around(cx, metadata, rows))
+    Ok(from_rows(cx, metadata, rows))
 }
 
-/// A Table of one object of another kind than the resource has, such as its scale.
-pub(crate) fn table_with(
+/// A Table of one object of another kind than that of the resource, such as its Scale.
+pub(crate) fn table_of_columns(
     cx: &RequestContext,
     columns: &'static Columns,
     object: Object,
@@ -85,20 +85,20 @@ pub(crate) fn table_with(
     Ok(with_columns(columns, &metadata, vec![row]))
 }
 
-/// The Table around these rows.
-pub(crate) fn around<'a>(cx: &'a RequestContext, metadata: &Value, rows: Vec<Row>) -> Table<'a> {
+/// A Table of these rows.
+pub(crate) fn from_rows<'a>(cx: &'a RequestContext, metadata: &Value, rows: Vec<Row>) -> Table<'a> {
     with_columns(&cx.scope.version().columns, metadata, rows)
 }
 
 fn with_columns<'a>(columns: &'a Columns, metadata: &Value, rows: Vec<Row>) -> Table<'a> {
-    // Upstream: Tables that show times and no ages come from somewhere else, where no list is made
-    // until there is something to put into it.
+    // Upstream: a Table with creation times instead of ages comes from another converter, in which
+    // the rows of an empty Table are null.
     let rows = if rows.is_empty() && shows_times(columns) { None } else { Some(rows) };
     Table {
         kind: "Table",
         api_version: "meta.k8s.io/v1",
         metadata: metadata.clone(),
-        column_definitions: Some(definitions(columns)),
+        column_definitions: Some(column_definitions(columns)),
         rows,
     }
 }
@@ -107,8 +107,8 @@ fn shows_times(columns: &Columns) -> bool {
     matches!(columns, Columns::Fixed(all, _) if all.iter().any(|it| it.name == "Created At"))
 }
 
-/// The same for one event of a watch: only the first of a watch names the columns.
-pub(crate) fn event(
+/// A Table for one watch event: only the first event of a watch has the columns.
+pub(crate) fn event_table(
     cx: &RequestContext,
     object: Object,
     with_columns: bool,
@@ -121,7 +121,7 @@ pub(crate) fn event(
     Ok(table)
 }
 
-/// Makes rows of objects.
+/// Converts objects to rows.
 pub(crate) struct RowWriter {
     include: Include,
     now: Now,
@@ -130,7 +130,7 @@ pub(crate) struct RowWriter {
 }
 
 impl RowWriter {
-    /// For the rows that a request asks for.
+    /// The writer for the rows of a request.
     pub(crate) fn new(cx: &RequestContext) -> Result<Self, Status> {
         let include = match cx.scope.query.text("includeObject") {
             "" | "Metadata" => Include::Metadata,
@@ -147,7 +147,7 @@ impl RowWriter {
         Ok(Self { include, now, served: Arc::clone(&cx.scope.served), version: cx.scope.version })
     }
 
-    /// The row of an object in the asked-for version.
+    /// The row of an object in the requested version.
     pub(crate) fn row(&self, object: Object) -> Row {
         self.row_with(&self.served.version(self.version).columns, object)
     }
@@ -155,7 +155,7 @@ impl RowWriter {
     fn row_with(&self, columns: &Columns, object: Object) -> Row {
         let cells = cells(columns, &object, self.now);
         let object = match self.include {
-            Include::Metadata => crate::endpoints::answer::partial(object),
+            Include::Metadata => crate::endpoints::object_response::partial_object_metadata(object),
             Include::Object => object.into_value(),
             Include::None => Value::Null,
         };
@@ -176,7 +176,8 @@ fn cells(columns: &Columns, object: &Object, now: Now) -> Vec<Value> {
     }
 }
 
-/// Upstream: only the first match counts, and a value of another type than the column's is null.
+/// The value of a cell. Upstream: only the first match is used, and a value of another type than
+/// that of the column is null.
 fn cell(column: &PathColumn, object: &Value, now: Now) -> Value {
     let found = column.path.find(object);
     let Some(value) = found.first() else { return Value::Null };
@@ -199,7 +200,7 @@ fn cell(column: &PathColumn, object: &Value, now: Now) -> Value {
     }
 }
 
-fn definitions(columns: &Columns) -> Vec<ColumnDefinition<'_>> {
+fn column_definitions(columns: &Columns) -> Vec<ColumnDefinition<'_>> {
     match columns {
         Columns::Fixed(columns, _) => columns
             .iter()
@@ -216,17 +217,17 @@ fn definitions(columns: &Columns) -> Vec<ColumnDefinition<'_>> {
                 name: "Name",
                 kind: "string",
                 format: "name",
-                description: NAME,
+                description: NAME_DESCRIPTION,
                 priority: 0,
             };
-            let others = columns.iter().map(|it| ColumnDefinition {
+            let other_columns = columns.iter().map(|it| ColumnDefinition {
                 name: &it.name,
                 kind: &it.kind,
                 format: &it.format,
                 description: &it.description,
                 priority: it.priority,
             });
-            std::iter::once(name).chain(others).collect()
+            std::iter::once(name).chain(other_columns).collect()
         }
     }
 }

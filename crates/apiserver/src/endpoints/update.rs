@@ -1,31 +1,31 @@
-//! PUT of an object, or of its status.
+//! PUT of an object or of its status.
 
-use super::create::{check_namespace, create_decoded, shown};
+use super::create::{check_namespace, create_decoded, respond};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
 use crate::http::body::Body;
 use crate::registry;
-use crate::registry::{Part, UpdateRequest};
+use crate::registry::{UpdateRequest, UpdateStrategy};
 use crate::request::options::WriteOptions;
 use http::Response;
 use machinery::{Object, Status};
 
-/// Replaces the named object and answers with it.
+/// Replaces the named object and responds with it.
 pub(crate) async fn update(
     cx: &RequestContext,
     body: &[u8],
-    part: Part,
+    strategy: UpdateStrategy,
 ) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&cx.scope.query, "UpdateOptions")?;
     let mut object = decode::object(cx, body, options.field_validation)?;
     check_namespace(cx, &object)?;
     check_name(cx, &object)?;
-    if matches!(part, Part::Main)
+    if matches!(strategy, UpdateStrategy::Main)
         && cx.scope.resource().behavior.create_on_update
         && is_missing(cx).await
     {
         registry::check_uid(&cx.scope, &object, None, options.dry_run)?;
-        // Upstream: an update may have a resourceVersion, and a creation does not look at it.
+        // Upstream: the resourceVersion of an update is ignored when the object is created.
         object.remove_meta("resourceVersion");
         return create_decoded(cx, object, options.dry_run).await;
     }
@@ -35,13 +35,13 @@ pub(crate) async fn update(
     let transform = |_: &Object| Ok(object.clone());
     let request = UpdateRequest {
         transform: &transform,
-        part,
+        strategy,
         admission: &cx.plane.admission.of_write(&cx.scope, options.dry_run),
         dry_run: options.dry_run,
         fields_managed: false,
     };
     let outcome = registry::update(&cx.scope, request).await?;
-    shown(cx, 200, outcome).await
+    respond(cx, 200, outcome).await
 }
 
 async fn is_missing(cx: &RequestContext) -> bool {
@@ -49,7 +49,7 @@ async fn is_missing(cx: &RequestContext) -> bool {
         && cx.scope.served.cache.get(&cx.scope.key()).is_none()
 }
 
-/// The name in the body must be the name in the path.
+/// Fails unless the name in the body is the name in the path.
 pub(super) fn check_name(cx: &RequestContext, object: &Object) -> Result<(), Status> {
     let (found, expected) = (object.name(), cx.scope.path.name.as_str());
     if found.is_empty() {

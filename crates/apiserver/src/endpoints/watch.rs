@@ -1,145 +1,147 @@
-//! WATCH: the changes of a collection, as they happen, until the client or the time-out ends it.
+//! WATCH: streams the changes of a collection until its timeout or a disconnect of the client.
 //!
-//! A watcher is a cursor: it has sent everything up to a revision and asks the cache for what came
-//! after. It holds no queue, so one that does not read costs its place and the piece that is to be
-//! sent next; when it reads again and the log has moved on, it is told to list again (410). If the
-//! user has too many answers that are not read, it ends with 429.
+//! A watcher is a cursor: it has sent everything up to a revision and reads later changes from the
+//! cache. It has no queue, so that a watcher whose client does not read holds only its state and
+//! the next chunk. If the log no longer has the next changes when the client reads again, the watch
+//! ends with 410 and the client must relist. If the user has too many unread responses, the watch
+//! ends with 429.
 
-mod converting;
+mod converted_changes;
 mod event;
-mod initial;
+mod initial_events;
 mod large_event;
-mod start;
+mod watch_start;
 
 use super::selection::Selection;
 use crate::cache::catalog::Served;
 use crate::cache::watch_cache::{Change, Entry, Subscription};
-use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
+use crate::endpoints::object_response;
 use crate::flow_control::Charge;
 use crate::http::body::Body;
-use crate::http::negotiation::not_a_stream;
+use crate::http::negotiation::stream_not_acceptable;
 use crate::http::response;
 use crate::metrics::Count;
 use crate::plane::Plane;
-use crate::registry::conversion::Sight;
+use crate::registry::conversion::ConvertedChange;
 use crate::request::options::parse_i64;
 use bytes::Bytes;
+use converted_changes::PendingConversion;
 use event::Encoder;
 use futures_util::stream::Stream;
 use http::Response;
-use initial::{Forgotten, Initial};
+use initial_events::{EntryDropped, InitialEvents};
 use keel::{Moment, Sleep};
 use large_event::LargeEvent;
 use machinery::Status;
-use start::Start;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use store::Revision;
+use watch_start::WatchStart;
 
-/// How many changes are looked at before they are sent.
+/// The maximum number of changes that are read from the log at once.
 const BATCH: usize = 256;
 
-/// Several small events are sent together up to this size.
+/// The size up to which small events are sent in one chunk.
 const CHUNK: usize = 64 << 10;
 
-/// How often a watcher that wants to know is told how far it is.
+/// The interval of bookmarks for a watcher that requests them.
 const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 
-/// A last bookmark comes this long before the time-out, so that the next watch begins there.
+/// The time between the last bookmark, at which the next watch can start, and the timeout.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
-/// How long a watch lasts whose client does not say: between this and twice this.
+/// The minimum timeout in seconds of a watch that does not specify one; the maximum is twice this.
 const DEFAULT_TIMEOUT: u64 = 1800;
 
-/// Answers with a stream of events.
+/// Responds with a stream of events.
 pub(crate) async fn watch(cx: RequestContext) -> Result<Response<Body>, Status> {
-    start::validate_options(&cx)?;
+    watch_start::validate_options(&cx)?;
     let selection = Selection::parse(&cx)?;
-    let start = Start::parse(&cx)?;
-    let content_type = cx.accepted.media.stream_type().ok_or_else(not_a_stream)?;
+    let start = WatchStart::parse(&cx)?;
+    let content_type = cx.accepted.media.stream_type().ok_or_else(stream_not_acceptable)?;
     if start.consistent {
         cx.scope.catch_up().await?;
     } else if start.initial && start.revision > 0 {
-        super::get::not_older_than(&cx, start.revision).await?;
+        super::get::wait_until_not_older_than(&cx, start.revision).await?;
     }
     let watcher = Watcher::new(cx, selection, &start).await?;
     let body = Body::stream(watcher);
     Ok(response::bytes(200, content_type, body))
 }
 
-/// One watch on its way.
+/// The state of one watch.
 struct Watcher {
     cx: Arc<RequestContext>,
-    /// As in `cx`, where a thousand watchers would have to fetch them from a thousand places.
+    /// The same values as in `cx`, to save an indirection per watcher and change.
     plane: Arc<Plane>,
     served: Arc<Served>,
     selection: Arc<Selection>,
-    /// The memory of a long query and its selectors.
+    /// The charge for the memory of a long query and its selectors.
     _charge: Option<Charge>,
     encoder: Encoder,
-    /// Counts the events.
-    sent: Count,
-    /// What is sent before anything else.
-    initial: Initial,
-    /// Everything up to here has been sent.
+    /// The metric of sent events.
+    events_sent: Count,
+    /// The objects that are sent before any change.
+    initial: InitialEvents,
+    /// The revision up to which all changes have been sent.
     cursor: Revision,
     changed: Subscription,
-    /// An event of which a part was sent.
+    /// A large event of which parts remain to be sent.
     large_event: Option<LargeEvent>,
-    /// What somebody else is asked about before it can be told.
-    converting: Option<(Vec<Arc<Change>>, Converting)>,
+    /// Changes whose conversion is pending.
+    converting: Option<(Vec<Arc<Change>>, PendingConversion)>,
     bookmarks: bool,
-    /// When the watch began. Its times are measured from here, so that a clock that is set does
-    /// not change them.
-    begun: Moment,
+    /// The start of the watch, on a clock that changes of the system time do not affect.
+    started: Moment,
     timeout: Duration,
-    /// Goes off when a bookmark is due, or the end.
-    alarm: Sleep,
-    alarm_at: Duration,
-    /// It is time for a bookmark, which is sent once everything before it is.
+    /// Expires when a bookmark is due or the timeout is reached.
+    timer: Sleep,
+    timer_at: Duration,
+    /// A bookmark that is due, and is sent after all changes before it.
     bookmark_due: Option<Bookmark>,
-    /// Ends when the server does.
+    /// Completes when the server stops.
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// Whom `alarm` and `stop` will wake.
-    asked: Option<Waker>,
-    /// All that there was has just been sent, and no alarm was due: no need to look again.
+    /// The waker that is registered with `timer` and `stop`.
+    registered_waker: Option<Waker>,
+    /// Whether all changes are sent and the timer has not expired: the log need not be read again.
     caught_up: bool,
-    /// Nothing follows.
+    /// Whether the stream has ended.
     ended: bool,
 }
 
-/// What a bookmark says.
+/// The kind of a bookmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bookmark {
-    /// All that was there before the watch has been sent.
+    /// All initial events have been sent.
     AfterInitial,
-    /// So far it is.
+    /// A periodic bookmark.
     Regular,
 }
 
-/// What a watcher does next.
-enum Step {
+/// The next action of a watcher.
+enum WatchAction {
     Send(Bytes),
-    /// Goes on with an event that was begun.
+    /// Sends a further part of an event.
     SendPart(Bytes),
     Wait,
     Convert,
     End,
 }
 
-/// What changes look like in the version of the request.
-type Converting = Pin<Box<dyn Future<Output = Result<Vec<Sight>, Status>> + Send>>;
-
 impl Watcher {
-    async fn new(cx: RequestContext, selection: Selection, start: &Start) -> Result<Self, Status> {
-        let charge = start::charge(&cx, &selection)?;
+    async fn new(
+        cx: RequestContext,
+        selection: Selection,
+        start: &WatchStart,
+    ) -> Result<Self, Status> {
+        let charge = watch_start::charge(&cx, &selection)?;
         let timeout = match cx.scope.query.get("timeoutSeconds").map_or(Ok(0), parse_i64)? {
             0 => DEFAULT_TIMEOUT + cx.scope.storage.entropy.below(DEFAULT_TIMEOUT),
-            // It is over before it has begun.
-            asked => u64::try_from(asked).unwrap_or(0),
+            // A negative timeout ends the watch at once.
+            seconds => u64::try_from(seconds).unwrap_or(0),
         };
         let timeout = Duration::from_secs(timeout);
         let bookmarks = cx.scope.query.flag("allowWatchBookmarks");
@@ -148,21 +150,21 @@ impl Watcher {
         let (initial, cursor) = if start.initial {
             let snapshot = cx.scope.served.cache.snapshot();
             let selected = selection.selected(&cx, &snapshot).await?;
-            (Initial::new(&cx, selected)?, snapshot.revision.max(applied))
+            (InitialEvents::new(&cx, selected)?, snapshot.revision.max(applied))
         } else {
-            // Who wants nothing of the past and names no revision begins now.
-            (Initial::empty(), if start.revision == 0 { applied } else { start.revision })
+            // Without initial events and a revision, the watch starts at the current revision.
+            (InitialEvents::empty(), if start.revision == 0 { applied } else { start.revision })
         };
         let stop = cx.scope.storage.tasks.shutdown();
-        let alarm_at = next_alarm(Duration::ZERO, timeout, bookmarks);
+        let timer_at = next_timer(Duration::ZERO, timeout, bookmarks);
         Ok(Self {
             encoder: Encoder::new(&cx)?,
-            sent: cx.plane.metrics.watch_events(&cx.scope.path),
-            begun: cx.scope.storage.clock.moment(),
+            events_sent: cx.plane.metrics.watch_events(&cx.scope.path),
+            started: cx.scope.storage.clock.moment(),
             timeout,
-            alarm: cx.scope.storage.clock.sleep(alarm_at),
-            alarm_at,
-            asked: None,
+            timer: cx.scope.storage.clock.sleep(timer_at),
+            timer_at,
+            registered_waker: None,
             caught_up: false,
             bookmark_due: (start.initial && start.initial_bookmark)
                 .then_some(Bookmark::AfterInitial),
@@ -182,74 +184,82 @@ impl Watcher {
         })
     }
 
-    /// How long the watch has lasted.
+    /// The time since the start of the watch.
     fn elapsed(&self) -> Duration {
-        self.plane.storage.clock.passed_since(&self.begun)
+        self.plane.storage.clock.passed_since(&self.started)
     }
 
-    /// What is to be done next.
-    fn step(&mut self, elapsed: Duration) -> Step {
-        // An event that was begun is sent to its end.
-        if let Some(step) = self.next_part() {
-            return step;
+    /// Determines the next action.
+    fn next_action(&mut self, elapsed: Duration) -> WatchAction {
+        // A partly sent event is completed first.
+        if let Some(action) = self.next_part() {
+            return action;
         }
-        // A watch with always something to tell ends as well.
+        // Checked before changes are read, so that a watch with continuous changes ends too.
         if self.ended || elapsed >= self.timeout || self.plane.storage.tasks.is_stopping() {
-            return Step::End;
+            return WatchAction::End;
         }
         match self.initial_events() {
-            Ok(Some(bytes)) => return Step::Send(bytes),
+            Ok(Some(bytes)) => return WatchAction::Send(bytes),
             Ok(None) => {}
-            Err(Forgotten) => return self.expire(self.plane.storage.cache.applied()),
+            Err(EntryDropped) => return self.expire(self.plane.storage.cache.applied()),
         }
         loop {
             self.changed.mark_seen();
             match self.served.cache.after(self.cursor, BATCH) {
                 Err(too_old) => return self.expire(too_old.floor),
-                // The definition has gone or changed: what comes is not what was asked for.
+                // The CRD was deleted or changed: further changes are of another kind.
                 Ok(changes) if changes.is_empty() && self.served.is_retired() => {
-                    return Step::End;
+                    return WatchAction::End;
                 }
                 Ok(changes) if changes.is_empty() => {
-                    if !self.catches_up() {
+                    if !self.advance_cursor() {
                         continue;
                     }
                     if self.bookmark_due.take().is_some() {
-                        self.sent.inc();
-                        return Step::Send(self.encoder.bookmark(&self.cx, self.cursor, false));
+                        self.events_sent.inc();
+                        return WatchAction::Send(self.encoder.bookmark(
+                            &self.cx,
+                            self.cursor,
+                            false,
+                        ));
                     }
-                    return Step::Wait;
+                    return WatchAction::Wait;
                 }
-                Ok(changes) if !self.served.conversion.copies() || self.selection.is_costly() => {
+                Ok(changes)
+                    if !self.served.conversion.serves_stored_bytes()
+                        || self.selection.is_costly() =>
+                {
                     self.converting = Some(self.convert(changes));
-                    return Step::Convert;
+                    return WatchAction::Convert;
                 }
                 Ok(changes) => {
-                    let told = self.events(&changes, &[]);
-                    // An alarm may have woken us together with the change.
-                    self.caught_up &= told.is_some() && elapsed < self.alarm_at;
-                    if let Some(bytes) = told {
-                        return Step::Send(bytes);
+                    let events = self.events(&changes, &[]);
+                    // The timer may have expired at the same time as the change.
+                    self.caught_up &= events.is_some() && elapsed < self.timer_at;
+                    if let Some(bytes) = events {
+                        return WatchAction::Send(bytes);
                     }
-                    if let Some(step) = self.next_part() {
-                        return step;
+                    if let Some(action) = self.next_part() {
+                        return action;
                     }
                 }
             }
         }
     }
 
-    /// Ends the watch, since what comes next is known only from `floor` on.
-    fn expire(&mut self, floor: Revision) -> Step {
+    /// Ends the watch, because the log has changes only from `floor` on.
+    fn expire(&mut self, floor: Revision) -> WatchAction {
         self.ended = true;
         let message = format!("too old resource version: {} ({floor})", self.cursor);
-        Step::Send(event::error(&self.cx, &Status::expired(message)))
+        WatchAction::Send(event::error(&self.cx, &Status::expired(message)))
     }
 
-    /// Takes the cursor to where the cache is, unless something has come that is to be told first.
-    fn catches_up(&mut self) -> bool {
+    /// Advances the cursor to the revision of the cache. Returns false if there are changes to send
+    /// first.
+    fn advance_cursor(&mut self) -> bool {
         let applied = self.plane.storage.cache.applied();
-        // In this order: whatever came up to there is in the log by now.
+        // The order matters: all changes up to `applied` are in the log by now.
         let nothing = self.served.cache.after(self.cursor, 1).is_ok_and(|it| it.is_empty());
         if nothing {
             self.cursor = self.cursor.max(applied);
@@ -257,32 +267,33 @@ impl Watcher {
         nothing
     }
 
-    /// The first of `changes`, as many as make a chunk: a watcher that does not read holds one, and
-    /// there may be many of them. `sights` are what they look like if that is not what they are.
-    fn events(&mut self, changes: &[Arc<Change>], sights: &[Sight]) -> Option<Bytes> {
+    /// The events of the first of `changes`, up to the size of a chunk: an unread watch holds one
+    /// chunk, and there may be many watches. `converted` are the changes in the version of the
+    /// request, if they had to be converted.
+    fn events(&mut self, changes: &[Arc<Change>], converted: &[ConvertedChange]) -> Option<Bytes> {
         let mut events = Vec::new();
         let mut size = 0;
         self.caught_up = changes.len() < BATCH;
         for (index, change) in changes.iter().enumerate() {
-            let (mut old, mut new) = match sights.get(index) {
+            let (mut old, mut new) = match converted.get(index) {
                 Some((old, new)) => (old.as_ref(), new.as_ref()),
                 None => (change.old.as_ref(), change.new.as_ref()),
             };
-            // A costly selection has been applied to its sights.
+            // A costly selection has already been applied to `converted`.
             if !self.selection.is_costly() {
-                let sees = |entry: &&Arc<Entry>| self.selection.sees(&self.cx, entry);
-                (old, new) = (old.filter(sees), new.filter(sees));
+                let selects = |entry: &&Arc<Entry>| self.selection.selects(&self.cx, entry);
+                (old, new) = (old.filter(selects), new.filter(selects));
             }
             let event = self.encoder.change(&self.cx, change, (old, new));
             if let Some((event, key)) = &event
-                && event.len() >= answer::LARGE
+                && event.len() >= object_response::LARGE_OBJECT
             {
                 self.caught_up = false;
-                // What comes before it is sent first.
+                // The events before it are sent first.
                 if events.is_empty() {
                     self.cursor = change.revision;
                     self.large_event = Some(LargeEvent::new(change, *key));
-                    self.sent.inc();
+                    self.events_sent.inc();
                 }
                 break;
             }
@@ -296,62 +307,62 @@ impl Watcher {
                 break;
             }
         }
-        self.sent.add(events.len() as u64);
-        event::joined(events)
+        self.events_sent.add(events.len() as u64);
+        event::concatenated(events)
     }
 
-    fn initial_events(&mut self) -> Result<Option<Bytes>, Forgotten> {
+    fn initial_events(&mut self) -> Result<Option<Bytes>, EntryDropped> {
         if !self.initial.is_empty() {
             let (mut out, mut read) = (Vec::new(), 0);
             while out.len() < CHUNK
-                && read < initial::MAX_READ
+                && read < initial_events::MAX_READ
                 && let Some(entry) = self.initial.pop()
             {
                 let entry = entry?;
                 read += entry.len();
                 self.encoder.added(&self.cx, &entry, &mut out);
-                self.sent.inc();
+                self.events_sent.inc();
             }
             return Ok(Some(out.into()));
         }
         if self.bookmark_due.take_if(|it| *it == Bookmark::AfterInitial).is_some() {
-            self.sent.inc();
+            self.events_sent.inc();
             return Ok(Some(self.encoder.bookmark(&self.cx, self.cursor, true)));
         }
         Ok(None)
     }
 
-    /// Whether `alarm` and `stop` will wake whoever asks now.
-    fn is_asked_for(&self, cx: &Context<'_>) -> bool {
-        self.asked.as_ref().is_some_and(|it| it.will_wake(cx.waker()))
+    /// Whether the waker of `cx` is registered with `timer` and `stop`.
+    fn is_waker_registered(&self, cx: &Context<'_>) -> bool {
+        self.registered_waker.as_ref().is_some_and(|it| it.will_wake(cx.waker()))
     }
 
-    /// Waits for a change; a bookmark may be due before that, or the end.
+    /// Waits for a change, a due bookmark or the end of the watch.
     fn poll_wait(&mut self, cx: &mut Context<'_>, elapsed: Duration) -> Poll<()> {
         if self.changed.poll_changed(cx).is_ready() {
             return Poll::Ready(());
         }
-        // Both stay registered with this waker: to poll them again for every change would be much
-        // of what a change costs when a thousand watch.
-        if self.is_asked_for(cx) && elapsed < self.alarm_at {
+        // Both remain registered with this waker: with a thousand watches, to poll them again for
+        // every change would be a large part of the cost of a change.
+        if self.is_waker_registered(cx) && elapsed < self.timer_at {
             return Poll::Pending;
         }
         if self.stop.as_mut().poll(cx).is_ready() {
             self.ended = true;
             return Poll::Ready(());
         }
-        if Pin::new(&mut self.alarm).poll(cx).is_pending() {
-            self.asked = Some(cx.waker().clone());
+        if Pin::new(&mut self.timer).poll(cx).is_pending() {
+            self.registered_waker = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        self.asked = None;
+        self.registered_waker = None;
         let elapsed = self.elapsed();
         if elapsed >= self.timeout {
             self.ended = true;
             return Poll::Ready(());
         }
-        self.alarm_at = next_alarm(elapsed, self.timeout, self.bookmarks);
-        self.alarm = self.plane.storage.clock.sleep(self.alarm_at.saturating_sub(elapsed));
+        self.timer_at = next_timer(elapsed, self.timeout, self.bookmarks);
+        self.timer = self.plane.storage.clock.sleep(self.timer_at.saturating_sub(elapsed));
         self.bookmark_due = self.bookmarks.then_some(Bookmark::Regular);
         Poll::Ready(())
     }
@@ -363,29 +374,29 @@ impl Stream for Watcher {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if std::mem::take(&mut self.caught_up)
             && self.bookmark_due.is_none()
-            && self.is_asked_for(cx)
+            && self.is_waker_registered(cx)
             && self.changed.poll_changed(cx).is_pending()
         {
             return Poll::Pending;
         }
         loop {
             if let Some(bytes) = ready!(self.poll_converted(cx)) {
-                return Poll::Ready(Some(self.within_limits(bytes)));
+                return Poll::Ready(Some(self.limit_unread(bytes)));
             }
             let elapsed = self.elapsed();
-            match self.step(elapsed) {
-                Step::Send(bytes) => return Poll::Ready(Some(self.within_limits(bytes))),
-                Step::SendPart(bytes) => return Poll::Ready(Some(bytes)),
-                Step::End => return Poll::Ready(None),
-                Step::Wait => ready!(self.poll_wait(cx, elapsed)),
-                Step::Convert => {}
+            match self.next_action(elapsed) {
+                WatchAction::Send(bytes) => return Poll::Ready(Some(self.limit_unread(bytes))),
+                WatchAction::SendPart(bytes) => return Poll::Ready(Some(bytes)),
+                WatchAction::End => return Poll::Ready(None),
+                WatchAction::Wait => ready!(self.poll_wait(cx, elapsed)),
+                WatchAction::Convert => {}
             }
         }
     }
 }
 
-/// How long after its beginning a watch has the next bookmark due, or ends.
-fn next_alarm(elapsed: Duration, timeout: Duration, bookmarks: bool) -> Duration {
+/// The time, from the start of the watch, at which the next bookmark is due or the watch ends.
+fn next_timer(elapsed: Duration, timeout: Duration, bookmarks: bool) -> Duration {
     let last = timeout.saturating_sub(BOOKMARK_BEFORE_END);
     if bookmarks && elapsed < last { last.min(elapsed + BOOKMARK_EVERY) } else { timeout }
 }

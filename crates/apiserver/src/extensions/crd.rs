@@ -1,37 +1,36 @@
-//! Definitions at work: names are accepted, resources appear in the catalog, and when a definition
-//! goes, its objects go first.
+//! The life of a CRD: its names are accepted, its resource is added to the catalog, and its objects
+//! are deleted before the CRD is.
 //!
-//! One task follows the definitions. It is a client like any other, through the in-process door;
-//! only the catalog it changes directly, since that is its own.
+//! One task watches the CRDs. It reads and writes them through the loopback client, like any other
+//! client; only the catalog is changed directly.
 //!
 //! ```text
-//! definition ─▶ names accepted? ─▶ established, in its stored status ─▶ in the catalog
-//! deletion   ─▶ objects deleted ─▶ finalizer taken away ─▶ gone ─▶ out of the catalog
+//! CRD      ─▶ names accepted? ─▶ established, in its stored status ─▶ in the catalog
+//! deletion ─▶ objects deleted ─▶ finalizer removed ─▶ CRD deleted ─▶ removed from the catalog
 //! ```
 //!
-//! The catalog is never ahead of what is stored, and a request that comes while it is behind waits
-//! for it ([`find`]).
+//! The catalog is never ahead of the stored CRDs. While it is behind, requests wait for it ([`find`]).
 
 mod cleanup;
 mod lookup;
-mod made;
-mod registrar;
+mod served_crd;
+mod crd_controller;
 mod rewrite;
-mod steps;
+mod crd_tasks;
 
 pub(crate) use lookup::{catch_up, find};
 
 use crate::cache::storage::Storage;
 use crate::in_process::loopback::LoopbackClient;
-use registrar::Registrar;
+use crd_controller::CrdController;
 use std::sync::Arc;
 
-/// Where definitions are.
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// The path of the CRDs.
+const CRDS_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Brings the definitions that are stored into the catalog, and follows them from then on.
+/// Adds the stored CRDs to the catalog and starts the controller that keeps it up to date.
 pub(crate) fn start(storage: &Arc<Storage>, client: LoopbackClient) {
-    let mut registrar = Registrar::new(Arc::clone(storage), client);
-    registrar.refresh();
-    storage.tasks.spawn("definitions", async move { registrar.run().await });
+    let mut controller = CrdController::new(Arc::clone(storage), client);
+    controller.refresh();
+    storage.tasks.spawn("crd-controller", async move { controller.run().await });
 }

@@ -2,12 +2,12 @@
 //!
 //! A client that does not read keeps the bytes of its answers in memory: in the body, and then in
 //! the buffers of the HTTP library, which outlive the body. Bytes are therefore counted as long as
-//! they exist, by an owner that travels with them ([`AnswerAccount::hold`]). Every answer under way
-//! also counts [`STREAM`] bytes for the state that goes with it.
+//! they exist, by an owner inside of the `Bytes` ([`AnswerAccount::hold`]). Each answer in progress
+//! also counts [`STREAM_OVERHEAD`] bytes for its stream.
 //!
-//! The limit is shared as in [`shares`](super::shares): a user has room as long as they have no more
-//! than what is left, so one user fills half of it. The count itself takes no lock and never fails,
-//! since a write that was committed has to be answered. What is refused is the next request:
+//! The limit is shared as in [`shares`](super::shares): a user has room while their count is not
+//! larger than the rest, so one user can fill half of it. Counting takes no lock and never fails,
+//! since a committed write must be answered. Instead, the next request is refused:
 //!
 //! ```text
 //! room        requests are served
@@ -20,13 +20,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// What an answer under way costs beside its bytes: its stream, its request, its task.
-pub(crate) const STREAM: usize = 8 << 10;
+/// The memory of an answer in progress besides its bytes: its stream, its request, its task.
+pub(crate) const STREAM_OVERHEAD: usize = 8 << 10;
 
-/// Smaller pieces are not counted by themselves; [`STREAM`] covers them.
-const COUNTED: usize = 2 << 10;
+/// The size from which bytes are counted; [`STREAM_OVERHEAD`] covers smaller pieces.
+const MIN_COUNTED: usize = 2 << 10;
 
-/// A user whose answers exceed the limit by this share of it is overdrawn.
+/// A user whose unread answers exceed half of the limit by `limit / OVERDRAFT` is overdrawn.
 const OVERDRAFT: usize = 6;
 
 /// See the [module documentation](self).
@@ -44,7 +44,7 @@ fn lock(accounts: &Accounts) -> MutexGuard<'_, HashMap<String, Weak<AnswerAccoun
 }
 
 impl AnswerAccounts {
-    /// Nothing is counted yet.
+    /// Accounts with a common limit.
     pub(super) fn new(limit: usize) -> Self {
         Self { limit, total: Arc::default(), accounts: Arc::default() }
     }
@@ -68,8 +68,7 @@ impl AnswerAccounts {
     }
 }
 
-/// The answers of one user that are not read yet. It exists as long as a connection or an answer of
-/// the user does.
+/// Counts the unread answers and the connections of one user. It exists as long as one of these does.
 #[derive(Debug)]
 pub(crate) struct AnswerAccount {
     user: String,
@@ -81,20 +80,20 @@ pub(crate) struct AnswerAccount {
 }
 
 impl AnswerAccount {
-    /// Whether an answer of about this many bytes may be made.
+    /// Whether the limit allows an answer of about this many bytes.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         let left = self.limit.saturating_sub(self.total.load(Ordering::Relaxed));
         self.unread.load(Ordering::Relaxed) + bytes <= left
     }
 
-    /// Whether not even refusals can be sent any more.
+    /// Whether even error responses would exceed the limit.
     pub(crate) fn is_overdrawn(&self) -> bool {
         self.unread.load(Ordering::Relaxed) > self.limit / 2 + self.limit / OVERDRAFT
     }
 
-    /// Counts `bytes` until the last piece of them is dropped.
+    /// Counts `bytes` until the last reference to them is dropped.
     pub(crate) fn hold(self: &Arc<Self>, bytes: Bytes) -> Bytes {
-        if bytes.len() < COUNTED {
+        if bytes.len() < MIN_COUNTED {
             return bytes;
         }
         let charge = self.charge(bytes.len());
@@ -114,10 +113,10 @@ impl AnswerAccount {
 pub(crate) struct ConnectionCharge(Arc<AnswerAccount>);
 
 impl ConnectionCharge {
-    /// One more connection of a user; None if there are `most` already.
-    pub(super) fn new(account: &Arc<AnswerAccount>, most: usize) -> Option<Self> {
+    /// Counts a connection of a user; None if the user has `max_connections` already.
+    pub(super) fn new(account: &Arc<AnswerAccount>, max_connections: usize) -> Option<Self> {
         let charge = Self(Arc::clone(account));
-        (account.connections.fetch_add(1, Ordering::Relaxed) < most).then_some(charge)
+        (account.connections.fetch_add(1, Ordering::Relaxed) < max_connections).then_some(charge)
     }
 
     /// The account of the user.
@@ -135,7 +134,7 @@ impl Drop for ConnectionCharge {
 impl Drop for AnswerAccount {
     fn drop(&mut self) {
         let mut accounts = lock(&self.accounts);
-        // Another may have taken its place already.
+        // A new account of the same user may already have replaced this one.
         if accounts.get(&self.user).is_some_and(|it| it.strong_count() == 0) {
             accounts.remove(&self.user);
         }
@@ -156,7 +155,7 @@ impl Drop for Charge {
     }
 }
 
-/// The bytes of an answer, and their charge.
+/// The bytes of an answer and the charge for them.
 struct HeldBytes {
     bytes: Bytes,
     _charge: Charge,
@@ -191,9 +190,11 @@ mod tests {
     fn the_answers_of_one_user_leave_room_for_others() {
         let accounts = AnswerAccounts::new(LIMIT);
         let (alice, bob) = (accounts.of("alice"), accounts.of("bob"));
-        let charges: Vec<Charge> =
-            std::iter::from_fn(|| alice.has_room(STREAM).then(|| alice.charge(STREAM))).collect();
-        assert_eq!(charges.len() * STREAM, LIMIT / 2);
+        let charges: Vec<Charge> = std::iter::from_fn(|| {
+            alice.has_room(STREAM_OVERHEAD).then(|| alice.charge(STREAM_OVERHEAD))
+        })
+        .collect();
+        assert_eq!(charges.len() * STREAM_OVERHEAD, LIMIT / 2);
         assert!(bob.has_room(LIMIT / 4));
     }
 
@@ -204,7 +205,7 @@ mod tests {
         let charge = first.charge(LIMIT);
         assert!(accounts.of("alice").is_overdrawn());
         drop(first);
-        assert!(accounts.of("alice").is_overdrawn(), "its answer still counts");
+        assert!(accounts.of("alice").is_overdrawn(), "the answer still counts");
         drop(charge);
         assert!(lock(&accounts.accounts).is_empty());
     }

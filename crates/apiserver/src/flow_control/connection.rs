@@ -1,14 +1,14 @@
-//! [`Connections`]: how many connections clients may have, and what their requests have in common.
+//! [`Connections`]: limits the number of connections.
 //!
-//! A connection costs memory before anybody knows whose it is: a handshake or the head of a request
-//! that never ends. At most [`MAX_UNAUTHENTICATED`] connections are in that state. One more takes the
-//! place of the oldest of them, so that whoever connects during a flood has as long for the first
-//! request as the flood takes to fill all places. With the first request that is authenticated a
-//! connection counts for its user instead, who may have [`MAX_PER_USER`] of them.
+//! A connection uses memory before its user is authenticated, for instance for a handshake or for a
+//! request head that never ends. At most [`MAX_UNAUTHENTICATED`] connections are in that state. A
+//! further connection evicts the oldest of them, so that a client that connects during a flood has as
+//! much time for its first request as the flood needs to fill all places. From its first authenticated
+//! request on, a connection counts for its user instead, who may have [`MAX_PER_USER`] of them.
 //!
 //! ```text
 //! accepted ──▶ unauthenticated ── request authenticated ──▶ connection of the user
-//!                     └── the oldest, when there are too many ──▶ closed
+//!                     └── the oldest, if the limit is exceeded ──▶ closed
 //! ```
 
 use crate::auth::authentication::User;
@@ -18,11 +18,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::Notify;
 
-/// See the [module documentation](self). The head of a request takes up to 128 KiB, and the state of
-/// TLS and HTTP about half as much.
+/// The maximum number of connections without an authenticated user. The head of a request takes up to
+/// 128 KiB, and the state of TLS and HTTP about half as much.
 const MAX_UNAUTHENTICATED: usize = 600;
 
-/// See the [module documentation](self). Masters are exempt.
+/// The maximum number of connections of one user. Masters are exempt.
 const MAX_PER_USER: usize = 1000;
 
 /// See the [module documentation](self).
@@ -31,7 +31,7 @@ pub(crate) struct Connections {
     unauthenticated: Mutex<Unauthenticated>,
 }
 
-/// The connections by their numbers, so the oldest comes first.
+/// The connections without a user, by number; the oldest is the first.
 #[derive(Debug, Default)]
 struct Unauthenticated {
     connections: BTreeMap<u64, Arc<Notify>>,
@@ -39,7 +39,7 @@ struct Unauthenticated {
 }
 
 impl Connections {
-    /// A connection was accepted.
+    /// Adds an accepted connection.
     pub(crate) fn open(self: &Arc<Self>) -> Arc<Connection> {
         let closing = Arc::new(Notify::new());
         let mut unauthenticated = self.lock();
@@ -65,24 +65,24 @@ impl Connections {
     }
 }
 
-/// What the requests of one connection have in common.
+/// The state shared by the requests of one connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     connections: Arc<Connections>,
     number: u64,
     closing: Arc<Notify>,
-    /// The first user who was authenticated; None for masters. Who presents another token later
-    /// uses the same connection, and its memory.
+    /// The charge to the first authenticated user; None for masters. Later requests with another token
+    /// count for the same user.
     owner: OnceLock<Option<ConnectionCharge>>,
 }
 
 impl Connection {
-    /// Waits until the connection has to give way to another one.
-    pub(crate) async fn gives_way(&self) {
+    /// Waits until the connection is evicted by a newer one.
+    pub(crate) async fn evicted(&self) {
         self.closing.notified().await;
     }
 
-    /// Notes that a request of `user` was authenticated; returns the account of its answer. Fails
+    /// Records that a request of `user` was authenticated; returns the account for its answer. Fails
     /// if the user has too many connections.
     pub(crate) fn authenticated(
         &self,
@@ -96,13 +96,13 @@ impl Connection {
             None => None,
             Some(account) => Some(charge_connection(&account, MAX_PER_USER)?),
         };
-        // Two requests may get here at once. The charge of the one that is late is given back.
+        // Two requests may reach this at once. The charge of the later one is dropped.
         let owner = self.owner.get_or_init(|| owner);
         self.connections.lock().connections.remove(&self.number);
         Ok(owner.as_ref().map(ConnectionCharge::account))
     }
 
-    /// The account of an answer; that of anonymous users as long as nobody was authenticated.
+    /// The account for an answer; that of anonymous users before the first authenticated request.
     pub(crate) fn account(&self, flow: &FlowControl) -> Option<Arc<AnswerAccount>> {
         match self.owner.get() {
             Some(owner) => owner.as_ref().map(|it| Arc::clone(it.account())),
@@ -123,8 +123,8 @@ mod tests {
     use crate::auth::authorization::masters;
     use futures_util::FutureExt;
 
-    fn gives_way(connection: &Connection) -> bool {
-        connection.gives_way().now_or_never().is_some()
+    fn evicted(connection: &Connection) -> bool {
+        connection.evicted().now_or_never().is_some()
     }
 
     #[test]
@@ -134,9 +134,9 @@ mod tests {
         let mut all: Vec<_> = (0..MAX_UNAUTHENTICATED).map(|_| connections.open()).collect();
         all[0].authenticated(&flow, &User::authenticated("alice", "", Vec::new())).unwrap();
         all.push(connections.open());
-        assert!(all.iter().all(|it| !gives_way(it)));
+        assert!(all.iter().all(|it| !evicted(it)));
         all.push(connections.open());
-        let closed: Vec<usize> = (0..all.len()).filter(|it| gives_way(&all[*it])).collect();
+        let closed: Vec<usize> = (0..all.len()).filter(|it| evicted(&all[*it])).collect();
         assert_eq!(closed, [1]);
         drop(all);
         assert!(connections.lock().connections.is_empty());

@@ -1,8 +1,8 @@
-//! [`Shares`]: a limited amount of something (seats, bytes) that users share fairly.
+//! [`Shares`]: a limited amount (seats, bytes) that users share fairly.
 //!
-//! A user gets more only if they then have no more than what was left. By small steps, one user gets
-//! half of everything, the next one half of the rest, and so on: a user who has nothing yet is
-//! refused only after many others have taken theirs.
+//! A user gets more only if the user's total is then not larger than what was left. In small steps,
+//! one user gets half of the amount, the next one half of the rest, and so on: a user without a share
+//! is refused only after many other users have taken theirs.
 //!
 //! ```text
 //! total 8      alice takes 4, is refused the 5th      bob takes 2, is refused the 3rd
@@ -51,12 +51,12 @@ impl Taken {
 }
 
 impl Shares {
-    /// Nothing is taken yet.
+    /// Shares of `total`, none of which is taken.
     pub(super) fn new(total: usize) -> Arc<Self> {
         Arc::new(Self { total, taken: Mutex::default() })
     }
 
-    /// A share of `amount`; None if that would leave too little for the others.
+    /// Takes a share of `amount`; None if that would leave too little for other users.
     pub(super) fn take(self: &Arc<Self>, user: &str, amount: usize) -> Option<Share> {
         let mut share = Share {
             shares: Arc::clone(self),
@@ -67,7 +67,7 @@ impl Shares {
         share.grow(amount).then_some(share)
     }
 
-    /// The same, but a user who has nothing yet gets it, however much it is.
+    /// Like [`Shares::take`], but a user without a share always gets the amount, however large.
     pub(super) fn take_or_first(self: &Arc<Self>, user: &str, amount: usize) -> Option<Share> {
         if let Some(share) = self.take(user, amount) {
             return Some(share);
@@ -88,7 +88,7 @@ impl Shares {
     }
 }
 
-/// What a user has taken; given back when it is dropped.
+/// The share of a user, released when it is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     shares: Arc<Shares>,
@@ -98,7 +98,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Takes more; false, and nothing is changed, if that would leave too little for the others.
+    /// Takes more; returns false and changes nothing if that would leave too little for other users.
     pub(super) fn grow(&mut self, more: usize) -> bool {
         let mut taken = self.shares.taken();
         let has = taken.by_user.get(&self.user).copied().unwrap_or(0);
@@ -111,7 +111,7 @@ impl Share {
         true
     }
 
-    /// Gives it back until [`Share::resume`]; false if it is given back already.
+    /// Releases the share until [`Share::resume`]; false if it is already paused.
     pub(super) fn pause(&self) -> bool {
         let is_first = !self.is_paused.swap(true, Ordering::AcqRel);
         if is_first {
@@ -120,7 +120,8 @@ impl Share {
         is_first
     }
 
-    /// Takes back what was paused, even if the total is exceeded: nobody gets more until it is not.
+    /// Takes a paused share again, even if the total is then exceeded; no user gets more until it is
+    /// not.
     pub(super) fn resume(&self) {
         if self.is_paused.swap(false, Ordering::AcqRel) {
             self.shares.taken().add(&self.user, self.amount);
@@ -153,11 +154,11 @@ mod tests {
         assert_eq!(counts, [8, 4, 2, 1, 1, 0]);
         drop(all);
         assert!(shares.taken().by_user.is_empty());
-        assert_eq!(take_all(&shares, "a").len(), 8, "all was given back");
+        assert_eq!(take_all(&shares, "a").len(), 8, "all shares were released");
     }
 
     #[test]
-    fn a_share_grows_as_long_as_there_is_enough() {
+    fn a_share_grows_while_enough_is_left() {
         let shares = Shares::new(100);
         let mut share = shares.take("a", 0).unwrap();
         assert!(share.grow(40) && !share.grow(21) && share.grow(20));
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_is_resumed_counts_even_if_it_is_not_there() {
+    fn a_resumed_share_counts_even_if_the_total_is_exceeded() {
         let shares = Shares::new(1);
         let paused = shares.take("a", 1).unwrap();
         paused.pause();

@@ -1,5 +1,5 @@
-//! [`Body`]: what an answer is made of: bytes that are there already, pieces that are made while the
-//! client reads, or a stream of what happens.
+//! [`Body`]: the body of a response: bytes in memory, chunks that are encoded while the client
+//! reads, or a stream of events.
 
 use bytes::Bytes;
 use futures_util::stream::{Stream, StreamExt};
@@ -10,76 +10,77 @@ use std::task::{Context, Poll};
 
 /// See the [module documentation](self).
 pub enum Body {
-    /// Bytes, sent one after the other.
+    /// Chunks that are sent in order.
     Chunks(VecDeque<Bytes>),
-    /// Bytes that are in memory whether or not they are sent, such as a document that all clients
-    /// are answered with.
+    /// Bytes that remain in memory after they are sent, such as a document that all clients
+    /// receive.
     Shared(Bytes),
-    /// Bytes that are made piece by piece when the client takes them, so that an answer that is not
-    /// read takes up little memory.
-    Made(Pieces),
-    /// Bytes as they come; the end of the stream is the end of the answer.
+    /// Chunks that are encoded when the client reads them, so that an unread response uses little
+    /// memory.
+    Lazy(LazyChunks),
+    /// Chunks from a stream; the end of the stream is the end of the body.
     Stream(Pin<Box<dyn Stream<Item = Result<Bytes, Truncated>> + Send>>),
 }
 
-/// Do not end the answer: the client must see that the rest is missing. Over HTTP/1.1 the connection
-/// is closed within the body, and over HTTP/2 the stream is reset.
+/// The body must not be terminated, so that the client detects that the rest is missing. Over
+/// HTTP/1.1 the connection is closed within the body, and over HTTP/2 the stream is reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the answer of another server broke off")]
+#[error("the response of another server is truncated")]
 pub struct Truncated;
 
-/// The pieces of an answer, each made when it is wanted.
-pub struct Pieces {
-    pieces: Box<dyn Iterator<Item = Bytes> + Send>,
-    /// About how many bytes there are in all.
+/// Chunks that are encoded on demand.
+pub struct LazyChunks {
+    chunks: Box<dyn Iterator<Item = Bytes> + Send>,
+    /// The approximate total size in bytes.
     pub(crate) estimate: usize,
 }
 
-impl Iterator for Pieces {
+impl Iterator for LazyChunks {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
-        self.pieces.next()
+        self.chunks.next()
     }
 }
 
 impl Body {
-    /// About so many bytes, which are made while they are sent.
-    pub(crate) fn made(
+    /// A body of about `estimate` bytes whose chunks are encoded while they are sent.
+    pub(crate) fn lazy(
         estimate: usize,
-        pieces: impl Iterator<Item = Bytes> + Send + 'static,
+        chunks: impl Iterator<Item = Bytes> + Send + 'static,
     ) -> Self {
-        Self::Made(Pieces { pieces: Box::new(pieces), estimate })
+        Self::Lazy(LazyChunks { chunks: Box::new(chunks), estimate })
     }
 
-    /// Keeps `held` until the body is sent, if it is made while it is sent.
-    pub(crate) fn holding(self, held: impl Send + 'static) -> Self {
+    /// Drops `guard` once the body is sent. For a body that is already in memory, `guard` is
+    /// dropped at once.
+    pub(crate) fn with_guard(self, guard: impl Send + 'static) -> Self {
         match self {
             Self::Chunks(_) | Self::Shared(_) => self,
-            Self::Made(Pieces { mut pieces, estimate }) => {
+            Self::Lazy(LazyChunks { mut chunks, estimate }) => {
                 let next = move || {
-                    let _held = &held;
-                    pieces.next()
+                    let _guard = &guard;
+                    chunks.next()
                 };
-                Self::made(estimate, std::iter::from_fn(next))
+                Self::lazy(estimate, std::iter::from_fn(next))
             }
             Self::Stream(stream) => Self::try_stream(stream.inspect(move |_| {
-                let _held = &held;
+                let _guard = &guard;
             })),
         }
     }
 
-    /// Nothing.
+    /// A body of length zero.
     pub fn empty() -> Self {
         Self::Chunks(VecDeque::new())
     }
 
-    /// A body that is made while it is sent.
+    /// A body whose chunks come from a stream.
     pub fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self::try_stream(stream.map(Ok))
     }
 
-    /// A body that is made while it is sent, and may break off.
+    /// A body whose chunks come from a stream that may fail.
     pub(crate) fn try_stream(
         stream: impl Stream<Item = Result<Bytes, Truncated>> + Send + 'static,
     ) -> Self {
@@ -106,7 +107,7 @@ impl http_body::Body for Body {
             Self::Chunks(chunks) => Poll::Ready(chunks.pop_front().map(|it| Ok(Frame::data(it)))),
             Self::Shared(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Shared(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Self::Made(pieces) => Poll::Ready(pieces.next().map(|it| Ok(Frame::data(it)))),
+            Self::Lazy(chunks) => Poll::Ready(chunks.next().map(|it| Ok(Frame::data(it)))),
             Self::Stream(stream) => {
                 stream.poll_next_unpin(cx).map(|next| next.map(|it| it.map(Frame::data)))
             }
@@ -117,7 +118,7 @@ impl http_body::Body for Body {
         match self {
             Self::Chunks(chunks) => chunks.is_empty(),
             Self::Shared(bytes) => bytes.is_empty(),
-            Self::Made(_) | Self::Stream(_) => false,
+            Self::Lazy(_) | Self::Stream(_) => false,
         }
     }
 
@@ -127,7 +128,7 @@ impl http_body::Body for Body {
                 SizeHint::with_exact(chunks.iter().map(|it| it.len() as u64).sum())
             }
             Self::Shared(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Self::Made(_) | Self::Stream(_) => SizeHint::default(),
+            Self::Lazy(_) | Self::Stream(_) => SizeHint::default(),
         }
     }
 }
@@ -137,7 +138,7 @@ impl std::fmt::Debug for Body {
         match self {
             Self::Chunks(chunks) => write!(f, "Chunks({})", chunks.len()),
             Self::Shared(bytes) => write!(f, "Shared({})", bytes.len()),
-            Self::Made(pieces) => write!(f, "Made({})", pieces.estimate),
+            Self::Lazy(chunks) => write!(f, "Lazy({})", chunks.estimate),
             Self::Stream(_) => f.write_str("Stream"),
         }
     }

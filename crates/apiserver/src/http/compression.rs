@@ -1,7 +1,7 @@
-//! Large answers are compressed for clients that read gzip and are a network away.
+//! Compresses large responses for remote clients that accept gzip.
 //!
-//! On the loopback interface there is nothing to be saved: bytes that are copied cost less than
-//! bytes that are packed and unpacked. In-process clients get what is there.
+//! Responses over the loopback interface are not compressed: to copy bytes costs less than to
+//! compress and decompress them. In-process clients receive uncompressed bytes.
 
 use crate::http::body::Body;
 use bytes::Bytes;
@@ -13,13 +13,13 @@ use http::header::{
 };
 use std::io::Write;
 
-/// Upstream: smaller answers are not worth it.
-const WORTH_IT: usize = 128 << 10;
+/// The minimum size of a response that is compressed. Upstream: `defaultGzipThresholdBytes`.
+const MIN_SIZE: usize = 128 << 10;
 
-/// Packed bytes are sent when there are so many.
-const PIECE: usize = 16 << 10;
+/// The minimum size of a compressed chunk, except for the last one.
+const CHUNK: usize = 16 << 10;
 
-/// Whether the client reads gzip.
+/// Whether the client accepts gzip.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     headers
         .get_all(ACCEPT_ENCODING)
@@ -29,15 +29,15 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
         .any(|it| it.split(';').next().is_some_and(|it| it.trim() == "gzip"))
 }
 
-/// Packs an answer that is large and not packed yet; piece by piece, while it is being sent.
+/// Compresses a large response that is not compressed yet, chunk by chunk while it is sent.
 pub(crate) fn compress(mut response: Response<Body>) -> Response<Body> {
     let length = match response.body() {
         Body::Chunks(chunks) => chunks.iter().map(Bytes::len).sum(),
         Body::Shared(bytes) => bytes.len(),
-        Body::Made(pieces) => pieces.estimate,
+        Body::Lazy(chunks) => chunks.estimate,
         Body::Stream(_) => 0,
     };
-    if length < WORTH_IT || response.headers().contains_key(CONTENT_ENCODING) {
+    if length < MIN_SIZE || response.headers().contains_key(CONTENT_ENCODING) {
         return response;
     }
     let headers = response.headers_mut();
@@ -45,39 +45,39 @@ pub(crate) fn compress(mut response: Response<Body>) -> Response<Body> {
     headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     headers.remove(CONTENT_LENGTH);
     response.map(|body| match body {
-        Body::Chunks(chunks) => Body::made(length, Packer::new(chunks.into_iter())),
-        Body::Shared(bytes) => Body::made(length, Packer::new(std::iter::once(bytes))),
-        Body::Made(pieces) => Body::made(length, Packer::new(pieces)),
+        Body::Chunks(chunks) => Body::lazy(length, GzipChunks::new(chunks.into_iter())),
+        Body::Shared(bytes) => Body::lazy(length, GzipChunks::new(std::iter::once(bytes))),
+        Body::Lazy(chunks) => Body::lazy(length, GzipChunks::new(chunks)),
         stream @ Body::Stream(_) => stream,
     })
 }
 
-/// The packed form of what `chunks` makes.
-struct Packer<I> {
+/// The gzip encoding of `chunks`.
+struct GzipChunks<I> {
     chunks: I,
-    /// None at the end.
+    /// None after the last chunk.
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
-impl<I: Iterator<Item = Bytes>> Packer<I> {
+impl<I: Iterator<Item = Bytes>> GzipChunks<I> {
     fn new(chunks: I) -> Self {
         Self { chunks, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
     }
 }
 
-impl<I: Iterator<Item = Bytes>> Iterator for Packer<I> {
+impl<I: Iterator<Item = Bytes>> Iterator for GzipChunks<I> {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
         let encoder = self.encoder.as_mut()?;
         for chunk in self.chunks.by_ref() {
-            encoder.write_all(&chunk).expect("memory takes every write");
-            // Some input becomes output only later; small pieces are not worth a frame.
-            if encoder.get_ref().len() >= PIECE {
+            encoder.write_all(&chunk).expect("a write to memory does not fail");
+            // The encoder buffers input, and chunks below the minimum size are not worth a frame.
+            if encoder.get_ref().len() >= CHUNK {
                 return Some(std::mem::take(encoder.get_mut()).into());
             }
         }
-        let rest = self.encoder.take()?.finish().expect("memory takes every write");
+        let rest = self.encoder.take()?.finish().expect("a write to memory does not fail");
         Some(rest.into())
     }
 }
@@ -91,17 +91,17 @@ mod tests {
 
     const PATTERN: &[u8] = b"sampan ";
 
-    fn answer(length: usize) -> Response<Body> {
+    fn response(length: usize) -> Response<Body> {
         let text: Vec<u8> = PATTERN.iter().copied().cycle().take(length).collect();
         let chunks = text.chunks(100_000).map(Bytes::copy_from_slice).collect();
         Response::new(Body::Chunks(chunks))
     }
 
     #[tokio::test]
-    async fn a_large_answer_comes_out_as_it_went_in() {
-        let packed = compress(answer(1_000_000));
-        assert_eq!(packed.headers()[CONTENT_ENCODING], "gzip");
-        let bytes = packed.into_body().collect().await.unwrap().to_bytes();
+    async fn a_large_response_is_compressed_without_loss() {
+        let compressed = compress(response(1_000_000));
+        assert_eq!(compressed.headers()[CONTENT_ENCODING], "gzip");
+        let bytes = compressed.into_body().collect().await.unwrap().to_bytes();
         assert!(bytes.len() < 100_000);
         let mut text = Vec::new();
         GzDecoder::new(&bytes[..]).read_to_end(&mut text).unwrap();
@@ -110,12 +110,12 @@ mod tests {
     }
 
     #[test]
-    fn a_small_answer_is_left_alone() {
-        assert!(!compress(answer(1000)).headers().contains_key(CONTENT_ENCODING));
+    fn a_small_response_is_not_compressed() {
+        assert!(!compress(response(1000)).headers().contains_key(CONTENT_ENCODING));
     }
 
     #[test]
-    fn only_clients_that_read_gzip_get_it() {
+    fn gzip_is_used_only_if_the_client_accepts_it() {
         let accepts = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT_ENCODING, value.parse().unwrap());

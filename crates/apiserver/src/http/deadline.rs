@@ -1,4 +1,4 @@
-//! [`Deadline`]: the time by which a request must be answered, which travels with the request.
+//! [`Deadline`]: the time by which a request must be answered, as an extension of the request.
 
 use http::request::Parts;
 use tokio::time::Instant;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 pub(crate) struct Deadline(pub Instant);
 
 impl Deadline {
-    /// The deadline of a request, once it has one.
+    /// The deadline of a request; None before the chain has set it.
     pub(crate) fn of(head: &Parts) -> Option<Instant> {
         head.extensions.get().map(|Self(deadline)| *deadline)
     }

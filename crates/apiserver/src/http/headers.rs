@@ -1,27 +1,28 @@
 //! The values of request headers as text.
 //!
-//! Go's HTTP server hands the bytes of a header through as they are, and Kubernetes takes them for
-//! UTF-8. A value that is not UTF-8 is never the same as an absent header: whoever sent it meant
-//! something, and the request must not be served as if they had not.
+//! Go's HTTP server passes the bytes of a header on unchanged, and Kubernetes interprets them as
+//! UTF-8. A value that is not UTF-8 is never treated as an absent header, since that would ignore
+//! an intention of the client.
 
 use http::header::{HeaderMap, HeaderValue};
 use machinery::Status;
 use std::borrow::Cow;
 use std::str;
 
-/// The text of a header that decides what a request may do. What is not UTF-8 is refused.
-pub(crate) fn strict<'a>(name: &str, value: &'a HeaderValue) -> Result<&'a str, Status> {
+/// The text of a header that affects authorization. A value that is not UTF-8 is rejected.
+pub(crate) fn to_utf8<'a>(name: &str, value: &'a HeaderValue) -> Result<&'a str, Status> {
     str::from_utf8(value.as_bytes())
         .map_err(|_| Status::bad_request(format!("the header {name} is not valid UTF-8")))
 }
 
-/// The first value of a header that is compared with known words, or "". Bytes that are not UTF-8
-/// become replacement characters, which no known word has, so that such a value matches nothing.
+/// The first value of a header that is compared with known values, or "". Bytes that are not UTF-8
+/// become replacement characters, which no known value contains, so that the header matches
+/// nothing.
 pub(crate) fn first(headers: &HeaderMap, name: impl http::header::AsHeaderName) -> Cow<'_, str> {
     headers.get(name).map_or(Cow::Borrowed(""), |it| String::from_utf8_lossy(it.as_bytes()))
 }
 
-/// Why the `Host` header of an HTTP/1 request is not acceptable, in the words of Go's server.
+/// The error for an invalid `Host` header of an HTTP/1 request, with the text of Go's server.
 pub(crate) fn host_error(version: http::Version, headers: &HeaderMap) -> Option<&'static str> {
     if version > http::Version::HTTP_11 {
         return None;
@@ -72,11 +73,11 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_not_utf_8_is_not_an_absent_one() {
+    fn a_value_that_is_not_utf_8_is_not_treated_as_absent() {
         let value = HeaderValue::from_bytes("jörg".as_bytes()).unwrap();
-        assert_eq!(strict("x", &value).unwrap(), "jörg");
+        assert_eq!(to_utf8("x", &value).unwrap(), "jörg");
         let latin = HeaderValue::from_bytes(b"j\xf6rg").unwrap();
-        assert_eq!(strict("x", &latin).unwrap_err().code, 400);
+        assert_eq!(to_utf8("x", &latin).unwrap_err().code, 400);
         let mut headers = HeaderMap::new();
         assert_eq!(first(&headers, "accept"), "");
         headers.insert("accept", latin);

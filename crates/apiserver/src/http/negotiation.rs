@@ -1,5 +1,5 @@
-//! What the client wants to read: the media type, and the form (the object itself, a Table, or its
-//! metadata alone).
+//! Content negotiation: the media type of a response, and its representation (the object itself, a
+//! Table, or only its metadata).
 
 use http::HeaderMap;
 use http::header::{ACCEPT, USER_AGENT};
@@ -10,7 +10,7 @@ use types::{Resource, protobuf};
 use crate::http::headers;
 use crate::request::{Query, Verb};
 
-/// A way to write objects down.
+/// A media type in which objects are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Media {
     /// `application/json`
@@ -22,7 +22,7 @@ pub(crate) enum Media {
 }
 
 impl Media {
-    /// All of them, in the order in which a client that does not care gets them.
+    /// All media types, in order of preference for a client that accepts any.
     const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
 
     /// The `Content-Type`.
@@ -34,7 +34,7 @@ impl Media {
         }
     }
 
-    /// The `Content-Type` of a watch; a YAML document cannot be sent piece by piece.
+    /// The `Content-Type` of a watch; None for YAML, whose documents cannot be streamed.
     pub(crate) fn stream_type(self) -> Option<&'static str> {
         match self {
             Self::Json => Some("application/json"),
@@ -44,103 +44,104 @@ impl Media {
     }
 }
 
-/// The shape in which objects are shown.
+/// The kind that a response has: that of the object, or one that Kubernetes converts it to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// As they are.
-    Whole,
-    /// Rows of cells, for people.
+pub(crate) enum Representation {
+    /// The object or the list itself.
+    Object,
+    /// A Table, for display.
     Table,
-    /// Metadata of one object.
-    Partial,
-    /// Metadata of each object in a list.
-    PartialList,
+    /// The metadata of one object.
+    PartialObjectMetadata,
+    /// The metadata of each object in a list.
+    PartialObjectMetadataList,
 }
 
-/// The outcome of a negotiation.
+/// The result of content negotiation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Accepted {
-    /// How it is written.
+pub(crate) struct MediaTypeOptions {
+    /// The media type.
     pub media: Media,
-    /// What is written.
-    pub form: Form,
-    /// With line breaks and indentation.
+    /// The representation.
+    pub representation: Representation,
+    /// Whether JSON is indented.
     pub pretty: bool,
 }
 
-impl Accepted {
-    /// What errors are written in when it is not known what else could be understood.
-    pub(crate) const JSON: Self = Self { media: Media::Json, form: Form::Whole, pretty: false };
+impl MediaTypeOptions {
+    /// The encoding of errors for a client whose `Accept` header cannot be satisfied.
+    pub(crate) const JSON: Self =
+        Self { media: Media::Json, representation: Representation::Object, pretty: false };
 }
 
-/// Who finds the place that a path names.
+/// The upstream handler that negotiates the media type. Their rules and error messages differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Behind {
-    /// Upstream: a router that knows media types, but no wildcards of half of them and no
-    /// parameters, and has its own words.
-    Router,
-    /// Somebody who looks up what there is.
-    Lookup,
-    /// Somebody who looks up definitions. Their objects have no protobuf message, though their
-    /// metadata has.
-    Definitions,
+enum Negotiator {
+    /// The go-restful router of built-in resources. It accepts neither wildcard subtypes nor
+    /// parameters, and has its own error message.
+    GoRestful,
+    /// The handlers of discovery.
+    Discovery,
+    /// The handler of custom resources. Their objects have no protobuf message, but their metadata
+    /// has.
+    Crd,
 }
 
-/// What can be had at a place of the API.
+/// The media types and representations that an endpoint offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Offer {
-    behind: Behind,
-    /// Whether the same path can be watched.
-    watched: bool,
-    /// Whether there are other forms than the whole.
-    formed: bool,
+pub(crate) struct EndpointRestrictions {
+    negotiator: Negotiator,
+    /// Whether the path of the endpoint can be watched.
+    allows_watch: bool,
+    /// Whether objects can be converted to a Table or to metadata.
+    allows_transform: bool,
 }
 
-impl Offer {
-    /// Of a document that is no object.
+impl EndpointRestrictions {
+    /// The restrictions of a document that is not an API object.
     pub(crate) const DOCUMENT: Self =
-        Self { behind: Behind::Router, watched: false, formed: false };
+        Self { negotiator: Negotiator::GoRestful, allows_watch: false, allows_transform: false };
 
-    /// Of what is told about groups, which are not known before somebody asks.
-    pub(crate) const GROUPS: Self = Self { behind: Behind::Lookup, ..Self::DOCUMENT };
+    /// The restrictions of `/apis` and `/apis/<group>`.
+    pub(crate) const GROUPS: Self = Self { negotiator: Negotiator::Discovery, ..Self::DOCUMENT };
 
-    /// Of objects of a resource.
+    /// The restrictions of a resource.
     pub(crate) fn of(resource: &Resource, verb: Verb) -> Self {
-        let watched = matches!(verb, Verb::List | Verb::Watch);
-        let behind = if resource.conventions.negotiated_by_router {
-            Behind::Router
+        let allows_watch = matches!(verb, Verb::List | Verb::Watch);
+        let negotiator = if resource.conventions.negotiated_by_router {
+            Negotiator::GoRestful
         } else {
-            Behind::Definitions
+            Negotiator::Crd
         };
-        Self { behind, watched, formed: true }
+        Self { negotiator, allows_watch, allows_transform: true }
     }
 }
 
-/// Finds the first thing in `Accept` that we can write.
+/// Finds the first media range in the `Accept` header that the endpoint can serve.
 pub(crate) fn negotiate(
     headers: &HeaderMap,
     query: &Query,
-    offer: Offer,
-) -> Result<Accepted, Status> {
-    let pretty = wants_pretty(headers, query);
+    restrictions: EndpointRestrictions,
+) -> Result<MediaTypeOptions, Status> {
+    let pretty = is_pretty_print(headers, query);
     let accept = &*headers::first(headers, ACCEPT);
     if accept.is_empty() {
-        return Ok(Accepted { pretty, ..Accepted::JSON });
+        return Ok(MediaTypeOptions { pretty, ..MediaTypeOptions::JSON });
     }
-    if offer.behind == Behind::Router && !has_route(accept) {
-        return Err(no_route(offer));
+    if restrictions.negotiator == Negotiator::GoRestful && !has_route(accept) {
+        return Err(not_acceptable_to_go_restful(restrictions));
     }
     let ranges = parse_accept(accept);
     let found = ranges.iter().find_map(|range| {
         Media::ALL.into_iter().find_map(|media| {
-            let form = form(range, media, offer)?;
-            Some(Accepted { media, form, pretty })
+            let representation = representation(range, media, restrictions)?;
+            Some(MediaTypeOptions { media, representation, pretty })
         })
     });
-    found.ok_or_else(|| only(&Media::ALL.map(Media::content_type)))
+    found.ok_or_else(|| not_acceptable(&Media::ALL.map(Media::content_type)))
 }
 
-/// Whether the router finds something for the client.
+/// Whether go-restful finds a route for the `Accept` header.
 fn has_route(accept: &str) -> bool {
     accept.split(',').any(|range| {
         let range = range.split(';').next().unwrap_or_default().trim();
@@ -148,13 +149,18 @@ fn has_route(accept: &str) -> bool {
     })
 }
 
-/// How an error is written: as the first thing in `Accept` that is asked for as it is.
-pub(crate) fn for_errors(headers: &HeaderMap, query: &Query) -> Accepted {
-    negotiate(headers, query, Offer::GROUPS).unwrap_or(Accepted::JSON)
+/// The encoding of an error: the first media range in `Accept` that requests no conversion.
+pub(crate) fn for_errors(headers: &HeaderMap, query: &Query) -> MediaTypeOptions {
+    negotiate(headers, query, EndpointRestrictions::GROUPS).unwrap_or(MediaTypeOptions::JSON)
 }
 
-/// The form that a range asks for, if it means `media` and if there is such a form in it.
-fn form(range: &MediaType, media: Media, offer: Offer) -> Option<Form> {
+/// The representation that a media range requests; None if the range does not include `media` or
+/// the representation does not exist in it.
+fn representation(
+    range: &MediaType,
+    media: Media,
+    restrictions: EndpointRestrictions,
+) -> Option<Representation> {
     let is_stream = |it: &str| it == "watch" && media.stream_type().is_some();
     if !range.accepts(media.content_type())
         || range.param("stream").is_some_and(|it| !it.is_empty() && !is_stream(it))
@@ -162,23 +168,23 @@ fn form(range: &MediaType, media: Media, offer: Offer) -> Option<Form> {
         return None;
     }
     if ["as", "g", "v"].iter().all(|it| range.param(it).is_none()) {
-        return (media != Media::Protobuf || offer.behind != Behind::Definitions)
-            .then_some(Form::Whole);
+        return (media != Media::Protobuf || restrictions.negotiator != Negotiator::Crd)
+            .then_some(Representation::Object);
     }
-    let known = offer.formed
+    let known = restrictions.allows_transform
         && range.param("g") == Some("meta.k8s.io")
         && matches!(range.param("v"), Some("v1" | "v1beta1"));
     match range.param("as").filter(|_| known)? {
-        // A cell can be of any type, which protobuf has no message for.
-        "Table" => (media != Media::Protobuf).then_some(Form::Table),
-        "PartialObjectMetadata" => Some(Form::Partial),
-        "PartialObjectMetadataList" => Some(Form::PartialList),
+        // A cell can have any type, for which protobuf has no message.
+        "Table" => (media != Media::Protobuf).then_some(Representation::Table),
+        "PartialObjectMetadata" => Some(Representation::PartialObjectMetadata),
+        "PartialObjectMetadataList" => Some(Representation::PartialObjectMetadataList),
         _ => None,
     }
 }
 
-/// Upstream: people at a terminal or a browser get their JSON indented without asking.
-fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
+/// Upstream: JSON is indented for curl, wget and browsers unless the query says otherwise.
+fn is_pretty_print(headers: &HeaderMap, query: &Query) -> bool {
     if query.get("pretty").is_some() {
         return query.flag("pretty");
     }
@@ -186,10 +192,10 @@ fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|it| agent.starts_with(it))
 }
 
-/// The router knows nothing that the client would read.
-fn no_route(offer: Offer) -> Status {
+/// The error of go-restful for an `Accept` header without a route.
+fn not_acceptable_to_go_restful(restrictions: EndpointRestrictions) -> Status {
     let mut all = Media::ALL.map(Media::content_type).to_vec();
-    if offer.watched {
+    if restrictions.allows_watch {
         all.extend(STREAMS);
     }
     let all = all.join(", ");
@@ -202,33 +208,33 @@ fn no_route(offer: Offer) -> Status {
 const STREAMS: [&str; 2] =
     ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
 
-/// The media type that was agreed on is none that a watch can have.
-pub(crate) fn not_a_stream() -> Status {
-    only(&STREAMS)
+/// The error for a watch in a media type that cannot be streamed.
+pub(crate) fn stream_not_acceptable() -> Status {
+    not_acceptable(&STREAMS)
 }
 
-fn only(media: &[&str]) -> Status {
+fn not_acceptable(media: &[&str]) -> Status {
     let message = format!("only the following media types are accepted: {}", media.join(", "));
     Status::new(406, Reason::NotAcceptable, message)
 }
 
-/// A list was asked for in the form of one object.
-pub(crate) fn list_as_one(resource: &Resource) -> Status {
+/// The error for a list that is requested as `PartialObjectMetadata`.
+pub(crate) fn list_as_object(resource: &Resource) -> Status {
     let found = "PartialObjectMetadata, but the requested object is a list";
-    requested(found, resource, &resource.list_kind)
+    wrong_representation(found, resource, &resource.list_kind)
 }
 
-/// One object was asked for in the form of a list.
-pub(crate) fn one_as_list(resource: &Resource) -> Status {
+/// The error for an object that is requested as `PartialObjectMetadataList`.
+pub(crate) fn object_as_list(resource: &Resource) -> Status {
     if resource.conventions.unstructured_lists {
         return Status::unclassified("content is not a list");
     }
     let found = "PartialObjectMetadataList, but the requested object is not a list";
-    requested(found, resource, &resource.kind)
+    wrong_representation(found, resource, &resource.kind)
 }
 
-/// Upstream names the Go type of what it has; lists of custom resources share one.
-fn requested(found: &str, resource: &Resource, kind: &str) -> Status {
+/// Upstream names the Go type of the object; lists of custom resources share one Go type.
+fn wrong_representation(found: &str, resource: &Resource, kind: &str) -> Status {
     let (package, kind) = match resource.group.split('.').next() {
         _ if resource.conventions.unstructured_lists => ("unstructured", "UnstructuredList"),
         None | Some("") => ("core", kind),
@@ -242,78 +248,108 @@ fn requested(found: &str, resource: &Resource, kind: &str) -> Status {
 mod tests {
     use super::*;
 
-    const BUILT_IN: Offer = Offer { behind: Behind::Router, watched: true, formed: true };
-    const CUSTOM: Offer = Offer { behind: Behind::Definitions, ..BUILT_IN };
+    const BUILT_IN: EndpointRestrictions = EndpointRestrictions {
+        negotiator: Negotiator::GoRestful,
+        allows_watch: true,
+        allows_transform: true,
+    };
+    const CUSTOM: EndpointRestrictions =
+        EndpointRestrictions { negotiator: Negotiator::Crd, ..BUILT_IN };
 
-    fn asked(accept: &str, offer: Offer) -> Result<Accepted, Status> {
+    fn negotiated(
+        accept: &str,
+        restrictions: EndpointRestrictions,
+    ) -> Result<MediaTypeOptions, Status> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, accept.parse().unwrap());
-        negotiate(&headers, &Query::default(), offer)
+        negotiate(&headers, &Query::default(), restrictions)
     }
 
-    fn check(accept: &str, offer: Offer, expect: Option<(Media, Form)>) {
-        let found = asked(accept, offer).ok().map(|it| (it.media, it.form));
+    fn check(
+        accept: &str,
+        restrictions: EndpointRestrictions,
+        expect: Option<(Media, Representation)>,
+    ) {
+        let found = negotiated(accept, restrictions).ok().map(|it| (it.media, it.representation));
         assert_eq!(found, expect, "{accept}");
     }
 
     #[test]
-    fn the_first_acceptable_range_is_taken() {
-        check("*/*", BUILT_IN, Some((Media::Json, Form::Whole)));
-        check("text/csv, application/json;q=0.5", BUILT_IN, Some((Media::Json, Form::Whole)));
-        check("application/yaml", BUILT_IN, Some((Media::Yaml, Form::Whole)));
+    fn the_first_acceptable_media_range_is_used() {
+        check("*/*", BUILT_IN, Some((Media::Json, Representation::Object)));
+        check(
+            "text/csv, application/json;q=0.5",
+            BUILT_IN,
+            Some((Media::Json, Representation::Object)),
+        );
+        check("application/yaml", BUILT_IN, Some((Media::Yaml, Representation::Object)));
         check("text/csv", BUILT_IN, None);
         check("nonsense", CUSTOM, None);
-        check("", CUSTOM, Some((Media::Json, Form::Whole)));
+        check("", CUSTOM, Some((Media::Json, Representation::Object)));
     }
 
     #[test]
-    fn half_a_wildcard_is_understood_only_where_there_is_no_router() {
+    fn a_wildcard_subtype_is_accepted_except_by_go_restful() {
         check("application/*", BUILT_IN, None);
-        check("application/*", Offer::GROUPS, Some((Media::Json, Form::Whole)));
-        check("application/*", CUSTOM, Some((Media::Json, Form::Whole)));
+        check(
+            "application/*",
+            EndpointRestrictions::GROUPS,
+            Some((Media::Json, Representation::Object)),
+        );
+        check("application/*", CUSTOM, Some((Media::Json, Representation::Object)));
     }
 
     #[test]
-    fn custom_resources_are_not_written_in_protobuf() {
+    fn custom_resources_have_no_protobuf_encoding() {
         let either = "application/vnd.kubernetes.protobuf,application/json";
-        check(either, BUILT_IN, Some((Media::Protobuf, Form::Whole)));
-        check(either, CUSTOM, Some((Media::Json, Form::Whole)));
+        check(either, BUILT_IN, Some((Media::Protobuf, Representation::Object)));
+        check(either, CUSTOM, Some((Media::Json, Representation::Object)));
         check("application/vnd.kubernetes.protobuf", CUSTOM, None);
     }
 
     #[test]
-    fn metadata_is_written_in_protobuf_whose_ever_it_is_and_a_table_never() {
+    fn metadata_can_be_protobuf_for_every_resource_and_a_table_never() {
         let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-        check(metadata, BUILT_IN, Some((Media::Protobuf, Form::PartialList)));
-        check(metadata, CUSTOM, Some((Media::Protobuf, Form::PartialList)));
+        check(
+            metadata,
+            BUILT_IN,
+            Some((Media::Protobuf, Representation::PartialObjectMetadataList)),
+        );
+        check(metadata, CUSTOM, Some((Media::Protobuf, Representation::PartialObjectMetadataList)));
         let table = "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1";
         check(table, BUILT_IN, None);
     }
 
     #[test]
-    fn tables_are_made_in_known_versions_only() {
+    fn a_table_is_offered_in_known_versions_only() {
         check(
             "application/json;as=Table;g=meta.k8s.io;v=v1",
             BUILT_IN,
-            Some((Media::Json, Form::Table)),
+            Some((Media::Json, Representation::Table)),
         );
         check(
             "application/json;as=Table;g=meta.k8s.io;v=v9,application/json",
             BUILT_IN,
-            Some((Media::Json, Form::Whole)),
+            Some((Media::Json, Representation::Object)),
         );
-        check("application/json;as=Table;g=meta.k8s.io;v=v1", Offer::DOCUMENT, None);
+        check("application/json;as=Table;g=meta.k8s.io;v=v1", EndpointRestrictions::DOCUMENT, None);
     }
 
     #[test]
-    fn yaml_cannot_be_watched() {
+    fn a_watch_cannot_be_yaml() {
         check("application/yaml;stream=watch", BUILT_IN, None);
-        check("application/json;stream=watch", BUILT_IN, Some((Media::Json, Form::Whole)));
+        check(
+            "application/json;stream=watch",
+            BUILT_IN,
+            Some((Media::Json, Representation::Object)),
+        );
     }
 
     #[test]
-    fn who_is_refused_is_told_what_there_is() {
-        let message = |accept: &str, offer: Offer| asked(accept, offer).unwrap_err().message;
+    fn a_not_acceptable_error_lists_the_media_types() {
+        let message = |accept: &str, restrictions: EndpointRestrictions| {
+            negotiated(accept, restrictions).unwrap_err().message
+        };
         let three = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
         assert_eq!(
             message("text/csv", BUILT_IN),

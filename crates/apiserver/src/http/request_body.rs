@@ -1,4 +1,4 @@
-//! The body of a request: read up to the limit, or read and thrown away.
+//! The body of a request: reads it up to the limit, or discards it.
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
@@ -7,26 +7,26 @@ use http_body_util::combinators::UnsyncBoxBody;
 use machinery::Status;
 use std::time::Duration;
 
-/// The largest body that is read.
+/// The maximum size of a body in bytes.
 pub(crate) const MAX_BODY: usize = 3 << 20;
 
-/// A request's body, from a socket or from within the process.
+/// The body of a request, from a socket or from an in-process client.
 pub(crate) type RequestBody = UnsyncBoxBody<Bytes, BodyError>;
 
-/// A body that broke off, for whatever reason its bearer has.
+/// The body ended before it was complete; the transport has the reason.
 #[derive(Debug, thiserror::Error)]
-#[error("the body broke off: {0}")]
+#[error("the request body is incomplete: {0}")]
 pub(crate) struct BodyError(pub Box<dyn std::error::Error + Send + Sync>);
 
-/// Of a body that nobody wants, or that is over the limit, so much is read and thrown away: most
-/// clients read no answer before they have sent everything, and would see a broken connection in
-/// its place.
+/// The number of bytes that are read and discarded if a body is unused or exceeds the limit. Most
+/// clients send the whole body before they read the response, and otherwise see a broken connection
+/// instead of the response.
 const DISCARD_MAX: usize = 16 << 20;
 
-/// And for so long.
+/// The maximum time for which a body is discarded.
 const DISCARD_TIME: Duration = Duration::from_secs(2);
 
-/// Reads a body up to the limit. `account` is called with the size of each piece and may refuse it.
+/// Reads a body up to the limit. `account` is called with the size of each chunk and may reject it.
 pub(crate) async fn read(
     body: &mut RequestBody,
     mut account: impl FnMut(usize) -> Result<(), Status>,
@@ -40,8 +40,8 @@ pub(crate) async fn read(
             return Err(Status::too_large(&format!("limit is {MAX_BODY}")));
         }
         account(data.len())?;
-        // Most bodies come in one piece. The pieces of others are copied: each may be a small part
-        // of a large buffer, which it would keep in memory.
+        // Most bodies consist of one chunk. Other chunks are copied, since each may be a small part
+        // of a large buffer that it would keep in memory.
         if collected.is_empty() && body.is_end_stream() {
             return Ok(data);
         }
@@ -50,7 +50,7 @@ pub(crate) async fn read(
     Ok(collected.freeze())
 }
 
-/// Reads what is left of a body without keeping it, up to a point.
+/// Reads and discards the rest of a body, up to [`DISCARD_MAX`] bytes and [`DISCARD_TIME`].
 pub(crate) async fn discard(body: RequestBody) {
     let _ = tokio::time::timeout(DISCARD_TIME, discard_all(body)).await;
 }

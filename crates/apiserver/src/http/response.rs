@@ -1,7 +1,7 @@
-//! Writes responses: documents in the media type that the client accepts, text, failures.
+//! Builds responses: documents in the negotiated media type, plain text, failures.
 
 use super::body::Body;
-use super::negotiation::{Accepted, Media};
+use super::negotiation::{Media, MediaTypeOptions};
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
 use machinery::codec::{json, yaml};
@@ -9,28 +9,29 @@ use machinery::{Status, Value};
 use serde::Serialize;
 use types::Ordered;
 
-/// An answer with a document; one that has no protobuf message is written in JSON.
-pub(crate) fn document(code: u16, accepted: Accepted, value: &Value) -> Response<Body> {
-    written(code, accepted, &Ordered::document(value), || types::protobuf::encode(value))
+/// A response with a document; a document without a protobuf message is encoded in JSON.
+pub(crate) fn document(code: u16, accepted: MediaTypeOptions, value: &Value) -> Response<Body> {
+    encoded(code, accepted, &Ordered::document(value), || types::protobuf::encode(value))
 }
 
-/// An answer with a document that is indented whatever the client accepts, such as `/version`.
+/// A response with a document that is indented for every client, such as `/version`.
 pub(crate) fn indented(document: &impl Serialize) -> Response<Body> {
-    serialized(200, Accepted { pretty: true, ..Accepted::JSON }, document)
+    serialized(200, MediaTypeOptions { pretty: true, ..MediaTypeOptions::JSON }, document)
 }
 
-/// An answer with a document that has no protobuf message, its fields as they are serialized.
+/// A response with a document that has no protobuf message, with the fields in serialization order.
 pub(crate) fn serialized(
     code: u16,
-    accepted: Accepted,
+    accepted: MediaTypeOptions,
     document: &impl Serialize,
 ) -> Response<Body> {
-    written(code, accepted, document, || None)
+    encoded(code, accepted, document, || None)
 }
 
-pub(crate) fn written(
+/// A response with a document; `message` is its protobuf encoding, if it has one.
+pub(crate) fn encoded(
     code: u16,
-    accepted: Accepted,
+    accepted: MediaTypeOptions,
     document: &impl Serialize,
     message: impl FnOnce() -> Option<Vec<u8>>,
 ) -> Response<Body> {
@@ -43,64 +44,64 @@ pub(crate) fn written(
     bytes(code, media.content_type(), encode(accepted, document))
 }
 
-/// A document as YAML or JSON.
-pub(crate) fn encode(accepted: Accepted, document: &impl Serialize) -> Vec<u8> {
+/// Encodes a document in YAML or JSON.
+pub(crate) fn encode(accepted: MediaTypeOptions, document: &impl Serialize) -> Vec<u8> {
     let mut text = Vec::new();
     match accepted.media {
         Media::Yaml => {
-            // Upstream: YAML is made of JSON, by way of a map, which sorts it.
-            let value = serde_json::to_value(document).expect("documents are JSON");
+            // Upstream: YAML is converted from JSON through a map, which sorts the keys.
+            let value = serde_json::to_value(document).expect("documents serialize to JSON");
             return yaml::encode(&value).into_bytes();
         }
-        // Upstream: only what is not indented ends as a line does.
+        // Upstream: indented JSON has no trailing newline.
         Media::Json if accepted.pretty => json::write_pretty(&mut text, document),
         Media::Json | Media::Protobuf => {
             json::write(&mut text, document);
-            text = line(text);
+            text = with_newline(text);
         }
     }
     text
 }
 
-/// Upstream: a document in JSON that is not indented ends as a line does.
-pub(crate) fn line(mut text: Vec<u8>) -> Vec<u8> {
+/// Upstream: JSON that is not indented ends with a newline.
+pub(crate) fn with_newline(mut text: Vec<u8>) -> Vec<u8> {
     text.push(b'\n');
     text
 }
 
-/// An answer with bytes that are there already.
+/// A response with an encoded body.
 pub(crate) fn bytes(code: u16, content_type: &str, body: impl Into<Body>) -> Response<Body> {
     let mut response = Response::new(body.into());
-    *response.status_mut() = StatusCode::from_u16(code).expect("codes are ours");
-    let content_type = HeaderValue::from_str(content_type).expect("content types are ours");
+    *response.status_mut() = StatusCode::from_u16(code).expect("status codes are constants");
+    let content_type = HeaderValue::from_str(content_type).expect("content types are constants");
     response.headers_mut().insert(CONTENT_TYPE, content_type);
     response.headers_mut().insert("cache-control", HeaderValue::from_static("no-cache, private"));
     response
 }
 
-/// A line of text, as Go's own handlers give it.
+/// A response with text, as Go's standard handlers send it.
 pub(crate) fn text(code: u16, text: &str) -> Response<Body> {
     bytes(code, "text/plain; charset=utf-8", text.to_owned())
 }
 
-/// Go's answer to a path that nobody serves.
+/// Go's response to a path without a handler.
 pub(crate) fn page_not_found() -> Response<Body> {
-    plain(404, "404 page not found\n")
+    nosniff_text(404, "404 page not found\n")
 }
 
-/// Text that a browser must not take for anything else.
-pub(crate) fn plain(code: u16, words: &str) -> Response<Body> {
-    not_to_be_guessed(text(code, words))
+/// Text with a header that disables content sniffing in browsers.
+pub(crate) fn nosniff_text(code: u16, body: &str) -> Response<Body> {
+    with_nosniff(text(code, body))
 }
 
-fn not_to_be_guessed(mut response: Response<Body>) -> Response<Body> {
+fn with_nosniff(mut response: Response<Body>) -> Response<Body> {
     let nosniff = HeaderValue::from_static("nosniff");
     response.headers_mut().insert("x-content-type-options", nosniff);
     response
 }
 
-/// A failure.
-pub(crate) fn failure(status: &Status, accepted: Accepted) -> Response<Body> {
+/// A response with a failure.
+pub(crate) fn failure(status: &Status, accepted: MediaTypeOptions) -> Response<Body> {
     let mut response = document(status.code, accepted, &status.to_value());
     if let Some(details) = status.details.as_ref().filter(|it| it.retry_after_seconds > 0) {
         response.headers_mut().insert(RETRY_AFTER, details.retry_after_seconds.into());
@@ -108,13 +109,13 @@ pub(crate) fn failure(status: &Status, accepted: Accepted) -> Response<Body> {
     response
 }
 
-/// The failure of somebody who may not do what they ask for. Names in it are of their choice, so
-/// that a browser must not take it for anything else.
-pub(crate) fn refusal(status: &Status, accepted: Accepted) -> Response<Body> {
-    not_to_be_guessed(failure(status, accepted))
+/// The failure of a request that is not authorized. Its message contains names that the client
+/// chose, so content sniffing in browsers is disabled.
+pub(crate) fn forbidden(status: &Status, accepted: MediaTypeOptions) -> Response<Body> {
+    with_nosniff(failure(status, accepted))
 }
 
-/// Adds what the client should be told besides the answer.
+/// Adds a `Warning` header for each warning.
 pub(crate) fn with_warnings(mut response: Response<Body>, warnings: Vec<String>) -> Response<Body> {
     for warning in warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");

@@ -1,49 +1,49 @@
-//! [`Warnings`]: what a client is told besides its answer, each thing once and all of it short.
+//! [`Warnings`]: the warnings of one response, without duplicates and with a bounded total length.
 //!
-//! Warnings travel as headers, and who sends an object with a hundred thousand unknown fields must
-//! not get as many headers back. When all texts together grow too long, each is cut short, and when
-//! that is not enough, no more are taken.
+//! Warnings are sent as headers, and an object with a hundred thousand unknown fields must not
+//! result in as many headers. If the total length exceeds the limit, each warning is truncated;
+//! once the truncated warnings reach the limit too, further warnings are dropped.
 
-/// All texts together, in characters; what upstream allows.
-const TOTAL_MAX: usize = 4 * 1024;
+/// The maximum total length in characters. Upstream: `truncateAtTotalRunes`.
+const MAX_TOTAL_CHARS: usize = 4 * 1024;
 
-/// Each of them, once they are cut short.
-const CUT_TO: usize = 256;
+/// The maximum length of a truncated warning in characters. Upstream: `truncateItemRunes`.
+const MAX_ITEM_CHARS: usize = 256;
 
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
 pub(crate) struct Warnings {
     texts: Vec<String>,
-    /// How long they are, as they will be told.
+    /// The total length of the warnings, truncated or not.
     length: usize,
-    cutting: bool,
+    truncates: bool,
 }
 
 impl Warnings {
-    /// Adds a warning, unless it is there already or there is no room.
+    /// Adds a warning, unless it is a duplicate or the limit is reached.
     pub(crate) fn add(&mut self, text: String) {
-        if self.cutting && self.length >= TOTAL_MAX || self.texts.contains(&text) {
+        if self.truncates && self.length >= MAX_TOTAL_CHARS || self.texts.contains(&text) {
             return;
         }
         self.length += self.length_of(&text);
         self.texts.push(text);
-        if self.length > TOTAL_MAX && !self.cutting {
-            self.cutting = true;
+        if self.length > MAX_TOTAL_CHARS && !self.truncates {
+            self.truncates = true;
             self.length = self.texts.iter().map(|it| self.length_of(it)).sum();
         }
     }
 
-    /// What there is to tell.
+    /// The warnings to send.
     pub(crate) fn into_texts(self) -> Vec<String> {
-        if !self.cutting {
+        if !self.truncates {
             return self.texts;
         }
-        self.texts.iter().map(|it| it.chars().take(CUT_TO).collect()).collect()
+        self.texts.iter().map(|it| it.chars().take(MAX_ITEM_CHARS).collect()).collect()
     }
 
     fn length_of(&self, text: &str) -> usize {
         let length = text.chars().count();
-        if self.cutting { length.min(CUT_TO) } else { length }
+        if self.truncates { length.min(MAX_ITEM_CHARS) } else { length }
     }
 }
 
@@ -51,28 +51,28 @@ impl Warnings {
 mod tests {
     use super::*;
 
-    fn told(texts: impl IntoIterator<Item = String>) -> Vec<String> {
+    fn recorded(texts: impl IntoIterator<Item = String>) -> Vec<String> {
         let mut warnings = Warnings::default();
         texts.into_iter().for_each(|it| warnings.add(it));
         warnings.into_texts()
     }
 
     #[test]
-    fn each_thing_is_told_once() {
-        assert_eq!(told(["a".to_owned(), "b".to_owned(), "a".to_owned()]), ["a", "b"]);
+    fn a_repeated_warning_is_recorded_once() {
+        assert_eq!(recorded(["a".to_owned(), "b".to_owned(), "a".to_owned()]), ["a", "b"]);
     }
 
     #[test]
-    fn a_long_text_is_told_whole_where_there_is_room() {
-        assert_eq!(told(["ä".repeat(TOTAL_MAX)])[0].chars().count(), TOTAL_MAX);
-        let cut = told(["ä".repeat(TOTAL_MAX), "b".to_owned()]);
-        assert_eq!(cut, ["ä".repeat(CUT_TO), "b".to_owned()]);
+    fn a_long_warning_is_truncated_only_if_the_total_is_exceeded() {
+        assert_eq!(recorded(["ä".repeat(MAX_TOTAL_CHARS)])[0].chars().count(), MAX_TOTAL_CHARS);
+        let cut = recorded(["ä".repeat(MAX_TOTAL_CHARS), "b".to_owned()]);
+        assert_eq!(cut, ["ä".repeat(MAX_ITEM_CHARS), "b".to_owned()]);
     }
 
     #[test]
-    fn a_flood_is_cut_off() {
-        let told = told((0..200_000).map(|it| format!("unknown field \"u{it}\"")));
-        let length: usize = told.iter().map(|it| it.chars().count()).sum();
-        assert!((TOTAL_MAX..TOTAL_MAX + CUT_TO).contains(&length), "{length}");
+    fn the_total_length_of_many_warnings_is_bounded() {
+        let recorded = recorded((0..200_000).map(|it| format!("unknown field \"u{it}\"")));
+        let length: usize = recorded.iter().map(|it| it.chars().count()).sum();
+        assert!((MAX_TOTAL_CHARS..MAX_TOTAL_CHARS + MAX_ITEM_CHARS).contains(&length), "{length}");
     }
 }

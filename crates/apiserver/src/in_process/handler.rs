@@ -1,4 +1,4 @@
-//! [`Handler`]: answers requests, whichever way they come in; and [`Peer`], their sender.
+//! [`Handler`]: answers requests from sockets and from within the process; and [`Peer`], their sender.
 
 use crate::auth::authentication::User;
 use crate::flow_control::connection::Connection;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The sender of a request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Peer {
-    /// The user that the client certificate names, if there is one.
+    /// The user of the client certificate, if the client has one.
     pub user: Option<Arc<User>>,
     /// Whether the sender is on another machine.
     pub remote: bool,
@@ -20,12 +20,12 @@ pub(crate) struct Peer {
     pub connection: Option<Arc<Connection>>,
 }
 
-/// An answer in progress.
-pub(crate) type Answering =
+/// The future of a response.
+pub(crate) type ResponseFuture =
     Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
 /// See the [module documentation](self).
 pub(crate) trait Handler: Send + Sync {
-    /// Answers a request, whatever happens to it.
-    fn handle(&self, peer: Peer, request: Request<RequestBody>) -> Answering;
+    /// Answers a request. Errors and panics are answered too.
+    fn handle(&self, peer: Peer, request: Request<RequestBody>) -> ResponseFuture;
 }

@@ -1,5 +1,5 @@
-//! [`LoopbackClient`]: the server as a client of itself. What it writes for itself takes the same
-//! chain as the requests of everybody else.
+//! [`LoopbackClient`]: the client for the server's own requests, which pass the same chain as all
+//! other requests.
 
 use crate::auth::authentication::User;
 use crate::auth::authorization::masters;
@@ -17,35 +17,35 @@ use tower_service::Service;
 /// See the [module documentation](self).
 #[derive(Clone)]
 pub(crate) struct LoopbackClient {
-    /// Weak, since the handler has this client.
+    /// Weak, since the handler owns this client.
     handler: Weak<dyn Handler>,
     user: User,
 }
 
-/// Marks the requests of this client. An `APIService` does not lead them to another server.
+/// Marks the requests of this client, which are never forwarded to an aggregated server.
 #[derive(Debug, Clone, Copy)]
 struct Loopback;
 
 /// Marks a request that deletes an object whose CRD is being deleted. The object is found although
 /// no version of the resource may be served, and there is no admission.
 #[derive(Clone)]
-pub(crate) struct OfDeletedCrd(pub Arc<Served>);
+pub(crate) struct DeletedCrdInstance(pub Arc<Served>);
 
-/// Whether the server sends this request to itself.
+/// Whether the request was sent by the loopback client.
 pub(crate) fn is_loopback(head: &Parts) -> bool {
     head.extensions.get::<Loopback>().is_some()
 }
 
-/// An answer: its code, and the object that it is.
+/// A response: its status code and its object.
 pub(crate) struct Answer {
-    /// Of the answer.
+    /// The HTTP status code.
     pub code: u16,
-    /// The object, or the Status that says why not.
+    /// The object, or the Status of an error.
     pub object: Object,
 }
 
 impl Answer {
-    /// What a failure says.
+    /// The message of the Status.
     pub(crate) fn message(&self) -> &str {
         self.object.str_at(&["message"])
     }
@@ -62,8 +62,7 @@ impl LoopbackClient {
         self.send(Method::GET, path, "application/json", String::new()).await
     }
 
-    /// Creates an object, without waiting for those who still have to work on it: the server has
-    /// other things to do.
+    /// Creates an object without waiting for its initializers, which must not block the server.
     pub(crate) async fn create(&self, path: &str, object: &Value) -> Answer {
         let path = &format!("{path}?includeUninitialized=true");
         self.send(Method::POST, path, "application/json", object.to_string()).await
@@ -74,12 +73,12 @@ impl LoopbackClient {
         self.send(Method::PUT, path, "application/json", object.to_string()).await
     }
 
-    /// Merges something into an object.
+    /// Applies a merge patch to an object.
     pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Answer {
         self.send(Method::PATCH, path, "application/merge-patch+json", patch.to_string()).await
     }
 
-    /// Applies a configuration, whoever owns its fields so far.
+    /// Applies a configuration by server-side apply, with force.
     pub(crate) async fn apply(&self, path: &str, manager: &str, config: &Value) -> Answer {
         let path = format!("{path}?fieldManager={manager}&force=true");
         let config = config.to_string();
@@ -94,7 +93,7 @@ impl LoopbackClient {
     /// Deletes an object whose CRD is being deleted.
     pub(crate) async fn delete_instance(&self, path: &str, served: &Arc<Served>) -> Answer {
         let mut request = request(Method::DELETE, path, "application/json", String::new());
-        request.extensions_mut().insert(OfDeletedCrd(Arc::clone(served)));
+        request.extensions_mut().insert(DeletedCrdInstance(Arc::clone(served)));
         self.call(path, request).await
     }
 
@@ -111,14 +110,14 @@ impl LoopbackClient {
         let body = match response.into_body().collect().await {
             Ok(body) => body.to_bytes(),
             Err(truncated) => {
-                tracing::warn!(path, error = %truncated, "our own request failed");
+                tracing::warn!(path, error = %truncated, "a loopback request failed");
                 return Answer { code: 502, object: Object::default() };
             }
         };
         let object = codec::json::decode(&body).ok().and_then(|it| Object::from_value(it.value));
         let answer = Answer { code, object: object.unwrap_or_default() };
         if code >= 400 && !matches!(code, 404 | 409) {
-            tracing::warn!(code, path, message = answer.message(), "our own request failed");
+            tracing::warn!(code, path, message = answer.message(), "a loopback request failed");
         }
         answer
     }
@@ -132,5 +131,5 @@ fn request(method: Method, path: &str, content_type: &str, body: String) -> Requ
         .header("user-agent", "sampan")
         .extension(Loopback)
         .body(Full::from(body))
-        .expect("the request is ours")
+        .expect("paths and headers of loopback requests are valid")
 }

@@ -13,11 +13,11 @@
 //!
 //! A stream must therefore not compute for long; see `listen.rs`.
 //!
-//! A [`Checker`] lets the task check from time to time whether the client reads what it is sent
-//! ([`Progress`]). A stream that is stalled for too long is dropped, which resets it. If that is the
-//! connection itself, or an answer over HTTP/1.1, the task ends.
+//! A [`Checker`] makes the task check at intervals whether the client reads its answers
+//! ([`Progress`]). A stream that is stalled for too long is dropped, which resets it. If the
+//! connection itself or an answer over HTTP/1.1 is stalled, the task ends.
 
-use super::progress::{Checks, Progress};
+use super::progress::{Progress, StallDetector};
 use super::write_buffer::{BufferedTransport, WriteBuffer, buffered};
 use futures_util::stream::{FuturesUnordered, Stream};
 use futures_util::task::AtomicWaker;
@@ -35,17 +35,17 @@ pub(super) struct ConnectionTask<F, T> {
     streams: FuturesUnordered<CheckedStream>,
     new_streams: NewStreams,
     buffer: WriteBuffer<T>,
-    /// For what is sent on the connection, and for an answer over HTTP/1.1.
-    checks: [Checks; 2],
+    /// The detectors for the transport of the connection, and for an answer over HTTP/1.1.
+    checks: [StallDetector; 2],
     check_request: Arc<CheckRequest>,
 }
 
 /// The executor to which the HTTP library gives the streams that it starts.
 #[derive(Clone, Default)]
-pub(super) struct NewStreams(Arc<Mutex<Started>>);
+pub(super) struct NewStreams(Arc<Mutex<StartedStreams>>);
 
 #[derive(Default)]
-struct Started {
+struct StartedStreams {
     streams: Vec<CheckedStream>,
     /// The progress of the last request's answer. Over HTTP/2 its stream starts right after it.
     progress: Option<Arc<Progress>>,
@@ -54,7 +54,7 @@ struct Started {
 }
 
 impl NewStreams {
-    /// Notes that a request has come; returns the progress of its answer.
+    /// Records the beginning of a request; returns the progress of its answer.
     pub(super) fn request(&self) -> Arc<Progress> {
         let mut started = self.lock();
         started.requests = started.requests.wrapping_add(1);
@@ -63,8 +63,8 @@ impl NewStreams {
         progress
     }
 
-    fn lock(&self) -> MutexGuard<'_, Started> {
-        self.0.lock().expect("nothing panics while it holds the list")
+    fn lock(&self) -> MutexGuard<'_, StartedStreams> {
+        self.0.lock().expect("no holder of the lock panics")
     }
 }
 
@@ -72,7 +72,7 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for NewStre
     fn execute(&self, stream: F) {
         let mut started = self.lock();
         let progress = started.progress.take().unwrap_or_default();
-        let checks = Checks::default();
+        let checks = StallDetector::default();
         let stream = Some(Box::pin(stream) as StreamFuture);
         started.streams.push(CheckedStream { stream, progress, checks, waker: None });
     }
@@ -82,7 +82,7 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for NewStre
 struct CheckedStream {
     stream: Option<StreamFuture>,
     progress: Arc<Progress>,
-    checks: Checks,
+    checks: StallDetector,
     /// Wakes the stream when a check drops it.
     waker: Option<Waker>,
 }
@@ -137,7 +137,7 @@ impl Checker {
 pub(super) struct Stalled;
 
 impl<F: Future, T: AsyncWrite + Unpin> ConnectionTask<F, T> {
-    /// Runs the connection that `connect` makes of the transport.
+    /// A task for the connection that `connect` creates from the transport.
     pub(super) fn new(
         transport: T,
         connect: impl FnOnce(BufferedTransport<T>, NewStreams) -> F,
@@ -154,12 +154,12 @@ impl<F: Future, T: AsyncWrite + Unpin> ConnectionTask<F, T> {
         }
     }
 
-    /// What asks for checks of the progress.
+    /// A handle that starts checks of the progress.
     pub(super) fn checker(&self) -> Checker {
         Checker(Arc::downgrade(&self.check_request))
     }
 
-    /// Drops the streams that are stalled for too long; fails if the connection is.
+    /// Drops the streams that are stalled for too long; fails if the connection itself is stalled.
     fn check(&mut self) -> Result<(), Stalled> {
         let mut has_watch = false;
         for stream in &mut self.streams {
@@ -204,7 +204,7 @@ impl<F: Future, T: AsyncWrite + Unpin> Future for ConnectionTask<F, T> {
             return Poll::Ready(Err(stalled));
         }
         let polled = self.poll_all(cx);
-        // What the peer does not take now is sent when it has read.
+        // The rest is sent when the client has read enough.
         self.buffer.send(cx);
         polled.map(Ok)
     }
@@ -228,9 +228,9 @@ mod tests {
     async fn a_stream_that_the_connection_begins_is_polled_with_it() {
         let (ours, _theirs) = transport();
         let task = ConnectionTask::new(ours, |_, streams| async move {
-            let (tell, told) = oneshot::channel();
-            streams.execute(async move { tell.send(42).unwrap() });
-            told.await.unwrap()
+            let (sender, receiver) = oneshot::channel();
+            streams.execute(async move { sender.send(42).unwrap() });
+            receiver.await.unwrap()
         });
         assert_eq!(task.await.unwrap(), 42);
     }
@@ -241,12 +241,12 @@ mod tests {
         let news = Arc::new(Notify::new());
         let heard = Arc::clone(&news);
         let task = ConnectionTask::new(ours, |_, streams| async move {
-            let (tell, told) = oneshot::channel();
+            let (sender, receiver) = oneshot::channel();
             streams.execute(async move {
                 heard.notified().await;
-                tell.send(()).unwrap();
+                sender.send(()).unwrap();
             });
-            told.await.unwrap();
+            receiver.await.unwrap();
         });
         let elsewhere = async {
             tokio::task::yield_now().await;
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_connection_wrote_is_sent_when_it_waits() {
+    async fn written_bytes_are_sent_when_the_connection_waits() {
         let (ours, mut theirs) = transport();
         let task = ConnectionTask::new(ours, |mut transport, _| async move {
             transport.write_all(b"answer").await.unwrap();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_peer_does_not_take_at_once_is_sent_when_it_reads() {
+    async fn bytes_that_the_peer_does_not_take_at_once_are_sent_when_it_reads() {
         let (ours, mut theirs) = duplex(10);
         let task = ConnectionTask::new(ours, |mut transport, _| async move {
             transport.write_all(&[7; 1000]).await.unwrap();
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(answer, [7; 1000]);
     }
 
-    /// Polls `task` after each of many checks; whether it has ended.
+    /// Polls `task` after each of many checks; returns whether it has ended.
     fn check_often<F: Future>(task: &mut ConnectionTask<F, DuplexStream>) -> bool {
         let checker = task.checker();
         for _ in 0..100 {
@@ -316,7 +316,7 @@ mod tests {
             });
             pending::<()>().await;
         });
-        assert!(!check_often(&mut task), "the connection goes on");
+        assert!(!check_often(&mut task), "the connection continues");
         assert!(stalled_is_dropped.try_recv().is_err_and(|it| it == TryRecvError::Closed));
         assert!(other_is_dropped.try_recv().is_err_and(|it| it == TryRecvError::Empty));
     }
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_has_nothing_to_send_goes_on() {
+    async fn a_connection_that_has_nothing_to_send_continues() {
         let (ours, mut theirs) = transport();
         let mut task = ConnectionTask::new(ours, |mut transport, streams| async move {
             streams.request();

@@ -1,13 +1,12 @@
-//! [`Progress`]: whether a client takes the answer that it is sent.
+//! [`Progress`]: detects clients that do not read their answers.
 //!
-//! The body of an answer is asked for its next part once the part before has been taken. So an
-//! answer is stalled if a part was handed out and nobody asks for another one. That is looked at
-//! in regular checks, which compare two observations, so that an answer under way costs two
-//! additions and no look at a clock:
+//! The HTTP library polls the body of an answer for its next part when the previous part has been
+//! taken. So an answer is stalled if a part was handed out and the next one is not polled. Regular
+//! checks compare two observations, so that a part costs two additions and no read of the clock:
 //!
 //! ```text
-//! count   0 ── part handed out ──▶ 1 ── next part asked for ──▶ 2 ── …
-//!         odd, and the same as in the checks before: stalled
+//! count   0 ── part handed out ──▶ 1 ── next part polled ──▶ 2 ── …
+//!         odd, and the same as in the previous checks: stalled
 //! ```
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,11 +15,12 @@ use std::time::Duration;
 /// An answer is ended after this many checks without progress.
 const CHECKS: u32 = 4;
 
-/// The same for a watch. What it missed meanwhile is compacted by then, at the default time-out.
+/// A watch is ended after this many checks without progress. At the default time-out, the events that
+/// it missed are compacted by then.
 const WATCH_CHECKS: u32 = 5 * CHECKS;
 
 /// The time between two checks, if answers may be stalled for `timeout`.
-pub(super) fn interval(timeout: Duration) -> Duration {
+pub(super) fn check_interval(timeout: Duration) -> Duration {
     (timeout / CHECKS).max(Duration::from_millis(1))
 }
 
@@ -32,52 +32,51 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Of the answer with this number on its connection. No two answers with different numbers are
-    /// observed alike.
+    /// The progress of the answer with this number on its connection. Observations of answers with
+    /// different numbers differ.
     pub(super) fn new(number: u32) -> Self {
         Self { count: AtomicU64::new(u64::from(number) << 32), ..Self::default() }
     }
 
-    /// The answer goes on for as long as the client likes: a watch.
+    /// Marks an answer without a defined end, such as a watch.
     pub(super) fn set_stream(&self) {
         self.is_stream.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the answer is a watch, or another one without an end.
+    /// Whether the answer is a watch or another one without a defined end.
     pub(super) fn is_stream(&self) -> bool {
         self.is_stream.load(Ordering::Relaxed)
     }
 
-    /// A part was handed out.
+    /// Records that a part was handed out.
     pub(super) fn hand_out(&self) {
         let count = self.count.load(Ordering::Relaxed);
         self.count.store((count + 1) | 1, Ordering::Relaxed);
     }
 
-    /// Whatever was handed out has been taken.
+    /// Records that all parts handed out were taken.
     pub(super) fn take(&self) {
         let count = self.count.load(Ordering::Relaxed);
         self.count.store((count + 1) & !1, Ordering::Relaxed);
     }
 
-    /// What to compare with the observation of another check; None if nothing was handed out that
-    /// is not taken.
+    /// A value to compare with that of other checks; None if all parts handed out were taken.
     pub(super) fn observe(&self) -> Option<u64> {
         let count = self.count.load(Ordering::Relaxed);
         (count % 2 == 1).then_some(count)
     }
 }
 
-/// Compares the observations of one thing that may be stalled.
+/// Compares the observations of one answer or transport.
 #[derive(Debug, Default)]
-pub(super) struct Checks {
+pub(super) struct StallDetector {
     last: Option<u64>,
     stalled: u32,
 }
 
-impl Checks {
-    /// Whether there has been no progress for too long. `observed` is None if nothing waits, and
-    /// otherwise changes with every progress.
+impl StallDetector {
+    /// Whether too many checks have seen no progress. `observed` is None if nothing waits to be read,
+    /// and otherwise changes with each progress.
     pub(super) fn is_overdue(&mut self, observed: Option<u64>, is_stream: bool) -> bool {
         if observed.is_none() || observed != self.last {
             self.last = observed;
@@ -95,7 +94,7 @@ mod tests {
 
     /// The number of checks until the answer is overdue.
     fn checks_until_overdue(progress: &Progress) -> u32 {
-        let mut checks = Checks::default();
+        let mut checks = StallDetector::default();
         (1..1000).find(|_| checks.is_overdue(progress.observe(), progress.is_stream())).unwrap()
     }
 
@@ -109,8 +108,8 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_not_taken_for_the_one_before_it() {
-        let mut checks = Checks::default();
+    fn an_answer_is_not_confused_with_the_previous_one() {
+        let mut checks = StallDetector::default();
         for number in 0..10 * CHECKS {
             let progress = Progress::new(number);
             progress.hand_out();
@@ -121,7 +120,7 @@ mod tests {
     #[test]
     fn an_answer_is_not_overdue_while_its_parts_are_taken() {
         let progress = Progress::default();
-        let mut checks = Checks::default();
+        let mut checks = StallDetector::default();
         for _ in 0..10 * CHECKS {
             progress.hand_out();
             assert!(!checks.is_overdue(progress.observe(), false));

@@ -11,7 +11,7 @@ use rustls::{ClientConfig, SignatureScheme};
 use std::sync::Mutex;
 use tokio_rustls::TlsConnector;
 
-/// Notes the authorities that a server names, and shows no certificate.
+/// Records the authorities that a server lists, and presents no certificate.
 #[derive(Debug, Default)]
 struct NotedAuthorities(Mutex<Vec<String>>);
 
@@ -31,7 +31,7 @@ impl ResolvesClientCert for NotedAuthorities {
     }
 }
 
-/// The certificate of a further authority, in PEM.
+/// The certificate of a new authority, in PEM.
 fn authority(common_name: &str) -> String {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.distinguished_name.push(DnType::CommonName, common_name);
@@ -40,7 +40,7 @@ fn authority(common_name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_request_for_a_client_certificate_names_all_authorities() {
+async fn a_certificate_request_lists_all_authorities() {
     let now = Timestamp::from_seconds(Clock::system().now().seconds());
     let own = Authority::new(now).unwrap();
     let certified = own.serving(&["localhost"], &[], now).unwrap();

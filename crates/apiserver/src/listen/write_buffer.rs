@@ -1,4 +1,4 @@
-//! [`BufferedTransport`]: a transport that collects what is written until [`WriteBuffer::send`].
+//! [`BufferedTransport`]: a transport that buffers writes until [`WriteBuffer::send`].
 //!
 //! The HTTP/2 library flushes after every frame of more than a few hundred bytes, so an event for fifty
 //! watches of one connection would cost fifty TLS records and fifty system calls. Here a flush sends
@@ -14,7 +14,7 @@
 //! - bytes leave in the order in which they were written, all of them before a shutdown;
 //! - no more than [`LIMIT`] bytes are collected: a writer to a peer that does not read waits, as
 //!   without the buffer;
-//! - once the [`WriteBuffer`] is dropped (the connection was upgraded), a flush is a flush again.
+//! - after the [`WriteBuffer`] is dropped (the connection was upgraded), a flush sends at once.
 
 use std::io;
 use std::pin::Pin;
@@ -22,96 +22,96 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The most bytes that are collected: what the TLS library takes at once.
+/// The maximum number of buffered bytes: the amount that the TLS library takes at once.
 const LIMIT: usize = 64 << 10;
 
-/// The first two capacities of the buffer, before it takes the limit: most polls write little.
-const SIZES: [usize; 2] = [4 << 10, 16 << 10];
+/// The first two capacities of the buffer, before it grows to the limit: most polls write little.
+const FIRST_CAPACITIES: [usize; 2] = [4 << 10, 16 << 10];
 
 /// The transport as the HTTP library sees it.
 pub(super) struct BufferedTransport<T>(Arc<Mutex<Buffered<T>>>);
 
-/// Sends what a [`BufferedTransport`] transport has buffered.
+/// Sends the bytes that a [`BufferedTransport`] has buffered.
 pub(super) struct WriteBuffer<T>(Arc<Mutex<Buffered<T>>>);
 
 struct Buffered<T> {
     inner: T,
-    waiting: Vec<u8>,
-    /// How much of `waiting` has left already.
-    sent: usize,
-    /// How much `inner` has taken in all.
+    pending: Vec<u8>,
+    /// The number of bytes of `pending` that were written to `inner`.
+    written: usize,
+    /// The total number of bytes that `inner` has accepted.
     taken: u64,
-    /// `inner` did not take what was to be written past `waiting`.
+    /// Whether `inner` did not accept a large write that bypasses `pending`.
     is_blocked: bool,
-    /// Something has been given to `inner` since it was last flushed.
+    /// Whether bytes were written to `inner` since its last flush.
     unflushed: bool,
-    /// Whether there is a [`WriteBuffer`] that sends what waits.
-    collects: bool,
+    /// Whether a [`WriteBuffer`] exists that sends the buffered bytes.
+    is_buffering: bool,
 }
 
 /// A transport and its buffer.
 pub(super) fn buffered<T>(inner: T) -> (BufferedTransport<T>, WriteBuffer<T>) {
     let transport = Buffered {
         inner,
-        waiting: Vec::new(),
-        sent: 0,
+        pending: Vec::new(),
+        written: 0,
         taken: 0,
         is_blocked: false,
         unflushed: false,
-        collects: true,
+        is_buffering: true,
     };
     let shared = Arc::new(Mutex::new(transport));
     (BufferedTransport(Arc::clone(&shared)), WriteBuffer(shared))
 }
 
 fn lock<T>(transport: &Mutex<Buffered<T>>) -> MutexGuard<'_, Buffered<T>> {
-    transport.lock().expect("nothing panics while it writes")
+    transport.lock().expect("no writer panics")
 }
 
 impl<T: AsyncWrite + Unpin> WriteBuffer<T> {
-    /// Sends what was buffered, as much as the peer takes; the rest wakes `cx` when it takes more.
-    /// A transport that is broken will say so to the connection, when that next reads or writes.
+    /// Sends as many of the buffered bytes as the peer takes; `cx` is woken when it takes more. An
+    /// error of the transport is returned by the next read or write of the connection.
     pub(super) fn send(&self, cx: &mut Context<'_>) {
         let _ = lock(&self.0).poll_send(cx);
     }
 
-    /// How much the peer has taken in all, if something waits that it has not taken.
+    /// The total number of bytes that the peer has taken; None if no bytes wait.
     pub(super) fn stalled_at(&self) -> Option<u64> {
         let transport = lock(&self.0);
-        let waits = !transport.waiting.is_empty() || transport.unflushed || transport.is_blocked;
+        let waits = !transport.pending.is_empty() || transport.unflushed || transport.is_blocked;
         waits.then_some(transport.taken)
     }
 }
 
 impl<T> Drop for WriteBuffer<T> {
     fn drop(&mut self) {
-        lock(&self.0).collects = false;
+        lock(&self.0).is_buffering = false;
     }
 }
 
 impl<T: AsyncWrite + Unpin> Buffered<T> {
-    /// Gives everything that waits to the transport below.
+    /// Writes all buffered bytes to the inner transport.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.sent < self.waiting.len() {
-            let rest = &self.waiting[self.sent..];
+        while self.written < self.pending.len() {
+            let rest = &self.pending[self.written..];
             match ready!(Pin::new(&mut self.inner).poll_write(cx, rest))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 written => {
-                    self.sent += written;
+                    self.written += written;
                     self.taken += written as u64;
                 }
             }
             self.unflushed = true;
         }
-        self.waiting.clear();
-        self.sent = 0;
+        self.pending.clear();
+        self.written = 0;
         Poll::Ready(Ok(()))
     }
 
-    /// Sends everything that waits. A transport that is idle holds no memory.
+    /// Sends all buffered bytes and releases the buffer, so that an idle transport holds no memory.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_drain(cx))?;
-        self.waiting = Vec::new();
+        self.pending = Vec::new();
         if self.unflushed {
             ready!(Pin::new(&mut self.inner).poll_flush(cx))?;
             self.unflushed = false;
@@ -124,10 +124,10 @@ impl<T: AsyncWrite + Unpin> Buffered<T> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if self.waiting.len() >= LIMIT {
+        if self.pending.len() >= LIMIT {
             ready!(self.poll_drain(cx))?;
         }
-        if self.waiting.is_empty()
+        if self.pending.is_empty()
             && let Some(large) = slices.iter().find(|it| !it.is_empty())
             && large.len() >= LIMIT
         {
@@ -140,19 +140,19 @@ impl<T: AsyncWrite + Unpin> Buffered<T> {
         }
         let mut taken = 0;
         for slice in slices {
-            let part = &slice[..slice.len().min(LIMIT - self.waiting.len())];
+            let part = &slice[..slice.len().min(LIMIT - self.pending.len())];
             self.reserve(part.len());
-            self.waiting.extend_from_slice(part);
+            self.pending.extend_from_slice(part);
             taken += part.len();
         }
         Poll::Ready(Ok(taken))
     }
 
     fn reserve(&mut self, more: usize) {
-        let needed = self.waiting.len() + more;
-        if needed > self.waiting.capacity() {
-            let size = SIZES.into_iter().find(|it| *it >= needed).unwrap_or(LIMIT);
-            self.waiting.reserve_exact(size - self.waiting.len());
+        let needed = self.pending.len() + more;
+        if needed > self.pending.capacity() {
+            let size = FIRST_CAPACITIES.into_iter().find(|it| *it >= needed).unwrap_or(LIMIT);
+            self.pending.reserve_exact(size - self.pending.len());
         }
     }
 }
@@ -164,8 +164,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for BufferedTransport<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let mut transport = lock(&self.0);
-        if !transport.collects {
-            // After an upgrade a read may come before a write; what went before must be sent.
+        if !transport.is_buffering {
+            // After an upgrade, a read may come before a write; the buffered bytes must be sent first.
             let _ = transport.poll_send(cx);
         }
         Pin::new(&mut transport.inner).poll_read(cx, buf)
@@ -195,7 +195,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for BufferedTransport<T> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut transport = lock(&self.0);
-        if transport.collects { Poll::Ready(Ok(())) } else { transport.poll_send(cx) }
+        if transport.is_buffering { Poll::Ready(Ok(())) } else { transport.poll_send(cx) }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use std::task::Waker;
 
-    /// Notes what reaches it, one line for each write and flush, and takes no more than `room`.
+    /// Records its input, one line for each write and flush, and takes no more than `room` bytes.
     #[derive(Default)]
     struct Wire {
         log: String,
@@ -253,7 +253,7 @@ mod tests {
         Context::from_waker(Waker::noop())
     }
 
-    /// Writes all of `bytes` in pieces, or as much as is taken; says how much.
+    /// Writes `bytes` in pieces until no more is taken; returns the number of bytes written.
     fn write(transport: &mut BufferedTransport<Wire>, bytes: &[u8]) -> usize {
         let mut written = 0;
         while written < bytes.len() {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_and_flushed_is_sent_together() {
+    fn several_writes_and_flushes_are_sent_together() {
         let (mut transport, buffer) = wire(usize::MAX);
         for _ in 0..3 {
             write(&mut transport, b"event");
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_write_buffer_a_flush_is_a_flush() {
+    fn without_the_write_buffer_a_flush_sends_at_once() {
         let (mut transport, buffer) = wire(usize::MAX);
         write(&mut transport, b"head");
         flush(&mut transport);

@@ -1,5 +1,5 @@
-//! [`Count`]: a counter under exactly the name that it is registered with. The library's own appends
-//! `_total` to it, which not all of kube-apiserver's counters have.
+//! [`Count`]: a counter whose name is exactly the registered one. The library's counter appends
+//! `_total`, which not all of kube-apiserver's counters have.
 
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::{MetricType, TypedMetric};
@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Count(Arc<AtomicU64>);
 
 impl Count {
-    /// One more.
+    /// Increments the counter.
     pub(crate) fn inc(&self) {
         self.add(1);
     }
 
-    /// Several more.
+    /// Adds `count`.
     pub(crate) fn add(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
@@ -29,7 +29,7 @@ impl TypedMetric for Count {
 
 impl EncodeMetric for Count {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        // The same line, without a suffix.
+        // A gauge has the same line without a suffix.
         encoder.encode_gauge(&self.0.load(Ordering::Relaxed))
     }
 

@@ -1,4 +1,4 @@
-//! Prometheus' text format, for families that are read off the server rather than counted.
+//! Prometheus' text format, for families whose values are read from the server's state at each scrape.
 
 use std::fmt::{Display, Write};
 
@@ -24,7 +24,7 @@ pub(crate) fn head(text: &mut String, kind: Kind, name: &str, help: &str) {
     let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
 }
 
-/// Appends a sample. The values of labels are words without quotes or backslashes.
+/// Appends a sample. Label values must not contain quotes or backslashes.
 pub(crate) fn sample(text: &mut String, name: &str, labels: &[(&str, &str)], value: impl Display) {
     let labels: Vec<String> = labels.iter().map(|(name, it)| format!("{name}=\"{it}\"")).collect();
     let _ = writeln!(text, "{name}{{{}}} {value}", labels.join(","));

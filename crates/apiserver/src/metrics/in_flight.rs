@@ -1,4 +1,4 @@
-//! What is being answered now: requests, and streams that stay open.
+//! [`InFlight`]: gauges of the requests in progress and of the open streams.
 
 use super::RequestLabels;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -18,12 +18,12 @@ struct KindLabel {
     request_kind: &'static str,
 }
 
-/// Counts for as long as it lives.
+/// A counted request or stream; it is counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlightRequest(Gauge);
 
 impl InFlightRequest {
-    fn by(gauge: &Gauge) -> Self {
+    fn new(gauge: &Gauge) -> Self {
         gauge.inc();
         Self(gauge.clone())
     }
@@ -56,16 +56,16 @@ impl InFlight {
 
     /// Counts a request that only reads.
     pub(crate) fn read(&self) -> InFlightRequest {
-        InFlightRequest::by(&self.reads)
+        InFlightRequest::new(&self.reads)
     }
 
     /// Counts a request that may write.
     pub(crate) fn write(&self) -> InFlightRequest {
-        InFlightRequest::by(&self.writes)
+        InFlightRequest::new(&self.writes)
     }
 
     /// Counts an open stream.
     pub(crate) fn stream(&self, labels: &RequestLabels) -> InFlightRequest {
-        InFlightRequest::by(&self.streams.get_or_create(labels))
+        InFlightRequest::new(&self.streams.get_or_create(labels))
     }
 }

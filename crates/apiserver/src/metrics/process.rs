@@ -1,28 +1,27 @@
-//! The `process_*` families: what Linux knows about this process, under the names that Prometheus'
-//! own clients use. They are read for each scrape; where a file is not there, its families are
-//! absent.
+//! The `process_*` families of Prometheus' clients, read from `/proc` at each scrape. If a file does not
+//! exist, its families are absent.
 
 use super::exposition::{self, Kind};
 use std::fs;
 
 /// Ticks of `/proc/self/stat` in a second. Linux shows user space 100 on every architecture.
-const TICKS: f64 = 100.0;
+const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Appends the families of this process.
 pub(super) fn append(text: &mut String) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    if let Some(usage) = Usage::parse(&stat) {
+    if let Some(times) = ProcessTimes::parse(&stat) {
         exposition::value(
             text,
             Kind::Counter,
             "process_cpu_seconds_total",
             "Total user and system CPU time in seconds",
-            usage.cpu_seconds,
+            times.cpu_seconds,
         );
         let system = fs::read_to_string("/proc/stat").unwrap_or_default();
         if let Some(boot) = boot_time(&system) {
             let help = "Start time of the process in seconds since 1970";
-            let start = boot + usage.started_after_boot;
+            let start = boot + times.started_after_boot;
             exposition::value(text, Kind::Gauge, "process_start_time_seconds", help, start);
         }
     }
@@ -36,33 +35,36 @@ pub(super) fn append(text: &mut String) {
         }
     }
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
-        // One of them is the folder that is being read.
+        // One of them is the directory that is being read.
         let count = open.count().saturating_sub(1);
         let help = "Number of open file descriptors";
         exposition::value(text, Kind::Gauge, "process_open_fds", help, count);
     }
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    if let Some(most) = max_open_files(&limits) {
+    if let Some(limit) = max_open_files(&limits) {
         let help = "Maximum number of open file descriptors";
-        exposition::value(text, Kind::Gauge, "process_max_fds", help, most);
+        exposition::value(text, Kind::Gauge, "process_max_fds", help, limit);
     }
 }
 
 /// Times of a process, in seconds.
 #[derive(Debug, PartialEq)]
-struct Usage {
+struct ProcessTimes {
     cpu_seconds: f64,
     started_after_boot: f64,
 }
 
-impl Usage {
-    /// From `/proc/self/stat`. The name of the program, in parentheses, may contain anything.
+impl ProcessTimes {
+    /// Parses `/proc/self/stat`. The name of the program, in parentheses, may contain any characters.
     fn parse(stat: &str) -> Option<Self> {
         let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
-        // The first of these is the third of all.
+        // The first field after the name is field number 3.
         let ticks = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
         let (user, system, started) = (ticks(14)?, ticks(15)?, ticks(22)?);
-        Some(Self { cpu_seconds: (user + system) / TICKS, started_after_boot: started / TICKS })
+        Some(Self {
+            cpu_seconds: (user + system) / TICKS_PER_SECOND,
+            started_after_boot: started / TICKS_PER_SECOND,
+        })
     }
 }
 
@@ -78,7 +80,7 @@ fn status_bytes(status: &str, field: &str) -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// The soft limit in `/proc/self/limits`; none if there is no limit.
+/// The soft limit in `/proc/self/limits`; None if it is unlimited.
 fn max_open_files(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()
@@ -91,9 +93,9 @@ mod tests {
     #[test]
     fn the_name_of_a_program_may_look_like_a_field() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 1 0 0 0 150 50 0 0 20 0 9 0 12345 1 1 1";
-        let expect = Usage { cpu_seconds: 2.0, started_after_boot: 123.45 };
-        assert_eq!(Usage::parse(stat), Some(expect));
-        assert_eq!(Usage::parse("7 (a"), None);
+        let expect = ProcessTimes { cpu_seconds: 2.0, started_after_boot: 123.45 };
+        assert_eq!(ProcessTimes::parse(stat), Some(expect));
+        assert_eq!(ProcessTimes::parse("7 (a"), None);
     }
 
     #[test]

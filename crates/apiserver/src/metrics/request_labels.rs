@@ -1,8 +1,8 @@
-//! [`RequestLabels`]: what a request is counted under, in kube-apiserver's words.
+//! [`RequestLabels`]: the labels of request metrics, as kube-apiserver has them.
 //!
-//! Every label is one of a bounded number of words: names of what the catalog serves, or of what
-//! this file lists. Names that a client makes up are never labels, however early the request is
-//! refused, since every set of labels stays in memory and in every scrape.
+//! Each label has a bounded number of values: names from the catalog, or those listed in this file.
+//! Names that a client makes up are never label values, however early the request is refused, since
+//! every set of labels stays in memory and in every scrape.
 
 use prometheus_client::encoding::EncodeLabelSet;
 
@@ -28,7 +28,7 @@ pub(crate) struct RequestLabels {
 }
 
 impl RequestLabels {
-    /// Whether the size of the answer counts. Upstream: endpoints/metrics `MonitorRequest`.
+    /// Whether the size of the answer is recorded. Upstream: endpoints/metrics `MonitorRequest`.
     pub(super) fn is_read(&self) -> bool {
         matches!(self.verb, "GET" | "LIST")
     }

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-/// Upstream: endpoints/metrics; those below 5 ms are ours.
-const SECONDS: [f64; 27] = [
+/// The buckets of durations, in seconds. Upstream: endpoints/metrics; those below 5 ms are additional.
+const DURATION_BUCKETS: [f64; 27] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0,
     3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
 ];
@@ -26,10 +26,10 @@ pub(super) struct Requests {
 /// See the [module documentation](self).
 pub(super) struct RequestSeries {
     counts: Family<AnsweredLabels, Count>,
-    /// By the code of the answer; a few.
+    /// The counters by status code, of which there are few.
     by_code: Mutex<Vec<(u16, Count)>>,
     duration: Histogram,
-    /// The bytes of answers; None if they are not measured.
+    /// The sizes of answers; None if they are not recorded.
     pub(super) size: Option<Histogram>,
 }
 
@@ -49,8 +49,9 @@ impl Requests {
             "Requests by verb, dry run, group, version, resource, subresource, scope, component and code",
             counts.clone(),
         );
-        let durations =
-            Family::<RequestLabels, Histogram>::new_with_constructor(|| Histogram::new(SECONDS));
+        let durations = Family::<RequestLabels, Histogram>::new_with_constructor(|| {
+            Histogram::new(DURATION_BUCKETS)
+        });
         registry.register(
             "apiserver_request_duration_seconds",
             "Time from the request to the head of its answer",
@@ -74,7 +75,7 @@ impl Requests {
             return Arc::clone(found);
         }
         drop(known);
-        let made = || {
+        let create = || {
             Arc::new(RequestSeries {
                 counts: self.counts.clone(),
                 by_code: Mutex::default(),
@@ -83,7 +84,7 @@ impl Requests {
             })
         };
         let mut known = self.series.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(known.entry(labels.clone()).or_insert_with(made))
+        Arc::clone(known.entry(labels.clone()).or_insert_with(create))
     }
 }
 

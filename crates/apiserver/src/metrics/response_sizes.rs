@@ -1,11 +1,11 @@
-//! Measures answers while they are sent.
+//! Records the sizes of answers.
 
 use crate::http::body::Body;
 use bytes::Bytes;
 use prometheus_client::metrics::histogram::Histogram;
 
-/// Adds the size of a body to `sizes`: of one that is made while it is sent, when all of it is sent
-/// or its client is gone.
+/// Adds the size of a body to `sizes`. The size of a body that is produced while it is sent is added
+/// when all of it is sent or its client has disconnected.
 #[allow(clippy::cast_precision_loss, reason = "an answer has less than 2^53 bytes")]
 pub(super) fn observe(body: Body, sizes: Histogram) -> Body {
     match body {
@@ -17,33 +17,33 @@ pub(super) fn observe(body: Body, sizes: Histogram) -> Body {
             sizes.observe(bytes.len() as f64);
             Body::Shared(bytes)
         }
-        Body::Made(mut pieces) => {
-            let mut measure = Measure { sizes, bytes: 0 };
+        Body::Lazy(mut pieces) => {
+            let mut measurement = SizeMeasurement { sizes, bytes: 0 };
             let estimate = pieces.estimate;
             let next = move || {
                 let piece = pieces.next();
-                measure.add(piece.as_ref().map_or(0, Bytes::len));
+                measurement.add(piece.as_ref().map_or(0, Bytes::len));
                 piece
             };
-            Body::made(estimate, std::iter::from_fn(next))
+            Body::lazy(estimate, std::iter::from_fn(next))
         }
         stream @ Body::Stream(_) => stream,
     }
 }
 
 /// The bytes of a body so far.
-struct Measure {
+struct SizeMeasurement {
     sizes: Histogram,
     bytes: usize,
 }
 
-impl Measure {
+impl SizeMeasurement {
     fn add(&mut self, bytes: usize) {
         self.bytes += bytes;
     }
 }
 
-impl Drop for Measure {
+impl Drop for SizeMeasurement {
     #[allow(clippy::cast_precision_loss, reason = "an answer has less than 2^53 bytes")]
     fn drop(&mut self) {
         self.sizes.observe(self.bytes as f64);

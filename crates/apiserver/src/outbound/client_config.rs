@@ -1,4 +1,4 @@
-//! [`ClientConfig`]: how a webhook is reached, as configurations say it under `clientConfig`.
+//! [`ClientConfig`]: the `clientConfig` of a webhook.
 
 use super::service::{ServiceReference, ServiceResolver};
 use super::{Destination, Trust};
@@ -8,54 +8,57 @@ use machinery::Value;
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClientConfig {
-    place: Place,
+    location: Location,
     trust: Trust,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum Location {
     Url(String),
     Service(ServiceReference),
 }
 
 impl ClientConfig {
-    /// From its manifest.
+    /// Reads it from JSON.
     pub(crate) fn from_value(config: &Value) -> Self {
-        let place = match config["url"].as_str() {
-            Some(url) => Place::Url(url.to_owned()),
-            None => Place::Service(ServiceReference::from_value(&config["service"])),
+        let location = match config["url"].as_str() {
+            Some(url) => Location::Url(url.to_owned()),
+            None => Location::Service(ServiceReference::from_value(&config["service"])),
         };
-        Self { place, trust: Trust::of_bundle(config["caBundle"].as_str().unwrap_or_default()) }
+        Self {
+            location,
+            trust: Trust::from_ca_bundle(config["caBundle"].as_str().unwrap_or_default()),
+        }
     }
 
-    /// The address, with a path.
+    /// The URL, which always has a path.
     pub(crate) fn url(&self) -> String {
-        match &self.place {
-            Place::Url(url) => {
+        match &self.location {
+            Location::Url(url) => {
                 let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
                 if rest.contains('/') { url.clone() } else { format!("{url}/") }
             }
-            Place::Service(service) => {
+            Location::Service(service) => {
                 let path = service.path.strip_prefix('/').unwrap_or(&service.path);
                 format!("{}/{path}", service.origin())
             }
         }
     }
 
-    /// Where that leads now; the complaint is for users.
+    /// The current destination. The error is a message for users.
     pub(crate) fn destination(
         &self,
         resolver: &dyn ServiceResolver,
     ) -> Result<Destination, String> {
-        match &self.place {
-            Place::Url(url) => {
+        match &self.location {
+            Location::Url(url) => {
                 let uri: Uri = url.parse().map_err(|error| format!("Unparsable URL: {error}"))?;
                 let host = uri.host().unwrap_or_default();
                 let server_name = host.trim_matches(['[', ']']).to_owned();
                 let trust = self.trust.clone();
                 Ok(Destination { server_name, addresses: Vec::new(), trust, identity: None })
             }
-            Place::Service(service) => {
+            Location::Service(service) => {
                 service.destination(resolver, self.trust.clone()).map_err(|error| error.to_string())
             }
         }
@@ -72,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_a_path() {
+    fn a_url_has_a_path() {
         assert_eq!(url(&json!({"url": "https://a.b:8443"})), "https://a.b:8443/");
         assert_eq!(url(&json!({"url": "https://a.b/c/d"})), "https://a.b/c/d");
         let service =

@@ -1,7 +1,7 @@
-//! [`Connector`]: TCP and TLS to one destination.
+//! [`Connector`]: opens TCP and TLS connections to one destination.
 
 use super::{Destination, Identity, Trust};
-use crate::outbound::trust_anyone::TrustAnyone;
+use crate::outbound::insecure_verifier::InsecureVerifier;
 use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
@@ -26,16 +26,16 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tower_service::Service;
 
-/// What is configured cannot be used.
+/// TLS settings that cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unusable {
-    /// The bundle has no certificate that could be trusted.
+pub(crate) enum ConfigError {
+    /// The bundle contains no certificate.
     #[error("unable to load root certificates: unable to parse bytes as PEM block")]
-    Authorities,
-    /// The name cannot be in a certificate.
-    #[error("{0:?} is not a name of a server")]
+    CaBundle,
+    /// The host is not a valid server name.
+    #[error("{0:?} is not a valid server name")]
     Name(String),
-    /// Our own certificate or its key.
+    /// The client certificate or its key is not valid.
     #[error("cannot use the client certificate")]
     Identity(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -46,24 +46,25 @@ pub(crate) struct Connector {
     name: ServerName<'static>,
     addresses: Vec<String>,
     tls: TlsConnector,
-    /// The [`Turn`] to begin with, shared by all clones.
+    /// The [`AddressIndex`] that the next connection tries first, shared by all clones.
     first: Arc<AtomicUsize>,
 }
 
-/// The address of a connection. The numbers count on, and stand for the address of the rest.
+/// The address of a connection: a counter that stands for the address with the index
+/// `counter % addresses.len()`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Turn(usize);
+pub(super) struct AddressIndex(usize);
 
-/// How long connecting to an address may take, handshake included, if there is another one to try.
-pub(super) const NEXT_ADDRESS_AFTER: Duration = Duration::from_secs(2);
+/// The time limit for a connection to an address, including the handshake, if another address remains.
+pub(super) const ADDRESS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long it may take at the last address.
-const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
+/// The time limit for a connection to the last address.
+const LAST_ADDRESS_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Connector {
-    /// For connections to `to`.
-    pub(super) fn new(to: &Destination) -> Result<Self, Unusable> {
-        let bad_name = |_| Unusable::Name(to.server_name.clone());
+    /// A connector for connections to `to`.
+    pub(super) fn new(to: &Destination) -> Result<Self, ConfigError> {
+        let bad_name = |_| ConfigError::Name(to.server_name.clone());
         let name = ServerName::try_from(to.server_name.clone()).map_err(bad_name)?;
         let mut config = config(&to.trust, to.identity.as_ref())?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -75,11 +76,11 @@ impl Connector {
         })
     }
 
-    /// Begins behind the address of a connection from now on, if that is where it would begin.
-    pub(super) fn skip_address(&self, Turn(turn): Turn) {
+    /// Begins with the next address from now on, if the connector would begin with this one.
+    pub(super) fn skip_address(&self, AddressIndex(index): AddressIndex) {
         let order = Ordering::Relaxed;
-        // Another connection may have begun elsewhere already.
-        let _ = self.first.compare_exchange(turn, turn.wrapping_add(1), order, order);
+        // Fails if another connection has already changed the first address.
+        let _ = self.first.compare_exchange(index, index.wrapping_add(1), order, order);
     }
 
     /// Connects to the first address that completes a handshake.
@@ -91,33 +92,33 @@ impl Connector {
             resolve(&self.addresses).await?
         };
         let first = self.first.load(Ordering::Relaxed);
-        let mut last = told("dial tcp: no address to dial");
+        let mut last = dial_error("dial tcp: no address to dial");
         for attempt in 0..addresses.len() {
             let at = first.wrapping_add(attempt);
             let address = addresses[at % addresses.len()];
-            // If this is given up while it waits, the next connection begins behind it.
+            // If this future is dropped while it waits, the next connection begins with the next address.
             self.first.store(at.wrapping_add(1), Ordering::Relaxed);
             let is_last = attempt + 1 == addresses.len();
-            let limit = if is_last { GIVE_UP_AFTER } else { NEXT_ADDRESS_AFTER };
+            let limit = if is_last { LAST_ADDRESS_TIMEOUT } else { ADDRESS_TIMEOUT };
             match timeout(limit, self.connect_to(address)).await {
                 Ok(Ok(stream)) => {
                     self.first.store(at, Ordering::Relaxed);
-                    return Ok(Stream { stream, turn: Turn(at) });
+                    return Ok(Stream { stream, address_index: AddressIndex(at) });
                 }
                 Ok(Err(error)) => last = error,
-                Err(_) => last = told(&format!("dial tcp {address}: i/o timeout")),
+                Err(_) => last = dial_error(&format!("dial tcp {address}: i/o timeout")),
             }
         }
         Err(last)
     }
 
     async fn connect_to(&self, address: SocketAddr) -> io::Result<TlsTransport> {
-        let tcp = TcpStream::connect(address)
-            .await
-            .map_err(|error| told(&format!("dial tcp {address}: connect: {}", of_dial(&error))))?;
+        let tcp = TcpStream::connect(address).await.map_err(|error| {
+            dial_error(&format!("dial tcp {address}: connect: {}", dial_message(&error)))
+        })?;
         let _ = tcp.set_nodelay(true);
         let handshake = self.tls.connect(self.name.clone(), tcp).await;
-        Ok(TokioIo::new(handshake.map_err(|error| told(&of_tls(&error)))?))
+        Ok(TokioIo::new(handshake.map_err(|error| dial_error(&tls_message(&error)))?))
     }
 }
 
@@ -141,26 +142,26 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// The addresses that the names stand for; an error if there are none.
+/// Resolves the names to addresses; an error if none is found.
 async fn resolve(names: &[String]) -> io::Result<Vec<SocketAddr>> {
-    let mut last = told("dial tcp: no address to dial");
+    let mut last = dial_error("dial tcp: no address to dial");
     let mut addresses = Vec::with_capacity(names.len());
     for name in names {
         if let Ok(found) = tokio::net::lookup_host(name).await {
             addresses.extend(found);
         } else {
             let host = name.rsplit_once(':').map_or(name.as_str(), |(host, _)| host);
-            last = told(&format!("dial tcp: lookup {host}: no such host"));
+            last = dial_error(&format!("dial tcp: lookup {host}: no such host"));
         }
     }
     if addresses.is_empty() { Err(last) } else { Ok(addresses) }
 }
 
-fn told(message: &str) -> io::Error {
+fn dial_error(message: &str) -> io::Error {
     io::Error::other(message)
 }
 
-fn of_dial(error: &io::Error) -> String {
+fn dial_message(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
         io::ErrorKind::NetworkUnreachable => "network is unreachable".to_owned(),
@@ -169,8 +170,8 @@ fn of_dial(error: &io::Error) -> String {
     }
 }
 
-/// What Go says when a handshake fails.
-fn of_tls(error: &io::Error) -> String {
+/// Go's message for a failed handshake.
+fn tls_message(error: &io::Error) -> String {
     let inner = error.get_ref().and_then(|it| it.downcast_ref::<rustls::Error>());
     let Some(inner) = inner else {
         return match error.kind() {
@@ -180,7 +181,7 @@ fn of_tls(error: &io::Error) -> String {
     };
     match inner {
         rustls::Error::InvalidCertificate(why) => {
-            format!("tls: failed to verify certificate: x509: {}", of_certificate(why))
+            format!("tls: failed to verify certificate: x509: {}", certificate_message(why))
         }
         rustls::Error::InvalidMessage(_) => {
             "tls: first record does not look like a TLS handshake".to_owned()
@@ -189,14 +190,14 @@ fn of_tls(error: &io::Error) -> String {
     }
 }
 
-/// What Go says of a certificate that it does not believe.
-fn of_certificate(why: &CertificateError) -> String {
+/// Go's message for a certificate that is not accepted.
+fn certificate_message(why: &CertificateError) -> String {
     let at = |time: &UnixTime| {
         let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
         timestamp::format_seconds(seconds)
     };
     match why {
-        // Two authorities may have the same name.
+        // A bad signature means an unknown authority with the same name as a known one.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "certificate signed by unknown authority".to_owned()
         }
@@ -217,36 +218,38 @@ fn of_certificate(why: &CertificateError) -> String {
             "certificate specifies an incompatible key usage".to_owned()
         }
         CertificateError::UnhandledCriticalExtension => "unhandled critical extension".to_owned(),
-        // Those of our verifier: a name that does not match, a key that is not supported.
+        // The errors of `tls::ServerVerifier`: a name that does not match, a key that is not supported.
         CertificateError::Other(other) => other.0.to_string(),
         other => other.to_string(),
     }
 }
 
-fn config(trust: &Trust, identity: Option<&Identity>) -> Result<ClientConfig, Unusable> {
+fn config(trust: &Trust, identity: Option<&Identity>) -> Result<ClientConfig, ConfigError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
-        .map_err(|error| Unusable::Identity(Box::new(error)))?;
+        .map_err(|error| ConfigError::Identity(Box::new(error)))?;
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
-        Trust::Anyone => Arc::new(TrustAnyone::new(provider)),
+        Trust::Insecure => Arc::new(InsecureVerifier::new(provider)),
         Trust::System => Arc::new(ServerVerifier::new(system_roots(), provider)),
-        Trust::Authorities(bundle) => {
+        Trust::CaBundle(bundle) => {
             let roots = Roots::from_pem(bundle.as_bytes());
             if roots.is_empty() {
-                return Err(Unusable::Authorities);
+                return Err(ConfigError::CaBundle);
             }
             Arc::new(ServerVerifier::new(roots, provider))
         }
     };
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     let Some(identity) = identity else { return Ok(builder.with_no_client_auth()) };
-    let bad = |error: rustls::pki_types::pem::Error| Unusable::Identity(Box::new(error));
+    let bad = |error: rustls::pki_types::pem::Error| ConfigError::Identity(Box::new(error));
     let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes())
         .collect::<Result<Vec<_>, _>>()
         .map_err(bad)?;
     let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).map_err(bad)?;
-    builder.with_client_auth_cert(chain, key).map_err(|error| Unusable::Identity(Box::new(error)))
+    builder
+        .with_client_auth_cert(chain, key)
+        .map_err(|error| ConfigError::Identity(Box::new(error)))
 }
 
 fn system_roots() -> Roots {
@@ -255,15 +258,15 @@ fn system_roots() -> Roots {
 
 type TlsTransport = TokioIo<TlsStream<TcpStream>>;
 
-/// A connection that tells the pool whether it speaks HTTP/2, and requests which address it has.
+/// A connection. Its metadata tells the pool whether it uses HTTP/2, and requests its address.
 pub(crate) struct Stream {
     stream: TlsTransport,
-    turn: Turn,
+    address_index: AddressIndex,
 }
 
 impl Connection for Stream {
     fn connected(&self) -> Connected {
-        let connected = Connected::new().extra(self.turn);
+        let connected = Connected::new().extra(self.address_index);
         if self.stream.inner().get_ref().1.alpn_protocol() == Some(b"h2") {
             connected.negotiated_h2()
         } else {

@@ -1,25 +1,25 @@
-//! [`ServiceReference`]: the service that a webhook or an aggregated server is behind.
+//! [`ServiceReference`]: a reference to the Service of a webhook or an aggregated server.
 
 use super::{Destination, Trust};
 use machinery::Value;
 
-/// Why a service cannot be called.
+/// The reason why a service cannot be called.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ServiceError {
-    /// There is no such service.
+    /// The service does not exist.
     #[error("service {0:?} not found")]
-    MissingService(String),
-    /// It does not listen there.
+    ServiceNotFound(String),
+    /// The service does not have this port.
     #[error("no service port {port} found for service {service:?}")]
-    ClosedPort {
-        /// Its name.
+    PortNotFound {
+        /// The name of the service.
         service: String,
-        /// The port that was asked for.
+        /// The port of the reference.
         port: u16,
     },
-    /// Nobody stands behind it.
+    /// The service has no ready endpoints.
     #[error("no endpoints available for service {0:?}")]
-    Deserted(String),
+    NoEndpoints(String),
 }
 
 /// Finds the addresses of services.
@@ -31,25 +31,25 @@ pub(crate) trait ServiceResolver: Sync {
 /// `service` in the configuration of a webhook, a conversion or an aggregated API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServiceReference {
-    /// Of the service.
+    /// The namespace of the service.
     pub namespace: String,
-    /// Of the service.
+    /// The name of the service.
     pub name: String,
-    /// One of its ports.
+    /// A port of the service.
     pub port: u16,
-    /// Where its requests go, or "".
+    /// The URL path of requests, or "".
     pub path: String,
 }
 
 impl ServiceReference {
-    /// From its manifest.
+    /// Reads it from JSON.
     pub(crate) fn from_value(value: &Value) -> Self {
         let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
         let port = value["port"].as_u64().and_then(|it| u16::try_from(it).ok()).unwrap_or(443);
         Self { namespace: text("namespace"), name: text("name"), port, path: text("path") }
     }
 
-    /// The name that its certificate must have, and that its requests are addressed to.
+    /// The host name of requests, which the certificate must have.
     pub(crate) fn host(&self) -> String {
         format!("{}.{}.svc", self.name, self.namespace)
     }
@@ -59,7 +59,7 @@ impl ServiceReference {
         format!("https://{}:{}", self.host(), self.port)
     }
 
-    /// The addresses behind the service as of now.
+    /// The destination with the current addresses of the service.
     pub(crate) fn destination(
         &self,
         resolver: &dyn ServiceResolver,

@@ -1,4 +1,4 @@
-//! Destinations with several addresses, some of which are mute.
+//! Tests of destinations with several addresses, some of which do not answer.
 
 use super::*;
 use crate::certificates::Authority;
@@ -19,18 +19,18 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
-/// What happens at a [`server`].
+/// The settings of a [`server`], and what it has received.
 #[derive(Default)]
-struct Visits {
-    /// Whether the server says nothing after the handshake.
+struct ServerState {
+    /// Whether the server sends nothing after the handshake.
     is_silent: bool,
     connections: AtomicUsize,
-    /// Requests for `/mute` have arrived.
+    /// Notified when a request for `/mute` arrives.
     mute: Notify,
 }
 
-/// A server that answers everything but `/mute` with 200, and what its callers trust.
-async fn server(visits: &Arc<Visits>) -> (SocketAddr, Trust) {
+/// Starts a server that answers everything but `/mute` with 200; returns its address and its CA.
+async fn server(state: &Arc<ServerState>) -> (SocketAddr, Trust) {
     let now = Clock::system().now();
     let authority = Authority::new(now).unwrap();
     let certified = authority.serving(&["localhost"], &[], now).unwrap();
@@ -49,21 +49,21 @@ async fn server(visits: &Arc<Visits>) -> (SocketAddr, Trust) {
     let address = listener.local_addr().unwrap();
     let tasks = Tasks::new();
     let connections = tasks.clone();
-    let visits = Arc::clone(visits);
+    let state = Arc::clone(state);
     tasks.spawn("accept", async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (tls, visits) = (tls.clone(), Arc::clone(&visits));
+            let (tls, state) = (tls.clone(), Arc::clone(&state));
             connections.spawn("connection", async move {
                 let Ok(stream) = tls.accept(stream).await else { return };
-                visits.connections.fetch_add(1, Ordering::SeqCst);
-                if visits.is_silent {
+                state.connections.fetch_add(1, Ordering::SeqCst);
+                if state.is_silent {
                     std::future::pending::<()>().await;
                 }
                 let service = service_fn(|request: Request<Incoming>| {
-                    let visits = Arc::clone(&visits);
+                    let state = Arc::clone(&state);
                     async move {
                         if request.uri().path() == "/mute" {
-                            visits.mute.notify_one();
+                            state.mute.notify_one();
                             std::future::pending::<()>().await;
                         }
                         Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
@@ -74,11 +74,11 @@ async fn server(visits: &Arc<Visits>) -> (SocketAddr, Trust) {
             });
         }
     });
-    (address, Trust::Authorities(authority.certificate().into()))
+    (address, Trust::CaBundle(authority.certificate().into()))
 }
 
-/// The address of a mute listener and of a server, and the listener.
-async fn half_mute() -> (Destination, TcpListener) {
+/// A destination with the addresses of a listener that sends nothing and of a server, and the listener.
+async fn destination_with_silent_address() -> (Destination, TcpListener) {
     let (address, trust) = server(&Arc::default()).await;
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addresses = [mute.local_addr().unwrap(), address].map(|it| it.to_string()).to_vec();
@@ -86,7 +86,7 @@ async fn half_mute() -> (Destination, TcpListener) {
     (Destination { server_name, addresses, trust, identity: None }, mute)
 }
 
-/// The code of the answer to a request for a path, which may take `within`.
+/// Sends a request for a path with the deadline `within`; returns the status code.
 async fn request(outbound: &Outbound, to: &Destination, path: &str, within: Duration) -> u16 {
     let request = Request::get(format!("https://localhost{path}")).body(Full::default()).unwrap();
     let deadline = Instant::now() + within;
@@ -98,73 +98,73 @@ async fn call(outbound: &Outbound, to: &Destination) -> u16 {
 }
 
 #[tokio::test]
-async fn an_address_that_accepts_and_says_nothing_is_passed_over() {
-    let (to, _mute) = half_mute().await;
+async fn an_address_without_a_handshake_is_skipped() {
+    let (to, _mute) = destination_with_silent_address().await;
     assert_eq!(call(&Outbound::default(), &to).await, 200);
 }
 
 #[tokio::test]
-async fn after_a_request_that_was_given_up_the_next_one_goes_to_the_next_address() {
-    let (to, _mute) = half_mute().await;
+async fn a_request_after_a_timeout_goes_to_the_next_address() {
+    let (to, _mute) = destination_with_silent_address().await;
     let outbound = Outbound::default();
-    let within = MUTE_AFTER * 2;
-    let given_up = timeout(within, request(&outbound, &to, "/", within)).await;
-    assert!(given_up.is_err(), "the first address is mute");
+    let within = UNRESPONSIVE_AFTER * 2;
+    let timed_out = timeout(within, request(&outbound, &to, "/", within)).await;
+    assert!(timed_out.is_err(), "the first address is mute");
     let before = Instant::now();
     assert_eq!(call(&outbound, &to).await, 200);
-    assert!(before.elapsed() < connector::NEXT_ADDRESS_AFTER, "it began with the mute address");
+    assert!(before.elapsed() < connector::ADDRESS_TIMEOUT, "it began with the mute address");
 }
 
-/// The number of connections that two requests need, the first of which is not answered. It has
-/// `within` for its answer, and is dropped after `waited`.
+/// The number of connections of two requests, the first of which is not answered. Its deadline is
+/// `within`, and it is dropped after `waited`.
 async fn connections_after_silence(within: Duration, waited: Duration) -> usize {
-    let visits = Arc::default();
-    let (address, trust) = server(&visits).await;
+    let state = Arc::default();
+    let (address, trust) = server(&state).await;
     let (addresses, server_name) = (vec![address.to_string()], "localhost".to_owned());
     let to = Destination { server_name, addresses, trust, identity: None };
     let outbound = Outbound::default();
     let mut silent = Box::pin(request(&outbound, &to, "/mute", within));
     tokio::select! {
         _ = &mut silent => panic!("it is not answered"),
-        () = visits.mute.notified() => {}
+        () = state.mute.notified() => {}
     }
     assert!(timeout(waited, &mut silent).await.is_err());
     drop(silent);
     assert_eq!(call(&outbound, &to).await, 200);
-    visits.connections.load(Ordering::SeqCst)
+    state.connections.load(Ordering::SeqCst)
 }
 
 #[tokio::test]
-async fn a_request_that_ends_before_its_deadline_leaves_the_connection_to_others() {
-    assert_eq!(connections_after_silence(Duration::from_secs(10), MUTE_AFTER * 2).await, 1);
+async fn a_request_dropped_before_its_deadline_leaves_the_connection_in_use() {
+    assert_eq!(connections_after_silence(Duration::from_secs(10), UNRESPONSIVE_AFTER * 2).await, 1);
 }
 
 #[tokio::test]
-async fn a_request_that_ends_at_its_deadline_takes_the_connection_with_it() {
-    assert_eq!(connections_after_silence(MUTE_AFTER, MUTE_AFTER).await, 2);
+async fn a_request_dropped_at_its_deadline_replaces_the_connection() {
+    assert_eq!(connections_after_silence(UNRESPONSIVE_AFTER, UNRESPONSIVE_AFTER).await, 2);
 }
 
 /// The addresses of these servers, in this order.
-async fn destination(servers: &[&Arc<Visits>]) -> Destination {
+async fn destination(servers: &[&Arc<ServerState>]) -> Destination {
     let (mut addresses, mut authorities) = (Vec::new(), String::new());
-    for visits in servers {
-        let (address, Trust::Authorities(authority)) = server(visits).await else {
+    for state in servers {
+        let (address, Trust::CaBundle(authority)) = server(state).await else {
             panic!("the server is trusted by its authority");
         };
         addresses.push(address.to_string());
         authorities.push_str(&authority);
     }
-    let (server_name, trust) = ("localhost".to_owned(), Trust::Authorities(authorities.into()));
+    let (server_name, trust) = ("localhost".to_owned(), Trust::CaBundle(authorities.into()));
     Destination { server_name, addresses, trust, identity: None }
 }
 
 #[tokio::test]
-async fn after_silence_behind_a_handshake_the_next_request_goes_to_the_next_address() {
-    let silent = Arc::new(Visits { is_silent: true, ..Visits::default() });
+async fn a_request_after_silence_behind_a_handshake_goes_to_the_next_address() {
+    let silent = Arc::new(ServerState { is_silent: true, ..ServerState::default() });
     let answering = Arc::default();
     let to = destination(&[&silent, &answering, &silent]).await;
     let outbound = Outbound::default();
-    let within = MUTE_AFTER * 2;
+    let within = UNRESPONSIVE_AFTER * 2;
     let lost = timeout(within, request(&outbound, &to, "/", within)).await;
     assert!(lost.is_err(), "the first address is silent");
     let next = timeout(within, call(&outbound, &to)).await;
@@ -173,7 +173,7 @@ async fn after_silence_behind_a_handshake_the_next_request_goes_to_the_next_addr
 }
 
 #[tokio::test]
-async fn silence_on_one_connection_does_not_lead_away_from_the_address_of_another() {
+async fn silence_on_one_connection_does_not_skip_the_address_of_another() {
     let (first, second) = (Arc::default(), Arc::default());
     let to = destination(&[&first, &second]).await;
     let mut connector = Connector::new(&to).unwrap();
@@ -187,12 +187,12 @@ async fn silence_on_one_connection_does_not_lead_away_from_the_address_of_anothe
     }
     let other = connector.call(uri()).await.unwrap();
     let late = late.await.unwrap();
-    assert_ne!(turn(&late), turn(&other));
-    connector.skip_address(turn(&other));
-    assert_eq!(turn(&connector.call(uri()).await.unwrap()), turn(&late));
+    assert_ne!(address_index(&late), address_index(&other));
+    connector.skip_address(address_index(&other));
+    assert_eq!(address_index(&connector.call(uri()).await.unwrap()), address_index(&late));
 }
 
-fn turn(stream: &connector::Stream) -> Turn {
+fn address_index(stream: &connector::Stream) -> AddressIndex {
     let mut extras = Extensions::new();
     stream.connected().get_extras(&mut extras);
     *extras.get().unwrap()

@@ -1,33 +1,39 @@
-//! [`Admit`]: admission as the registry sees it, called between its own steps.
+//! [`Admit`]: the interface of admission that the registry calls.
 
 use crate::cache::hooks::Reservation;
 use machinery::{Object, Status};
 use std::future::ready;
 use std::pin::Pin;
 
-/// The result of an admission that may have to wait for webhooks.
-pub(crate) type Admitting<'a, T> = Pin<Box<dyn Future<Output = Result<T, Status>> + Send + 'a>>;
+/// The result of an admission, which may wait for webhooks.
+pub(crate) type AdmissionFuture<'a, T> =
+    Pin<Box<dyn Future<Output = Result<T, Status>> + Send + 'a>>;
 
 /// See the [module documentation](self).
 pub(crate) trait Admit: Send + Sync {
-    /// Changes the object, or refuses it before it is validated. `old` is None for a new object.
-    fn mutate<'a>(&'a self, object: &'a mut Object, old: Option<&'a Object>) -> Admitting<'a, ()>;
+    /// Mutates the object, or rejects the request before validation. `old` is None for a new
+    /// object.
+    fn mutate<'a>(
+        &'a self,
+        object: &'a mut Object,
+        old: Option<&'a Object>,
+    ) -> AdmissionFuture<'a, ()>;
 
-    /// Refuses what is about to be stored or, if `object` is None, removed. The reservation, such as
-    /// a charge to a quota, is held until the object can be read.
+    /// Validates an object that is about to be stored or, if `object` is None, deleted. The
+    /// reservation, such as the quota that the object uses, is held until the object can be read.
     fn validate<'a>(
         &'a self,
         object: Option<&'a Object>,
         old: Option<&'a Object>,
-    ) -> Admitting<'a, Reservation>;
+    ) -> AdmissionFuture<'a, Reservation>;
 }
 
-/// The admission of a write that follows from something else that was admitted, such as the deletion
-/// of a pod from its eviction.
+/// The admission of a write that follows from an admitted request, such as the deletion of a pod
+/// that follows from its eviction.
 pub(crate) struct AlreadyAdmitted;
 
 impl Admit for AlreadyAdmitted {
-    fn mutate<'a>(&'a self, _: &'a mut Object, _: Option<&'a Object>) -> Admitting<'a, ()> {
+    fn mutate<'a>(&'a self, _: &'a mut Object, _: Option<&'a Object>) -> AdmissionFuture<'a, ()> {
         Box::pin(ready(Ok(())))
     }
 
@@ -35,7 +41,7 @@ impl Admit for AlreadyAdmitted {
         &'a self,
         _: Option<&'a Object>,
         _: Option<&'a Object>,
-    ) -> Admitting<'a, Reservation> {
+    ) -> AdmissionFuture<'a, Reservation> {
         Box::pin(ready(Ok(Reservation::default())))
     }
 }

@@ -1,23 +1,24 @@
-//! Conversion as a request needs it: between the version that is stored, the version that the
-//! request names, and the version in which verbs work on objects.
+//! Conversion for a request, between three versions: the stored version, the version of the
+//! request, and the memory version, in which verbs process objects. The memory version is the
+//! storage version for built-in kinds, and the version of the request for custom kinds.
 //!
 //! ```text
-//! stored in any version ── entry, working ─▶ version of the request ── to_storage ─▶ storage version
-//!                                             (webhook, batched)
+//! stored in any version ── in_memory_version ─▶ memory version ── to_storage ─▶ storage version
+//!                           (webhook, batched)
 //! ```
 
 use super::scope::RequestScope;
 use crate::cache::conversion;
-use crate::cache::conversion::{local, needs_conversion};
+use crate::cache::conversion::{convert_locally, needs_conversion};
 use crate::cache::watch_cache::{Change, Entry};
 use machinery::{Object, Status};
 use std::sync::Arc;
 use types::resource::Shape;
 
-/// Before and after a change, in the version of the request.
-pub(crate) type Sight = (Option<Arc<Entry>>, Option<Arc<Entry>>);
+/// The old and the new object of a change, in the version of the request.
+pub(crate) type ConvertedChange = (Option<Arc<Entry>>, Option<Arc<Entry>>);
 
-/// One object in `version`.
+/// Converts one object to `version`.
 pub(crate) async fn object(
     scope: &RequestScope,
     version: usize,
@@ -26,8 +27,8 @@ pub(crate) async fn object(
     conversion::object(&scope.storage, &scope.served, version, object).await
 }
 
-/// The version in which verbs work on objects.
-pub(crate) fn working_version(scope: &RequestScope) -> usize {
+/// The version in which verbs process objects.
+pub(crate) fn memory_version(scope: &RequestScope) -> usize {
     if scope.resource().conventions.works_in_request_version {
         scope.version
     } else {
@@ -35,25 +36,28 @@ pub(crate) fn working_version(scope: &RequestScope) -> usize {
     }
 }
 
-/// An object that a verb works on, in the version of the request.
-pub(crate) fn requested(scope: &RequestScope, object: Object) -> Object {
-    local(&scope.served, scope.version, object)
+/// Converts an object from the memory version to the version of the request.
+pub(crate) fn in_request_version(scope: &RequestScope, object: Object) -> Object {
+    convert_locally(&scope.served, scope.version, object)
 }
 
-/// A stored object as verbs work on it, with its resourceVersion.
-pub(crate) async fn working(scope: &RequestScope, entry: &Arc<Entry>) -> Result<Object, Status> {
+/// A stored object in the memory version, with its resourceVersion.
+pub(crate) async fn in_memory_version(
+    scope: &RequestScope,
+    entry: &Arc<Entry>,
+) -> Result<Object, Status> {
     if scope.resource().conventions.works_in_request_version {
         return Ok(self::entry(scope, entry).await?.object());
     }
-    Ok(local(&scope.served, scope.resource().storage, entry.object()))
+    Ok(convert_locally(&scope.served, scope.resource().storage, entry.object()))
 }
 
-/// What is stored of an object that a verb has worked on.
+/// Converts an object from the memory version to the storage version.
 pub(crate) async fn to_storage(scope: &RequestScope, object: Object) -> Result<Object, Status> {
     let storage = scope.resource().storage;
     let mut object = self::object(scope, storage, object).await?;
     if let Shape::Structural(schema) = &scope.resource().hub().shape {
-        // A status that was dropped may have a default.
+        // A status that was dropped may have a default value.
         schema.default(object.map_mut());
     }
     Ok(object)
@@ -65,18 +69,18 @@ pub(crate) async fn entry(scope: &RequestScope, entry: &Arc<Entry>) -> Result<Ar
         return Ok(Arc::clone(entry));
     }
     let mut converted = entries(scope, vec![Arc::clone(entry)]).await?;
-    Ok(converted.pop().expect("there are as many as there were"))
+    Ok(converted.pop().expect("a conversion returns as many entries as it gets"))
 }
 
-/// Forgets what a stored object was converted to for the version of the request, so that it is
-/// converted again: the webhook may have been replaced by a newer one.
-pub(crate) fn forget(scope: &RequestScope, entry: &Entry) {
+/// Removes a stored object from the cache of conversions to the version of the request, so that it
+/// is converted again: the webhook may have been replaced by a newer one.
+pub(crate) fn invalidate(scope: &RequestScope, entry: &Entry) {
     if needs_conversion(&scope.served, scope.version, entry) {
-        scope.served.conversion.forget(scope.version, entry);
+        scope.served.conversion.evict(scope.version, entry);
     }
 }
 
-/// Several of them.
+/// Stored objects in the version of the request.
 pub(crate) async fn entries(
     scope: &RequestScope,
     entries: Vec<Arc<Entry>>,
@@ -84,16 +88,17 @@ pub(crate) async fn entries(
     conversion::entries(&scope.storage, &scope.served, scope.version, entries).await
 }
 
-/// What a watcher sees of `changes`. Watchers that wake up together ask once: the first converts for
-/// all.
+/// The changes in the version of the request. Watchers that wake up at the same time cause one
+/// conversion, which the first of them starts.
 pub(crate) async fn changes(
     scope: &RequestScope,
     prefix: &str,
     looks_inside: bool,
     changes: &[Arc<Change>],
-) -> Result<Vec<Sight>, Status> {
+) -> Result<Vec<ConvertedChange>, Status> {
     let seen = |entry: &Arc<Entry>| entry.key.starts_with(prefix);
-    // What was there before is shown only when it goes; else only a selector looks at it.
+    // The old object is sent only for a deletion; otherwise it is needed only to evaluate a
+    // selector.
     let old_of = |change: &Change| {
         let looks_back = looks_inside || change.new.is_none();
         change.old.clone().filter(|it| looks_back && seen(it))
@@ -101,13 +106,13 @@ pub(crate) async fn changes(
     let new_of = |change: &Change| change.new.clone().filter(seen);
     let stored = changes.iter().flat_map(|it| old_of(it).into_iter().chain(new_of(it))).collect();
     let mut converted =
-        conversion::entries_in_turn(&scope.storage, &scope.served, scope.version, stored)
+        conversion::entries_coalesced(&scope.storage, &scope.served, scope.version, stored)
             .await?
             .into_iter();
-    let sight = |change: &Arc<Change>| -> Sight {
+    let converted_change = |change: &Arc<Change>| -> ConvertedChange {
         let old = old_of(change).and_then(|_| converted.next()).or_else(|| change.old.clone());
         let new = new_of(change).and_then(|_| converted.next()).or_else(|| change.new.clone());
         (old, new)
     };
-    Ok(changes.iter().map(sight).collect())
+    Ok(changes.iter().map(converted_change).collect())
 }

@@ -1,10 +1,10 @@
-//! The birth of an object: name, uid, time; validation; the first write.
+//! Creates an object: sets its name, uid and creation time, validates it, and stores it.
 
 use super::admit::Admit;
 use super::conversion;
 use super::scope::RequestScope;
 use super::validation;
-use super::{Outcome, field_manager, stored_form, wipe_server_metadata};
+use super::{Outcome, field_manager, stored_bytes_within_limit, wipe_server_metadata};
 use crate::cache::watch_cache::Entry;
 use crate::registry::errors;
 use machinery::meta::initializers;
@@ -13,21 +13,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Error, Expect};
 
-/// How often another suffix is tried for a generated name that is taken.
-const NAME_ATTEMPTS: usize = 8;
+/// The maximum number of names that are generated if the generated name already exists.
+const MAX_NAME_ATTEMPTS: usize = 8;
 
-/// The longest part of a generated name that the user chooses.
-const MAX_PREFIX: usize = 63 - 5;
+/// The maximum length of `generateName` that is used in a generated name.
+const MAX_GENERATED_PREFIX: usize = 63 - 5;
 
-/// What is to be created, and how.
+/// The parameters of [`create`].
 pub(crate) struct CreateRequest<'a> {
-    /// The object, in the version that verbs work in.
+    /// The object in the memory version.
     pub object: Object,
-    /// Admits the object.
+    /// The admission of the request.
     pub admission: &'a dyn Admit,
-    /// Whether the object has its managed fields already.
+    /// Whether the object already has its managed fields.
     pub fields_managed: bool,
-    /// Do everything but store.
+    /// Whether the object is validated and not stored.
     pub dry_run: bool,
 }
 
@@ -40,33 +40,35 @@ pub(crate) async fn create(
     if !fields_managed {
         field_manager::track(scope, None, &mut sent).await;
     }
-    // Admission looks at other objects, which may have been written a moment ago.
+    // Admission reads other objects, which may have been written immediately before.
     scope.catch_up().await?;
     if !scope.namespace().is_empty() {
         sent.set_meta("namespace", scope.namespace());
     }
     admission.mutate(&mut sent, None).await?;
     let generated = sent.name().is_empty();
-    for attempt in 1..=NAME_ATTEMPTS {
-        let mut object = if generated { named(scope, &sent) } else { std::mem::take(&mut sent) };
-        let is_known = !matches!(object.resource_version(), "" | "0");
-        // Some kinds make labels of the name, so it must be there by now.
+    for attempt in 1..=MAX_NAME_ATTEMPTS {
+        let mut object =
+            if generated { with_generated_name(scope, &sent) } else { std::mem::take(&mut sent) };
+        let has_resource_version = !matches!(object.resource_version(), "" | "0");
+        // The name must be set here, because some kinds derive labels from it.
         prepare(scope, &mut object);
-        // Errors of the object itself come before those of what it needs.
-        let reserved = super::begin_write(scope, &mut object, None, dry_run);
+        // Errors of the object are returned before errors of the allocation.
+        let reservation = super::begin_write(scope, &mut object, None, dry_run);
         validate(scope, &object)?;
-        let mut reserved = reserved?;
-        reserved.add(admission.validate(Some(&object), None).await?);
-        // Upstream: a creator who sets a resourceVersion gets a bare 500, from the storage.
-        if is_known && !dry_run {
+        let mut reservation = reservation?;
+        reservation.add(admission.validate(Some(&object), None).await?);
+        // Upstream: a create with a resourceVersion gets the storage's error, a 500 without a
+        // reason.
+        if has_resource_version && !dry_run {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::unclassified(why));
         }
         let object = conversion::to_storage(scope, object).await?;
-        let bytes = stored_form(scope, &object)?;
+        let bytes = stored_bytes_within_limit(scope, &object)?;
         let _write = scope.writes.begin();
         match insert(scope, &object, bytes, dry_run).await {
-            Err(Error::Conflict { .. }) if generated && attempt < NAME_ATTEMPTS => {}
+            Err(Error::Conflict { .. }) if generated && attempt < MAX_NAME_ATTEMPTS => {}
             Err(Error::Conflict { found, .. }) => {
                 let deleting = found.is_some_and(|it| {
                     Entry::of(&it, scope.resource().prefix.len())
@@ -74,36 +76,39 @@ pub(crate) async fn create(
                         .deletion_timestamp()
                         .is_some()
                 });
-                return Err(exists(scope, object.name(), generated, deleting));
+                return Err(already_exists(scope, object.name(), generated, deleting));
             }
-            Err(error) => return Err(errors::of_store(&scope.what(), object.name(), &error)),
+            Err(error) => {
+                return Err(errors::of_store(&scope.group_resource(), object.name(), &error));
+            }
             Ok(Some(entry)) => {
-                reserved.settle(&scope.storage.cache, entry.revision).await;
+                reservation.settle(&scope.storage.cache, entry.revision).await;
                 return Ok(Outcome::Stored(entry));
             }
-            Ok(None) => return Ok(Outcome::Shown(object)),
+            Ok(None) => return Ok(Outcome::NotStored(object)),
         }
     }
     unreachable!("the last attempt returns")
 }
 
-/// The object with a name that begins as its sender wishes, if he does.
-fn named(scope: &RequestScope, sent: &Object) -> Object {
+/// The object with a generated name, if it has a `generateName`.
+fn with_generated_name(scope: &RequestScope, sent: &Object) -> Object {
     let mut object = sent.clone();
     let prefix = sent.meta_text("generateName");
     if !prefix.is_empty() {
-        let kept = prefix.char_indices().nth(MAX_PREFIX).map_or(prefix, |(at, _)| &prefix[..at]);
-        object.set_meta("name", format!("{kept}{}", scope.storage.entropy.suffix(5)));
-        // Some defaults are made of the name.
+        let truncated =
+            prefix.char_indices().nth(MAX_GENERATED_PREFIX).map_or(prefix, |(at, _)| &prefix[..at]);
+        object.set_meta("name", format!("{truncated}{}", scope.storage.entropy.suffix(5)));
+        // Some defaults are derived from the name.
         (scope.resource().behavior.defaults)(&mut object);
     }
     object
 }
 
-/// Sets what only the server knows, and wipes what a creator may not set.
+/// Sets the fields that the server owns, and removes those that a client must not set.
 fn prepare(scope: &RequestScope, object: &mut Object) {
     wipe_server_metadata(object);
-    super::dedup_owners(scope, object);
+    super::dedup_owner_references(scope, object);
     for field in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         object.remove_meta(field);
     }
@@ -116,7 +121,7 @@ fn prepare(scope: &RequestScope, object: &mut Object) {
     object.set_meta("uid", scope.storage.entropy.uuid());
     object.set_meta("creationTimestamp", scope.storage.now());
     let behavior = scope.resource().behavior;
-    // Upstream: kinds that do not count generations keep the one that was sent.
+    // Upstream: kinds without generations keep the generation that was sent.
     if behavior.generation {
         object.set_meta("generation", 1);
     }
@@ -130,8 +135,8 @@ fn prepare(scope: &RequestScope, object: &mut Object) {
 fn validate(scope: &RequestScope, object: &Object) -> Result<(), Status> {
     let resource = scope.resource();
     let mut errors = ErrorList::new();
-    validation::metadata(resource, object, &mut errors);
-    validation::create(scope, object, &mut errors);
+    validation::validate_metadata(resource, object, &mut errors);
+    validation::validate_create(scope, object, &mut errors);
     if !errors.is_empty() {
         return Err(scope.invalid(object.name(), errors));
     }
@@ -141,7 +146,7 @@ fn validate(scope: &RequestScope, object: &Object) -> Result<(), Status> {
     Ok(())
 }
 
-/// None for a dry run, which only looks whether the place is free.
+/// Stores the object. A dry run only checks that the key does not exist, and returns None.
 async fn insert(
     scope: &RequestScope,
     object: &Object,
@@ -162,11 +167,11 @@ async fn insert(
     Ok(Some(Arc::new(Entry::of(&record, resource.prefix.len()))))
 }
 
-fn exists(scope: &RequestScope, name: &str, generated: bool, deleting: bool) -> Status {
+fn already_exists(scope: &RequestScope, name: &str, generated: bool, deleting: bool) -> Status {
     if generated {
-        return Status::no_unique_name(&scope.what(), name);
+        return Status::no_unique_name(&scope.group_resource(), name);
     }
-    let mut status = Status::already_exists(&scope.what(), name);
+    let mut status = Status::already_exists(&scope.group_resource(), name);
     if deleting {
         status.message = format!("object is being deleted: {}", status.message);
     }

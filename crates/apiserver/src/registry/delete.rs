@@ -1,10 +1,10 @@
-//! The end of an object: preconditions, grace period, finalizers, and at last the removal.
+//! Deletes an object: preconditions, grace period, finalizers, and finally the removal.
 //!
 //! ```text
-//! DELETE ─▶ grace period? ── yes ─▶ marked, stays until its node says it is gone
+//! DELETE ─▶ grace period? ── yes ─▶ marked, stays until the kubelet deletes it with grace period 0
 //!                 │ no
 //!                 ▼
-//!           finalizers? ──── yes ─▶ marked, stays until the last one is taken away
+//!           finalizers? ──── yes ─▶ marked, stays until the last finalizer is removed
 //!                 │ no
 //!                 ▼
 //!              removed
@@ -16,7 +16,7 @@ use super::scope::RequestScope;
 use super::{Outcome, stored_bytes};
 use crate::cache::watch_cache::Entry;
 use crate::registry::errors;
-use crate::request::options::{DeleteOptions, Propagation};
+use crate::request::options::{DeleteOptions, DeletionPropagation};
 use machinery::{GroupResource, Object, Status, Value, timestamp};
 use std::sync::Arc;
 use store::{Error, Expect};
@@ -25,15 +25,15 @@ use types::resource::{Behavior, GarbageCollectionPolicy};
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// What a deletion came to.
+/// The result of a deletion.
 pub(crate) enum Deleted {
-    /// It is gone; this is what it was.
-    Gone(Object),
-    /// It is marked, and something holds it back.
-    Held(Outcome),
+    /// The object is removed. The value is its last state.
+    Removed(Object),
+    /// The object has a deletion timestamp, and a grace period or a finalizer delays its removal.
+    Terminating(Outcome),
 }
 
-/// Deletes the object with this name, if `admission` allows it.
+/// Deletes the named object if `admission` allows it.
 pub(crate) async fn delete(
     scope: &RequestScope,
     namespace: &str,
@@ -42,32 +42,34 @@ pub(crate) async fn delete(
     admission: &dyn Admit,
 ) -> Result<Deleted, Status> {
     let key = scope.served.key(namespace, name);
-    let of_store = |error: Error| errors::of_store(&scope.what(), name, &error);
+    let of_store = |error: Error| errors::of_store(&scope.group_resource(), name, &error);
     scope.storage.cache.catch_up().await.map_err(of_store)?;
     let mut current = scope.served.cache.get(&key);
     loop {
-        let Some(entry) = current else { return Err(Status::not_found(&scope.what(), name)) };
-        // What is in the cache has been read.
-        if options.only_if_unreadable {
+        let Some(entry) = current else {
+            return Err(Status::not_found(&scope.group_resource(), name));
+        };
+        // Objects in the cache have been decoded.
+        if options.ignore_store_read_error {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage"
             );
-            return Err(Status::conflict(&scope.what(), name, &why));
+            return Err(Status::conflict(&scope.group_resource(), name, &why));
         }
-        let old = conversion::working(scope, &entry).await?;
+        let old = conversion::in_memory_version(scope, &entry).await?;
         check_preconditions(scope, &old, options)?;
         admission.validate(None, Some(&old)).await?;
         let (mut new, remains) = mark(scope, &old, options);
         let outcome = if remains {
             new.remove_meta("resourceVersion");
             let new = conversion::to_storage(scope, new).await?;
-            keep(scope, new, &entry, options).await.map(Deleted::Held)
+            store_mark(scope, new, &entry, options).await.map(Deleted::Terminating)
         } else if options.dry_run {
-            Ok(Deleted::Gone(new))
+            Ok(Deleted::Removed(new))
         } else {
             let _write = scope.writes.begin();
             let removed = scope.storage.store.delete(&key, Expect::At(entry.revision)).await;
-            removed.map(|_| Deleted::Gone(new))
+            removed.map(|_| Deleted::Removed(new))
         };
         match outcome {
             Err(Error::Conflict { found, .. }) => {
@@ -78,8 +80,8 @@ pub(crate) async fn delete(
     }
 }
 
-/// Stores the mark of an object that stays for now.
-async fn keep(
+/// Stores the deletion timestamp of an object whose removal is delayed.
+async fn store_mark(
     scope: &RequestScope,
     mut new: Object,
     entry: &Arc<Entry>,
@@ -91,7 +93,7 @@ async fn keep(
     }
     if options.dry_run {
         new.set_meta("resourceVersion", entry.revision.to_string());
-        return Ok(Outcome::Shown(new));
+        return Ok(Outcome::NotStored(new));
     }
     let expect = Expect::At(entry.revision);
     let _write = scope.writes.begin();
@@ -104,69 +106,69 @@ fn check_preconditions(
     old: &Object,
     options: &DeleteOptions,
 ) -> Result<(), Status> {
-    // Upstream: these conflicts name the kind where others name the resource.
-    let what = GroupResource::new(&scope.resource().group, &scope.resource().kind);
+    // Upstream: these conflicts name the kind, where others name the resource.
+    let group_kind = GroupResource::new(&scope.resource().group, &scope.resource().kind);
     if let Some(uid) = options.uid.as_deref().filter(|it| *it != old.uid()) {
         let why = format!(
             "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
             old.uid()
         );
-        return Err(Status::conflict(&what, old.name(), &why));
+        return Err(Status::conflict(&group_kind, old.name(), &why));
     }
     let found = old.resource_version();
-    if let Some(asked) = options.resource_version.as_deref().filter(|it| *it != found) {
+    if let Some(requested) = options.resource_version.as_deref().filter(|it| *it != found) {
         let why = format!(
-            "the ResourceVersion in the precondition ({asked}) does not match the ResourceVersion in record ({found}). The object might have been modified"
+            "the ResourceVersion in the precondition ({requested}) does not match the ResourceVersion in record ({found}). The object might have been modified"
         );
-        return Err(Status::conflict(&what, old.name(), &why));
+        return Err(Status::conflict(&group_kind, old.name(), &why));
     }
     Ok(())
 }
 
-/// The object with the marks of its deletion, and whether it stays for now.
+/// The object with its deletion timestamp and finalizers, and whether its removal is delayed.
 fn mark(scope: &RequestScope, old: &Object, options: &DeleteOptions) -> (Object, bool) {
     let behavior = scope.resource().behavior;
     let mut new = old.clone();
-    let begins = old.deletion_timestamp().is_none();
-    if let Some(own) = behavior.deletion {
-        if begins {
+    let is_first = old.deletion_timestamp().is_none();
+    if let Some(deletion) = behavior.deletion {
+        if is_first {
             new.set_meta("deletionTimestamp", scope.storage.now());
-            (own.begin)(&mut new, &scope.storage.now());
+            (deletion.begin)(&mut new, &scope.storage.now());
         }
-        let held = (own.held)(&new) || new.finalizers().next().is_some();
+        let held = (deletion.held)(&new) || new.finalizers().next().is_some();
         return (new, held);
     }
     let grace = grace_period(behavior.grace_period, old, options);
     if behavior.garbage_collection != GarbageCollectionPolicy::Unsupported {
-        let propagation = options.propagation.or_else(|| by_default(behavior, old));
-        finalizers_for_dependents(&mut new, propagation);
+        let propagation = options.propagation.or_else(|| default_propagation(behavior, old));
+        set_propagation_finalizer(&mut new, propagation);
     }
     let held_by_finalizer = new.finalizers().next().is_some();
     if grace > 0 || held_by_finalizer || behavior.grace_period.is_some() {
-        stamp(scope, &mut new, old, grace);
+        set_deletion_timestamp(scope, &mut new, old, grace);
     }
     (new, grace > 0 || held_by_finalizer)
 }
 
-/// Seconds that the object still has. Negative ones mean the shortest there is.
+/// The grace period in seconds. A negative option means one second.
 fn grace_period(default: Option<fn(&Object) -> i64>, old: &Object, options: &DeleteOptions) -> i64 {
     let Some(default) = default else { return 0 };
-    let asked = match (options.grace_period, default(old)) {
-        // The kind may say that this object needs no time at all.
+    let requested = match (options.grace_period, default(old)) {
+        // The kind can require that this object is removed immediately.
         (_, 0) => 0,
-        (Some(asked), _) if asked < 0 => 1,
-        (Some(asked), _) => asked,
+        (Some(requested), _) if requested < 0 => 1,
+        (Some(requested), _) => requested,
         (None, default) => default.max(1),
     };
     let granted = old.metadata().and_then(|it| it.get("deletionGracePeriodSeconds"));
     match granted.and_then(Value::as_i64).filter(|_| old.deletion_timestamp().is_some()) {
-        // It can be made shorter, never longer.
-        Some(granted) => asked.min(granted),
-        None => asked,
+        // A second deletion can shorten the grace period and cannot extend it.
+        Some(granted) => requested.min(granted),
+        None => requested,
     }
 }
 
-fn stamp(scope: &RequestScope, new: &mut Object, old: &Object, grace: i64) {
+fn set_deletion_timestamp(scope: &RequestScope, new: &mut Object, old: &Object, grace: i64) {
     let granted = old.metadata().and_then(|it| it.get("deletionGracePeriodSeconds"));
     let marked = old.deletion_timestamp().is_some();
     if marked && granted.and_then(Value::as_i64) == Some(grace) {
@@ -180,18 +182,21 @@ fn stamp(scope: &RequestScope, new: &mut Object, old: &Object, grace: i64) {
     }
 }
 
-/// What the kind does when nobody says; what the object says by its finalizers comes first.
-fn by_default(behavior: &Behavior, object: &Object) -> Option<Propagation> {
+/// The propagation of a deletion without a policy: the finalizers of the object take precedence
+/// over the default of its kind.
+fn default_propagation(behavior: &Behavior, object: &Object) -> Option<DeletionPropagation> {
     let is_decided = object.finalizers().any(|it| matches!(it, ORPHAN | FOREGROUND));
     match behavior.garbage_collection {
-        GarbageCollectionPolicy::OrphanDependents(_) if !is_decided => Some(Propagation::Orphan),
+        GarbageCollectionPolicy::OrphanDependents(_) if !is_decided => {
+            Some(DeletionPropagation::Orphan)
+        }
         GarbageCollectionPolicy::OrphanDependents(_)
         | GarbageCollectionPolicy::DeleteDependents
         | GarbageCollectionPolicy::Unsupported => None,
     }
 }
 
-fn finalizers_for_dependents(object: &mut Object, propagation: Option<Propagation>) {
+fn set_propagation_finalizer(object: &mut Object, propagation: Option<DeletionPropagation>) {
     let Some(propagation) = propagation else { return };
     let mut finalizers: Vec<Value> = object
         .finalizers()
@@ -199,9 +204,9 @@ fn finalizers_for_dependents(object: &mut Object, propagation: Option<Propagatio
         .map(Value::from)
         .collect();
     match propagation {
-        Propagation::Background => {}
-        Propagation::Foreground => finalizers.push(FOREGROUND.into()),
-        Propagation::Orphan => finalizers.push(ORPHAN.into()),
+        DeletionPropagation::Background => {}
+        DeletionPropagation::Foreground => finalizers.push(FOREGROUND.into()),
+        DeletionPropagation::Orphan => finalizers.push(ORPHAN.into()),
     }
     if finalizers.is_empty() {
         object.remove_meta("finalizers");

@@ -1,33 +1,33 @@
-//! Turns the store's errors into the wire's: here, and nowhere else.
+//! Converts errors of the store to Status. No other module does this.
 
 use machinery::{GroupResource, Status};
 use store::Error;
 
-/// What [`Error::Full`] means for deletions that are writes.
+/// The consequence of [`Error::Full`] for deletions that are writes.
 const FULL: &str = "Objects with finalizers and running pods are only marked as deleted, which is a \
     write: delete others first, or pods with a grace period of 0";
 
-/// What a failed operation on `name` means to its client.
-pub(crate) fn of_store(what: &GroupResource, name: &str, error: &Error) -> Status {
+/// The answer for a failed operation on the object `name`.
+pub(crate) fn of_store(group_resource: &GroupResource, name: &str, error: &Error) -> Status {
     match error {
-        Error::Conflict { .. } => Status::modified(what, name),
-        Error::NotFound { .. } => Status::not_found(what, name),
+        Error::Conflict { .. } => Status::modified(group_resource, name),
+        Error::NotFound { .. } => Status::not_found(group_resource, name),
         Error::Compacted { asked, oldest } => {
             Status::expired(format!("too old resource version: {asked} ({oldest})"))
         }
         Error::Future { asked, current } => Status::revision_too_large(*asked, *current),
-        // The store logs when this begins and when it ends.
+        // The store logs the beginning and the end of this state.
         Error::OverQuota { .. } => Status::internal(error.to_string()),
         Error::Full => Status::internal(format!("{error}. {FULL}")),
         Error::Closed => Status::unavailable("the server is shutting down"),
         other => {
-            tracing::error!(error = %chain(other), %what, name, "the store failed");
+            tracing::error!(error = %chain(other), %group_resource, name, "a store operation failed");
             Status::internal(chain(other))
         }
     }
 }
 
-/// An error with its causes, in one line.
+/// The message of an error with its causes, in one line.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,7 +1,7 @@
-//! Who owns which field: `metadata.managedFields`, kept for every write.
+//! Field management: updates `metadata.managedFields` with every write.
 
 pub(crate) mod scale;
-pub(crate) mod sent;
+pub(crate) mod subresource_object;
 
 use super::conversion;
 use super::scope::RequestScope;
@@ -11,63 +11,65 @@ use machinery::{Object, Status, codec};
 use std::cell::RefCell;
 use types::apply::{ResourceVersions, TypeRef, filter};
 
-type OwnRequest<'a> = Request<'a, TypeRef<'a>, Converted<'a>>;
+type FieldManagerRequest<'a> = Request<'a, TypeRef<'a>, ConvertedVersions<'a>>;
 
-/// The versions of the request's kind, with what was found out about objects in them: managers may
-/// have named fields in another version than that of the request, and others may have to be asked
-/// what an object is in it.
-struct Converted<'a> {
+/// The versions of the request's kind, with known conversions of objects. Managed fields can be in
+/// another version than that of the request, and the conversion to that version can need a webhook.
+struct ConvertedVersions<'a> {
     versions: ResourceVersions<'a>,
     scope: &'a RequestScope,
-    known: &'a [Known],
-    /// What must be asked before ownership can be told.
-    unknown: RefCell<Option<(Object, String)>>,
+    known: &'a [KnownConversion],
+    /// The conversion that is needed before managed fields can be computed.
+    missing: RefCell<Option<(Object, String)>>,
 }
 
-/// An object, a version, and what the object is in that version.
-type Known = (Object, String, Result<Object, String>);
+/// An object, a version, and the object in that version.
+type KnownConversion = (Object, String, Result<Object, String>);
 
-impl<'a> Versions<TypeRef<'a>> for Converted<'a> {
+impl<'a> Versions<TypeRef<'a>> for ConvertedVersions<'a> {
     fn schema(&self, api_version: &str) -> Option<TypeRef<'a>> {
         self.versions.schema(api_version)
     }
 
     fn convert(&self, object: &Object, api_version: &str) -> Result<Object, String> {
-        if !self.scope.served.conversion.asks() {
+        if !self.scope.served.conversion.uses_webhook() {
             return self.versions.convert(object, api_version);
         }
-        let is_it = |(from, to, _): &&Known| to == api_version && from == object;
-        if let Some((_, _, converted)) = self.known.iter().find(is_it) {
+        let is_match = |(from, to, _): &&KnownConversion| to == api_version && from == object;
+        if let Some((_, _, converted)) = self.known.iter().find(is_match) {
             return converted.clone();
         }
-        *self.unknown.borrow_mut() = Some((object.clone(), api_version.to_owned()));
+        *self.missing.borrow_mut() = Some((object.clone(), api_version.to_owned()));
         Err("it was not converted yet".to_owned())
     }
 }
 
-/// Gives `asked` what the rules of this request's kind and manager are; again, as often as there is
-/// something to be converted first.
-async fn with_request<T>(scope: &RequestScope, asked: impl Fn(&OwnRequest<'_>) -> T) -> T {
+/// Calls `action` with the field manager's request. The call is repeated until all conversions that
+/// it needs are known.
+async fn with_request<T>(
+    scope: &RequestScope,
+    action: impl Fn(&FieldManagerRequest<'_>) -> T,
+) -> T {
     let mut known = Vec::new();
     loop {
-        let (answer, unknown) = once(scope, &known, &asked);
-        let Some((object, api_version)) = unknown else { return answer };
+        let (answer, missing) = try_with_request(scope, &known, &action);
+        let Some((object, api_version)) = missing else { return answer };
         let converted = in_version(scope, object.clone(), &api_version).await;
         known.push((object, api_version, converted));
     }
 }
 
-fn once<T>(
+fn try_with_request<T>(
     scope: &RequestScope,
-    known: &[Known],
-    asked: impl FnOnce(&OwnRequest<'_>) -> T,
+    known: &[KnownConversion],
+    action: impl FnOnce(&FieldManagerRequest<'_>) -> T,
 ) -> (T, Option<(Object, String)>) {
     let resource = scope.resource();
     let versions = ResourceVersions { resource, schemas: scope.served.apply_schemas() };
-    let versions = Converted { versions, scope, known, unknown: RefCell::default() };
+    let versions = ConvertedVersions { versions, scope, known, missing: RefCell::default() };
     let api_version = resource.api_version(scope.version());
     let now = scope.storage.now();
-    let answer = asked(&Request {
+    let answer = action(&Request {
         schema: versions.versions.node(scope.version),
         api_version: &api_version,
         kind: &resource.kind,
@@ -77,7 +79,7 @@ fn once<T>(
         now: &now,
         versions: &versions,
     });
-    (answer, versions.unknown.into_inner())
+    (answer, versions.missing.into_inner())
 }
 
 async fn in_version(
@@ -86,26 +88,26 @@ async fn in_version(
     api_version: &str,
 ) -> Result<Object, String> {
     let resource = scope.resource();
-    let is_it = |it: &_| resource.api_version(it) == api_version;
-    let Some(version) = resource.versions.iter().position(is_it) else {
+    let is_match = |it: &_| resource.api_version(it) == api_version;
+    let Some(version) = resource.versions.iter().position(is_match) else {
         return Err(format!("request to convert CR to an invalid group/version: {api_version}"));
     };
     let converted = conversion::object(scope, version, object).await;
     converted.map_err(|status| status.message)
 }
 
-/// Notes what a create, update or patch has changed. Both objects are in the version that verbs
-/// work in.
+/// Updates the managed fields after a create, update or patch. Both objects are in the memory
+/// version.
 pub(crate) async fn track(scope: &RequestScope, live: Option<&Object>, new: &mut Object) {
     if !scope.resource().conventions.collapses_floats || !has_whole_floats(new) {
         return track_values(scope, live, new).await;
     }
-    // A manager owns the same field whether it writes 1 or 1.0.
+    // 1 and 1.0 are the same value to field management.
     let mut value = new.clone().into_value();
     collapse(&mut value);
     let mut collapsed = Object::from_value(value).unwrap_or_default();
     track_values(scope, live, &mut collapsed).await;
-    take_entries(new, &mut collapsed);
+    move_managed_fields(new, &mut collapsed);
 }
 
 fn has_whole_floats(object: &Object) -> bool {
@@ -113,23 +115,23 @@ fn has_whole_floats(object: &Object) -> bool {
 }
 
 async fn track_values(scope: &RequestScope, live: Option<&Object>, new: &mut Object) {
-    if scope.version == conversion::working_version(scope) {
-        if !scope.served.conversion.asks() {
-            once(scope, &[], |request| apply::update(request, live, new));
+    if scope.version == conversion::memory_version(scope) {
+        if !scope.served.conversion.uses_webhook() {
+            try_with_request(scope, &[], |request| apply::update(request, live, new));
             return;
         }
         *new = with_request(scope, |request| updated(request, live, new.clone())).await;
         return;
     }
-    // Fields are named as the manager knows them.
-    let live = live.map(|it| conversion::requested(scope, it.clone()));
-    let sent = conversion::requested(scope, new.clone());
-    let update = |request: &OwnRequest<'_>| updated(request, live.as_ref(), sent.clone());
+    // Managed fields are in the version of the request.
+    let live = live.map(|it| conversion::in_request_version(scope, it.clone()));
+    let sent = conversion::in_request_version(scope, new.clone());
+    let update = |request: &FieldManagerRequest<'_>| updated(request, live.as_ref(), sent.clone());
     let mut sent = with_request(scope, update).await;
-    take_entries(new, &mut sent);
+    move_managed_fields(new, &mut sent);
 }
 
-fn take_entries(new: &mut Object, tracked: &mut Object) {
+fn move_managed_fields(new: &mut Object, tracked: &mut Object) {
     match tracked.remove_meta("managedFields") {
         Some(fields) => new.set_meta("managedFields", fields),
         None => {
@@ -138,12 +140,12 @@ fn take_entries(new: &mut Object, tracked: &mut Object) {
     }
 }
 
-fn updated(request: &OwnRequest<'_>, live: Option<&Object>, mut new: Object) -> Object {
+fn updated(request: &FieldManagerRequest<'_>, live: Option<&Object>, mut new: Object) -> Object {
     apply::update(request, live, &mut new);
     new
 }
 
-/// What becomes of `live` when `config` is applied to it; all in the version of the request.
+/// Applies `config` to `live`. All objects are in the version of the request.
 pub(crate) async fn apply(
     scope: &RequestScope,
     live: Option<&Object>,
@@ -151,10 +153,10 @@ pub(crate) async fn apply(
     force: Force,
 ) -> Result<Object, Status> {
     let applied = with_request(scope, |request| apply::apply(request, live, config, force)).await;
-    applied.map_err(refused)
+    applied.map_err(apply_error_status)
 }
 
-fn refused(error: Error) -> Status {
+fn apply_error_status(error: Error) -> Status {
     match error {
         Error::Conflicts(conflicts) => {
             let mut status = Status::new(409, machinery::Reason::Conflict, conflicts.to_string());

@@ -1,13 +1,14 @@
-//! The time between the storing of a new object and the moment at which everybody may see it: its
-//! creator waits for those who have to work on it ([`InitializationWait`]).
+//! [`InitializationWait`]: a create request waits until the initializers of its object are done.
+//! Until then, other clients do not see the object.
 //!
 //! ```text
-//! stored ─▶ the first takes its name away ─▶ … the last ─▶ 201 with what they made of it
+//! stored ─▶ the first initializer removes its name ─▶ … the last ─▶ 201 with the object
 //!              │
-//!              └─ one sets a result ─▶ the object goes, and the creator gets the result
+//!              └─ an initializer sets a result ─▶ the object is removed, the result is the answer
 //! ```
 //!
-//! Who waits follows the log of the resource, as a watcher does, and lends its seat to others.
+//! A waiting request follows the change log of the resource, as a watch does, and lends its seat to
+//! other requests.
 
 use super::Outcome;
 use super::scope::RequestScope;
@@ -21,27 +22,27 @@ use std::time::Duration;
 use store::{Expect, Record};
 use tokio::time::Instant;
 
-/// How long a creator waits who does not say.
+/// The maximum wait of a create request without `timeoutSeconds`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The answer has to leave so long before the request is given up.
-const TO_ANSWER: Duration = Duration::from_millis(100);
+/// The wait ends this long before the deadline of the request, so that the answer can be sent.
+const RESPONSE_MARGIN: Duration = Duration::from_millis(100);
 
-/// An object whose initialization has failed is removed at once. Should that be cut short, the store
-/// forgets it after this time.
-pub(super) const FAILURE_STAYS: Duration = Duration::from_secs(10);
+/// The TTL of an object whose initialization has failed. The object is removed immediately; if the
+/// server stops before that, the store removes it after this time.
+pub(super) const FAILED_OBJECT_TTL: Duration = Duration::from_secs(10);
 
-/// How many changes are looked at together.
+/// The number of changes that are read together.
 const BATCH: usize = 256;
 
-/// How long a creator waits for the initialization of his object; it begins with the request.
+/// The time until which a create request waits for initialization. It starts with the request.
 pub(crate) struct InitializationWait {
-    /// None: not at all.
+    /// None if the request does not wait.
     until: Option<Timestamp>,
 }
 
 impl InitializationWait {
-    /// As the request says.
+    /// Reads the wait from the options of the request.
     pub(crate) fn of(scope: &RequestScope) -> Result<Self, Status> {
         if scope.includes_uninitialized() {
             return Ok(Self { until: None });
@@ -56,7 +57,7 @@ impl InitializationWait {
         Ok(Self { until: Some(scope.storage.clock.now() + timeout) })
     }
 
-    /// What became of a new object once everybody had worked on it.
+    /// Waits until a new object is initialized, and returns the initialized object.
     pub(crate) async fn until_initialized(
         self,
         scope: &RequestScope,
@@ -64,7 +65,7 @@ impl InitializationWait {
     ) -> Result<Outcome, Status> {
         match (outcome, self.until) {
             (Outcome::Stored(entry), Some(until)) if entry.uninitialized => {
-                // In a box: requests that nobody works on need not have room for it.
+                // The future is boxed to keep the future of requests without initializers small.
                 Box::pin(wait(scope, &entry, until)).await.map(Outcome::Stored)
             }
             (outcome, _) => Ok(outcome),
@@ -78,19 +79,19 @@ async fn wait(
     until: Timestamp,
 ) -> Result<Arc<Entry>, Status> {
     let _loan = scope.seat.lend();
-    let deadline = scope.deadline.checked_sub(TO_ANSWER).unwrap_or_else(Instant::now);
+    let deadline = scope.deadline.checked_sub(RESPONSE_MARGIN).unwrap_or_else(Instant::now);
     tokio::select! {
         initialized = follow(scope, created) => return initialized,
         () = scope.storage.clock.sleep_until(until) => {}
         () = tokio::time::sleep_until(deadline) => {}
         () = scope.storage.tasks.shutdown() => {}
     }
-    let (what, name) = (scope.what(), created.name());
-    let why = format!("server has timed out waiting for the initialization of {what} {name}");
+    let (resource, name) = (scope.group_resource(), created.name());
+    let why = format!("server has timed out waiting for the initialization of {resource} {name}");
     Err(Status::timeout(&why, 0))
 }
 
-/// Reads the log until it says how the initialization ended.
+/// Reads the change log until the initialization has ended.
 async fn follow(scope: &RequestScope, created: &Entry) -> Result<Arc<Entry>, Status> {
     let cache = &scope.served.cache;
     let mut changed = cache.subscribe();
@@ -102,31 +103,31 @@ async fn follow(scope: &RequestScope, created: &Entry) -> Result<Arc<Entry>, Sta
             Ok(changes) => {
                 for change in changes {
                     cursor = change.revision;
-                    if let Some(ended) = end(&change, &created.key) {
-                        return ended;
+                    if let Some(result) = change_result(&change, &created.key) {
+                        return result;
                     }
                 }
             }
-            // So much has happened meanwhile that only the present can tell.
+            // The change log no longer has all changes, so the current state decides.
             Err(too_old) => {
                 cursor = too_old.floor.max(cache.snapshot().revision);
                 let now = cache.get(&created.key);
-                if let Some(ended) = verdict(now.as_ref()) {
-                    return ended;
+                if let Some(result) = initialization_result(now.as_ref()) {
+                    return result;
                 }
             }
         }
     }
 }
 
-/// How the initialization ended, if it did with this change.
-fn end(change: &Change, key: &str) -> Option<Result<Arc<Entry>, Status>> {
+/// The result of the initialization, if this change ends it.
+fn change_result(change: &Change, key: &str) -> Option<Result<Arc<Entry>, Status>> {
     let about = change.new.as_ref().or(change.old.as_ref())?;
-    if *about.key == *key { verdict(change.new.as_ref()) } else { None }
+    if *about.key == *key { initialization_result(change.new.as_ref()) } else { None }
 }
 
-/// How the initialization ended of an object that is now so; None if it goes on.
-fn verdict(now: Option<&Arc<Entry>>) -> Option<Result<Arc<Entry>, Status>> {
+/// The result of the initialization, given the current object; None if it is not finished.
+fn initialization_result(now: Option<&Arc<Entry>>) -> Option<Result<Arc<Entry>, Status>> {
     match now {
         None => Some(Err(Status::internal("object deleted while waiting for creation"))),
         Some(entry) if !entry.uninitialized => Some(Ok(Arc::clone(entry))),
@@ -134,8 +135,9 @@ fn verdict(now: Option<&Arc<Entry>>) -> Option<Result<Arc<Entry>, Status>> {
     }
 }
 
-/// Removes an object that nobody will ever see. Whoever waits for it has read the result in the log.
+/// Removes an object whose initialization has failed. Waiting requests read the result from the
+/// change log.
 pub(super) async fn remove_failed(scope: &RequestScope, record: &Record) {
-    // If somebody else was faster, it is gone, since it cannot be changed any more.
+    // A failed deletion means that the object is already removed, because it cannot change anymore.
     let _ = scope.storage.store.delete(&record.key, Expect::At(record.modified)).await;
 }

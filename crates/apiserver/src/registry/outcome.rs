@@ -1,4 +1,4 @@
-//! [`Outcome`]: what became of an object, ready to be shown.
+//! [`Outcome`]: the object that results from a write, for the answer to the client.
 
 use super::conversion;
 use super::scope::RequestScope;
@@ -8,19 +8,19 @@ use std::sync::Arc;
 
 /// See the [module documentation](self).
 pub(crate) enum Outcome {
-    /// It is stored like this.
+    /// The stored object.
     Stored(Arc<Entry>),
-    /// It would be, or was, like this.
-    Shown(Object),
+    /// The object of a dry run, or the last state of a removed object.
+    NotStored(Object),
 }
 
 impl Outcome {
-    /// In its working form and in the version that verbs work in.
+    /// The object in the memory version.
     pub(crate) async fn object(self, scope: &RequestScope) -> Result<Object, Status> {
         match self {
-            Self::Stored(entry) => conversion::working(scope, &entry).await,
-            Self::Shown(object) => {
-                let version = conversion::working_version(scope);
+            Self::Stored(entry) => conversion::in_memory_version(scope, &entry).await,
+            Self::NotStored(object) => {
+                let version = conversion::memory_version(scope);
                 conversion::object(scope, version, object).await
             }
         }

@@ -1,10 +1,10 @@
-//! [`PendingWrites`]: the writes of one request that the store has not decided yet, and
+//! [`PendingWrites`]: the writes of one request whose outcome is not known yet, and
 //! [`FinishWrites`], which completes them when the request is canceled.
 //!
 //! A client that disconnects, or a deadline that passes, drops the future of its request. The store
-//! still performs a write that was handed to it. What depends on the outcome (addresses and quota
-//! that the request has claimed, its seat, a second write, metrics, the audit log) must therefore
-//! outlive the client:
+//! still performs a write that it has received. The steps that depend on the outcome (the release
+//! of allocated addresses and quota, the seat, a second write, metrics, the audit log) must
+//! therefore outlive the client:
 //!
 //! ```text
 //! claim ─▶ write ─▶ decided ─▶ visible in the cache ─▶ claim released ─▶ answer
@@ -24,31 +24,31 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 
-/// See the [module documentation](self). Clones are about the same request.
+/// See the [module documentation](self). Clones refer to the same request.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct PendingWrites(Arc<State>);
+pub(crate) struct PendingWrites(Arc<PendingState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct PendingState {
     /// The number of [`PendingWrite`]s.
     count: AtomicUsize,
     abandoned: AtomicBool,
 }
 
-/// A write whose outcome somebody depends on.
+/// A write whose outcome other steps depend on.
 #[derive(Debug)]
 pub(crate) struct PendingWrite(PendingWrites);
 
 impl PendingWrites {
-    /// To be called before a write is handed to the store, and held until all that depends on its
-    /// outcome is done.
+    /// Must be called before a write is sent to the store. The guard is held until all steps that
+    /// depend on the outcome are done.
     pub(crate) fn begin(&self) -> PendingWrite {
         self.0.count.fetch_add(1, Ordering::AcqRel);
         PendingWrite(self.clone())
     }
 
-    /// Whether the request was canceled. Work that consists of several independent writes ends
-    /// before the next one.
+    /// Whether the request was canceled. A request with several independent writes stops before its
+    /// next write.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.0.abandoned.load(Ordering::Acquire)
     }
@@ -64,13 +64,14 @@ impl Drop for PendingWrite {
     }
 }
 
-/// A future that is finished by a task if it is dropped while writes are pending.
+/// A future that a task completes if it is dropped while writes are pending.
 pub(crate) struct FinishWrites<T: Send + 'static> {
-    /// `None` once it is ready, and while it is polled: a future that panicked is not resumed.
+    /// `None` once the future is ready, and while it is polled: a future that panicked is not
+    /// resumed.
     work: Option<Work<T>>,
     writes: PendingWrites,
     tasks: Tasks,
-    /// The request may be dropped outside of the runtime.
+    /// The runtime for the task, because the request may be dropped outside of a runtime.
     runtime: Handle,
 }
 
@@ -88,7 +89,7 @@ impl<T: Send + 'static> Future for FinishWrites<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let mut work = self.work.take().expect("it is not polled after its end");
+        let mut work = self.work.take().expect("a future is not polled after it is ready");
         let polled = work.as_mut().poll(context);
         if polled.is_pending() {
             self.work = Some(work);
@@ -115,7 +116,7 @@ mod tests {
     use std::time::Duration;
     use tokio::sync::oneshot;
 
-    /// A future that notes in `done` that it got to its end, once `decided` resolves.
+    /// A future that sets `done` at its end, once `decided` resolves.
     fn request(
         writes: &PendingWrites,
         decided: oneshot::Receiver<()>,

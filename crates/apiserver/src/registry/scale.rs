@@ -1,4 +1,5 @@
-//! The Scale of an object: its number of replicas, in the same shape for every kind that has one.
+//! The Scale of an object: its number of replicas, in the same form for every kind that can be
+//! scaled.
 
 use super::scope::RequestScope;
 use machinery::selector::LabelSelector;
@@ -35,8 +36,8 @@ pub(crate) fn of(scope: &RequestScope, scale: &Scale, object: &Object) -> Result
     }))
 }
 
-/// A selector in the form of queries. Custom resources keep it in this form; built-in ones have an
-/// object with `matchLabels` and `matchExpressions`, or a plain map of labels.
+/// A selector in the syntax of queries. Custom resources store it in this form; built-in kinds have
+/// an object with `matchLabels` and `matchExpressions`, or a plain map of labels.
 fn selector_text(is_text: bool, selector: &Value) -> Result<String, Status> {
     match selector {
         Value::String(text) => Ok(text.clone()),
@@ -51,9 +52,9 @@ fn selector_text(is_text: bool, selector: &Value) -> Result<String, Status> {
     }
 }
 
-/// Sets the wanted number of replicas of an object.
+/// Sets the desired number of replicas of an object.
 pub(crate) fn set_replicas(scale: &Scale, object: &mut Object, replicas: i64) {
-    let (last, parents) = scale.spec_replicas.split_last().expect("a path has a last step");
+    let (last, parents) = scale.spec_replicas.split_last().expect("a path is not empty");
     let parents: Vec<&str> = parents.iter().map(String::as_str).collect();
     object.map_at(&parents).insert(last.clone(), replicas.into());
 }
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_is_shown_as_it_is_written_in_queries() {
+    fn a_selector_is_in_the_syntax_of_queries() {
         assert_eq!(text(true, &json!("a=b")), "a=b");
         assert_eq!(text(false, &json!({"a": "b", "c": "d"})), "a=b,c=d");
         assert_eq!(
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn custom_resources_keep_selectors_as_text() {
+    fn the_selector_of_a_custom_resource_is_a_string() {
         assert_eq!(text(true, &json!({"matchLabels": {"a": "b"}})), "");
     }
 }

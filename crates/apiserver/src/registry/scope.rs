@@ -1,5 +1,5 @@
-//! [`RequestScope`]: what a read or a write of stored objects is about: the resource, the version,
-//! the object, the user. It knows nothing of HTTP.
+//! [`RequestScope`]: the resource, version, object and user of a read or a write of stored objects.
+//! It does not depend on HTTP.
 
 use super::pending_writes::PendingWrites;
 use crate::auth::authentication::User;
@@ -17,7 +17,7 @@ use types::resource::Version;
 
 /// See the [module documentation](self).
 pub(crate) struct RequestScope {
-    /// The objects of the plane.
+    /// The storage of the plane.
     pub storage: Arc<Storage>,
     /// The user, after impersonation.
     pub user: User,
@@ -31,24 +31,25 @@ pub(crate) struct RequestScope {
     pub version: usize,
     /// The options of the request.
     pub query: Query,
-    /// The name under which the client owns fields.
+    /// The field manager of the request.
     pub field_manager: String,
     /// The time by which the request must be answered.
     pub deadline: Instant,
-    /// The writes of the request that the store has not decided yet.
+    /// The writes of the request whose outcome is not known yet.
     pub writes: PendingWrites,
-    /// The seat of the request, which is lent to others while it waits for a webhook.
+    /// The seat of the request in flow control, which is lent to other requests while it waits for
+    /// a webhook.
     pub seat: SeatHandle,
-    /// The answer's Warning headers.
+    /// The Warning headers of the answer.
     warnings: Arc<Mutex<Warnings>>,
-    /// Path and value of each list and map that was sent without elements.
+    /// The path and value of each empty list and map that the client sent.
     sent_empty: Mutex<Vec<(String, Value)>>,
 }
 
-/// The number of empty lists and maps that errors can show.
+/// The maximum number of empty lists and maps that are recorded.
 const MAX_SENT_EMPTY: usize = 100;
 
-/// What [`RequestScope::new`] is made from.
+/// The parameters of [`RequestScope::new`].
 pub(crate) struct ScopeParts {
     pub storage: Arc<Storage>,
     pub user: User,
@@ -85,9 +86,9 @@ impl RequestScope {
         }
     }
 
-    /// The scope of a write to another object that the same request leads to. Its warnings are those
-    /// of the request.
-    pub(crate) fn of_other(
+    /// The scope of a write to another object within the same request. The scopes share their
+    /// warnings.
+    pub(crate) fn for_other_object(
         &self,
         served: &Arc<Served>,
         version: usize,
@@ -115,22 +116,23 @@ impl RequestScope {
         &self.served.resource
     }
 
-    /// Its version that the path names.
+    /// The version that the path names.
     pub(crate) fn version(&self) -> &Version {
         self.served.version(self.version)
     }
 
-    /// `deployments.apps`, for messages.
-    pub(crate) fn what(&self) -> GroupResource {
+    /// The group and resource, such as `deployments.apps`, for messages.
+    pub(crate) fn group_resource(&self) -> GroupResource {
         self.served.resource.group_resource()
     }
 
-    /// The namespace of namespaced resources, "" for others: a namespace is not in itself.
+    /// The namespace of a namespaced resource, "" for a cluster-scoped one. Namespaces are
+    /// cluster-scoped.
     pub(crate) fn namespace(&self) -> &str {
         if self.resource().namespaced { &self.path.namespace } else { "" }
     }
 
-    /// Where the named object is stored.
+    /// The key of the named object.
     pub(crate) fn key(&self) -> String {
         self.served.key(self.namespace(), &self.path.name)
     }
@@ -138,49 +140,49 @@ impl RequestScope {
     /// Waits until everything that was written before this call can be read.
     pub(crate) async fn catch_up(&self) -> Result<(), Status> {
         let caught_up = self.storage.cache.catch_up().await;
-        caught_up.map_err(|error| errors::of_store(&self.what(), &self.path.name, &error))
+        caught_up.map_err(|error| errors::of_store(&self.group_resource(), &self.path.name, &error))
     }
 
-    /// Remembers a list or a map that was sent without elements.
-    pub(crate) fn note_empty(&self, path: String, value: Value) {
-        let mut sent = self.sent_empty.lock().expect("nothing panics while it takes notes");
+    /// Records an empty list or map that the client sent.
+    pub(crate) fn record_empty(&self, path: String, value: Value) {
+        let mut sent = self.sent_empty.lock().expect("no code panics while it holds this lock");
         if sent.len() < MAX_SENT_EMPTY {
             sent.push((path, value));
         }
     }
 
-    /// The answer to an object that is not valid. Where it was sent without elements, a list or a map
-    /// is shown as such, though it counts as absent.
+    /// The answer to an invalid object. An empty list or map counts as absent, and errors show it
+    /// as it was sent.
     pub(crate) fn invalid(&self, name: &str, mut errors: ErrorList) -> Status {
-        let sent = self.sent_empty.lock().expect("nothing panics while it takes notes");
+        let sent = self.sent_empty.lock().expect("no code panics while it holds this lock");
         for (path, value) in sent.iter() {
             errors.show_instead_of_null(path, value);
         }
         Status::invalid(&self.resource().group_kind(), name, &errors)
     }
 
-    /// Tells the client something besides the answer, once.
+    /// Adds a Warning header to the answer. A repeated warning is sent once.
     pub(crate) fn warn(&self, warning: String) {
-        self.warnings.lock().expect("nothing panics while it warns").add(warning);
+        self.warnings.lock().expect("no code panics while it holds this lock").add(warning);
     }
 
-    /// What there is to tell.
+    /// Removes and returns the warnings.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
-        let mut warnings = self.warnings.lock().expect("nothing panics while it warns");
+        let mut warnings = self.warnings.lock().expect("no code panics while it holds this lock");
         std::mem::take(&mut *warnings).into_texts()
     }
 
-    /// There is no such object.
+    /// The answer 404 for the named object.
     pub(crate) fn not_found(&self) -> Status {
-        // Events are served in two groups, and missing in the one that was asked.
-        let mut what = self.what();
+        // Events are served in two groups. The answer names the group of the request.
+        let mut group_resource = self.group_resource();
         if let Some(group) = &self.version().group {
-            what.group.clone_from(group);
+            group_resource.group.clone_from(group);
         }
-        Status::not_found(&what, &self.path.name)
+        Status::not_found(&group_resource, &self.path.name)
     }
 
-    /// Whether the client also wants objects that have pending initializers.
+    /// Whether the client requests objects with pending initializers too.
     pub(crate) fn includes_uninitialized(&self) -> bool {
         self.query.flag("includeUninitialized")
     }

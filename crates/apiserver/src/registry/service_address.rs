@@ -1,63 +1,64 @@
-//! Addresses and ports that are handed out once: the cluster IPs and node ports of services.
+//! The allocation of cluster IPs and node ports to services.
 //!
-//! What is taken is read off the services that are stored ([`index`]), and what is claimed by
-//! requests under way is remembered until they are done, so two services never get the same one.
-//! Nothing has to be repaired after a crash: the services themselves are the record.
+//! The addresses of stored services are read from the services themselves ([`index`]). The
+//! addresses that requests in progress claim are kept until the requests end, so two services never
+//! get the same address. No repair is needed after a crash, because there is no separate allocation
+//! record.
 //!
-//! A dry run is shown an address and ports, but is not given any ([`ServiceAddresses::begin`]).
+//! A dry run gets an address and ports in its answer and claims none ([`ServiceAddresses::begin`]).
 //!
 //! All requests for services share one lock. Invariants:
-//! - what is stored and what is claimed are looked at under the lock together: a claim ends when its
-//!   service can be read, and a request that looked at the services before that, and at the claims
-//!   after it, would find it in neither;
-//! - requests are validated and found before, and errors are written after the lock is held. The
-//!   work under it is bounded by the number of node ports and of services that have changed, not by
-//!   the size of a request.
+//! - the stored and the claimed addresses are read together, under the lock. A claim ends when its
+//!   service can be read; a request that read the services before that, and the claims after it,
+//!   would find the address in neither;
+//! - a request is parsed and validated before the lock is taken, and errors are formatted after it
+//!   is released. The work under the lock is bounded by the number of node ports and of changed
+//!   services, not by the size of a request.
 
 mod dry_run;
 mod index;
 mod requests;
-mod state;
+mod allocator_state;
 
 use crate::cache::hooks::{BeginWrite, Reservation};
 use crate::cache::watch_cache::ResourceCache;
+use allocator_state::{AddressRequest, Allocated, AllocatorState, Network, Services};
 use dry_run::DryRunPorts;
 use keel::Entropy;
 use kinds::core::service::allocation::{self as service, ClusterIpRequest};
 use machinery::{ErrorList, Object, Status};
 use requests::{PortRange, PortRequests, invalid};
-use state::{AddressRequest, Granted, Network, Services, State};
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// How often services that have changed are read without the lock.
+/// The maximum number of times that changed services are parsed without the lock.
 const MAX_UNLOCKED_READS: usize = 8;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone)]
-pub(crate) struct Allocations {
+pub(crate) struct ServiceAllocator {
     network: Network,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<AllocatorState>>,
 }
 
-/// What a request under way has taken; given back when it is dropped.
+/// The addresses and ports of a request in progress; released when it is dropped.
 #[derive(Debug)]
 struct Claim {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<AllocatorState>>,
     addresses: Vec<Ipv4Addr>,
     ports: HashSet<u16>,
 }
 
-/// A service network that cannot be used.
+/// The CIDR of the service network is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is not an IPv4 network from /8 to /30, such as 10.0.0.0/24")]
-pub struct BadCidr(String);
+pub struct InvalidServiceCidr(String);
 
-impl Allocations {
-    /// From a network such as `10.0.0.0/24`.
-    pub(crate) fn new(cidr: &str) -> Result<Self, BadCidr> {
-        let bad = || BadCidr(cidr.to_owned());
+impl ServiceAllocator {
+    /// An allocator for a network such as `10.0.0.0/24`.
+    pub(crate) fn new(cidr: &str) -> Result<Self, InvalidServiceCidr> {
+        let bad = || InvalidServiceCidr(cidr.to_owned());
         let (address, bits) = cidr.split_once('/').ok_or_else(bad)?;
         let address: Ipv4Addr = address.parse().map_err(|_| bad())?;
         let bits: u32 = bits.parse().ok().filter(|it| (8..=30).contains(it)).ok_or_else(bad)?;
@@ -66,13 +67,13 @@ impl Allocations {
         Ok(Self { network: Network { first, size }, state: Arc::default() })
     }
 
-    /// The first address, which is the API server's own.
+    /// The first address of the network, which belongs to the API server's own service.
     pub(crate) fn first_address(&self) -> String {
         self.network.address(1).to_string()
     }
 
-    /// Claims the addresses and ports that a new or changed service wants and does not have.
-    fn claim(
+    /// Claims the addresses and ports that a new or changed service requests and does not have.
+    fn allocate(
         &self,
         services: &Services<'_>,
         object: &mut Object,
@@ -84,10 +85,10 @@ impl Allocations {
         if matches!(address, AddressRequest::Nothing) && requests.is_empty() {
             return Ok(None);
         }
-        let granted =
-            self.lock_current(services.cache).grant(self.network, services, &address, &requests);
-        let granted = granted.map_err(|refusal| refusal.status(object))?;
-        let Granted { addresses, any, health, ports } = granted;
+        let allocated =
+            self.lock_current(services.cache).allocate(self.network, services, &address, &requests);
+        let allocated = allocated.map_err(|error| error.status(object))?;
+        let Allocated { addresses, any, health, ports } = allocated;
         let claim = Claim { state: Arc::clone(&self.state), addresses, ports };
         if let (AddressRequest::Any, [address]) = (&address, claim.addresses.as_slice()) {
             service::set_cluster_ip(object, &address.to_string());
@@ -99,12 +100,12 @@ impl Allocations {
         Ok(Some(claim))
     }
 
-    /// Sets what a new or changed service would get, without looking for what is free: the address
-    /// is that of the network, and node ports follow the last one. Claims nothing.
+    /// Sets the address and ports that the answer to a dry run has. They are not free ones: the
+    /// address is that of the network, and node ports are numbered consecutively. Claims nothing.
     ///
-    /// Upstream: `ipallocator.go` and `portallocator/operation.go`, with `dryRun`. An address that
-    /// is taken and a node port outside of the range pass there as well.
-    fn fill_in(
+    /// Upstream: `ipallocator.go` and `portallocator/operation.go`, with `dryRun`. They also accept
+    /// an address that is in use and a node port outside of the range.
+    fn allocate_dry_run(
         &self,
         services: &Services<'_>,
         object: &mut Object,
@@ -121,12 +122,13 @@ impl Allocations {
             service::set_cluster_ip(object, &self.network.address(0).to_string());
         }
         let requests = PortRequests::of(object, old, PortRange::Unchecked);
-        // Other services hold no ports outside of the range.
-        let asks_inside = requests.named.iter().any(|port| service::NODE_PORTS.contains(port));
-        let in_use = asks_inside.then(|| self.lock_current(services.cache));
+        // Other services have no ports outside of the range.
+        let requests_in_range =
+            requests.named.iter().any(|port| service::NODE_PORTS.contains(port));
+        let in_use = requests_in_range.then(|| self.lock_current(services.cache));
         let in_use = in_use.and_then(|state| state.port_in_use(services, &requests));
-        if let Some(refusal) = in_use.or(requests.refusal) {
-            return Err(refusal.status(object));
+        if let Some(error) = in_use.or(requests.error) {
+            return Err(error.status(object));
         }
         let ports = DryRunPorts::of(&requests);
         requests.assign(object, &ports.any);
@@ -136,7 +138,8 @@ impl Allocations {
         Ok(())
     }
 
-    /// The addresses that a service asks for, or why they cannot be had, whatever is free.
+    /// The addresses that a service requests, or an error if they are invalid independent of other
+    /// services.
     fn address_request(
         &self,
         object: &Object,
@@ -162,13 +165,13 @@ impl Allocations {
         Ok(AddressRequest::Named(addresses))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nothing panics while it claims")
+    fn lock(&self) -> MutexGuard<'_, AllocatorState> {
+        self.state.lock().expect("no code panics while it holds this lock")
     }
 
-    /// Locks the state with its index brought up to date. The services that have changed are read
-    /// without the lock; the last few, if others write all the time, with it.
-    fn lock_current(&self, cache: &ResourceCache) -> MutexGuard<'_, State> {
+    /// Locks the state with its index brought up to date. Changed services are parsed without the
+    /// lock; under continuous writes, the last ones are parsed with it.
+    fn lock_current(&self, cache: &ResourceCache) -> MutexGuard<'_, AllocatorState> {
         for _ in 0..MAX_UNLOCKED_READS {
             let mut state = self.lock();
             let unread = state.index.catch_up(cache);
@@ -185,12 +188,13 @@ impl Allocations {
     }
 }
 
-/// The hook of the Service resource: allocates what a service needs before it is stored.
+/// The `begin_write` hook of the Service resource: allocates addresses and ports before a service
+/// is stored.
 pub(crate) struct ServiceAddresses {
-    pub allocations: Allocations,
+    pub allocator: ServiceAllocator,
     /// The stored services.
     pub services: Arc<ResourceCache>,
-    /// The prefix of their keys.
+    /// The key prefix of services.
     pub prefix: String,
     pub entropy: Entropy,
 }
@@ -202,20 +206,20 @@ impl BeginWrite for ServiceAddresses {
         old: Option<&Object>,
         dry_run: bool,
     ) -> Result<Reservation, Status> {
-        let own = old.map(|it| format!("{}/{}/{}", self.prefix, it.namespace(), it.name()));
-        let services = Services { cache: &self.services, own, entropy: &self.entropy };
+        let own_key = old.map(|it| format!("{}/{}/{}", self.prefix, it.namespace(), it.name()));
+        let services = Services { cache: &self.services, own_key, entropy: &self.entropy };
         if dry_run {
-            self.allocations.fill_in(&services, object, old)?;
+            self.allocator.allocate_dry_run(&services, object, old)?;
             return Ok(Reservation::default());
         }
-        let claim = self.allocations.claim(&services, object, old)?;
+        let claim = self.allocator.allocate(&services, object, old)?;
         Ok(claim.map(Reservation::new).unwrap_or_default())
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let mut state = self.state.lock().expect("nothing panics while it claims");
+        let mut state = self.state.lock().expect("no code panics while it holds this lock");
         for address in &self.addresses {
             state.addresses.remove(address);
         }

@@ -1,9 +1,12 @@
-//! The change of a stored object: read, transform, check, write if nobody was faster.
+//! Updates a stored object: reads it, transforms it, validates it, and writes it unless another
+//! write came first.
 
 use super::admit::Admit;
 use super::conversion;
 use super::scope::RequestScope;
-use super::{Outcome, initialization, spec_differs, stored_form, wipe_server_metadata};
+use super::{
+    Outcome, initialization, spec_differs, stored_bytes_within_limit, wipe_server_metadata,
+};
 use crate::cache::hooks::Reservation;
 use crate::cache::watch_cache::Entry;
 use crate::registry::errors;
@@ -17,69 +20,71 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Error, Expect, Record};
 
-/// Which part of an object an update may change.
+/// The rules for the fields that an update can change.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Part {
-    /// Everything but a status that is a subresource.
+pub(crate) enum UpdateStrategy {
+    /// Updates everything except a status that is a subresource.
     Main,
-    /// The status alone.
+    /// Updates the status only.
     Status,
-    /// What a subresource with rules of its own leaves of the change.
-    Own(fn(&mut Object, &Object), fn(&Object, &Object, &mut ErrorList)),
-    /// What the server itself did with something that was posted; it does not count as a change of
-    /// what the user wants.
+    /// Updates through another subresource. The first function restores the fields that it must not
+    /// change, the second one validates the update.
+    Subresource(fn(&mut Object, &Object), fn(&Object, &Object, &mut ErrorList)),
+    /// The server updates the object because of an object that was posted to a subresource. The
+    /// generation does not change.
     Posted,
 }
 
-/// What makes a new object out of the stored one; both are in the version that verbs work in.
-pub(crate) trait Change: Send + Sync {
-    /// What becomes of `old`. It is asked again when somebody else was faster.
-    fn of<'a>(&'a self, old: &'a Object) -> Changing<'a>;
+/// Transforms the stored object into the new object. Both are in the memory version.
+pub(crate) trait Transform: Send + Sync {
+    /// The new object for `old`. It is called again after a conflict.
+    fn apply<'a>(&'a self, old: &'a Object) -> TransformFuture<'a>;
 }
 
-/// A change under way.
-pub(crate) type Changing<'a> = Pin<Box<dyn Future<Output = Result<Object, Status>> + Send + 'a>>;
+/// The result of a transformation, which may wait for a conversion webhook.
+pub(crate) type TransformFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Object, Status>> + Send + 'a>>;
 
-/// Most changes wait for nobody.
-impl<F: Fn(&Object) -> Result<Object, Status> + Send + Sync> Change for F {
-    fn of<'a>(&'a self, old: &'a Object) -> Changing<'a> {
+/// A function transforms an object without waiting.
+impl<F: Fn(&Object) -> Result<Object, Status> + Send + Sync> Transform for F {
+    fn apply<'a>(&'a self, old: &'a Object) -> TransformFuture<'a> {
         Box::pin(std::future::ready(self(old)))
     }
 }
 
-/// What is to be changed, and how.
+/// The parameters of [`update`].
 pub(crate) struct UpdateRequest<'a> {
-    /// Makes the new object out of the stored one.
-    pub transform: &'a dyn Change,
-    /// See the type.
-    pub part: Part,
-    /// Do everything but store.
+    /// Transforms the stored object into the new object.
+    pub transform: &'a dyn Transform,
+    /// The rules of the update.
+    pub strategy: UpdateStrategy,
+    /// Whether the object is validated and not stored.
     pub dry_run: bool,
-    /// Admits the new object.
+    /// The admission of the request.
     pub admission: &'a dyn Admit,
     /// Whether the transformation sets the managed fields.
     pub fields_managed: bool,
 }
 
-/// How often a write is tried against others before the client is told of the conflict.
-const ATTEMPTS: usize = 64;
+/// The maximum number of attempts before a conflict is returned to the client.
+const MAX_ATTEMPTS: usize = 64;
 
-/// Changes the object that the request names.
+/// Updates the object that the request names.
 pub(crate) async fn update(
     scope: &RequestScope,
     request: UpdateRequest<'_>,
 ) -> Result<Outcome, Status> {
     let key = scope.key();
     let name = &scope.path.name;
-    let of_store = |error: Error| errors::of_store(&scope.what(), name, &error);
+    let of_store = |error: Error| errors::of_store(&scope.group_resource(), name, &error);
     scope.storage.cache.catch_up().await.map_err(of_store)?;
     let mut current = scope.served.cache.get(&key);
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_ATTEMPTS {
         let Some(entry) = current else { return Err(scope.not_found()) };
-        let (new, reserved) = renew(scope, &entry, &request).await?;
-        if may_go(scope, &new) {
+        let (new, reservation) = updated_object(scope, &entry, &request).await?;
+        if should_delete_during_update(scope, &new) {
             let _write = scope.writes.begin();
-            match finish(scope, new, &entry, request.dry_run).await {
+            match delete_without_finalizers(scope, new, &entry, request.dry_run).await {
                 Err(Error::Conflict { found, .. }) => {
                     current = found.map(|it| entry_of(scope, &it));
                     continue;
@@ -89,66 +94,66 @@ pub(crate) async fn update(
         }
         let has_failed = initializers::failure(&new).is_some();
         let new = conversion::to_storage(scope, new).await?;
-        let bytes = stored_form(scope, &new)?;
+        let bytes = stored_bytes_within_limit(scope, &new)?;
         if entry.holds(&bytes) {
             return Ok(Outcome::Stored(entry));
         }
         if request.dry_run {
             let mut new = new;
             new.set_meta("resourceVersion", entry.revision.to_string());
-            return Ok(Outcome::Shown(new));
+            return Ok(Outcome::NotStored(new));
         }
         let ttl = match scope.resource().ttl_seconds {
-            _ if has_failed => Some(initialization::FAILURE_STAYS),
+            _ if has_failed => Some(initialization::FAILED_OBJECT_TTL),
             seconds => seconds.map(Duration::from_secs),
         };
         let _write = scope.writes.begin();
         match scope.storage.store.put(&key, bytes.into(), Expect::At(entry.revision), ttl).await {
             Ok(record) => {
-                reserved.settle(&scope.storage.cache, record.modified).await;
+                reservation.settle(&scope.storage.cache, record.modified).await;
                 if has_failed {
                     initialization::remove_failed(scope, &record).await;
                 }
                 return Ok(Outcome::Stored(entry_of(scope, &record)));
             }
-            // Again, with what is there now. A writer who insists on a resourceVersion will be told
-            // of the conflict then.
+            // The next attempt uses the current object. It returns a conflict if the request has a
+            // resourceVersion.
             Err(Error::Conflict { found, .. }) => {
                 current = found.map(|it| entry_of(scope, &it));
             }
             Err(error) => return Err(of_store(error)),
         }
     }
-    Err(Status::modified(&scope.what(), name))
+    Err(Status::modified(&scope.group_resource(), name))
 }
 
 fn entry_of(scope: &RequestScope, record: &Record) -> Arc<Entry> {
     Arc::new(Entry::of(record, scope.resource().prefix.len()))
 }
 
-/// The new object, and what it has reserved.
-async fn renew(
+/// The new object and its reservation.
+async fn updated_object(
     scope: &RequestScope,
     entry: &Arc<Entry>,
     request: &UpdateRequest<'_>,
 ) -> Result<(Object, Reservation), Status> {
     let resource = scope.resource();
-    let old = conversion::working(scope, entry).await?;
-    let mut new = request.transform.of(&old).await?;
+    let old = conversion::in_memory_version(scope, entry).await?;
+    let mut new = request.transform.apply(&old).await?;
     check_preconditions(scope, &new, &old, request.dry_run)?;
     if !request.fields_managed {
         field_manager::track(scope, Some(&old), &mut new).await;
     }
     request.admission.mutate(&mut new, Some(&old)).await?;
-    prepare(scope, &mut new, &old, request.part);
-    let reserved = super::begin_write(scope, &mut new, Some(&old), request.dry_run);
+    prepare(scope, &mut new, &old, request.strategy);
+    let reservation = super::begin_write(scope, &mut new, Some(&old), request.dry_run);
     let mut errors = ErrorList::new();
-    validation::changed_metadata(resource, &new, &old, &mut errors);
-    validation::update(scope, &new, &old, request.part, &mut errors);
+    validation::validate_metadata_update(resource, &new, &old, &mut errors);
+    validation::validate_update(scope, &new, &old, request.strategy, &mut errors);
     if !errors.is_empty() {
         return Err(scope.invalid(old.name(), errors));
     }
-    if matches!(request.part, Part::Main) {
+    if matches!(request.strategy, UpdateStrategy::Main) {
         let warnings = match resource.behavior.update_warnings {
             Some(warnings) => warnings(&new, &old),
             None => (resource.behavior.warnings)(&new),
@@ -157,13 +162,14 @@ async fn renew(
             scope.warn(warning);
         }
     }
-    let mut reserved = reserved?;
-    reserved.add(request.admission.validate(Some(&new), Some(&old)).await?);
+    let mut reservation = reservation?;
+    reservation.add(request.admission.validate(Some(&new), Some(&old)).await?);
     new.remove_meta("resourceVersion");
-    Ok((new, reserved))
+    Ok((new, reservation))
 }
 
-/// Fails if the writer insists on a resourceVersion or a uid that is not the current one.
+/// Returns a conflict if the request has a resourceVersion or a uid that differs from the stored
+/// one.
 fn check_preconditions(
     scope: &RequestScope,
     new: &Object,
@@ -172,8 +178,8 @@ fn check_preconditions(
 ) -> Result<(), Status> {
     check_uid(scope, new, Some(old), dry_run)?;
     let resource = scope.resource();
-    let asked = new.resource_version();
-    let revision = match asked {
+    let resource_version = new.resource_version();
+    let revision = match resource_version {
         "" => 0,
         text => parse_revision(text).map_err(Status::unclassified)?,
     };
@@ -184,14 +190,14 @@ fn check_preconditions(
         let kind = GroupKind::new(&resource.group, &resource.plural);
         return Err(Status::invalid(&kind, old.name(), &errors));
     }
-    if revision != 0 && asked != old.resource_version() {
-        return Err(Status::modified(&scope.what(), old.name()));
+    if revision != 0 && resource_version != old.resource_version() {
+        return Err(Status::modified(&scope.group_resource(), old.name()));
     }
     Ok(())
 }
 
-/// Fails if a whole object is sent with a uid that is not the one of the stored object, or if there
-/// is no stored object. A patch that changes the uid fails later, as the uid cannot be changed.
+/// Returns a conflict if an update has a uid that differs from the stored object's, or if no object
+/// is stored. A patch that changes the uid fails later, because the field is immutable.
 pub(crate) fn check_uid(
     scope: &RequestScope,
     sent: &Object,
@@ -204,33 +210,33 @@ pub(crate) fn check_uid(
     }
     let key = scope.key();
     // Upstream: the key of a dry run has no prefix.
-    let shown = if dry_run { key.trim_start_matches("/registry") } else { &key };
+    let shown_key = if dry_run { key.trim_start_matches("/registry") } else { &key };
     let why = format!(
-        "StorageError: invalid object, Code: 4, Key: {shown}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {found}",
+        "StorageError: invalid object, Code: 4, Key: {shown_key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {}, UID in object meta: {found}",
         sent.uid(),
     );
-    Err(Status::conflict(&scope.what(), &scope.path.name, &why))
+    Err(Status::conflict(&scope.group_resource(), &scope.path.name, &why))
 }
 
-/// Takes from the old object what the client may not change or has left out.
-fn prepare(scope: &RequestScope, new: &mut Object, old: &Object, part: Part) {
+/// Restores the fields that a client cannot change or has not sent.
+fn prepare(scope: &RequestScope, new: &mut Object, old: &Object, strategy: UpdateStrategy) {
     wipe_server_metadata(new);
-    super::dedup_owners(scope, new);
+    super::dedup_owner_references(scope, new);
     for field in
         ["uid", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "namespace"]
     {
         if new.metadata().is_none_or(|it| !it.contains_key(field)) {
-            keep(new, old, field);
+            copy_metadata(new, old, field);
         }
     }
-    keep(new, old, "creationTimestamp");
-    keep(new, old, "generation");
+    copy_metadata(new, old, "creationTimestamp");
+    copy_metadata(new, old, "generation");
     initializers::remove_if_done(new);
     let resource = scope.resource();
-    let status_apart = scope.version().status;
-    match part {
-        Part::Main => {
-            if resource.conventions.isolates_status && status_apart {
+    let has_status_subresource = scope.version().status;
+    match strategy {
+        UpdateStrategy::Main => {
+            if resource.conventions.isolates_status && has_status_subresource {
                 match old.map().get("status") {
                     Some(status) => new.map_mut().insert("status".to_owned(), status.clone()),
                     None => new.map_mut().remove("status"),
@@ -238,19 +244,24 @@ fn prepare(scope: &RequestScope, new: &mut Object, old: &Object, part: Part) {
             }
             (resource.behavior.prepare_update)(new, old);
         }
-        Part::Status => (resource.behavior.prepare_status)(new, old),
-        Part::Own(prepare, _) => prepare(new, old),
-        Part::Posted => {}
+        UpdateStrategy::Status => (resource.behavior.prepare_status)(new, old),
+        UpdateStrategy::Subresource(prepare, _) => prepare(new, old),
+        UpdateStrategy::Posted => {}
     }
-    let counts = resource.behavior.generation && !matches!(part, Part::Posted);
-    if counts
-        && spec_differs(new, old, status_apart || !resource.conventions.generation_counts_status)
+    let counts_generation =
+        resource.behavior.generation && !matches!(strategy, UpdateStrategy::Posted);
+    if counts_generation
+        && spec_differs(
+            new,
+            old,
+            has_status_subresource || !resource.conventions.generation_counts_status,
+        )
     {
         new.set_meta("generation", old.generation() + 1);
     }
 }
 
-fn keep(new: &mut Object, old: &Object, field: &str) {
+fn copy_metadata(new: &mut Object, old: &Object, field: &str) {
     match old.metadata().and_then(|it| it.get(field)) {
         Some(value) => new.set_meta(field, value.clone()),
         None => {
@@ -259,8 +270,9 @@ fn keep(new: &mut Object, old: &Object, field: &str) {
     }
 }
 
-/// Whether nothing holds back any longer an object whose deletion has begun.
-fn may_go(scope: &RequestScope, object: &Object) -> bool {
+/// Whether the deletion of an object can be completed: it has a deletion timestamp, and neither a
+/// grace period nor a finalizer delays its removal.
+fn should_delete_during_update(scope: &RequestScope, object: &Object) -> bool {
     let held = scope.resource().behavior.deletion.is_some_and(|it| (it.held)(object));
     let grace = object.metadata().and_then(|it| it.get("deletionGracePeriodSeconds"));
     object.deletion_timestamp().is_some()
@@ -269,8 +281,8 @@ fn may_go(scope: &RequestScope, object: &Object) -> bool {
         && !held
 }
 
-/// Removes an object whose last finalizer this update took away.
-async fn finish(
+/// Removes an object whose last finalizer this update removed.
+async fn delete_without_finalizers(
     scope: &RequestScope,
     mut new: Object,
     entry: &Entry,
@@ -280,5 +292,5 @@ async fn finish(
         scope.storage.store.delete(&entry.key, Expect::At(entry.revision)).await?;
     }
     new.set_meta("resourceVersion", entry.revision.to_string());
-    Ok(Outcome::Shown(new))
+    Ok(Outcome::NotStored(new))
 }

@@ -1,6 +1,6 @@
-//! What is held against an object: its schema first, then the rules of its kind.
+//! Validates objects: first the schema, then the rules of the kind.
 
-use super::Part;
+use super::UpdateStrategy;
 use super::scope::RequestScope;
 use kinds::apiextensions;
 use machinery::meta::{self, initializers};
@@ -11,162 +11,164 @@ use std::sync::Arc;
 use types::Resource;
 use types::resource::Shape;
 
-/// The groups whose objects may have finalizers of any name. Upstream: servers of their own serve
-/// these groups, and do not ask for a qualified name or one that Kubernetes knows.
-const ANY_FINALIZER: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
+/// The groups whose objects can have finalizers with any name. Upstream: separate servers serve
+/// these groups, and do not require a qualified or known finalizer.
+const UNRESTRICTED_FINALIZER_GROUPS: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
 
-fn has_known_finalizers(resource: &Resource) -> bool {
-    resource.conventions.restricts_finalizers && !ANY_FINALIZER.contains(&resource.group.as_str())
+fn restricts_finalizers(resource: &Resource) -> bool {
+    resource.conventions.restricts_finalizers
+        && !UNRESTRICTED_FINALIZER_GROUPS.contains(&resource.group.as_str())
 }
 
-/// Judges what every object has.
-pub(crate) fn metadata(resource: &Resource, object: &Object, errors: &mut ErrorList) {
+/// Validates the metadata of a new object.
+pub(crate) fn validate_metadata(resource: &Resource, object: &Object, errors: &mut ErrorList) {
     let name = resource.behavior.validate_name;
     meta::validate_object_meta(object, resource.namespaced, name, errors);
-    if has_known_finalizers(resource) {
+    if restricts_finalizers(resource) {
         meta::validate_builtin_finalizers(object, errors);
     }
 }
 
-/// Judges what every object has, after a change.
-pub(crate) fn changed_metadata(
+/// Validates the metadata of an updated object.
+pub(crate) fn validate_metadata_update(
     resource: &Resource,
     new: &Object,
     old: &Object,
     errors: &mut ErrorList,
 ) {
-    // Upstream: what custom resources may be named is asked only once.
+    // Upstream: the name of a custom resource is validated only on creation.
     let name = if resource.conventions.validates_name_on_update {
         resource.behavior.validate_name
     } else {
         names::path_segment
     };
-    let mut of_object = ErrorList::new();
-    meta::validate_object_meta(new, resource.namespaced, name, &mut of_object);
-    errors.extend(of_object.clone());
-    let mut of_change = ErrorList::new();
-    meta::validate_object_meta_update(new, old, &mut of_change);
+    let mut object_errors = ErrorList::new();
+    meta::validate_object_meta(new, resource.namespaced, name, &mut object_errors);
+    errors.extend(object_errors.clone());
+    let mut update_errors = ErrorList::new();
+    meta::validate_object_meta_update(new, old, &mut update_errors);
     if resource.conventions.repeats_update_errors {
-        // Upstream: a custom resource hears everything from everybody who looks at it; only its
-        // finalizers are looked at once.
+        // Upstream: several validations of a custom resource report the same errors; only
+        // finalizers are validated once.
         errors.allow_duplicates();
         for _ in 0..2 {
-            let all = of_object.iter().filter(|it| !it.field.starts_with("metadata.finalizers"));
-            all.for_each(|fault| errors.push(fault.clone()));
-            errors.extend(of_change.clone());
+            let all =
+                object_errors.iter().filter(|it| !it.field.starts_with("metadata.finalizers"));
+            all.for_each(|error| errors.push(error.clone()));
+            errors.extend(update_errors.clone());
         }
         return;
     }
-    if has_known_finalizers(resource) {
+    if restricts_finalizers(resource) {
         meta::validate_builtin_finalizers(new, errors);
     }
     let known: HashSet<FieldError> = errors.iter().cloned().collect();
-    for fault in of_change.into_inner() {
-        if !known.contains(&fault) {
-            errors.push(fault);
+    for error in update_errors.into_inner() {
+        if !known.contains(&error) {
+            errors.push(error);
         }
     }
 }
 
-/// Judges a new object, which is in the version that verbs work in.
-pub(crate) fn create(scope: &RequestScope, object: &Object, errors: &mut ErrorList) {
+/// Validates a new object, which is in the memory version.
+pub(crate) fn validate_create(scope: &RequestScope, object: &Object, errors: &mut ErrorList) {
     let resource = scope.resource();
     if let Shape::Structural(schema) = &scope.version().shape {
         schema.validate(object.map(), None, errors);
-        scale(scope, object, Part::Main, errors);
-        rules(scope, schema, object, None, errors);
+        validate_scale(scope, object, UpdateStrategy::Main, errors);
+        validate_rules(scope, schema, object, None, errors);
     }
     match resource.behavior.validate_in {
         Some(validate) => validate(object, None, &resource.api_version(scope.version()), errors),
         None => (resource.behavior.validate)(object, errors),
     }
-    hook(scope, object, None, errors);
-    schema_memory(scope, object, errors);
+    run_hook(scope, object, None, errors);
+    validate_schema_memory(scope, object, errors);
 }
 
-/// Judges the change of an object. As long as somebody has to work on it, it is as good as new, and
-/// what cannot be changed later can be.
-pub(crate) fn update(
+/// Validates an update. An uninitialized object is validated as a new one, so that immutable fields
+/// can still change.
+pub(crate) fn validate_update(
     scope: &RequestScope,
     new: &Object,
     old: &Object,
-    part: Part,
+    strategy: UpdateStrategy,
     errors: &mut ErrorList,
 ) {
     let resource = scope.resource();
     if initializers::is_uninitialized(old) {
-        match part {
-            Part::Main => return create(scope, new, errors),
-            Part::Status => {
+        match strategy {
+            UpdateStrategy::Main => return validate_create(scope, new, errors),
+            UpdateStrategy::Status => {
                 let detail = "must not update status when the object is uninitialized";
                 return errors.forbidden(&Path::root("status"), detail);
             }
-            Part::Own(..) | Part::Posted => {}
+            UpdateStrategy::Subresource(..) | UpdateStrategy::Posted => {}
         }
     }
     if let Shape::Structural(schema) = &scope.version().shape {
-        match part {
-            Part::Status => schema.validate_status(new.map(), old.map(), errors),
-            Part::Main | Part::Own(..) | Part::Posted => {
+        match strategy {
+            UpdateStrategy::Status => schema.validate_status(new.map(), old.map(), errors),
+            UpdateStrategy::Main | UpdateStrategy::Subresource(..) | UpdateStrategy::Posted => {
                 schema.validate(new.map(), Some(old.map()), errors);
             }
         }
-        scale(scope, new, part, errors);
-        rules(scope, schema, new, Some(old), errors);
+        validate_scale(scope, new, strategy, errors);
+        validate_rules(scope, schema, new, Some(old), errors);
     }
-    match (part, resource.behavior.validate_in) {
-        (Part::Main, Some(validate)) => {
+    match (strategy, resource.behavior.validate_in) {
+        (UpdateStrategy::Main, Some(validate)) => {
             validate(new, Some(old), &resource.api_version(scope.version()), errors);
         }
-        (Part::Main, None) => (resource.behavior.validate_update)(new, old, errors),
-        (Part::Status, _) => (resource.behavior.validate_status)(new, old, errors),
-        (Part::Own(_, validate), _) => validate(new, old, errors),
-        (Part::Posted, _) => {}
+        (UpdateStrategy::Main, None) => (resource.behavior.validate_update)(new, old, errors),
+        (UpdateStrategy::Status, _) => (resource.behavior.validate_status)(new, old, errors),
+        (UpdateStrategy::Subresource(_, validate), _) => validate(new, old, errors),
+        (UpdateStrategy::Posted, _) => {}
     }
-    if matches!(part, Part::Main) {
-        hook(scope, new, Some(old), errors);
+    if matches!(strategy, UpdateStrategy::Main) {
+        run_hook(scope, new, Some(old), errors);
         if new.map().get("spec") != old.map().get("spec") {
-            schema_memory(scope, new, errors);
+            validate_schema_memory(scope, new, errors);
         }
     }
 }
 
-/// Runs the hook of the resource, if there is one.
-fn hook(scope: &RequestScope, new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
+/// Runs the validation hook of the resource, if it has one.
+fn run_hook(scope: &RequestScope, new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     if let Some(validate) = scope.served.hooks.validate {
         validate(new, old, errors);
     }
 }
 
-/// The most memory that the patterns and rules of all definitions together may take up when they are
-/// compiled, in bytes or so.
-const SCHEMAS_MAX: usize = 1 << 30;
+/// The maximum memory of the compiled patterns and rules of all CRDs together, approximately in
+/// bytes.
+const MAX_SCHEMA_MEMORY: usize = 1 << 30;
 
-/// Judges whether there is room for the patterns and rules of a definition besides those of all
-/// others.
-fn schema_memory(scope: &RequestScope, object: &Object, errors: &mut ErrorList) {
+/// Rejects a CRD if its compiled patterns and rules, together with those of all other CRDs, need
+/// too much memory.
+fn validate_schema_memory(scope: &RequestScope, object: &Object, errors: &mut ErrorList) {
     if scope.resource().group != "apiextensions.k8s.io" || !errors.is_empty() {
         return;
     }
     let patterns = &scope.storage.patterns;
-    let Ok(own) = apiextensions::resource_with(object, patterns) else { return };
+    let Ok(crd) = apiextensions::resource_with(object, patterns) else { return };
     let catalog = scope.storage.catalog.load();
     let others = catalog.served().iter().map(|it| &*it.resource);
-    let others = others.filter(|it| (&it.group, &it.plural) != (&own.group, &own.plural));
+    let others = others.filter(|it| (&it.group, &it.plural) != (&crd.group, &crd.plural));
     let mut memory = SchemaMemory::default();
-    for resource in others.chain([&own]) {
+    for resource in others.chain([&crd]) {
         add_schemas(resource, &mut memory);
     }
     let total = memory.bytes();
-    if total > SCHEMAS_MAX {
+    if total > MAX_SCHEMA_MEMORY {
         let detail = format!(
-            "the patterns and rules of all definitions would need {total} bytes, limit is {SCHEMAS_MAX}"
+            "the patterns and rules of all CRDs would need {total} bytes, limit is {MAX_SCHEMA_MEMORY}"
         );
         errors.forbidden(&Path::root("spec").child("versions"), &detail);
     }
 }
 
-/// Adds the schemas of a resource's versions, each once.
+/// Adds the distinct schemas of a resource's versions.
 fn add_schemas<'a>(resource: &'a Resource, memory: &mut SchemaMemory<'a>) {
     let mut added: Vec<&Arc<Structural>> = Vec::new();
     for version in &resource.versions {
@@ -179,9 +181,9 @@ fn add_schemas<'a>(resource: &'a Resource, memory: &mut SchemaMemory<'a>) {
     }
 }
 
-/// The rules of the schema come last, since they are not tried on an object of the wrong types. They
-/// speak of the whole object, whatever part of it changes.
-fn rules(
+/// Evaluates the rules of the schema. They come last, because they are not evaluated on an object
+/// with type errors. They apply to the whole object, even if only a part of it is updated.
+fn validate_rules(
     scope: &RequestScope,
     schema: &Structural,
     new: &Object,
@@ -193,10 +195,15 @@ fn rules(
     }
 }
 
-/// The numbers that `/scale` shows must be numbers that it can show.
-fn scale(scope: &RequestScope, object: &Object, part: Part, errors: &mut ErrorList) {
+/// Validates the fields that `/scale` reads.
+fn validate_scale(
+    scope: &RequestScope,
+    object: &Object,
+    strategy: UpdateStrategy,
+    errors: &mut ErrorList,
+) {
     if let Some(scale) = &scope.version().scale {
-        if !matches!(part, Part::Status) {
+        if !matches!(strategy, UpdateStrategy::Status) {
             apiextensions::custom::validate_scale_spec(scale, object, errors);
         }
         apiextensions::custom::validate_scale_status(scale, object, errors);

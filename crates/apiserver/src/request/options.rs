@@ -1,5 +1,5 @@
-//! The parameters of writes: dry run, field validation, deletion options, each checked as
-//! Kubernetes checks it.
+//! The query parameters of writes: dry run, field validation and deletion options, validated as in
+//! Kubernetes.
 
 use crate::request::Query;
 use machinery::field_path::quote;
@@ -7,55 +7,57 @@ use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
 use std::num::{IntErrorKind, ParseIntError};
 use std::str::FromStr;
 
-/// What to do about fields that the kind does not have.
+/// The treatment of unknown and duplicate fields in a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
-    /// Drop them.
+    /// Drops the fields.
     Ignore,
-    /// Drop them and say so.
+    /// Drops the fields and adds a warning for each.
     Warn,
-    /// Refuse the request.
+    /// Rejects the request.
     Strict,
 }
 
 /// The options of create, update and patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WriteOptions {
-    /// Do everything but store.
+    /// Whether the request is processed without a write to the store.
     pub dry_run: bool,
-    /// See the type.
+    /// The treatment of unknown and duplicate fields.
     pub field_validation: FieldValidation,
 }
 
 impl WriteOptions {
-    /// Of a patch that is not an apply.
+    /// Parses the options of a patch that is not a server-side apply.
     pub(crate) fn parse_patch(query: &Query) -> Result<Self, Status> {
         let mut errors = ErrorList::new();
         if query.get("force").is_some() {
             errors.forbidden(&Path::root("force"), "may not be specified for non-apply patch");
         }
-        Self::judged(query, "PatchOptions", errors)
+        Self::parse_common(query, "PatchOptions", errors)
     }
 
-    /// Of an apply, whose manager must have a name.
+    /// Parses the options of a server-side apply, which requires a field manager.
     pub(crate) fn parse_apply(query: &Query) -> Result<Self, Status> {
         let mut errors = ErrorList::new();
         if query.text("fieldManager").is_empty() {
             errors.required(&Path::root("fieldManager"), "is required for apply patch");
         }
-        Self::judged(query, "PatchOptions", errors)
+        Self::parse_common(query, "PatchOptions", errors)
     }
 
-    /// `kind` is the name of the options in messages: `CreateOptions`.
+    /// Parses the options of a create or an update. `kind` is the kind of the options in messages,
+    /// such as `CreateOptions`.
     pub(crate) fn parse(query: &Query, kind: &str) -> Result<Self, Status> {
-        Self::judged(query, kind, ErrorList::new())
+        Self::parse_common(query, kind, ErrorList::new())
     }
 
-    /// The options, unless there are `errors` already or they have some.
-    fn judged(query: &Query, kind: &str, mut errors: ErrorList) -> Result<Self, Status> {
-        field_manager(query.text("fieldManager"), &mut errors);
-        let asked: Vec<&str> = query.all("dryRun").collect();
-        let dry_run = dry_run(&asked, &mut errors);
+    /// Parses the options that all writes have. Fails if `errors` is not empty or an option is
+    /// invalid.
+    fn parse_common(query: &Query, kind: &str, mut errors: ErrorList) -> Result<Self, Status> {
+        validate_field_manager(query.text("fieldManager"), &mut errors);
+        let values: Vec<&str> = query.all("dryRun").collect();
+        let dry_run = validate_dry_run(&values, &mut errors);
         let field_validation = match query.text("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
             "Ignore" => FieldValidation::Ignore,
@@ -66,12 +68,12 @@ impl WriteOptions {
                 FieldValidation::Warn
             }
         };
-        refuse(kind, &errors)?;
+        reject_invalid(kind, &errors)?;
         Ok(Self { dry_run, field_validation })
     }
 }
 
-fn field_manager(name: &str, errors: &mut ErrorList) {
+fn validate_field_manager(name: &str, errors: &mut ErrorList) {
     let path = Path::root("fieldManager");
     if name.len() > 128 {
         errors.too_long(&path, 128);
@@ -83,57 +85,57 @@ fn field_manager(name: &str, errors: &mut ErrorList) {
     }
 }
 
-fn dry_run(asked: &[&str], errors: &mut ErrorList) -> bool {
-    if asked.iter().any(|it| *it != "All") {
-        let value: Vec<Value> = asked.iter().map(|it| Value::from(*it)).collect();
+fn validate_dry_run(values: &[&str], errors: &mut ErrorList) -> bool {
+    if values.iter().any(|it| *it != "All") {
+        let value: Vec<Value> = values.iter().map(|it| Value::from(*it)).collect();
         errors.not_supported(&Path::root("dryRun"), value, &["All"]);
     }
-    !asked.is_empty()
+    !values.is_empty()
 }
 
-fn refuse(kind: &str, errors: &ErrorList) -> Result<(), Status> {
+fn reject_invalid(kind: &str, errors: &ErrorList) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }
     Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", errors))
 }
 
-/// What becomes of an object's dependents.
+/// The treatment of an object's dependents when the object is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Propagation {
-    /// They are deleted afterwards.
+pub(crate) enum DeletionPropagation {
+    /// Dependents are deleted after the object.
     Background,
-    /// They are deleted before.
+    /// Dependents are deleted before the object.
     Foreground,
-    /// They are left alone.
+    /// Dependents are not deleted.
     Orphan,
 }
 
 /// The options of a deletion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
-    /// Do everything but store.
+    /// Whether the request is processed without a write to the store.
     pub dry_run: bool,
-    /// Seconds until the object may go.
+    /// The grace period in seconds; None for the default of the kind.
     pub grace_period: Option<i64>,
-    /// None: what the kind does by itself.
-    pub propagation: Option<Propagation>,
-    /// The uid that the object must have.
+    /// The propagation policy; None for the default of the kind.
+    pub propagation: Option<DeletionPropagation>,
+    /// The precondition on the uid.
     pub uid: Option<String>,
-    /// The resourceVersion that it must have.
+    /// The precondition on the resourceVersion.
     pub resource_version: Option<String>,
-    /// Remove what cannot be read; nothing else then.
-    pub only_if_unreadable: bool,
+    /// Whether an object that cannot be decoded is removed; excludes all other options.
+    pub ignore_store_read_error: bool,
 }
 
 impl DeleteOptions {
-    /// From the query, which counts only if there is no body.
+    /// Parses the options in the query, which are used only if the request has no body.
     pub(crate) fn from_query(query: &Query) -> Result<Self, Status> {
         let mut errors = ErrorList::new();
-        let asked: Vec<&str> = query.all("dryRun").collect();
+        let values: Vec<&str> = query.all("dryRun").collect();
         let text = |key| query.get(key).filter(|it| !it.is_empty()).map(ToOwned::to_owned);
         let (uid, resource_version) = (text("uid"), text("resourceVersion"));
-        let only_if_unreadable = query.flag(ONLY_IF_UNREADABLE);
+        let ignore_store_read_error = query.flag(IGNORE_STORE_READ_ERROR);
         let options = Self {
             grace_period: query.get("gracePeriodSeconds").map(parse_i64).transpose()?,
             propagation: propagation(
@@ -141,69 +143,72 @@ impl DeleteOptions {
                 query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
                 &mut errors,
             ),
-            dry_run: dry_run(&asked, &mut errors),
-            only_if_unreadable,
+            dry_run: validate_dry_run(&values, &mut errors),
+            ignore_store_read_error,
             uid,
             resource_version,
         };
-        if only_if_unreadable {
-            let others = [
+        if ignore_store_read_error {
+            let other_options = [
                 ("propagationPolicy", query.get("propagationPolicy").is_some()),
                 ("orphanDependents", query.get("orphanDependents").is_some()),
                 ("gracePeriodSeconds", options.grace_period.is_some()),
                 ("preconditions", options.uid.is_some() || options.resource_version.is_some()),
             ];
-            alone(others, &mut errors);
+            forbid_other_options(other_options, &mut errors);
         }
-        refuse("DeleteOptions", &errors)?;
+        reject_invalid("DeleteOptions", &errors)?;
         Ok(options)
     }
 
-    /// From a body.
+    /// Parses the options in a body.
     pub(crate) fn from_body(body: &Object) -> Result<Self, Status> {
         let mut errors = ErrorList::new();
         let listed = body.get(&["dryRun"]).and_then(Value::as_array);
-        let asked: Vec<&str> = listed.into_iter().flatten().filter_map(Value::as_str).collect();
+        let values: Vec<&str> = listed.into_iter().flatten().filter_map(Value::as_str).collect();
         let text = |path: &[&str]| body.get(path).and_then(Value::as_str).map(ToOwned::to_owned);
         let flag = |key| body.get(&[key]).and_then(Value::as_bool);
         let policy = text(&["propagationPolicy"]);
         let options = Self {
             grace_period: body.get(&["gracePeriodSeconds"]).and_then(Value::as_i64),
             propagation: propagation(policy.as_deref(), flag("orphanDependents"), &mut errors),
-            dry_run: dry_run(&asked, &mut errors),
+            dry_run: validate_dry_run(&values, &mut errors),
             uid: text(&["preconditions", "uid"]),
             resource_version: text(&["preconditions", "resourceVersion"]),
-            only_if_unreadable: flag(ONLY_IF_UNREADABLE).unwrap_or(false),
+            ignore_store_read_error: flag(IGNORE_STORE_READ_ERROR).unwrap_or(false),
         };
-        if options.only_if_unreadable {
-            let others =
+        if options.ignore_store_read_error {
+            let other_options =
                 ["propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions"];
-            alone(others.map(|it| (it, body.get(&[it]).is_some())), &mut errors);
+            forbid_other_options(
+                other_options.map(|it| (it, body.get(&[it]).is_some())),
+                &mut errors,
+            );
         }
-        refuse("DeleteOptions", &errors)?;
+        reject_invalid("DeleteOptions", &errors)?;
         Ok(options)
     }
 
-    /// What is deleted by the dozen must be readable.
-    pub(crate) fn checked_for_collection(self) -> Result<Self, Status> {
+    /// Rejects an option that is not valid for a deletion of a collection.
+    pub(crate) fn validated_for_collection(self) -> Result<Self, Status> {
         let mut errors = ErrorList::new();
-        if self.only_if_unreadable {
+        if self.ignore_store_read_error {
             let detail =
                 "is not allowed with DELETECOLLECTION, try again after removing the option";
-            errors.invalid(&Path::root(ONLY_IF_UNREADABLE), true, detail);
+            errors.invalid(&Path::root(IGNORE_STORE_READ_ERROR), true, detail);
         }
-        refuse("DeleteOptions", &errors)?;
+        reject_invalid("DeleteOptions", &errors)?;
         Ok(self)
     }
 }
 
-const ONLY_IF_UNREADABLE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+const IGNORE_STORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
-/// What cannot be read can only be removed, without more ado.
-fn alone(others: [(&str, bool); 4], errors: &mut ErrorList) {
-    for (other, _) in others.iter().filter(|(_, is_set)| *is_set) {
+/// Adds an error for each option that is set in addition to [`IGNORE_STORE_READ_ERROR`].
+fn forbid_other_options(other_options: [(&str, bool); 4], errors: &mut ErrorList) {
+    for (other, _) in other_options.iter().filter(|(_, is_set)| *is_set) {
         let detail = format!("cannot be set together with .{other}");
-        errors.invalid(&Path::root(ONLY_IF_UNREADABLE), true, &detail);
+        errors.invalid(&Path::root(IGNORE_STORE_READ_ERROR), true, &detail);
     }
 }
 
@@ -211,16 +216,16 @@ fn propagation(
     policy: Option<&str>,
     orphan: Option<bool>,
     errors: &mut ErrorList,
-) -> Option<Propagation> {
+) -> Option<DeletionPropagation> {
     let path = Path::root("propagationPolicy");
     if let (Some(policy), Some(_)) = (policy, orphan) {
         let detail = "orphanDependents and deletionPropagation cannot be both set";
         errors.invalid(&path, policy, detail);
     }
     match (policy, orphan) {
-        (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
-        (Some("Foreground"), _) => Some(Propagation::Foreground),
-        (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
+        (Some("Background"), _) | (None, Some(false)) => Some(DeletionPropagation::Background),
+        (Some("Foreground"), _) => Some(DeletionPropagation::Foreground),
+        (Some("Orphan"), _) | (None, Some(true)) => Some(DeletionPropagation::Orphan),
         (None, None) => None,
         (Some(other), _) => {
             let known = ["Foreground", "Background", "Orphan", "nil"];
@@ -230,36 +235,37 @@ fn propagation(
     }
 }
 
-/// A number in a query; the complaint is Go's.
+/// Parses an integer in a query; the error message is that of Go.
 pub(crate) fn parse_i64(text: &str) -> Result<i64, Status> {
     parse_int(text).map_err(Status::bad_request)
 }
 
-/// Upstream: Go's `strconv.ParseInt`, also its error.
+/// Parses an integer. Upstream: Go's `strconv.ParseInt`, including its error message.
 pub(crate) fn parse_int(text: &str) -> Result<i64, String> {
-    text.parse().map_err(|error| unparsed("ParseInt", text, complaint(&error)))
+    text.parse().map_err(|error| parse_error("ParseInt", text, reason(&error)))
 }
 
-/// A resourceVersion; the complaint is Go's.
+/// Parses a resourceVersion; the error message is that of Go.
 pub(crate) fn parse_revision(text: &str) -> Result<u64, String> {
     parse_uint(text)
 }
 
-/// Upstream: Go's `strconv.ParseUint`, also its error. Unlike Rust it refuses a sign.
+/// Parses an unsigned integer. Upstream: Go's `strconv.ParseUint`, including its error message.
+/// Unlike Rust, it rejects a sign.
 pub(crate) fn parse_uint<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T, String> {
     if text.starts_with('+') {
-        return Err(unparsed("ParseUint", text, INVALID_SYNTAX));
+        return Err(parse_error("ParseUint", text, INVALID_SYNTAX));
     }
-    text.parse().map_err(|error| unparsed("ParseUint", text, complaint(&error)))
+    text.parse().map_err(|error| parse_error("ParseUint", text, reason(&error)))
 }
 
-fn unparsed(function: &str, text: &str, complaint: &str) -> String {
-    format!("strconv.{function}: parsing {}: {complaint}", quote(text))
+fn parse_error(function: &str, text: &str, reason: &str) -> String {
+    format!("strconv.{function}: parsing {}: {reason}", quote(text))
 }
 
 const INVALID_SYNTAX: &str = "invalid syntax";
 
-fn complaint(error: &ParseIntError) -> &'static str {
+fn reason(error: &ParseIntError) -> &'static str {
     match error.kind() {
         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
         _ => INVALID_SYNTAX,

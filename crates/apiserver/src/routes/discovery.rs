@@ -1,12 +1,12 @@
-//! Discovery: which groups, versions and resources there are, in the plain form (a document per
-//! version) and in the aggregated one (everything at once, with an entity tag).
+//! Discovery of groups, versions and resources, in the plain form (a document per version) and in
+//! the aggregated form (one document with an `ETag`).
 
 mod aggregated;
 
 use crate::cache::catalog::{Catalog, Group, Served};
 use crate::http::body::Body;
 use crate::http::headers;
-use crate::http::negotiation::{Offer, negotiate};
+use crate::http::negotiation::{EndpointRestrictions, negotiate};
 use crate::http::response;
 use crate::plane::Plane;
 use crate::request::Query;
@@ -17,25 +17,25 @@ use http::{HeaderMap, Response};
 use machinery::{GroupVersion, Status, Value, json};
 use std::borrow::Cow;
 
-/// The verbs of custom resources that are deleted with their CRD.
+/// The verbs of custom resources whose CRD is being deleted.
 const TERMINATING_VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "watch"];
 
-/// Whether a request for `/api` or `/apis` is for the aggregated form.
+/// Whether a request for `/api` or `/apis` accepts the aggregated form.
 pub(crate) fn is_aggregated(headers: &HeaderMap) -> bool {
-    aggregated::wanted(headers).is_some()
+    aggregated::accepted_version(headers).is_some()
 }
 
-/// Something below a resource, as discovery tells of it.
-pub(super) struct Below {
+/// The discovery of a subresource.
+pub(super) struct SubresourceDiscovery {
     pub name: &'static str,
-    /// Empty for the resource's own group and version.
+    /// The group of the subresource's kind; empty for the group and version of the resource.
     pub group: &'static str,
     pub version: &'static str,
     pub kind: String,
     pub verbs: &'static [&'static str],
 }
 
-/// `/`: the paths there are.
+/// `/`: the served paths.
 pub(crate) fn paths(plane: &Plane) -> Response<Body> {
     let catalog = plane.storage.catalog.load();
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
@@ -49,19 +49,23 @@ pub(crate) fn paths(plane: &Plane) -> Response<Body> {
     response::indented(&json!({"paths": paths}))
 }
 
-/// `/api`
+/// Serves `/api`.
 pub(crate) fn core(plane: &Plane, head: &Head, query: &Query) -> Result<Response<Body>, Status> {
-    if let Some(version) = aggregated::wanted(&head.headers) {
+    if let Some(version) = aggregated::accepted_version(&head.headers) {
         return Ok(aggregated::core(plane, version, &head.headers));
     }
     let document = json!({
         "kind": "APIVersions", "versions": ["v1"],
         "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": host(head)}],
     });
-    Ok(response::document(200, negotiate(&head.headers, query, Offer::DOCUMENT)?, &document))
+    Ok(response::document(
+        200,
+        negotiate(&head.headers, query, EndpointRestrictions::DOCUMENT)?,
+        &document,
+    ))
 }
 
-/// The address under which the client knows us.
+/// The address that the client used to reach the server.
 fn host(head: &Head) -> String {
     let authority = head.uri.authority().map_or("", http::uri::Authority::as_str);
     match headers::first(&head.headers, http::header::HOST) {
@@ -70,19 +74,24 @@ fn host(head: &Head) -> String {
     }
 }
 
-/// `/apis`
+/// Serves `/apis`.
 pub(crate) fn groups(plane: &Plane, head: &Head, query: &Query) -> Result<Response<Body>, Status> {
-    if let Some(version) = aggregated::wanted(&head.headers) {
+    if let Some(version) = aggregated::accepted_version(&head.headers) {
         return Ok(aggregated::groups(plane, version, &head.headers));
     }
     let catalog = plane.storage.catalog.load();
     let groups = with_remotes(plane, &catalog);
-    let groups: Vec<Value> = groups.iter().filter(|it| !it.name.is_empty()).map(describe).collect();
+    let groups: Vec<Value> =
+        groups.iter().filter(|it| !it.name.is_empty()).map(group_document).collect();
     let document = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups});
-    Ok(response::document(200, negotiate(&head.headers, query, Offer::GROUPS)?, &document))
+    Ok(response::document(
+        200,
+        negotiate(&head.headers, query, EndpointRestrictions::GROUPS)?,
+        &document,
+    ))
 }
 
-/// `/apis/<group>`
+/// Serves `/apis/<group>`.
 pub(crate) fn group(
     plane: &Plane,
     name: &str,
@@ -94,28 +103,33 @@ pub(crate) fn group(
     let Some(group) = groups.iter().find(|it| it.name == name) else {
         return Ok(response::page_not_found());
     };
-    let mut document = describe(group);
+    let mut document = group_document(group);
     document["kind"] = "APIGroup".into();
     document["apiVersion"] = "v1".into();
-    Ok(response::document(200, negotiate(&head.headers, query, Offer::GROUPS)?, &document))
+    Ok(response::document(
+        200,
+        negotiate(&head.headers, query, EndpointRestrictions::GROUPS)?,
+        &document,
+    ))
 }
 
-/// Our groups and those that others answer for, by priority.
+/// The local groups and those of aggregated API servers, by priority.
 fn with_remotes<'a>(plane: &Plane, catalog: &'a Catalog) -> Cow<'a, [Group]> {
     let remotes = plane.aggregation.remotes();
     if remotes.is_empty() {
         return Cow::Borrowed(catalog.groups());
     }
     let mut groups = catalog.groups().to_vec();
-    let mut ranks: Vec<i64> = groups.iter().map(Group::priority).collect();
+    let mut priorities: Vec<i64> = groups.iter().map(Group::priority).collect();
     let mut by_version: Vec<_> = remotes.iter().collect();
     by_version.sort_by_key(|it| std::cmp::Reverse(it.version_priority));
     for remote in by_version {
         let at = groups.iter().position(|it| it.name == remote.group).unwrap_or_else(|| {
-            let (name, rank) = (&remote.group, remote.group_priority);
-            let higher = |(other, group): (&i64, &Group)| (-other, &group.name) < (-rank, name);
-            let at = ranks.iter().zip(&groups).position(|it| !higher(it)).unwrap_or(groups.len());
-            ranks.insert(at, rank);
+            let (name, priority) = (&remote.group, remote.group_priority);
+            let higher = |(other, group): (&i64, &Group)| (-other, &group.name) < (-priority, name);
+            let at =
+                priorities.iter().zip(&groups).position(|it| !higher(it)).unwrap_or(groups.len());
+            priorities.insert(at, priority);
             groups.insert(at, Group::new(name, true));
             at
         });
@@ -127,7 +141,7 @@ fn with_remotes<'a>(plane: &Plane, catalog: &'a Catalog) -> Cow<'a, [Group]> {
     Cow::Owned(groups)
 }
 
-fn describe(group: &Group) -> Value {
+fn group_document(group: &Group) -> Value {
     let versions: Vec<Value> = group
         .listed()
         .map(|it| {
@@ -138,7 +152,7 @@ fn describe(group: &Group) -> Value {
     json!({"name": group.name, "preferredVersion": versions[0], "versions": versions})
 }
 
-/// `/api/v1`, `/apis/<group>/<version>`
+/// Serves `/api/v1`, `/apis/<group>/<version>`.
 pub(crate) fn resources(
     plane: &Plane,
     group: &str,
@@ -161,7 +175,11 @@ pub(crate) fn resources(
     if !group.is_empty() {
         document["apiVersion"] = "v1".into();
     }
-    Ok(response::document(200, negotiate(&head.headers, query, Offer::DOCUMENT)?, &document))
+    Ok(response::document(
+        200,
+        negotiate(&head.headers, query, EndpointRestrictions::DOCUMENT)?,
+        &document,
+    ))
 }
 
 fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {
@@ -172,7 +190,7 @@ fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {
             "name": resource.plural, "singularName": resource.singular,
             "namespaced": resource.namespaced, "kind": resource.kind, "verbs": verbs(served),
         });
-        if let Some(hash) = storage_hash(served) {
+        if let Some(hash) = storage_version_hash(served) {
             row["storageVersionHash"] = hash.into();
         }
         if !resource.short_names.is_empty() {
@@ -182,14 +200,14 @@ fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {
             row["categories"] = json!(resource.categories);
         }
         list.push(row);
-        for below in below(served, version) {
+        for subresource in subresources(served, version) {
             let mut row = json!({
-                "name": format!("{}/{}", resource.plural, below.name), "singularName": "",
-                "namespaced": resource.namespaced, "kind": below.kind, "verbs": below.verbs,
+                "name": format!("{}/{}", resource.plural, subresource.name), "singularName": "",
+                "namespaced": resource.namespaced, "kind": subresource.kind, "verbs": subresource.verbs,
             });
-            if !below.group.is_empty() {
-                row["group"] = below.group.into();
-                row["version"] = below.version.into();
+            if !subresource.group.is_empty() {
+                row["group"] = subresource.group.into();
+                row["version"] = subresource.version.into();
             }
             list.push(row);
         }
@@ -197,34 +215,47 @@ fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {
     list
 }
 
-/// What can be done with a resource.
+/// The verbs of a resource.
 pub(super) fn verbs(served: &Served) -> Vec<&'static str> {
     if served.terminating {
         return TERMINATING_VERBS.to_vec();
     }
-    if let Some(question) = served.resource.behavior.unstored {
-        return question.verbs().to_vec();
+    if let Some(kind) = served.resource.behavior.unstored {
+        return kind.verbs().to_vec();
     }
     let namespaces = served.resource.group.is_empty() && served.resource.plural == "namespaces";
     let verbs = served.resource.conventions.verbs.iter().copied();
     verbs.filter(|it| !(namespaces && *it == "deletecollection")).collect()
 }
 
-/// Status before scale for custom resources, by name for built-in ones, as Kubernetes lists them.
-pub(super) fn below(served: &Served, version: usize) -> Vec<Below> {
+/// The subresources of a resource, sorted as in Kubernetes: status before scale for custom
+/// resources, by name for built-in ones.
+pub(super) fn subresources(served: &Served, version: usize) -> Vec<SubresourceDiscovery> {
     const OBJECT: &[&str] = &["get", "patch", "update"];
     let resource = &served.resource;
     let version = served.version(version);
     let mut all = Vec::new();
     if version.status {
         let kind = resource.kind.clone();
-        all.push(Below { name: "status", group: "", version: "", kind, verbs: OBJECT });
+        all.push(SubresourceDiscovery {
+            name: "status",
+            group: "",
+            version: "",
+            kind,
+            verbs: OBJECT,
+        });
     }
     if version.scale.is_some() {
         let kind = "Scale".to_owned();
-        all.push(Below { name: "scale", group: "autoscaling", version: "v1", kind, verbs: OBJECT });
+        all.push(SubresourceDiscovery {
+            name: "scale",
+            group: "autoscaling",
+            version: "v1",
+            kind,
+            verbs: OBJECT,
+        });
     }
-    all.extend(resource.behavior.subresources.iter().map(|it| Below {
+    all.extend(resource.behavior.subresources.iter().map(|it| SubresourceDiscovery {
         name: it.name,
         group: it.group,
         version: it.version,
@@ -237,12 +268,12 @@ pub(super) fn below(served: &Served, version: usize) -> Vec<Below> {
     all
 }
 
-/// Changes when the storage version does, so that clients know when to migrate. A kind that is not
-/// stored has none.
+/// A hash of the storage version, by which clients detect when to migrate stored objects. An
+/// unstored kind has no hash.
 ///
-/// Upstream: `endpoints/discovery/storageversionhash.go`; a custom resource whose storage version is
-/// not served has none either (`customresource_discovery_controller.go`).
-fn storage_hash(served: &Served) -> Option<String> {
+/// Upstream: `endpoints/discovery/storageversionhash.go`; a custom resource whose storage version
+/// is not served has no hash either (`customresource_discovery_controller.go`).
+fn storage_version_hash(served: &Served) -> Option<String> {
     let resource = &served.resource;
     let is_hidden = !resource.conventions.hashes_unserved_version && !resource.hub().served;
     if resource.behavior.unstored.is_some() || is_hidden {

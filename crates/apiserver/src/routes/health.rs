@@ -1,4 +1,4 @@
-//! `/healthz`, `/livez`, `/readyz`: whether the server is well, as a whole or check by check.
+//! `/healthz`, `/livez`, `/readyz`: the health checks of the server, together or one by one.
 
 use crate::http::body::Body;
 use crate::http::response;
@@ -28,10 +28,11 @@ const PING: Check = ("ping", Test::State(|_| true));
 const STORE: Check = ("etcd", Test::Store);
 /// Upstream has a second check of the store for readiness, with a timeout of its own.
 const STORE_READY: Check = ("etcd-readiness", Test::Store);
-/// Reads and watches are current. A cache that lists afresh is not ready, but gets there by itself.
+/// Reads and watches are current. A cache that lists again, or has lost its connection to the store,
+/// is not ready, and recovers without a restart.
 const CACHE_SYNCED: Check =
     ("watch-cache", Test::State(|plane| plane.storage.cache.phase() == ReflectorPhase::Watching));
-/// Only a restart helps a cache that nothing brings up to date any more.
+/// A cache whose reflector has ended needs a restart.
 const CACHE_RUNNING: Check =
     ("watch-cache", Test::State(|plane| plane.storage.cache.phase() != ReflectorPhase::Stopped));
 const READY: Check =
@@ -39,7 +40,7 @@ const READY: Check =
 const INFORMERS: Check = ("informer-sync", Test::State(|plane| plane.storage.cache.applied() > 0));
 const STOPPING: Check = ("shutdown", Test::State(|plane| !plane.storage.tasks.is_stopping()));
 
-/// Answers for one of the three, or for a single check of it.
+/// The answer for one of the three paths, or for a single check below it.
 pub(crate) async fn health(
     plane: &Plane,
     which: &str,
@@ -56,7 +57,7 @@ pub(crate) async fn health(
         return match checks.iter().find(|(name, _)| *name == path) {
             None => response::page_not_found(),
             Some((_, test)) if test.passes(plane).await => response::text(200, "ok"),
-            Some(_) => response::plain(500, "internal server error: reason withheld\n"),
+            Some(_) => response::nosniff_text(500, "internal server error: reason withheld\n"),
         };
     }
     let mut excluded: Vec<&str> = query.all("exclude").collect();
@@ -80,12 +81,12 @@ pub(crate) async fn health(
             &format!("warn: some health checks cannot be excluded: no matches for {unknown}\n");
     }
     if failed {
-        return response::plain(500, &format!("{report}{which} check failed\n"));
+        return response::nosniff_text(500, &format!("{report}{which} check failed\n"));
     }
     if query.get("verbose").is_some() {
-        return response::plain(200, &format!("{report}{which} check passed\n"));
+        return response::nosniff_text(200, &format!("{report}{which} check passed\n"));
     }
-    response::plain(200, "ok")
+    response::nosniff_text(200, "ok")
 }
 
 impl Test {

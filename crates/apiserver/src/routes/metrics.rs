@@ -1,4 +1,4 @@
-//! `/metrics`: the counts, in Prometheus' text format.
+//! `/metrics`: all metrics in the text format of Prometheus.
 
 mod objects;
 
@@ -7,7 +7,7 @@ use crate::http::response;
 use crate::plane::Plane;
 use http::Response;
 
-/// Answers with everything that is counted.
+/// Serves all metrics.
 pub(crate) fn metrics(plane: &Plane) -> Response<Body> {
     let catalog = plane.storage.catalog.load();
     let text = plane.metrics.encode(|text| objects::append(text, &catalog));

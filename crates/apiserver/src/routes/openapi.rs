@@ -1,9 +1,9 @@
-//! `/openapi`: what objects look like and what can be done with them, for clients that check or
-//! explain them.
+//! `/openapi`: the schemas and operations of all kinds, for clients that validate or explain
+//! objects.
 //!
-//! Version 3 is an index and a document per group and version; the index says the hash of each, and
-//! whoever asks for a document with that hash may keep it for ever. Version 2 is one document with
-//! everything, in JSON or, for kubectl, in protobuf.
+//! Version 3 is an index and a document per group and version. The index has the hash of each
+//! document, and a request with that hash has an immutable response. Version 2 is one document for
+//! all groups, in JSON or, for kubectl, in protobuf.
 
 mod document;
 mod documents;
@@ -26,15 +26,15 @@ use machinery::codec::media::parse_accept;
 
 const JSON: &str = "application/json";
 
-/// The protobuf of version 2 has two names: the newer, which answers are labelled with, and the one
-/// that all kubectls ask for, though it is no valid media type.
+/// The protobuf encoding of version 2 has two media types: the newer one, which responses have, and
+/// the deprecated one, which all versions of kubectl request although it is not a valid media type.
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const PROTOBUF_DEPRECATED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
-/// For what will never change: the address has the hash of the content.
-const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+/// The `Cache-Control` header of a URL that contains the hash of the content.
+const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 
-/// Answers a path below `/openapi`.
+/// Serves a path under `/openapi`.
 pub(crate) fn openapi(
     plane: &Plane,
     rest: &[&str],
@@ -45,7 +45,7 @@ pub(crate) fn openapi(
     let remotes = plane.aggregation.remotes();
     match rest {
         ["v3"] if !remotes.is_empty() => remote::index(plane, &catalog, headers),
-        ["v2"] if !remotes.is_empty() => remote::everything(plane, &catalog, headers),
+        ["v2"] if !remotes.is_empty() => remote::version_2(plane, &catalog, headers),
         rest => find(&catalog, rest, headers, query),
     }
 }
@@ -57,24 +57,26 @@ fn find(catalog: &Catalog, rest: &[&str], headers: &HeaderMap, query: &Query) ->
         ["v3", "apis", group, version] => group_version(catalog, group, version, headers, query),
         ["v3", "version"] => {
             let documents = OpenApiDocuments(catalog);
-            placed(catalog, documents::VERSION, headers, query, || documents.of_version())
+            index_document(catalog, documents::VERSION, headers, query, || {
+                documents.version_document()
+            })
         }
-        ["v2"] => everything(catalog, headers),
+        ["v2"] => version_2(catalog, headers),
         _ => response::page_not_found(),
     }
 }
 
-/// `/openapi/v3`
+/// Serves `/openapi/v3`.
 fn index(catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
     let (document, etag) = OpenApiDocuments(catalog).index();
-    // Upstream: it is JSON, but says that it is text.
+    // Upstream: the index is JSON, but its content type is text.
     let mut response =
-        unless_known(headers, &etag, "text/plain; charset=utf-8", || document.into());
-    set(&mut response, VARY, HeaderValue::from_static("Accept"));
+        unless_not_modified(headers, &etag, "text/plain; charset=utf-8", || document.into());
+    set_header(&mut response, VARY, HeaderValue::from_static("Accept"));
     response
 }
 
-/// `/openapi/v3/apis/<group>/<version>`
+/// Serves `/openapi/v3/apis/<group>/<version>`.
 fn group_version(
     catalog: &Catalog,
     group: &str,
@@ -83,69 +85,70 @@ fn group_version(
     query: &Query,
 ) -> Response<Body> {
     if !catalog.has_version(group, version) {
-        return nothing(StatusCode::NOT_FOUND);
+        return empty_response(StatusCode::NOT_FOUND);
     }
     let make = || OpenApiDocuments(catalog).version_3(group, version);
-    placed(catalog, &documents::place(group, version), headers, query, make)
+    index_document(catalog, &documents::index_path(group, version), headers, query, make)
 }
 
-/// The document at a place of the index.
-fn placed(
+/// Serves the document at a path of the index.
+fn index_document(
     catalog: &Catalog,
-    place: &str,
+    index_path: &str,
     headers: &HeaderMap,
     query: &Query,
     make: impl FnOnce() -> Compressed,
 ) -> Response<Body> {
     if accepted(headers, &[(JSON, Format::Json)]).is_none() {
-        return nothing(StatusCode::NOT_ACCEPTABLE);
+        return empty_response(StatusCode::NOT_ACCEPTABLE);
     }
-    let hash = OpenApiDocuments(catalog).hash(place);
-    let asked = query.text("hash");
-    if !asked.is_empty() && asked != hash {
-        let mut response = nothing(StatusCode::MOVED_PERMANENTLY);
-        let address = HeaderValue::from_str(&documents::address(place, hash));
-        set(&mut response, LOCATION, address.expect("groups, versions and hashes are plain text"));
+    let hash = OpenApiDocuments(catalog).hash(index_path);
+    let requested_hash = query.text("hash");
+    if !requested_hash.is_empty() && requested_hash != hash {
+        let mut response = empty_response(StatusCode::MOVED_PERMANENTLY);
+        let url = HeaderValue::from_str(&documents::relative_url(index_path, hash));
+        set_header(&mut response, LOCATION, url.expect("groups, versions and hashes are ASCII"));
         return response;
     }
-    let mut response = packed(headers, hash, JSON, make);
-    if !asked.is_empty() {
-        set(&mut response, CACHE_CONTROL, FOR_EVER);
+    let mut response = compressed(headers, hash, JSON, make);
+    if !requested_hash.is_empty() {
+        set_header(&mut response, CACHE_CONTROL, IMMUTABLE);
     }
     response
 }
 
-/// `/openapi/v2`
-fn everything(catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
-    let Some((form, content_type)) = accepted_of_version_2(headers) else {
-        return nothing(StatusCode::NOT_ACCEPTABLE);
+/// Serves `/openapi/v2`.
+fn version_2(catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
+    let Some((format, content_type)) = accepted_version_2_format(headers) else {
+        return empty_response(StatusCode::NOT_ACCEPTABLE);
     };
     let documents = OpenApiDocuments(catalog);
-    packed(headers, &documents.hash_of_all(), content_type, || documents.version_2(form))
+    compressed(headers, &documents.version_2_hash(), content_type, || documents.version_2(format))
 }
 
-/// The form of version 2 that the client likes best, and its media type.
-fn accepted_of_version_2(headers: &HeaderMap) -> Option<(Format, &'static str)> {
-    let forms = [
+/// The format of version 2 that the client prefers, and its media type.
+fn accepted_version_2_format(headers: &HeaderMap) -> Option<(Format, &'static str)> {
+    let formats = [
         (JSON, Format::Json),
         (PROTOBUF, Format::Protobuf),
         (PROTOBUF_DEPRECATED, Format::Protobuf),
     ];
-    let form = accepted(headers, &forms)?;
-    Some((form, if form == Format::Json { JSON } else { PROTOBUF }))
+    let format = accepted(headers, &formats)?;
+    Some((format, if format == Format::Json { JSON } else { PROTOBUF }))
 }
 
-/// The form that the client likes best of those that there are.
-fn accepted(headers: &HeaderMap, forms: &[(&str, Format)]) -> Option<Format> {
+/// The first media range in `Accept` that matches one of `formats`.
+fn accepted(headers: &HeaderMap, formats: &[(&str, Format)]) -> Option<Format> {
     let accept = headers::first(headers, ACCEPT);
     let accept = if accept.is_empty() { "*/*" } else { &*accept };
     parse_accept(accept).iter().find_map(|range| {
-        forms.iter().find(|(essence, _)| range.accepts(essence)).map(|(_, form)| *form)
+        formats.iter().find(|(essence, _)| range.accepts(essence)).map(|(_, format)| *format)
     })
 }
 
-/// An answer with a document that is kept packed; it is sent so if the client can unpack it.
-fn packed(
+/// A response with a document that is cached in compressed form, and sent in that form if the
+/// client accepts gzip.
+fn compressed(
     headers: &HeaderMap,
     hash: &str,
     content_type: &str,
@@ -156,46 +159,46 @@ fn packed(
         wanted.map(|it| it.split(';').next().unwrap_or_default().trim()).any(|it| it == "gzip")
     });
     let etag = format!("\"{hash}\"");
-    let mut response = unless_known(headers, &etag, content_type, || {
+    let mut response = unless_not_modified(headers, &etag, content_type, || {
         let document = make();
         Body::Shared(if gzip { document.gzip } else { document.decompress() })
     });
     if gzip && response.status() == StatusCode::OK {
-        set(&mut response, CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        set_header(&mut response, CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
-    set(&mut response, VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
+    set_header(&mut response, VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
     response
 }
 
-/// The body, or the word that the client has it already.
-fn unless_known(
+/// A response with the body, or 304 if the client has the same `ETag`.
+fn unless_not_modified(
     headers: &HeaderMap,
     etag: &str,
     content_type: &str,
     body: impl FnOnce() -> Body,
 ) -> Response<Body> {
-    let known = headers.get_all(IF_NONE_MATCH).iter().any(|it| {
+    let not_modified = headers.get_all(IF_NONE_MATCH).iter().any(|it| {
         let tags = it.to_str().unwrap_or_default().split(',');
         tags.map(|it| it.trim().trim_start_matches("W/")).any(|it| it == etag || it == "*")
     });
-    let mut response = if known {
-        nothing(StatusCode::NOT_MODIFIED)
+    let mut response = if not_modified {
+        empty_response(StatusCode::NOT_MODIFIED)
     } else {
         response::bytes(200, content_type, body())
     };
-    let etag = HeaderValue::from_str(etag).expect("hexadecimal digits are a header");
-    set(&mut response, ETAG, etag);
+    let etag = HeaderValue::from_str(etag).expect("hexadecimal digits are a valid header value");
+    set_header(&mut response, ETAG, etag);
     response
 }
 
-/// A code that says everything.
-fn nothing(code: StatusCode) -> Response<Body> {
+/// A response without a body.
+fn empty_response(code: StatusCode) -> Response<Body> {
     let mut response = response::bytes(code.as_u16(), JSON, Body::empty());
     response.headers_mut().remove(CONTENT_TYPE);
     response
 }
 
-fn set(response: &mut Response<Body>, name: HeaderName, value: HeaderValue) {
+fn set_header(response: &mut Response<Body>, name: HeaderName, value: HeaderValue) {
     response.headers_mut().insert(name, value);
 }
 

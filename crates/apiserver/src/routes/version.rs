@@ -1,7 +1,7 @@
-//! `/version`: the level of the API that is served, and what serves it.
+//! `/version`: the Kubernetes version of the served API, and the build of the server.
 
 use crate::http::body::Body;
-use crate::http::negotiation::{Offer, negotiate};
+use crate::http::negotiation::{EndpointRestrictions, negotiate};
 use crate::http::response;
 use crate::request::Query;
 use http::Response;
@@ -9,14 +9,14 @@ use http::request::Parts as Head;
 use machinery::Status;
 use serde::Serialize;
 
-/// The level of Kubernetes' API that we serve.
+/// The minor version of Kubernetes whose API is served.
 pub(crate) const MINOR: &str = "35";
 
-/// Answers with the version.
+/// Serves the version.
 pub(crate) fn version(head: &Head, query: &Query) -> Result<Response<Body>, Status> {
-    negotiate(&head.headers, query, Offer::DOCUMENT)?;
+    negotiate(&head.headers, query, EndpointRestrictions::DOCUMENT)?;
     let sampan = env!("CARGO_PKG_VERSION");
-    let info = Info {
+    let info = VersionInfo {
         major: "1",
         minor: MINOR,
         emulation_major: "1",
@@ -34,10 +34,10 @@ pub(crate) fn version(head: &Head, query: &Query) -> Result<Response<Body>, Stat
     Ok(response::indented(&info))
 }
 
-/// The document, its fields in the order in which they are written.
+/// The document, with its fields in output order.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Info {
+struct VersionInfo {
     major: &'static str,
     minor: &'static str,
     emulation_major: &'static str,
@@ -53,7 +53,7 @@ struct Info {
     platform: String,
 }
 
-/// In Go's words, which are the ones that clients know.
+/// The platform in Go's notation, which clients expect.
 fn platform() -> String {
     let system = match std::env::consts::OS {
         "macos" => "darwin",

@@ -1,9 +1,9 @@
-//! What every plane has from the beginning: its namespaces, the service by which pods reach it, the
-//! highest priorities, what aggregated servers need to know of it, and what it serves.
+//! The objects that every plane has: its namespaces, the service `kubernetes`, the system priority
+//! classes, the authentication configuration for aggregated servers, and the `APIService` objects.
 
-mod trust;
+mod cluster_authentication_trust;
 
-use crate::admission::IMMORTAL;
+use crate::admission::IMMORTAL_NAMESPACES;
 use crate::cache::watch_cache::Subscription;
 use crate::extensions::aggregation;
 use crate::in_process::loopback::LoopbackClient;
@@ -14,7 +14,7 @@ use machinery::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a plane is not ready.
+/// The reason why a plane is not ready.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot create {path}: {message}")]
 pub struct Error {
@@ -22,17 +22,17 @@ pub struct Error {
     message: String,
 }
 
-/// The time between two looks at what must always exist, should a change be missed or a repair fail.
+/// The interval in which the objects are checked, in case a change is missed or a repair fails.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const SERVICE: &str = "kubernetes";
 
-/// Creates what is missing, as a client of the plane.
+/// Creates the missing objects through the loopback client.
 pub(crate) async fn bootstrap(plane: &Arc<Plane>) -> Result<(), Error> {
     let client = &plane.loopback;
-    // Side by side: a store on a disk takes as long for all of them as for one.
+    // Concurrently: a store on a disk needs the same time for all of them as for one.
     try_join_all(namespaces().map(|it| ensure(client, NAMESPACES, it, json!({})))).await?;
     let classes =
         system_classes().into_iter().map(|class| {
@@ -43,17 +43,17 @@ pub(crate) async fn bootstrap(plane: &Arc<Plane>) -> Result<(), Error> {
         });
     let service = restore_service(plane, client);
     let trust = sync_trust(plane, client);
-    let announced = aggregation::announce(&plane.storage, client);
+    let registered = aggregation::register_local_versions(&plane.storage, client);
     let (made, ()) =
-        tokio::join!(async { tokio::try_join!(service, try_join_all(classes), trust) }, announced);
+        tokio::join!(async { tokio::try_join!(service, try_join_all(classes), trust) }, registered);
     made.map(|_| ())
 }
 
-/// Creates what must always exist whenever somebody has deleted it, until the plane stops.
+/// Recreates deleted system objects until the plane stops.
 ///
 /// Upstream: the controllers systemnamespaces, kubernetesservice and clusterauthenticationtrust,
-/// which look every minute, every ten seconds, and at each change.
-pub(crate) async fn keep(plane: Arc<Plane>) {
+/// which check every minute, every ten seconds, and at each change.
+pub(crate) async fn maintain(plane: Arc<Plane>) {
     let catalog = plane.storage.catalog.load_full();
     let builtin = |plural: &str| catalog.resource("", plural).cloned();
     let (Some(spaces), Some(services), Some(maps)) =
@@ -66,22 +66,25 @@ pub(crate) async fn keep(plane: Arc<Plane>) {
     let stop = plane.storage.tasks.shutdown();
     tokio::pin!(stop);
     let mut trusted = None;
-    // Not restarted by changes: on a busy plane there would always be one before it is over.
+    // Not restarted by changes: on a busy plane it would never elapse.
     let mut interval = Box::pin(plane.storage.clock.sleep(INTERVAL));
     loop {
         changed.iter_mut().for_each(Subscription::mark_seen);
-        // The cache is asked first: most changes are about other objects.
+        // The cache is checked first: most changes concern other objects.
         for name in namespaces().filter(|it| spaces.cache.get(&spaces.key("", it)).is_none()) {
-            note(ensure(client, NAMESPACES, name, json!({})).await);
+            log_failure(ensure(client, NAMESPACES, name, json!({})).await);
         }
         if services.cache.get(&services.key("default", SERVICE)).is_none() {
-            note(ensure(client, SERVICES, SERVICE, service(&plane)).await);
+            log_failure(ensure(client, SERVICES, SERVICE, service(&plane)).await);
         }
-        let found = maps.cache.get(&maps.key("kube-system", trust::NAME)).map(|it| it.revision);
+        let found = maps
+            .cache
+            .get(&maps.key("kube-system", cluster_authentication_trust::NAME))
+            .map(|it| it.revision);
         if found.is_none() || found != trusted {
             let synced = sync_trust(&plane, client).await;
             trusted = found.filter(|_| synced.is_ok());
-            note(synced);
+            log_failure(synced);
         }
         let [first, second, third] = &mut changed;
         tokio::select! {
@@ -90,7 +93,7 @@ pub(crate) async fn keep(plane: Arc<Plane>) {
             () = third.changed() => {}
             () = &mut interval => {
                 interval = Box::pin(plane.storage.clock.sleep(INTERVAL));
-                // Certificates expire without a change of the map.
+                // Certificates expire without a change of the config map.
                 trusted = None;
             }
             () = &mut stop => return,
@@ -98,26 +101,26 @@ pub(crate) async fn keep(plane: Arc<Plane>) {
     }
 }
 
-fn note(repaired: Result<(), Error>) {
+fn log_failure(repaired: Result<(), Error>) {
     if let Err(error) = repaired {
-        tracing::warn!(%error, "what every plane has is not complete");
+        tracing::warn!(%error, "cannot repair a system object");
     }
 }
 
 fn namespaces() -> impl Iterator<Item = &'static str> {
-    IMMORTAL.into_iter().chain(["kube-node-lease"])
+    IMMORTAL_NAMESPACES.into_iter().chain(["kube-node-lease"])
 }
 
-/// The service by which pods reach this server.
+/// The service `kubernetes`, which pods use to reach this server.
 fn service(plane: &Plane) -> Value {
     json!({
         "metadata": {"labels": {"component": "apiserver", "provider": "kubernetes"}},
-        "spec": {"clusterIP": plane.allocations.first_address(), "type": "ClusterIP",
+        "spec": {"clusterIP": plane.service_allocator.first_address(), "type": "ClusterIP",
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}]},
     })
 }
 
-/// At a start the service is also given back its type and its ports.
+/// Creates the service, or restores its type and its ports. Called when the server starts.
 async fn restore_service(plane: &Plane, client: &LoopbackClient) -> Result<(), Error> {
     let wanted = service(plane);
     let path = format!("{SERVICES}/{SERVICE}");
@@ -139,11 +142,11 @@ async fn restore_service(plane: &Plane, client: &LoopbackClient) -> Result<(), E
 }
 
 async fn sync_trust(plane: &Plane, client: &LoopbackClient) -> Result<(), Error> {
-    let synced = trust::sync(plane, client).await;
-    synced.map_err(|message| Error { path: trust::NAME.to_owned(), message })
+    let synced = cluster_authentication_trust::sync(plane, client).await;
+    synced.map_err(|message| Error { path: cluster_authentication_trust::NAME.to_owned(), message })
 }
 
-/// Creates an object unless it is there.
+/// Creates an object unless it exists.
 async fn ensure(
     client: &LoopbackClient,
     path: &str,

@@ -1,4 +1,4 @@
-//! The admission plugins, one file each, through the in-process door.
+//! The admission plugins, one file each, through the in-process client.
 
 mod certificates;
 mod classes;
@@ -17,7 +17,7 @@ use testenv::{Client, TestEnv};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
-/// A plane with some more plugins and some fewer.
+/// A plane with additional and without disabled plugins.
 async fn plane_with(enabled: &[&str], disabled: &[&str]) -> TestEnv {
     let owned = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
     let builder = TestEnv::builder().config(|config| {
@@ -27,7 +27,7 @@ async fn plane_with(enabled: &[&str], disabled: &[&str]) -> TestEnv {
     builder.start().await
 }
 
-/// A pod with one container, whose spec is `spec` besides.
+/// A pod with one container and further fields of its spec.
 fn pod(name: &str, spec: &Value) -> Value {
     let mut pod = json!({"metadata": {"name": name}, "spec": {"containers": [container("c")]}});
     machinery::patch::merge::apply(&mut pod["spec"], spec);
@@ -38,12 +38,12 @@ fn container(name: &str) -> Value {
     json!({"name": name, "image": "i"})
 }
 
-/// A pod with one container that has these resources.
+/// A pod with one container and its resources.
 fn sized(name: &str, resources: &Value) -> Value {
     pod(name, &json!({"containers": [{"name": "c", "image": "i", "resources": resources}]}))
 }
 
-/// Why a creation is forbidden.
+/// The message of a forbidden create.
 async fn refused(client: &Client, path: &str, object: &Value) -> String {
     let (code, status) = client.post(path, object).await;
     assert_eq!(code, 403, "POST {path}: {status}");
@@ -51,7 +51,7 @@ async fn refused(client: &Client, path: &str, object: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_plugin_that_is_off_does_nothing() {
+async fn a_disabled_plugin_has_no_effect() {
     let plane = plane_with(&[], &["DefaultTolerationSeconds", "Priority", "ServiceAccount"]).await;
     let created = plane.create(PODS, &pod("a", &json!({}))).await;
     for field in ["tolerations", "priority", "serviceAccountName", "volumes"] {
@@ -60,19 +60,19 @@ async fn a_plugin_that_is_off_does_nothing() {
 }
 
 #[tokio::test]
-async fn what_there_is_not_cannot_be_enabled() {
+async fn enabling_an_unknown_plugin_fails() {
     let enabled = vec!["NodeRestriction".to_owned()];
     let builder = TestEnv::builder().config(|config| config.enabled_plugins = enabled);
     let error = builder.try_start().await.unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert_eq!(
         cause,
-        "the admission plugin NodeRestriction cannot be enabled: it is not there yet"
+        "the admission plugin NodeRestriction cannot be enabled: it is not implemented"
     );
 }
 
 #[tokio::test]
-async fn without_the_lifecycle_a_namespace_need_not_exist() {
+async fn without_namespace_lifecycle_a_namespace_need_not_exist() {
     let plane = plane_with(&[], &["NamespaceLifecycle"]).await;
     plane
         .create("/api/v1/namespaces/nowhere/configmaps", &json!({"metadata": {"name": "a"}}))

@@ -1,4 +1,4 @@
-//! Versions of groups that another server answers for.
+//! API group versions that another server serves.
 
 use crate::https::{Breaks, Https, json_answer};
 use apiserver::auth::authentication::User;
@@ -14,7 +14,7 @@ const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 const AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
-/// A server of weather reports that tells who asked for what.
+/// A server of weather reports whose responses have the request and its user.
 async fn weather(request: Request<Bytes>) -> Response<Bytes> {
     let resource = json!({"name": "reports", "singularName": "report", "namespaced": false,
         "kind": "Report", "verbs": ["get", "create"]});
@@ -72,12 +72,12 @@ fn available(service: &Value) -> (&str, &str) {
     (condition["status"].as_str().unwrap_or(""), condition["reason"].as_str().unwrap_or(""))
 }
 
-/// A plane with a weather server registered with it.
+/// A plane with a registered weather server.
 async fn registered() -> (TestEnv, Https) {
     registered_as(weather).await
 }
 
-/// A plane with a server registered with it that answers for weather reports.
+/// A plane with a registered server of weather reports, whose responses `answer` computes.
 async fn registered_as<F, R>(answer: F) -> (TestEnv, Https)
 where
     F: Fn(Request<Bytes>) -> R + Send + Sync + 'static,
@@ -94,7 +94,7 @@ where
 }
 
 #[tokio::test]
-async fn requests_reach_the_registered_server_in_the_name_of_their_user() {
+async fn requests_are_proxied_with_the_identity_of_their_user() {
     let (plane, _server) = registered().await;
     let alice = User::authenticated("alice", "", vec!["system:masters".to_owned()]);
     let alice = plane.as_user(alice).with_header("authorization", "Basic c2VjcmV0");
@@ -112,7 +112,7 @@ async fn requests_reach_the_registered_server_in_the_name_of_their_user() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_does_not_look_complete() {
+async fn an_aborted_response_does_not_look_complete() {
     let breaks = Breaks::default();
     let breaking = breaks.clone();
     let (plane, _server) = registered_as(move |request| {
@@ -134,11 +134,11 @@ async fn an_answer_that_breaks_off_does_not_look_complete() {
     assert!(piece.ends_with(b"}"), "{piece:?}");
     breaks.0.notify_one();
     let broken = body.collect().await.unwrap_err();
-    assert_eq!(broken.to_string(), "the answer of another server broke off");
+    assert_eq!(broken.to_string(), "the response of another server is truncated");
 }
 
 #[tokio::test]
-async fn nobody_reaches_it_who_may_not() {
+async fn unauthorized_requests_are_not_proxied() {
     let (plane, _server) = registered().await;
     let bob = plane.as_user(User::authenticated("bob", "", vec![]));
     let (code, status) = bob.get("/apis/weather.example/v1/reports").await;
@@ -146,7 +146,7 @@ async fn nobody_reaches_it_who_may_not() {
 }
 
 #[tokio::test]
-async fn discovery_and_openapi_tell_of_it() {
+async fn discovery_and_openapi_include_the_aggregated_group() {
     let (plane, _server) = registered().await;
     let (_, groups) = plane.get("/apis").await;
     let names: Vec<&str> = groups["groups"]
@@ -177,7 +177,7 @@ async fn discovery_and_openapi_tell_of_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_gone_is_reported_and_answers_503() {
+async fn an_unreachable_server_is_unavailable_and_returns_503() {
     let (plane, server) = registered().await;
     let service = "/api/v1/namespaces/default/services/weather";
     let empty = json!({"spec": {"type": "ClusterIP", "externalName": null,
@@ -192,7 +192,7 @@ async fn a_server_that_is_gone_is_reported_and_answers_503() {
 }
 
 #[tokio::test]
-async fn a_server_whose_certificate_nobody_vouches_for_is_not_asked() {
+async fn a_server_with_an_untrusted_certificate_is_not_called() {
     let plane = TestEnv::start().await;
     let server = Https::start("weather.default.svc", weather).await;
     let stranger = Https::start("weather.default.svc", weather).await;
@@ -208,7 +208,7 @@ async fn a_server_whose_certificate_nobody_vouches_for_is_not_asked() {
 }
 
 #[tokio::test]
-async fn what_the_server_serves_itself_is_announced() {
+async fn local_groups_have_api_services() {
     let plane = TestEnv::start().await;
     let local = |_, it: &Value| available(it) == ("True", "Local");
     let found = plane.until(&format!("{SERVICES}/v1.apps"), local).await;

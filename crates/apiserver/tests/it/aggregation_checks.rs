@@ -1,4 +1,4 @@
-//! How often aggregated servers are asked whether they are available and what they serve.
+//! The frequency of availability checks and OpenAPI downloads of aggregated servers.
 
 use crate::https::{Https, json_answer};
 use bytes::Bytes;
@@ -17,9 +17,9 @@ const SERVICES: &str = "/api/v1/namespaces/default/services";
 /// The number of requests to a server of `checked.example/v1`.
 #[derive(Default)]
 struct Requests {
-    /// Of its version, which is what is checked.
+    /// Requests for its version, which are the availability checks.
     checks: AtomicUsize,
-    /// Of its OpenAPI document.
+    /// Requests for its OpenAPI document.
     downloads: AtomicUsize,
 }
 
@@ -52,7 +52,7 @@ impl Requests {
     }
 }
 
-/// A server that answers its checks, which are numbered from 0, with these codes.
+/// A server whose responses to checks, numbered from 0, have the given codes.
 async fn server(code_of_check: fn(usize) -> u16) -> (Https, Arc<Requests>) {
     let requests = Arc::new(Requests::default());
     let counted = Arc::clone(&requests);
@@ -74,8 +74,8 @@ async fn until_reason(plane: &TestEnv, reason: &str) {
     plane.until(REGISTRATION, has_reason).await;
 }
 
-/// Waits until everything that was written before has been seen by the task that asks the servers:
-/// the same task deletes announcements of versions that do not exist.
+/// Waits until the task that checks the servers has processed all earlier writes: the same task
+/// deletes the `APIService`s of versions that do not exist.
 async fn settle(plane: &TestEnv) {
     for _ in 0..2 {
         let announcement = json!({
@@ -94,7 +94,7 @@ async fn until(plane: &TestEnv, is_done: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn a_server_that_fails_each_second_check_is_asked_twice_in_half_a_minute() {
+async fn a_server_that_fails_every_second_check_is_checked_twice_in_thirty_seconds() {
     let plane = TestEnv::start().await;
     let (server, requests) = server(|check| if check % 2 == 0 { 503 } else { 200 }).await;
     plane.create(SERVICES, &Https::service("checked")).await;
@@ -113,9 +113,9 @@ async fn a_server_that_fails_each_second_check_is_asked_twice_in_half_a_minute()
 }
 
 #[tokio::test]
-async fn a_server_that_fails_is_asked_after_longer_and_longer_waits() {
+async fn checks_of_a_failing_server_back_off() {
     let plane = TestEnv::start().await;
-    // The message of the condition has the code, so that each check changes the condition.
+    // The message of the condition has the code, so each check changes the condition.
     let (server, requests) = server(|check| if check % 2 == 0 { 500 } else { 503 }).await;
     plane.create(SERVICES, &Https::service("checked")).await;
     register(&plane, &server).await;
@@ -138,7 +138,7 @@ async fn a_server_that_fails_is_asked_after_longer_and_longer_waits() {
 }
 
 #[tokio::test]
-async fn addresses_of_other_services_are_no_reason_to_ask() {
+async fn endpoints_of_other_services_cause_no_check() {
     let plane = TestEnv::start().await;
     let (server, requests) = server(|_| 200).await;
     plane.create(SERVICES, &Https::service("checked")).await;
@@ -157,7 +157,7 @@ async fn addresses_of_other_services_are_no_reason_to_ask() {
 }
 
 #[tokio::test]
-async fn a_server_whose_address_changes_is_asked_once_a_second() {
+async fn a_server_with_changing_endpoints_is_checked_once_a_second() {
     let plane = TestEnv::start().await;
     let (server, requests) = server(|_| 200).await;
     plane.create(SERVICES, &Https::service("checked")).await;
@@ -175,7 +175,7 @@ async fn a_server_whose_address_changes_is_asked_once_a_second() {
 }
 
 #[tokio::test]
-async fn a_service_that_comes_later_is_asked_at_once() {
+async fn a_service_that_is_created_later_is_checked_immediately() {
     let plane = TestEnv::start().await;
     let (server, _) = server(|_| 200).await;
     register(&plane, &server).await;
@@ -185,7 +185,7 @@ async fn a_service_that_comes_later_is_asked_at_once() {
 }
 
 #[tokio::test]
-async fn a_version_that_is_registered_anew_is_checked_at_once() {
+async fn a_version_that_is_registered_again_is_checked_immediately() {
     let plane = TestEnv::start().await;
     let (server, requests) = server(|_| 200).await;
     plane.create(SERVICES, &Https::service("checked")).await;

@@ -1,4 +1,4 @@
-//! Server-side apply over the whole road: what is read, what is left, what is told.
+//! Server-side apply through the whole server: decoding, results and warnings.
 
 use crate::objects::{MAPS, THINGS, thing, things};
 use http::Method;
@@ -11,7 +11,7 @@ async fn apply(client: &Client, path: &str, body: impl Into<String>) -> Response
 }
 
 #[tokio::test]
-async fn a_body_that_cannot_be_read_is_refused_in_the_words_of_its_reader() {
+async fn an_invalid_apply_body_is_refused_with_the_decoders_message() {
     let plane = TestEnv::start().await;
     for (body, told) in [
         ("a: b: c", "error encoding patch: yaml: mapping values are not allowed in this context"),
@@ -31,7 +31,7 @@ async fn a_body_that_cannot_be_read_is_refused_in_the_words_of_its_reader() {
 }
 
 #[tokio::test]
-async fn what_is_there_twice_is_told_once_it_was_applied() {
+async fn duplicate_fields_are_warned_about_after_the_apply() {
     let plane = TestEnv::start().await;
     let twice = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: v\n  k: w\n";
     let reply = apply(&plane, &format!("{MAPS}/a?fieldValidation=Strict"), twice).await;
@@ -40,13 +40,13 @@ async fn what_is_there_twice_is_told_once_it_was_applied() {
     let reply = apply(&plane, &format!("{MAPS}/a"), twice).await;
     assert_eq!((reply.code, &reply.value()["data"]), (201, &json!({"k": "w"})));
     assert_eq!(reply.warnings(), ["line 6: key \"k\" already set in map"]);
-    // Nothing was applied, so there is nothing to be told.
+    // Nothing was applied, so there is no warning.
     let reply = apply(&plane, &format!("{MAPS}/a"), twice.replace("ConfigMap", "Secret")).await;
     assert_eq!((reply.code, reply.warnings()), (400, Vec::new()));
 }
 
 #[tokio::test]
-async fn of_a_custom_resource_null_is_left_where_everything_was_given_up() {
+async fn removing_all_applied_fields_leaves_null_in_a_custom_resource() {
     let plane = TestEnv::start().await;
     let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let map = json!({"type": "object", "additionalProperties": {"type": "string"}});
@@ -68,7 +68,7 @@ async fn of_a_custom_resource_null_is_left_where_everything_was_given_up() {
         );
         assert_eq!((reply.code, reply.value()["message"].as_str().unwrap()), (422, &*refused));
     }
-    // What has a default gets it.
+    // A field with a default gets the default.
     let mut emptied = owned.clone();
     emptied["filled"] = json!({});
     let reply = apply(&plane, &path, config(emptied)).await;

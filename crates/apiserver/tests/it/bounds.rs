@@ -1,7 +1,7 @@
-//! Large requests of awkward shapes: what they cost grows as they do, and not with the square.
+//! Large requests of different shapes: their cost grows linearly with their size.
 //!
-//! A shape is measured at one size and at four times that size, in time of this thread's processor,
-//! which is where the plane of a test runs. What is quadratic takes sixteen times as long.
+//! A shape is measured at one size and at four times that size, in CPU time of this thread, on which
+//! the plane of a test runs. Quadratic work takes sixteen times as long.
 
 mod aggregated_documents;
 mod empty_elements;
@@ -22,11 +22,11 @@ use std::time::Duration;
 use testenv::media_type::JSON;
 use testenv::{Client, TestEnv};
 
-/// Twice what is linear, and something for what is measured in ticks.
+/// Twice the linear factor, and an allowance for the resolution of the measurement.
 const FACTOR: u32 = 8;
 const TICKS: Duration = Duration::from_millis(60);
 
-/// What a request of four times the size may need in all, in a build without optimization.
+/// The maximum CPU time of a request of four times the size, in a build without optimization.
 const MOST: Duration = Duration::from_secs(30);
 
 /// One request.
@@ -52,7 +52,8 @@ fn sizes(size: usize) -> [usize; 3] {
     [size / 8, size, 4 * size]
 }
 
-/// Sends a request of a shape in two sizes. `code` is what is answered to both.
+/// Sends a request of a shape in two sizes and checks the ratio of their costs. `code` is the code of
+/// both responses.
 async fn check(client: &Client, code: u16, size: usize, shape: impl Fn(usize) -> Ask) {
     let [first, small, large] = sizes(size).map(&shape);
     assert!(
@@ -74,7 +75,7 @@ async fn check(client: &Client, code: u16, size: usize, shape: impl Fn(usize) ->
     panic!("{} {}: it does not grow as the request does: {measured:?}", small.method, small.path);
 }
 
-/// The processor's time that a request takes.
+/// The CPU time of a request.
 async fn spent(client: &Client, code: u16, ask: &Ask) -> Duration {
     let before = processor_time();
     let reply =
@@ -85,15 +86,15 @@ async fn spent(client: &Client, code: u16, ask: &Ask) -> Duration {
     spent
 }
 
-/// What this thread has had of the processor.
+/// The CPU time of this thread.
 fn processor_time() -> Duration {
-    // The kernel brings the number up to date when the thread gives way.
+    // The kernel updates the number when the thread yields.
     std::thread::yield_now();
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
 }
 
-/// A plane with an object in it.
+/// A plane with an object.
 async fn plane_with(path: &str, object: &Value) -> TestEnv {
     let plane = TestEnv::start().await;
     plane.create(path, object).await;

@@ -1,4 +1,4 @@
-//! Definitions and `APIService`s that claim what this server serves itself.
+//! CRDs and `APIService`s for groups that this server serves itself.
 
 use crate::https::{Https, json_answer};
 use crate::objects::{CRDS, THINGS, anything, thing, things};
@@ -8,7 +8,7 @@ use testenv::TestEnv;
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
 
-/// A definition in a group of Kubernetes' own.
+/// A CRD in a built-in group.
 fn claiming(group: &str, plural: &str, kind: &str, version: &str) -> Value {
     let mut definition = things(&anything());
     definition["metadata"] = json!({"name": format!("{plural}.{group}"),
@@ -36,7 +36,7 @@ fn policy(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_definition_does_not_shadow_a_built_in_kind() {
+async fn a_crd_does_not_shadow_a_built_in_kind() {
     let plane = TestEnv::start().await;
     plane.create(POLICIES, &policy("before")).await;
     let definition = claiming("networking.k8s.io", "networkpolicies", "NetworkPolicy", "v1");
@@ -52,7 +52,7 @@ async fn a_definition_does_not_shadow_a_built_in_kind() {
 }
 
 #[tokio::test]
-async fn a_definition_adds_nothing_to_a_built_in_group() {
+async fn a_crd_adds_nothing_to_a_built_in_group() {
     let plane = TestEnv::start().await;
     for (plural, kind, version) in [("foos", "Foo", "v1"), ("bars", "Bar", "v1alpha9")] {
         let definition = claiming("networking.k8s.io", plural, kind, version);
@@ -68,7 +68,7 @@ async fn a_definition_adds_nothing_to_a_built_in_group() {
 }
 
 #[tokio::test]
-async fn versions_that_a_definition_adds_to_a_built_in_group_are_listed_and_not_served() {
+async fn versions_of_a_crd_in_a_built_in_group_are_listed_and_not_served() {
     let plane = TestEnv::start().await;
     let mut definition = claiming("networking.k8s.io", "foos", "Foo", "v1");
     let version = definition["spec"]["versions"][0].clone();
@@ -117,7 +117,7 @@ async fn versions_that_a_definition_adds_to_a_built_in_group_are_listed_and_not_
 }
 
 #[tokio::test]
-async fn a_definition_of_definitions_leaves_them_alone_and_can_be_deleted_after_a_restart() {
+async fn a_crd_for_crds_has_no_effect_and_can_be_deleted_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     let definition = claiming(
@@ -140,7 +140,7 @@ async fn a_definition_of_definitions_leaves_them_alone_and_can_be_deleted_after_
     plane.stop().await.unwrap();
 }
 
-/// Refers `name` to a server that answers everything with `{"who":"another"}`.
+/// Registers for `name` a server whose responses are `{"who":"another"}`.
 async fn another(plane: &TestEnv) -> (Https, Value) {
     let other = |_| std::future::ready(json_answer(200, &json!({"who": "another"})));
     let server = Https::start("other.default.svc", other).await;
@@ -155,7 +155,7 @@ fn is_available(_: u16, service: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn the_api_services_themselves_are_always_served_here() {
+async fn api_services_are_always_served_locally() {
     let plane = TestEnv::start().await;
     let (_server, mut spec) = another(&plane).await;
     for version in ["v1", "v9"] {
@@ -173,7 +173,7 @@ async fn the_api_services_themselves_are_always_served_here() {
 }
 
 #[tokio::test]
-async fn a_built_in_version_that_was_led_elsewhere_is_served_here_again_after_a_restart() {
+async fn a_redirected_built_in_version_is_served_locally_again_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     let (_server, spec) = another(&plane).await;
@@ -214,7 +214,7 @@ async fn a_built_in_version_is_served_without_its_api_service() {
 }
 
 #[tokio::test]
-async fn the_api_service_of_a_definition_is_kept_as_it_should_be() {
+async fn the_api_service_of_a_crd_is_repaired() {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
     let path = format!("{SERVICES}/v1.example.com");

@@ -1,5 +1,5 @@
-//! Clients that disconnect while the disk still writes: what their requests have claimed stays
-//! claimed until the outcome of the write is known and can be read.
+//! Clients that disconnect while the disk writes: the claims of their requests stay until the result
+//! of the write is known and can be read.
 
 use crate::objects::{MAPS, map};
 use crate::slow_disk::{self, SlowDisk, post_and_disconnect};
@@ -31,7 +31,7 @@ async fn an_address_and_a_port_stay_claimed_while_their_write_is_pending() {
     assert_eq!(code, 422, "{status}");
     let message = status["message"].as_str().unwrap();
     assert!(message.contains("provided IP is already allocated"), "{message}");
-    // Only the first refusal is reported, so a second request asks for the port.
+    // Only the first error is reported, so a second request names the port.
     let mut only_port = service("b");
     only_port["spec"]["clusterIP"] = "".into();
     let (code, status) = plane.post(SERVICES, &only_port).await;
@@ -53,7 +53,7 @@ async fn an_address_and_a_port_stay_claimed_while_their_write_is_pending() {
 #[tokio::test]
 async fn an_address_is_free_again_once_its_write_is_refused() {
     let (plane, disk) = start().await;
-    // The first write of the name wins; the second one is decided after its client has gone.
+    // The first write of the name wins; the second one is decided after its client has disconnected.
     let mut other = service("a");
     other["spec"] = json!({"ports": [{"port": 80}]});
     post_and_disconnect(&plane, &disk, SERVICES, &other).await;
@@ -78,7 +78,7 @@ async fn a_quota_stays_charged_while_writes_are_pending() {
     for index in 1..14 {
         let client = plane.client();
         let object = map(&format!("m{index}"), &json!({}));
-        // Without an answer the write is pending, and the client disconnects.
+        // The write is pending when the client disconnects.
         if let Some((code, status)) = client.post(MAPS, &object).now_or_never() {
             assert_eq!(code, 403, "{status}");
             refused += 1;
@@ -96,7 +96,7 @@ async fn a_request_whose_deadline_passes_keeps_its_claim_until_the_write_is_deci
     let (plane, disk) = start().await;
     disk.stop();
     let mut waiting = disk.waiting();
-    // Long enough for the write to get to the disk.
+    // Long enough for the write to reach the disk.
     let path = format!("{SERVICES}?timeout=2s");
     let sent = service("a");
     let ((code, _), written) = tokio::join!(plane.post(&path, &sent), waiting.changed());
@@ -138,7 +138,7 @@ async fn a_canceled_request_is_counted_with_the_outcome_of_its_write() {
     let (plane, disk) = start().await;
     post_and_disconnect(&plane, &disk, SERVICES, &service("a")).await;
     disk.resume();
-    // The first one is the service of the server itself.
+    // The first service is that of the server itself.
     let counts_both = |line: &str| {
         line.starts_with("apiserver_request_total{")
             && line.contains(r#"code="201""#)

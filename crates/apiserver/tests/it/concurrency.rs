@@ -1,4 +1,4 @@
-//! Several writers of one object: nobody's change is lost without being told.
+//! Concurrent writers of one object: no change is lost without an error.
 
 use crate::objects::{MAPS, map};
 use machinery::{Value, json};
@@ -6,7 +6,7 @@ use testenv::TestEnv;
 use tokio::task::JoinSet;
 
 #[tokio::test]
-async fn of_two_writers_who_read_the_same_one_wins() {
+async fn one_of_two_writers_with_the_same_revision_wins() {
     let plane = TestEnv::start().await;
     let read = plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
@@ -20,7 +20,7 @@ async fn of_two_writers_who_read_the_same_one_wins() {
 }
 
 #[tokio::test]
-async fn who_names_no_revision_overwrites_unless_the_kind_insists() {
+async fn an_update_without_a_revision_overwrites_unless_the_kind_requires_one() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({"by": "one"}))).await;
     let (code, written) = plane.put(&format!("{MAPS}/a"), &map("a", &json!({"by": "two"}))).await;
@@ -40,7 +40,7 @@ async fn who_names_no_revision_overwrites_unless_the_kind_insists() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn patches_of_different_fields_all_get_through() {
+async fn concurrent_patches_of_different_fields_all_succeed() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let mut writers = JoinSet::new();
@@ -97,7 +97,7 @@ async fn an_update_of_another_object_of_the_same_name_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn a_deletion_with_preconditions_hits_what_was_meant_or_nothing() {
+async fn a_deletion_with_failed_preconditions_deletes_nothing() {
     let plane = TestEnv::start().await;
     let path = format!("{MAPS}/a");
     let created = plane.create(MAPS, &map("a", &json!({}))).await;
@@ -112,8 +112,8 @@ async fn a_deletion_with_preconditions_hits_what_was_meant_or_nothing() {
     assert_eq!(plane.delete_with(&path, &right).await.0, 200);
 }
 
-/// The first names that a plane generates after it has created as many objects with other names.
-/// Another plane with the same seed generates the same ones after as many creations.
+/// The first names that a plane generates after it has created `count` objects with other names.
+/// Another plane with the same seed generates the same names after as many creates.
 async fn names_to_come(seed: u64, count: usize) -> Vec<String> {
     let plane = TestEnv::builder().seed(seed).start().await;
     for index in 0..count {
@@ -132,7 +132,7 @@ fn generated() -> Value {
 }
 
 #[tokio::test]
-async fn a_generated_name_that_is_taken_is_tried_again() {
+async fn a_generated_name_that_exists_is_replaced() {
     let names = names_to_come(7, 1).await;
     let plane = TestEnv::builder().seed(7).start().await;
     plane.create(MAPS, &map(&names[0], &json!({}))).await;
@@ -142,7 +142,7 @@ async fn a_generated_name_that_is_taken_is_tried_again() {
 }
 
 #[tokio::test]
-async fn who_gets_no_name_in_eight_attempts_is_told() {
+async fn eight_existing_generated_names_are_an_error() {
     let names = names_to_come(7, 8).await;
     let plane = TestEnv::builder().seed(7).start().await;
     for name in &names[..8] {

@@ -1,5 +1,5 @@
-//! Logs, exec and the like, which lead to a node that this server does not connect to: the answers
-//! are those of kube-apiserver up to the connection.
+//! Subresources such as log and exec that need a connection to a node, which this server does not
+//! open: the responses are those of kube-apiserver up to the connection.
 
 use http::Method;
 use machinery::{Value, json};
@@ -14,7 +14,7 @@ fn pod(name: &str, node: &str, containers: &[&str]) -> Value {
     json!({"metadata": {"name": name}, "spec": {"nodeName": node, "containers": containers}})
 }
 
-/// A plane with a node that has an address, one that has none, and pods on them and on neither.
+/// A plane with a node with an address, one without, and pods on these nodes and on none.
 async fn plane() -> TestEnv {
     let plane = TestEnv::start().await;
     let addresses = json!([{"type": "InternalIP", "address": "10.1.2.3"}]);
@@ -33,7 +33,7 @@ async fn plane() -> TestEnv {
     plane
 }
 
-/// The code of the answer to GET and its message.
+/// The code and the message of the response to a GET request.
 async fn check(plane: &TestEnv, path: &str, code: u16, message: &str) {
     let (found, answer) = plane.get(path).await;
     let text = answer["message"].as_str().unwrap_or_default();
@@ -70,7 +70,7 @@ async fn the_options_of_a_log_are_validated() {
         ("stream=Stdout", "stream: Forbidden: may not be specified"),
     ] {
         check(&plane, &format!("{PODS}/one/log?{query}"), 422, &invalid("one", why)).await;
-        // Whether the pod exists is a later question.
+        // The existence of the pod is checked later.
         check(&plane, &format!("{PODS}/none/log?{query}"), 422, &invalid("none", why)).await;
     }
     for (query, why) in [
@@ -111,7 +111,7 @@ async fn the_options_of_a_stream_are_those_of_its_kind() {
 }
 
 #[tokio::test]
-async fn an_eviction_does_not_remove_what_cannot_be_read() {
+async fn an_eviction_cannot_ignore_store_read_errors() {
     let plane = plane().await;
     let option = "ignoreStoreReadErrorWithClusterBreakingPotential";
     let body = json!({"metadata": {"name": "one"}, "deleteOptions": {option: true}});
@@ -123,7 +123,7 @@ async fn an_eviction_does_not_remove_what_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn what_is_posted_to_a_subresource_is_of_its_kind() {
+async fn the_body_of_a_subresource_must_have_its_kind() {
     let plane = plane().await;
     for (subresource, kind, package) in
         [("eviction", "Eviction", "policy"), ("binding", "Binding", "core")]

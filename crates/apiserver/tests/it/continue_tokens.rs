@@ -1,4 +1,4 @@
-//! `continue` tokens that were made for another list, or were made up.
+//! `continue` tokens of another list, and forged ones.
 
 use crate::objects::map;
 use apiserver::auth::authentication::token::TokenFile;
@@ -9,8 +9,7 @@ use machinery::{Value, json};
 use std::sync::Arc;
 use testenv::{Client, TestEnv};
 
-/// A plane with the namespaces `red` and `blue`, in which there are config maps; `reader` may read
-/// in `blue` alone.
+/// A plane with config maps in the namespaces `red` and `blue`; `reader` can read only in `blue`.
 async fn start() -> (TestEnv, Client) {
     let policy = json!({
         "apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy",
@@ -49,7 +48,7 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_token_of_another_namespace_shows_nothing_of_it() {
+async fn a_token_of_another_namespace_reveals_no_objects() {
     let (plane, reader) = start().await;
     for other in ["/api/v1/configmaps".to_owned(), maps("red"), "/api/v1/namespaces".to_owned()] {
         let page = plane.read(&format!("{other}?limit=2")).await;
@@ -62,7 +61,7 @@ async fn a_token_of_another_namespace_shows_nothing_of_it() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_made_up_does_not_leave_the_namespace() {
+async fn a_forged_token_does_not_leave_the_namespace() {
     let (plane, reader) = start().await;
     let list = plane.read(&maps("red")).await;
     let now: i64 = list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
@@ -92,7 +91,7 @@ async fn a_token_that_is_made_up_does_not_leave_the_namespace() {
 }
 
 #[tokio::test]
-async fn the_count_in_a_token_is_not_believed_unless_it_is_that_of_the_list() {
+async fn a_wrong_count_in_a_token_is_ignored() {
     let (_plane, reader) = start().await;
     let (_, page) = reader.get(&format!("{}?limit=1", maps("blue"))).await;
     let issued = page["metadata"]["continue"].as_str().unwrap();

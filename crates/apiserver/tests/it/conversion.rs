@@ -1,4 +1,4 @@
-//! Custom resources whose versions are converted by a webhook.
+//! Custom resources with a conversion webhook.
 
 use crate::conversion_server::{Call, ConversionServer, Mood};
 use crate::https::Https;
@@ -10,11 +10,10 @@ use testenv::media_type::{JSON, JSON_PATCH, MERGE_PATCH, TABLE};
 
 const V1: &str = "/apis/example.com/v1/namespaces/default/gates";
 const V2: &str = "/apis/example.com/v2/namespaces/default/gates";
-const THE_DEFINITION: &str =
-    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gates.example.com";
+const CRD_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gates.example.com";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// The definition of gates, stored in `storage`.
+/// The CRD of gates, with the storage version `storage`.
 fn gates(conversion: &Value, storage: &str) -> Value {
     let schema = |fields: Value| {
         json!({"openAPIV3Schema": {"type": "object", "properties": {
@@ -48,7 +47,7 @@ fn gates(conversion: &Value, storage: &str) -> Value {
     })
 }
 
-/// A plane that has gates, stored in v1, and who converts them.
+/// A plane with the CRD of gates, stored in v1, and its conversion webhook.
 async fn start() -> (TestEnv, ConversionServer) {
     let (plane, webhook) = (TestEnv::start().await, ConversionServer::start().await);
     plane.install_crd(&gates(&webhook.conversion(&json!(["v1"])), "v1")).await;
@@ -65,7 +64,7 @@ fn v2(name: &str, host: &str, port: u16) -> Value {
         "spec": {"host": host, "port": port}})
 }
 
-/// The numbers of objects in each of the calls.
+/// The number of objects in each call.
 fn sizes(calls: &[Call]) -> Vec<usize> {
     calls.iter().map(|it| it.objects).collect()
 }
@@ -75,25 +74,25 @@ fn names(list: &Value) -> Vec<&str> {
     items.iter().map(|it| it["metadata"]["name"].as_str().unwrap()).collect()
 }
 
-/// Makes another version the one that is stored, and waits until that is so.
+/// Changes the storage version to v2, and waits until it is in effect.
 async fn store_in_v2(plane: &TestEnv) {
     let hash = |resources: &Value| resources["resources"][0]["storageVersionHash"].clone();
     let before = hash(&plane.read("/apis/example.com/v2").await);
     let patch = json!([{"op": "replace", "path": "/spec/versions/0/storage", "value": false},
         {"op": "replace", "path": "/spec/versions/1/storage", "value": true}]);
-    let (code, definition) = plane.patch(THE_DEFINITION, JSON_PATCH, &patch).await;
+    let (code, definition) = plane.patch(CRD_PATH, JSON_PATCH, &patch).await;
     assert_eq!(code, 200, "{definition}");
     assert_eq!(definition["status"]["storedVersions"], json!(["v1", "v2"]));
     plane.until("/apis/example.com/v2", |_, found| hash(found) != before).await;
 }
 
 #[tokio::test]
-async fn an_object_is_seen_in_each_version_as_the_webhook_converts_it() {
+async fn an_object_is_served_in_each_version_as_converted() {
     let (plane, webhook) = start().await;
     let created = plane.create(V2, &v2("a", "h", 80)).await;
     assert_eq!(created["apiVersion"], "example.com/v2");
     assert_eq!(created["spec"], json!({"host": "h", "port": 80, "replicas": 1}));
-    // To the storage version, and back for the answer.
+    // One conversion to the storage version, and one for the response.
     let wanted: Vec<String> = webhook.calls().into_iter().map(|it| it.wanted).collect();
     assert_eq!(wanted, ["v1", "v2"]);
 
@@ -120,7 +119,7 @@ async fn an_object_is_seen_in_each_version_as_the_webhook_converts_it() {
 }
 
 #[tokio::test]
-async fn the_schema_of_the_version_that_was_sent_judges() {
+async fn an_object_is_validated_by_the_schema_of_its_version() {
     let (plane, _webhook) = start().await;
     let (code, status) = plane.post(V2, &v2("a", "h", 10_000)).await;
     assert_eq!(code, 422);
@@ -156,7 +155,7 @@ async fn a_list_of_a_hundred_objects_is_one_call() {
 }
 
 #[tokio::test]
-async fn older_reviews_are_spoken_too() {
+async fn v1beta1_conversion_reviews_are_supported() {
     let (plane, webhook) = (TestEnv::start().await, ConversionServer::start().await);
     let conversion = webhook.conversion(&json!(["v2", "v1beta1", "v1"]));
     plane.install_crd(&gates(&conversion, "v1")).await;
@@ -166,7 +165,7 @@ async fn older_reviews_are_spoken_too() {
 }
 
 #[tokio::test]
-async fn watchers_share_what_was_converted() {
+async fn watchers_share_conversions() {
     let (plane, webhook) = start().await;
     plane.create(V1, &v1("old", "h:1")).await;
     let mut watches = Vec::new();
@@ -193,7 +192,7 @@ async fn watchers_share_what_was_converted() {
 }
 
 #[tokio::test]
-async fn a_selector_looks_at_what_was_converted() {
+async fn a_selector_matches_converted_objects() {
     let (plane, webhook) = start().await;
     plane.create(V1, &v1("a", "h:1")).await;
     plane.create(V1, &v1("b", "i:1")).await;
@@ -211,7 +210,7 @@ async fn a_selector_looks_at_what_was_converted() {
 }
 
 #[tokio::test]
-async fn tables_and_metadata_are_made_of_what_was_converted() {
+async fn tables_and_metadata_show_converted_objects() {
     let (plane, _webhook) = start().await;
     plane.create(V1, &v1("a", "h:7")).await;
     let cells = |table: &Value| table["rows"][0]["cells"].clone();
@@ -242,7 +241,7 @@ async fn status_and_scale_are_converted() {
 }
 
 #[tokio::test]
-async fn fields_have_owners_in_each_version() {
+async fn managed_fields_are_recorded_for_each_version() {
     let (plane, _webhook) = start().await;
     let apply = async |version: &str, manager: &str, config: &Value| {
         let path = format!("{version}/a?fieldManager={manager}");
@@ -265,7 +264,7 @@ async fn fields_have_owners_in_each_version() {
     assert_eq!(versions, [("two", "example.com/v2")], "nothing is left to the other");
 }
 
-/// Binds a policy that lets nobody create config maps, and tells what it knows of its gate in v2.
+/// Binds a policy that denies config maps with a message about its parameter, a gate in v2.
 async fn tell_the_gate(plane: &TestEnv, reference: &Value) {
     const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
     let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
@@ -282,10 +281,10 @@ async fn tell_the_gate(plane: &TestEnv, reference: &Value) {
 }
 
 #[tokio::test]
-async fn a_policy_sees_its_parameters_as_the_webhook_converts_them() {
+async fn a_policy_gets_converted_parameters() {
     let (plane, webhook) = start().await;
     plane.create(V1, &v1("a", "here:80")).await;
-    // The label is one that conversion to v2 adds.
+    // The conversion to v2 adds this label.
     let selector = json!({"matchLabels": {"seen-in": "v2"}});
     tell_the_gate(&plane, &json!({"selector": selector, "parameterNotFoundAction": "Deny"})).await;
     webhook.calls();
@@ -326,7 +325,7 @@ async fn objects_of_several_stored_versions_are_read_and_written() {
     assert_eq!(list["items"][2]["spec"]["endpoint"], "h:3");
     assert_eq!(sizes(&webhook.calls()), [1]);
 
-    // A write that changes nothing brings an object to the storage version.
+    // A write without changes migrates an object to the storage version.
     let before = plane.read(&format!("{V2}/a")).await;
     let (code, after) = plane.put(&format!("{V2}/a"), &before).await;
     assert_eq!(code, 200);
@@ -340,18 +339,18 @@ async fn objects_of_several_stored_versions_are_read_and_written() {
 }
 
 #[tokio::test]
-async fn a_stored_version_stays_until_somebody_says_that_nothing_is_stored_in_it() {
+async fn a_stored_version_stays_in_the_status_until_it_is_removed() {
     let (plane, _webhook) = start().await;
     store_in_v2(&plane).await;
     let drop_v1 = json!([{"op": "remove", "path": "/spec/versions/0"}]);
-    let (code, status) = plane.patch(THE_DEFINITION, JSON_PATCH, &drop_v1).await;
+    let (code, status) = plane.patch(CRD_PATH, JSON_PATCH, &drop_v1).await;
     assert_eq!(
         (code, &status["details"]["causes"][0]["field"]),
         (422, &json!("status.storedVersions[0]"))
     );
     let status = json!({"status": {"storedVersions": ["v2"]}});
-    plane.merge(&format!("{THE_DEFINITION}/status"), &status).await;
-    let (code, definition) = plane.patch(THE_DEFINITION, JSON_PATCH, &drop_v1).await;
+    plane.merge(&format!("{CRD_PATH}/status"), &status).await;
+    let (code, definition) = plane.patch(CRD_PATH, JSON_PATCH, &drop_v1).await;
     assert_eq!((code, &definition["status"]["storedVersions"]), (200, &json!(["v2"])));
 }
 
@@ -389,12 +388,12 @@ async fn a_failing_webhook_fails_every_verb_that_needs_it() {
 }
 
 #[tokio::test]
-async fn requests_to_the_webhook_are_counted_by_what_came_of_them() {
+async fn metrics_count_conversion_requests_by_result() {
     let (plane, webhook) = start().await;
     plane.create(V1, &v1("a", "here:80")).await;
     for mood in [Mood::Good, Mood::Broken, Mood::Rubbish, Mood::OneLess, Mood::Renaming] {
         webhook.set(mood);
-        // What was converted is kept until it changes.
+        // Conversions are cached until the object changes.
         let label = json!({"metadata": {"labels": {"mood": format!("{mood:?}")}}});
         plane.merge(&format!("{V1}/a"), &label).await;
         plane.get(&format!("{V2}/a")).await;
@@ -424,7 +423,7 @@ async fn requests_to_the_webhook_are_counted_by_what_came_of_them() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_none_is_refused() {
+async fn an_invalid_conversion_response_is_an_error() {
     let (plane, webhook) = start().await;
     plane.create(V1, &v1("a", "h:1")).await;
     let what = "conversion webhook for example.com/v1, Kind=Gate";
@@ -451,7 +450,7 @@ async fn an_answer_that_is_none_is_refused() {
 }
 
 #[tokio::test]
-async fn a_silent_webhook_holds_up_nobody_else() {
+async fn a_hanging_conversion_webhook_delays_no_other_request() {
     let (plane, webhook) = start().await;
     plane.create(V1, &v1("a", "h:1")).await;
     let mut stuck = plane.watch(&format!("{V2}?watch=true")).await;
@@ -466,10 +465,9 @@ async fn a_silent_webhook_holds_up_nobody_else() {
         watch.expect("MODIFIED").await;
         let path = format!("{V2}/a?timeout=1s");
         let ends = async {
-            // The end of the one definition waits for the webhook, the beginning of the other does
-            // not.
+            // The deletion of one CRD waits for the webhook, the creation of the other one does not.
             store_in_v2(&plane).await;
-            assert_eq!(plane.delete(THE_DEFINITION).await.0, 200);
+            assert_eq!(plane.delete(CRD_PATH).await.0, 200);
             plane.install_crd(&things(&anything())).await;
         };
         tokio::join!(plane.get(&path), ends).0
@@ -484,20 +482,20 @@ async fn a_silent_webhook_holds_up_nobody_else() {
 }
 
 #[tokio::test]
-async fn another_webhook_takes_effect_at_once() {
+async fn a_changed_conversion_webhook_takes_effect_immediately() {
     let (plane, webhook) = start().await;
     let other = ConversionServer::start().await;
     plane.create(V1, &v1("a", "h:1")).await;
     plane.read(&format!("{V2}/a")).await;
     webhook.set(Mood::Failing);
     let patch = json!({"spec": {"conversion": other.conversion(&json!(["v1"]))}});
-    plane.merge(THE_DEFINITION, &patch).await;
+    plane.merge(CRD_PATH, &patch).await;
     plane.until(&format!("{V2}/a"), |_, _| !other.calls().is_empty()).await;
     assert_eq!(plane.read(&format!("{V2}/a")).await["spec"]["port"], 1);
 }
 
 #[tokio::test]
-async fn a_webhook_may_be_behind_a_service() {
+async fn a_conversion_webhook_can_be_behind_a_service() {
     let (plane, webhook) = (TestEnv::start().await, ConversionServer::start().await);
     let mut conversion = webhook.conversion(&json!(["v1"]));
     let config = &mut conversion["webhook"]["clientConfig"];
@@ -514,7 +512,7 @@ async fn a_webhook_may_be_behind_a_service() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_nobody_vouches_for_is_not_asked() {
+async fn a_conversion_webhook_with_an_untrusted_certificate_is_not_called() {
     let (plane, webhook) = (TestEnv::start().await, ConversionServer::start().await);
     let mut conversion = webhook.conversion(&json!(["v1"]));
     conversion["webhook"]["clientConfig"].as_object_mut().unwrap().remove("caBundle");
@@ -528,7 +526,7 @@ async fn a_webhook_that_nobody_vouches_for_is_not_asked() {
 }
 
 #[tokio::test]
-async fn without_a_webhook_a_version_shows_what_its_schema_knows() {
+async fn without_a_webhook_versions_are_pruned_by_their_schemas() {
     let plane = TestEnv::start().await;
     plane.install_crd(&gates(&json!({"strategy": "None"}), "v1")).await;
     plane.create(V1, &v1("a", "h:1")).await;

@@ -1,4 +1,4 @@
-//! A conversion webhook over HTTPS, which can be told to misbehave.
+//! A conversion webhook over HTTPS with configurable faults.
 //!
 //! It converts the kind Gate: `spec.endpoint` of v1 is `spec.host` and `spec.port` of v2.
 
@@ -9,7 +9,7 @@ use machinery::{Value, json};
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
-/// The name under which it is known behind a service.
+/// The DNS name of the webhook's service.
 pub(crate) const SERVICE: &str = "hook.default.svc";
 
 /// See the [module documentation](self).
@@ -25,7 +25,7 @@ struct State {
     called: Notify,
 }
 
-/// What the server was asked.
+/// A call of the webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) review: String,
@@ -33,34 +33,34 @@ pub(crate) struct Call {
     pub(crate) objects: usize,
 }
 
-/// What it does with a review.
+/// The behavior of the webhook.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Mood {
-    /// Answers as it should.
+    /// Converts the objects.
     #[default]
     Good,
-    /// Says that it failed, and why.
+    /// Responds with a failure and its message.
     Failing,
-    /// Never answers.
+    /// Never responds.
     Silent,
-    /// Answers with something else.
+    /// Responds with another document.
     Rubbish,
-    /// Answers with more than anybody can want.
+    /// Responds with a body over the size limit.
     Endless,
-    /// Answers with a code that is none of an answer.
+    /// Responds with an error code.
     Broken,
-    /// Answers to another request.
+    /// Responds with another uid.
     OtherUid,
-    /// Leaves an object out.
+    /// Omits an object.
     OneLess,
-    /// Gives objects another name.
+    /// Changes the names of objects.
     Renaming,
-    /// Leaves objects in their version.
+    /// Does not convert the objects.
     Unchanged,
 }
 
 impl ConversionServer {
-    /// Listens on a port of its own.
+    /// Starts the webhook on a free port.
     pub(crate) async fn start() -> Self {
         let state = Arc::new(State::default());
         let own = Arc::clone(&state);
@@ -68,7 +68,7 @@ impl ConversionServer {
         Self { https, state }
     }
 
-    /// How a definition says that it converts, in the reviews that it understands.
+    /// The `conversion` of a CRD for this webhook, with the supported review versions.
     pub(crate) fn conversion(&self, reviews: &Value) -> Value {
         let config = json!({"url": format!("https://{}/convert", self.https.address),
             "caBundle": self.https.bundle()});
@@ -76,17 +76,17 @@ impl ConversionServer {
             "webhook": {"clientConfig": config, "conversionReviewVersions": reviews}})
     }
 
-    /// What it does from now on.
+    /// Changes the behavior.
     pub(crate) fn set(&self, mood: Mood) {
         *self.state.mood.lock().unwrap() = mood;
     }
 
-    /// What it was asked since the last time that somebody wanted to know.
+    /// The calls since the previous call of this function.
     pub(crate) fn calls(&self) -> Vec<Call> {
         std::mem::take(&mut *self.state.calls.lock().unwrap())
     }
 
-    /// Waits until it is asked something.
+    /// Waits for a call.
     pub(crate) async fn called(&self) {
         self.state.called.notified().await;
     }

@@ -21,7 +21,7 @@ fn deployment(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_told_by_name() {
+async fn not_found_errors_name_the_object() {
     let plane = TestEnv::start().await;
     let (code, status) = plane.get(&format!("{MAPS}/missing")).await;
     assert_eq!(code, 404);
@@ -30,7 +30,7 @@ async fn what_is_not_there_is_told_by_name() {
 }
 
 #[tokio::test]
-async fn an_unknown_resource_is_a_status_in_a_known_group_and_a_page_in_another() {
+async fn an_unknown_resource_gets_a_status_and_an_unknown_group_plain_text() {
     let plane = TestEnv::start().await;
     let (code, status) = plane.get("/apis/apps/v1/nonsense").await;
     assert_eq!((code, &status["reason"]), (404, &json!("NotFound")));
@@ -39,7 +39,7 @@ async fn an_unknown_resource_is_a_status_in_a_known_group_and_a_page_in_another(
 }
 
 #[tokio::test]
-async fn what_only_the_server_knows_is_not_taken_from_the_client() {
+async fn server_managed_metadata_of_a_client_is_ignored() {
     let plane = TestEnv::start().await;
     let mut sent = deployment("a");
     sent["metadata"]["uid"] = "mine".into();
@@ -55,7 +55,7 @@ async fn what_only_the_server_knows_is_not_taken_from_the_client() {
     let (code, status) = plane.post(DEPLOYMENTS, &sent).await;
     let message = "resourceVersion should not be set on objects to be created";
     assert_eq!((code, &status["message"]), (500, &json!(message)));
-    // That is the storage's complaint: it comes last, and not in a dry run.
+    // The error comes from storage: it is reported last, and not in a dry run.
     assert_eq!(plane.post(&format!("{DEPLOYMENTS}?dryRun=All"), &sent).await.0, 409);
     sent["spec"]["replicas"] = json!(-1);
     assert_eq!(plane.post(DEPLOYMENTS, &sent).await.0, 422);
@@ -75,7 +75,7 @@ async fn a_body_cannot_contradict_its_path() {
 }
 
 #[tokio::test]
-async fn all_that_is_wrong_is_told_at_once() {
+async fn all_validation_errors_are_reported() {
     let plane = TestEnv::start().await;
     let mut sent = deployment("Bad_Name");
     sent["spec"]["replicas"] = json!(-1);
@@ -87,7 +87,7 @@ async fn all_that_is_wrong_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn nothing_is_made_in_a_namespace_that_is_not_there() {
+async fn a_create_in_a_missing_namespace_is_refused() {
     let plane = TestEnv::start().await;
     let path = "/api/v1/namespaces/nowhere/configmaps";
     let (code, status) = plane.post(path, &map("a", &json!({}))).await;
@@ -95,7 +95,7 @@ async fn nothing_is_made_in_a_namespace_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn an_update_creates_what_is_missing_if_the_kind_allows_it() {
+async fn an_update_creates_a_missing_object_if_the_kind_allows_it() {
     let plane = TestEnv::start().await;
     assert_eq!(plane.put(&format!("{MAPS}/a"), &map("a", &json!({}))).await.0, 404);
     let lease = json!({"metadata": {"name": "a"}, "spec": {"holderIdentity": "me"}});
@@ -106,7 +106,7 @@ async fn an_update_creates_what_is_missing_if_the_kind_allows_it() {
 }
 
 #[tokio::test]
-async fn an_update_does_not_create_an_object_that_was_meant_to_be_there() {
+async fn an_update_with_a_uid_does_not_create() {
     let plane = TestEnv::start().await;
     let path = format!("{LEASES}/a");
     let lease = plane.create(LEASES, &json!({"metadata": {"name": "a"}})).await;
@@ -122,7 +122,7 @@ async fn an_update_does_not_create_an_object_that_was_meant_to_be_there() {
 }
 
 #[tokio::test]
-async fn an_update_or_an_apply_that_creates_does_not_look_at_the_resource_version() {
+async fn an_update_or_apply_that_creates_ignores_the_resource_version() {
     let plane = TestEnv::start().await;
     let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": "a", "resourceVersion": "5"}});
@@ -139,7 +139,7 @@ async fn an_update_or_an_apply_that_creates_does_not_look_at_the_resource_versio
 }
 
 #[tokio::test]
-async fn a_json_patch_is_applied_as_a_whole_or_not_at_all() {
+async fn a_json_patch_is_atomic() {
     let plane = TestEnv::start().await;
     let path = format!("{MAPS}/a");
     let created = plane.create(MAPS, &map("a", &json!({"k": "v"}))).await;
@@ -158,7 +158,7 @@ async fn a_json_patch_is_applied_as_a_whole_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn a_null_in_a_merge_patch_removes() {
+async fn null_in_a_merge_patch_removes_a_field() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({"keep": "1", "drop": "2"}))).await;
     let patch = json!({"data": {"drop": null, "add": "3"}});
@@ -167,7 +167,7 @@ async fn a_null_in_a_merge_patch_removes() {
 }
 
 #[tokio::test]
-async fn a_strategic_patch_finds_list_elements_by_their_key_and_a_merge_patch_does_not() {
+async fn a_strategic_patch_merges_lists_by_key_and_a_merge_patch_replaces_them() {
     let plane = TestEnv::start().await;
     plane.create(DEPLOYMENTS, &deployment("a")).await;
     let path = format!("{DEPLOYMENTS}/a");
@@ -184,7 +184,7 @@ async fn a_strategic_patch_finds_list_elements_by_their_key_and_a_merge_patch_do
 }
 
 #[tokio::test]
-async fn the_generation_counts_changes_of_the_spec_alone() {
+async fn the_generation_counts_only_changes_of_the_spec() {
     let plane = TestEnv::start().await;
     plane.create(DEPLOYMENTS, &deployment("a")).await;
     let path = format!("{DEPLOYMENTS}/a");
@@ -201,7 +201,7 @@ async fn the_generation_counts_changes_of_the_spec_alone() {
 }
 
 #[tokio::test]
-async fn scale_is_another_view_of_the_replicas() {
+async fn scale_reads_and_writes_the_replicas() {
     let plane = TestEnv::start().await;
     plane.create(DEPLOYMENTS, &deployment("a")).await;
     let path = format!("{DEPLOYMENTS}/a/scale");
@@ -214,7 +214,7 @@ async fn scale_is_another_view_of_the_replicas() {
 }
 
 #[tokio::test]
-async fn a_dry_run_of_an_update_shows_and_does_not_store() {
+async fn a_dry_run_of_an_update_returns_the_object_without_storing_it() {
     let plane = TestEnv::start().await;
     let created = plane.create(MAPS, &map("a", &json!({"k": "old"}))).await;
     let path = format!("{MAPS}/a");
@@ -224,7 +224,7 @@ async fn a_dry_run_of_an_update_shows_and_does_not_store() {
 }
 
 #[tokio::test]
-async fn an_immutable_object_stays_as_it_is() {
+async fn an_immutable_config_map_cannot_be_changed() {
     let plane = TestEnv::start().await;
     let mut sent = map("a", &json!({"k": "v"}));
     sent["immutable"] = true.into();
@@ -237,7 +237,7 @@ async fn an_immutable_object_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_body_without_end_is_refused() {
+async fn a_body_over_the_size_limit_is_refused() {
     let plane = TestEnv::start().await;
     let huge = map("a", &json!({"k": "x".repeat(3 << 20)}));
     let reply = plane.send(Method::POST, MAPS, "application/json", huge.to_string()).await;
@@ -245,7 +245,7 @@ async fn a_body_without_end_is_refused() {
 }
 
 #[tokio::test]
-async fn an_event_is_forgotten_after_an_hour_unless_it_is_told_again() {
+async fn an_event_expires_after_an_hour_unless_it_is_updated() {
     let plane = TestEnv::start().await;
     let event = |name: &str| {
         json!({"metadata": {"name": name},
@@ -268,7 +268,7 @@ async fn an_event_is_forgotten_after_an_hour_unless_it_is_told_again() {
 }
 
 #[tokio::test]
-async fn an_object_cannot_grow_for_ever() {
+async fn an_object_over_the_size_limit_is_refused() {
     let plane = TestEnv::start().await;
     let things = "/apis/example.dev/v1/namespaces/default/things";
     plane
@@ -293,7 +293,7 @@ async fn an_object_cannot_grow_for_ever() {
 }
 
 #[tokio::test]
-async fn an_owner_that_is_named_twice_is_kept_once() {
+async fn duplicate_owner_references_are_removed() {
     let plane = TestEnv::start().await;
     let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
     let object = json!({"metadata": {"name": "a", "ownerReferences": [owner, owner]}});

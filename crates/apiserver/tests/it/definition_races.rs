@@ -1,5 +1,5 @@
-//! What is served of a definition, and what is stored of it: the first never runs ahead of the
-//! second, and the end of a definition leaves nothing behind.
+//! Races of CRDs: a kind is not served before its CRD is stored as established, and the deletion of a
+//! CRD leaves no objects.
 
 use crate::objects::{CRDS, THINGS, anything, thing, things};
 use crate::webhook_server::{WebhookServer, answer};
@@ -11,10 +11,9 @@ use testenv::TestEnv;
 use testenv::media_type::MERGE_PATCH;
 use tokio::sync::Semaphore;
 
-const THE_DEFINITION: &str =
-    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com";
+const CRD_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com";
 
-/// A definition of any object, with these names.
+/// A CRD with the given names and without validation.
 fn named(plural: &str, kind: &str) -> Value {
     let mut definition = things(&anything());
     definition["metadata"]["name"] = format!("{plural}.example.com").into();
@@ -22,7 +21,7 @@ fn named(plural: &str, kind: &str) -> Value {
     definition
 }
 
-/// A webhook that admits everything, but not before `gate` is opened.
+/// A webhook that allows every request after `gate` is opened.
 async fn gated(gate: &Arc<Semaphore>) -> WebhookServer {
     let gate = Arc::clone(gate);
     WebhookServer::start(move |review| {
@@ -41,7 +40,7 @@ async fn until_asked(server: &WebhookServer) {
     }
 }
 
-/// A webhook's settings: what it is asked about, patiently.
+/// The fields of a webhook for one resource and operation, with a long timeout.
 fn about(group: &str, resource: &str, operation: &str) -> Value {
     let rule = json!({"operations": [operation], "apiGroups": [group], "apiVersions": ["*"],
         "resources": [resource]});
@@ -54,17 +53,17 @@ fn is_established(definition: &Value) -> bool {
         .is_some_and(|it| it.iter().any(|it| it["type"] == "Established" && it["status"] == "True"))
 }
 
-/// Waits for the end of the definition, for which the server looks again and again.
+/// Waits for the deletion of the CRD, which the server retries periodically.
 async fn until_gone(plane: &TestEnv) {
     let is_gone = |code: u16, _: &Value| {
         plane.advance(Duration::from_secs(1));
         code == 404
     };
-    plane.until(THE_DEFINITION, is_gone).await;
+    plane.until(CRD_PATH, is_gone).await;
 }
 
 #[tokio::test]
-async fn a_kind_is_not_served_before_its_definition_is_stored_as_established() {
+async fn a_kind_is_not_served_before_its_crd_is_established() {
     let plane = TestEnv::start().await;
     let gate = Arc::new(Semaphore::new(0));
     let server = gated(&gate).await;
@@ -76,29 +75,29 @@ async fn a_kind_is_not_served_before_its_definition_is_stored_as_established() {
 
     assert_eq!(plane.get(THINGS).await.0, 404);
     assert_eq!(plane.get("/apis/example.com").await.0, 404);
-    assert!(!is_established(&plane.read(THE_DEFINITION).await));
-    let scope = plane.merge(THE_DEFINITION, &json!({"spec": {"scope": "Cluster"}})).await;
+    assert!(!is_established(&plane.read(CRD_PATH).await));
+    let scope = plane.merge(CRD_PATH, &json!({"spec": {"scope": "Cluster"}})).await;
     assert_eq!(scope["spec"]["scope"], "Cluster", "it is not established, and may still change");
 
     gate.add_permits(100);
-    plane.until(THE_DEFINITION, |_, it| is_established(it)).await;
+    plane.until(CRD_PATH, |_, it| is_established(it)).await;
     assert_eq!(plane.get("/apis/example.com/v1/things").await.0, 200);
     assert_eq!(plane.get("/apis/example.com").await.0, 200);
     definition["spec"]["scope"] = "Namespaced".into();
-    let (code, _) = plane.patch(THE_DEFINITION, MERGE_PATCH, &definition).await;
+    let (code, _) = plane.patch(CRD_PATH, MERGE_PATCH, &definition).await;
     assert_eq!(code, 422, "it is established");
 }
 
 #[tokio::test]
-async fn a_reader_of_an_established_definition_finds_its_kind() {
+async fn the_kind_of_an_established_crd_is_served() {
     let plane = TestEnv::start().await;
     for _ in 0..20 {
         plane.create(CRDS, &things(&anything())).await;
-        plane.until(THE_DEFINITION, |_, it| is_established(it)).await;
+        plane.until(CRD_PATH, |_, it| is_established(it)).await;
         assert_eq!(plane.get(THINGS).await.0, 200);
         assert_eq!(plane.get("/apis/example.com").await.0, 200);
-        assert_eq!(plane.delete(THE_DEFINITION).await.0, 200);
-        plane.get(THE_DEFINITION).await;
+        assert_eq!(plane.delete(CRD_PATH).await.0, 200);
+        plane.get(CRD_PATH).await;
         let (code, _) = plane.post(THINGS, &thing("late", &json!({}))).await;
         assert!(matches!(code, 403 | 404), "{code}");
         until_gone(&plane).await;
@@ -107,23 +106,23 @@ async fn a_reader_of_an_established_definition_finds_its_kind() {
 }
 
 #[tokio::test]
-async fn a_definition_without_a_served_version_takes_its_objects_with_it() {
+async fn deleting_a_crd_without_a_served_version_deletes_its_objects() {
     let plane = TestEnv::start().await;
     let mut definition = things(&anything());
     plane.install_crd(&definition).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     definition["spec"]["versions"][0]["served"] = false.into();
-    plane.merge(THE_DEFINITION, &definition).await;
-    assert_eq!(plane.read(THE_DEFINITION).await["spec"]["versions"][0]["served"], false);
+    plane.merge(CRD_PATH, &definition).await;
+    assert_eq!(plane.read(CRD_PATH).await["spec"]["versions"][0]["served"], false);
     assert_eq!(plane.get(THINGS).await.0, 404);
-    assert_eq!(plane.delete(THE_DEFINITION).await.0, 200);
+    assert_eq!(plane.delete(CRD_PATH).await.0, 200);
     until_gone(&plane).await;
     plane.install_crd(&things(&anything())).await;
     assert_eq!(plane.read(THINGS).await["items"], json!([]));
 }
 
 #[tokio::test]
-async fn a_webhook_that_refuses_deletions_does_not_hold_back_the_end_of_a_definition() {
+async fn a_webhook_that_denies_deletes_does_not_block_the_deletion_of_a_crd() {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
@@ -131,12 +130,12 @@ async fn a_webhook_that_refuses_deletions_does_not_hold_back_the_end_of_a_defini
     let deletions = about("example.com", "things", "DELETE");
     validating(&plane, "c", &[server.hook("a.b.c", &deletions)]).await;
     assert_eq!(plane.delete(&format!("{THINGS}/a")).await.0, 400);
-    assert_eq!(plane.delete(THE_DEFINITION).await.0, 200);
+    assert_eq!(plane.delete(CRD_PATH).await.0, 200);
     until_gone(&plane).await;
 }
 
 #[tokio::test]
-async fn a_definition_stays_until_creations_that_have_begun_are_over() {
+async fn a_crd_exists_until_pending_creates_have_ended() {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
     let gate = Arc::new(Semaphore::new(0));
@@ -147,10 +146,10 @@ async fn a_definition_stays_until_creations_that_have_begun_are_over() {
     let creating = plane.post(THINGS, &object);
     let deleting = async {
         until_asked(&server).await;
-        assert_eq!(plane.delete(THE_DEFINITION).await.0, 200);
+        assert_eq!(plane.delete(CRD_PATH).await.0, 200);
         for _ in 0..100 {
             plane.advance(Duration::from_secs(1));
-            assert_eq!(plane.get(THE_DEFINITION).await.0, 200);
+            assert_eq!(plane.get(CRD_PATH).await.0, 200);
         }
         gate.add_permits(100);
     };
@@ -162,7 +161,7 @@ async fn a_definition_stays_until_creations_that_have_begun_are_over() {
 }
 
 #[tokio::test]
-async fn a_status_write_that_hangs_delays_no_other_definition() {
+async fn a_hanging_status_write_delays_no_other_crd() {
     let plane = TestEnv::start().await;
     let gate = Arc::new(Semaphore::new(0));
     let server = gated(&gate).await;
@@ -176,9 +175,9 @@ async fn a_status_write_that_hangs_delays_no_other_definition() {
     plane.create(CRDS, &named("zithers", "Zither")).await;
     let zithers = format!("{CRDS}/zithers.example.com");
     plane.until(&zithers, |_, it| is_established(it)).await;
-    assert!(!is_established(&plane.read(THE_DEFINITION).await));
+    assert!(!is_established(&plane.read(CRD_PATH).await));
 
-    // The kind that the hanging write claims is taken.
+    // The kind of the CRD with the hanging write is taken.
     plane.create(CRDS, &named("rivals", "Thing")).await;
     let is_refused = |_: u16, it: &Value| {
         let conditions = it["status"]["conditions"].as_array();
@@ -186,14 +185,14 @@ async fn a_status_write_that_hangs_delays_no_other_definition() {
     };
     plane.until(&format!("{CRDS}/rivals.example.com"), is_refused).await;
     gate.add_permits(100);
-    plane.until(THE_DEFINITION, |_, it| is_established(it)).await;
+    plane.until(CRD_PATH, |_, it| is_established(it)).await;
 }
 
 #[tokio::test]
-async fn the_end_of_a_definition_that_hangs_delays_no_other_definition() {
+async fn a_hanging_deletion_of_a_crd_delays_no_other_crd() {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
-    // It is never established, since its kind is taken.
+    // The CRD is never established, since its kind is taken.
     plane.create(CRDS, &named("rivals", "Thing")).await;
     let rivals = format!("{CRDS}/rivals.example.com");
     plane.until(&rivals, |_, it| it["status"]["conditions"].is_array()).await;
@@ -214,7 +213,7 @@ async fn the_end_of_a_definition_that_hangs_delays_no_other_definition() {
     plane.until(&rivals, |code, _| code == 404).await;
 }
 
-/// The condition `Terminating`, without its time.
+/// The condition `Terminating` without its time.
 fn terminating(definition: &Value) -> Value {
     let conditions = definition["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let found = conditions.into_iter().find(|it| it["type"] == "Terminating");
@@ -224,7 +223,7 @@ fn terminating(definition: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_status_of_a_definition_tells_how_far_its_end_is() {
+async fn the_status_of_a_crd_shows_the_progress_of_its_deletion() {
     let plane = TestEnv::start().await;
     let mut definition = things(&anything());
     definition["metadata"]["finalizers"] = json!(["example.com/keep"]);
@@ -232,7 +231,7 @@ async fn the_status_of_a_definition_tells_how_far_its_end_is() {
     let mut object = thing("a", &json!({}));
     object["metadata"]["finalizers"] = json!(["example.com/wait"]);
     plane.create(THINGS, &object).await;
-    let pending = plane.delete(THE_DEFINITION).await.1;
+    let pending = plane.delete(CRD_PATH).await.1;
     assert_eq!(
         terminating(&pending),
         json!({"type": "Terminating", "status": "True", "reason": "InstanceDeletionPending",
@@ -245,15 +244,15 @@ async fn the_status_of_a_definition_tells_how_far_its_end_is() {
                 "reason": "InstanceDeletionInProgress",
                 "message": "CustomResource deletion is in progress"})
     };
-    let in_progress = plane.until(THE_DEFINITION, is_in_progress).await;
+    let in_progress = plane.until(CRD_PATH, is_in_progress).await;
     let verbs = |document: &Value| document["resources"][0]["verbs"].clone();
     let few = json!(["delete", "deletecollection", "get", "list", "watch"]);
     assert_eq!(verbs(&plane.read("/apis/example.com/v1").await), few);
-    let labeled = plane.merge(THE_DEFINITION, &json!({"metadata": {"labels": {"a": "b"}}})).await;
+    let labeled = plane.merge(CRD_PATH, &json!({"metadata": {"labels": {"a": "b"}}})).await;
     assert_eq!(terminating(&labeled), terminating(&in_progress));
     for _ in 0..20 {
         plane.advance(Duration::from_secs(1));
-        let later = plane.read(THE_DEFINITION).await;
+        let later = plane.read(CRD_PATH).await;
         assert_eq!(later["metadata"], labeled["metadata"], "the server does not write it again");
     }
     plane.merge(&format!("{THINGS}/a"), &json!({"metadata": {"finalizers": null}})).await;
@@ -263,15 +262,15 @@ async fn the_status_of_a_definition_tells_how_far_its_end_is() {
             == json!({"type": "Terminating", "status": "False",
                 "reason": "InstanceDeletionCompleted", "message": "removed all instances"})
     };
-    let completed = plane.until(THE_DEFINITION, is_completed).await;
+    let completed = plane.until(CRD_PATH, is_completed).await;
     assert_eq!(completed["metadata"]["finalizers"], json!(["example.com/keep"]));
     assert_ne!(verbs(&plane.read("/apis/example.com/v1").await), few);
-    plane.merge(THE_DEFINITION, &json!({"metadata": {"finalizers": null}})).await;
+    plane.merge(CRD_PATH, &json!({"metadata": {"finalizers": null}})).await;
     until_gone(&plane).await;
 }
 
 #[tokio::test]
-async fn the_status_of_a_definition_that_was_never_established_tells_so_at_its_end() {
+async fn the_status_of_a_deleted_crd_shows_that_it_was_never_established() {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
     let mut rival = things(&anything());

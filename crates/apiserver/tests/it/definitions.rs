@@ -1,13 +1,12 @@
-//! Custom resource definitions, from their creation to the end of their objects.
+//! The lifecycle of CRDs, from their creation to the deletion of their objects.
 
 use crate::objects::{CRDS, THINGS, anything, thing, things};
 use machinery::{Value, json};
 use std::time::Duration;
 use testenv::TestEnv;
 
-/// Where the definition of things is.
-const THE_DEFINITION: &str =
-    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com";
+/// The path of the CRD of things.
+const CRD_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com";
 
 /// The status of a condition.
 fn condition<'a>(definition: &'a Value, kind: &str) -> &'a str {
@@ -16,7 +15,7 @@ fn condition<'a>(definition: &'a Value, kind: &str) -> &'a str {
     found.and_then(|it| it["status"].as_str()).unwrap_or_default()
 }
 
-/// A definition of things with another kind of names.
+/// The CRD of things with other names.
 fn named(plural: &str, kind: &str) -> Value {
     let mut definition = things(&anything());
     definition["metadata"]["name"] = format!("{plural}.example.com").into();
@@ -25,11 +24,11 @@ fn named(plural: &str, kind: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_definition_is_established_and_its_kind_is_served() {
+async fn a_crd_is_established_and_its_kind_is_served() {
     let plane = TestEnv::start().await;
     assert_eq!(plane.get(THINGS).await, (404, json!("404 page not found\n")));
     plane.install_crd(&things(&anything())).await;
-    let definition = plane.read(THE_DEFINITION).await;
+    let definition = plane.read(CRD_PATH).await;
     assert_eq!(condition(&definition, "NamesAccepted"), "True");
     assert_eq!(condition(&definition, "Established"), "True");
     assert_eq!(definition["status"]["storedVersions"], json!(["v1"]));
@@ -43,7 +42,7 @@ async fn a_definition_is_established_and_its_kind_is_served() {
 }
 
 #[tokio::test]
-async fn names_that_are_taken_wait_until_they_are_free() {
+async fn a_crd_with_conflicting_names_is_established_when_they_are_free() {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
     plane.create(CRDS, &named("others", "Thing")).await;
@@ -51,13 +50,13 @@ async fn names_that_are_taken_wait_until_they_are_free() {
     let refused = plane.until(&others, |_, it| condition(it, "NamesAccepted") == "False").await;
     assert_eq!(condition(&refused, "Established"), "False");
     assert_eq!(plane.get("/apis/example.com/v1/others").await.0, 404);
-    assert_eq!(plane.delete(THE_DEFINITION).await.0, 200);
+    assert_eq!(plane.delete(CRD_PATH).await.0, 200);
     plane.until(&others, |_, it| condition(it, "Established") == "True").await;
     plane.until("/apis/example.com/v1/others", |code, _| code == 200).await;
 }
 
 #[tokio::test]
-async fn a_definition_that_is_wrong_is_told_all_of_it() {
+async fn all_errors_of_an_invalid_crd_are_reported() {
     let plane = TestEnv::start().await;
     let mut definition = things(&json!({"type": "object", "properties": {"spec": {}}}));
     definition["metadata"]["name"] = "wrong.example.com".into();
@@ -74,7 +73,7 @@ async fn a_definition_that_is_wrong_is_told_all_of_it() {
 }
 
 #[tokio::test]
-async fn a_new_default_shows_on_old_objects() {
+async fn a_new_default_applies_to_stored_objects() {
     let plane = TestEnv::start().await;
     let schema = |size: Value| {
         json!({"type": "object", "properties": {"spec": {"type": "object",
@@ -86,14 +85,14 @@ async fn a_new_default_shows_on_old_objects() {
     assert_eq!(created["spec"], json!({}));
     let mut versions = things(&schema(json!({"type": "integer", "default": 3})));
     let patch = json!({"spec": {"versions": versions["spec"]["versions"].take()}});
-    plane.merge(THE_DEFINITION, &patch).await;
+    plane.merge(CRD_PATH, &patch).await;
     let shown = plane.until(&path, |_, it| it["spec"]["size"] == 3).await;
     assert_eq!(shown["metadata"], created["metadata"], "nothing was written");
     assert_eq!(plane.read(THINGS).await["items"][0]["spec"]["size"], 3);
 }
 
 #[tokio::test]
-async fn every_served_version_shows_the_object_and_no_other_does() {
+async fn an_object_is_served_in_the_served_versions_only() {
     let plane = TestEnv::start().await;
     let mut definition = things(&anything());
     let mut version = definition["spec"]["versions"][0].clone();
@@ -116,7 +115,7 @@ async fn every_served_version_shows_the_object_and_no_other_does() {
 }
 
 #[tokio::test]
-async fn an_object_is_judged_in_the_version_it_is_sent_in_and_shown_without_what_others_have() {
+async fn an_object_is_validated_in_its_version_and_pruned_in_others() {
     let plane = TestEnv::start().await;
     let schema = |own: &str| {
         json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
@@ -145,43 +144,43 @@ async fn an_object_is_judged_in_the_version_it_is_sent_in_and_shown_without_what
 }
 
 #[tokio::test]
-async fn a_definition_goes_after_its_objects_and_takes_nothing_new_meanwhile() {
+async fn a_terminating_crd_refuses_creates_and_is_deleted_after_its_objects() {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("free", &json!({}))).await;
     let mut held = thing("held", &json!({}));
     held["metadata"]["finalizers"] = json!(["example.com/mine"]);
     plane.create(THINGS, &held).await;
-    assert_eq!(plane.delete(THE_DEFINITION).await.0, 200);
+    assert_eq!(plane.delete(CRD_PATH).await.0, 200);
 
     let path = format!("{THINGS}/held");
     plane.until(&path, |_, it| it["metadata"]["deletionTimestamp"].is_string()).await;
     plane.until(&format!("{THINGS}/free"), |code, _| code == 404).await;
-    let definition = plane.read(THE_DEFINITION).await;
+    let definition = plane.read(CRD_PATH).await;
     assert_eq!(condition(&definition, "Terminating"), "True");
     let (code, status) = plane.post(THINGS, &thing("new", &json!({}))).await;
     assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")));
 
     plane.merge(&path, &json!({"metadata": {"finalizers": null}})).await;
     plane.advance(Duration::from_secs(1));
-    plane.until(THE_DEFINITION, |code, _| code == 404).await;
+    plane.until(CRD_PATH, |code, _| code == 404).await;
     plane.until(THINGS, |code, _| code == 404).await;
 }
 
 #[tokio::test]
-async fn a_watch_ends_when_the_definition_goes() {
+async fn a_watch_ends_when_its_crd_is_deleted() {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     let mut watch = plane.watch(&format!("{THINGS}?watch=1")).await;
     assert_eq!(watch.next_summary().await, "ADDED a");
-    plane.delete(THE_DEFINITION).await;
+    plane.delete(CRD_PATH).await;
     assert_eq!(watch.next_summary().await, "DELETED a");
     assert_eq!(watch.next().await, None);
 }
 
 #[tokio::test]
-async fn a_definition_that_comes_back_has_none_of_the_former_history() {
+async fn a_recreated_crd_has_no_earlier_history() {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
     let created = plane.create(THINGS, &thing("a", &json!({}))).await;
@@ -195,19 +194,19 @@ async fn a_definition_that_comes_back_has_none_of_the_former_history() {
 }
 
 #[tokio::test]
-async fn a_definition_that_comes_back_has_nothing_of_the_former() {
+async fn a_recreated_crd_has_no_earlier_objects() {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
-    plane.delete(THE_DEFINITION).await;
-    plane.until(THE_DEFINITION, |code, _| code == 404).await;
+    plane.delete(CRD_PATH).await;
+    plane.until(CRD_PATH, |code, _| code == 404).await;
     plane.until(THINGS, |code, _| code == 404).await;
     plane.install_crd(&things(&anything())).await;
     assert_eq!(plane.read(THINGS).await["items"], json!([]));
 }
 
 #[tokio::test]
-async fn a_status_of_its_own_is_apart_from_the_rest() {
+async fn the_status_subresource_separates_status_from_spec() {
     let plane = TestEnv::start().await;
     let mut definition = things(&anything());
     definition["spec"]["versions"][0]["subresources"] = json!({"status": {}});
@@ -228,7 +227,7 @@ async fn a_status_of_its_own_is_apart_from_the_rest() {
 }
 
 #[tokio::test]
-async fn scale_reads_and_writes_where_the_definition_says() {
+async fn scale_uses_the_paths_of_the_crd() {
     let plane = TestEnv::start().await;
     let mut definition = things(&anything());
     definition["spec"]["versions"][0]["subresources"] = json!({"status": {}, "scale": {
@@ -242,7 +241,7 @@ async fn scale_reads_and_writes_where_the_definition_says() {
 }
 
 #[tokio::test]
-async fn an_older_definition_is_served_and_shown_in_both_versions() {
+async fn a_v1beta1_crd_is_served_in_both_versions() {
     const OLD: &str = "/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions";
     let plane = TestEnv::start().await;
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object",
@@ -257,7 +256,7 @@ async fn an_older_definition_is_served_and_shown_in_both_versions() {
     });
     plane.create(OLD, &old).await;
     plane.until(THINGS, |code, _| code == 200).await;
-    let new = plane.read(THE_DEFINITION).await;
+    let new = plane.read(CRD_PATH).await;
     let version = &new["spec"]["versions"][0];
     assert_eq!(version["schema"]["openAPIV3Schema"], schema);
     assert_eq!(version["additionalPrinterColumns"][0]["jsonPath"], ".spec.size");
@@ -269,7 +268,7 @@ async fn an_older_definition_is_served_and_shown_in_both_versions() {
 }
 
 #[tokio::test]
-async fn discovery_announces_the_storage_version_that_clients_migrate_to() {
+async fn discovery_has_the_storage_version_hash() {
     let plane = TestEnv::start().await;
     let hash = async |path: &str, name: &str| {
         let list = plane.read(path).await;
@@ -277,7 +276,7 @@ async fn discovery_announces_the_storage_version_that_clients_migrate_to() {
         let found = resources.iter().find(|it| it["name"] == name).unwrap();
         found["storageVersionHash"].clone()
     };
-    // Upstream's answers for kinds of its own.
+    // Responses of upstream for built-in kinds.
     for (path, name, expect) in [
         ("/apis/apiextensions.k8s.io/v1", "customresourcedefinitions", "jfWCUB31mvA="),
         ("/apis/autoscaling/v1", "horizontalpodautoscalers", "qwQve8ut294="),

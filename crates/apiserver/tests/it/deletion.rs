@@ -1,4 +1,4 @@
-//! Deletion: what holds an object back, for how long, and what becomes of the rest.
+//! Deletion: finalizers, grace periods, propagation policies and collections.
 
 use crate::objects::{MAPS, labeled, map};
 use machinery::{Value, json};
@@ -19,7 +19,7 @@ fn pod(name: &str, node: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_object_stays_until_its_last_finalizer_is_taken_away() {
+async fn an_object_exists_until_its_last_finalizer_is_removed() {
     let plane = TestEnv::start().await;
     let path = format!("{MAPS}/a");
     plane.create(MAPS, &held("a", &["example.com/one", "example.com/two"])).await;
@@ -39,7 +39,7 @@ async fn an_object_stays_until_its_last_finalizer_is_taken_away() {
 }
 
 #[tokio::test]
-async fn an_object_on_its_way_out_takes_no_new_finalizer_and_no_namesake() {
+async fn a_terminating_object_refuses_new_finalizers_and_a_create_of_its_name() {
     let plane = TestEnv::start().await;
     let path = format!("{MAPS}/a");
     plane.create(MAPS, &held("a", &["example.com/one"])).await;
@@ -58,7 +58,7 @@ async fn an_object_on_its_way_out_takes_no_new_finalizer_and_no_namesake() {
 }
 
 #[tokio::test]
-async fn a_namesake_is_another_object() {
+async fn a_recreated_object_has_another_uid() {
     let plane = TestEnv::start().await;
     let first = plane.create(MAPS, &map("a", &json!({"k": "v"}))).await;
     let (code, status) = plane.delete(&format!("{MAPS}/a")).await;
@@ -69,7 +69,7 @@ async fn a_namesake_is_another_object() {
 }
 
 #[tokio::test]
-async fn a_pod_on_a_node_gets_its_time_and_one_without_does_not() {
+async fn only_pods_on_a_node_have_a_grace_period() {
     let plane = TestEnv::start().await;
     plane.create(PODS, &pod("running", "node")).await;
     let (code, marked) = plane.delete(&format!("{PODS}/running")).await;
@@ -83,7 +83,7 @@ async fn a_pod_on_a_node_gets_its_time_and_one_without_does_not() {
 }
 
 #[tokio::test]
-async fn a_grace_period_can_be_made_shorter_and_never_longer() {
+async fn a_grace_period_can_only_be_shortened() {
     let plane = TestEnv::start().await;
     let path = format!("{PODS}/a");
     plane.create(PODS, &pod("a", "node")).await;
@@ -102,7 +102,7 @@ async fn a_grace_period_can_be_made_shorter_and_never_longer() {
 }
 
 #[tokio::test]
-async fn a_propagation_policy_is_written_down_for_the_collector() {
+async fn a_propagation_policy_adds_a_finalizer_for_the_garbage_collector() {
     let plane = TestEnv::start().await;
     for (policy, finalizer) in [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")] {
         plane.create(MAPS, &map("a", &json!({}))).await;
@@ -120,7 +120,7 @@ async fn a_propagation_policy_is_written_down_for_the_collector() {
 }
 
 #[tokio::test]
-async fn policies_that_contradict_or_mean_nothing_are_refused() {
+async fn invalid_propagation_policies_are_refused() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     for options in [
@@ -135,7 +135,7 @@ async fn policies_that_contradict_or_mean_nothing_are_refused() {
 }
 
 #[tokio::test]
-async fn a_namespace_on_its_way_out_takes_nothing_new_and_goes_when_it_is_finalized() {
+async fn a_terminating_namespace_refuses_creates_and_is_deleted_when_finalized() {
     let plane = TestEnv::start().await;
     let path = format!("{NAMESPACES}/n");
     plane.create(NAMESPACES, &json!({"metadata": {"name": "n"}})).await;
@@ -154,7 +154,7 @@ async fn a_namespace_on_its_way_out_takes_nothing_new_and_goes_when_it_is_finali
 }
 
 #[tokio::test]
-async fn the_servers_own_namespaces_stay() {
+async fn system_namespaces_cannot_be_deleted() {
     let plane = TestEnv::start().await;
     for name in ["default", "kube-system", "kube-public"] {
         let (code, status) = plane.delete(&format!("{NAMESPACES}/{name}")).await;
@@ -165,7 +165,7 @@ async fn the_servers_own_namespaces_stay() {
 }
 
 #[tokio::test]
-async fn a_collection_is_deleted_as_selected_and_held_back_one_by_one() {
+async fn a_collection_is_deleted_by_selector_and_finalizers_apply_to_each_object() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &labeled("a", "tier", "front")).await;
     plane.create(MAPS, &labeled("b", "tier", "back")).await;
@@ -198,7 +198,7 @@ async fn a_dry_run_deletes_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_gone_at_once_bears_no_marks_of_it() {
+async fn an_immediate_deletion_sets_no_deletion_timestamp() {
     let plane = TestEnv::start().await;
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     plane.create(accounts, &json!({"metadata": {"name": "a"}})).await;
@@ -208,7 +208,7 @@ async fn what_is_gone_at_once_bears_no_marks_of_it() {
 }
 
 #[tokio::test]
-async fn an_eviction_names_its_pod() {
+async fn an_eviction_must_have_the_name_of_its_pod() {
     let plane = TestEnv::start().await;
     plane.create(PODS, &pod("p", "")).await;
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction"});

@@ -1,5 +1,4 @@
-//! What holds for every built-in kind that is stored: each property is tried on all of them, with
-//! the manifests of `minimal.yaml`.
+//! Properties of all stored built-in kinds, tested with the manifests of `minimal.yaml`.
 
 mod case;
 mod forms;

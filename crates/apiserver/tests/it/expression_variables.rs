@@ -1,5 +1,4 @@
-//! Which variables the expressions of webhooks and policies may use, place by place, as
-//! kube-apiserver 1.37 has it.
+//! The variables of each expression of webhooks and policies, which are those of kube-apiserver 1.37.
 
 use machinery::{Value, json};
 use testenv::TestEnv;
@@ -15,7 +14,7 @@ fn webhook(kind: &str, expression: &str) -> (String, Value) {
     (format!("{kind}webhookconfigurations"), configuration)
 }
 
-/// Policies with the expression in each place.
+/// Policies with the expression in each field.
 fn policies(expression: &str, has_params: bool) -> Vec<(String, Value)> {
     let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
         "resources": ["pods"]});
@@ -64,7 +63,7 @@ fn policies(expression: &str, has_params: bool) -> Vec<(String, Value)> {
     validating.chain(mutating).collect()
 }
 
-/// One sign for each place: whether the expression is accepted there.
+/// One character for each field: whether the expression is accepted there.
 async fn accepted(plane: &TestEnv, expression: &str) -> String {
     let mut signs = String::new();
     let webhooks = [webhook("validating", expression), webhook("mutating", expression)];
@@ -85,7 +84,7 @@ async fn accepted(plane: &TestEnv, expression: &str) -> String {
 }
 
 #[tokio::test]
-async fn each_place_has_the_variables_that_it_has_upstream() {
+async fn each_expression_has_the_variables_of_upstream() {
     let plane = TestEnv::start().await;
     for (expression, expected) in [
         // Conditions of webhooks; condition, validation, message, annotation and variable of a

@@ -25,26 +25,26 @@ pub(crate) struct FaultyStore {
     refused: Mutex<Vec<String>>,
 }
 
-/// The present faults.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Faults {
+/// A fault of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
     /// Lists are not answered.
-    pub(crate) late_lists: bool,
+    LateLists,
     /// Requests to open a watch are not answered.
-    pub(crate) late_watches: bool,
+    LateWatches,
     /// Open watches deliver nothing.
-    pub(crate) late_events: bool,
+    LateEvents,
     /// Open watches end, and no other one can be opened.
-    pub(crate) no_watches: bool,
+    NoWatches,
     /// Open watches end, and all requests fail.
-    pub(crate) disconnected: bool,
+    Disconnected,
     /// The disk has failed: writes and compactions are refused.
-    pub(crate) broken: bool,
+    Broken,
 }
 
 #[derive(Clone, Copy, Default)]
 struct State {
-    faults: Faults,
+    fault: Option<Fault>,
     /// The number of times that the open watches were ended.
     ended_watches: u64,
 }
@@ -60,16 +60,27 @@ impl FaultyStore {
         Arc::new(Self { inner, state: watch::Sender::default(), refused: Mutex::default() })
     }
 
-    /// Replaces the present faults.
-    pub(crate) fn set_faults(&self, faults: Faults) {
+    /// Begins a fault, and ends the one before it.
+    pub(crate) fn set_fault(&self, fault: Fault) {
         self.state.send_modify(|state| {
-            state.ended_watches += u64::from(faults.disconnected || faults.no_watches);
-            state.faults = faults;
+            let ends_watches = matches!(fault, Fault::Disconnected | Fault::NoWatches);
+            state.ended_watches += u64::from(ends_watches);
+            state.fault = Some(fault);
         });
     }
 
-    fn faults(&self) -> Faults {
-        self.state.borrow().faults
+    /// Ends the present fault.
+    pub(crate) fn end_fault(&self) {
+        self.state.send_modify(|state| state.fault = None);
+    }
+
+    fn has(&self, fault: Fault) -> bool {
+        self.state.borrow().fault == Some(fault)
+    }
+
+    /// Waits until the present fault is not `fault`.
+    async fn until_end_of(&self, fault: Fault) {
+        let _ = self.state.subscribe().wait_for(|state| state.fault != Some(fault)).await;
     }
 
     /// The store without its faults, as another API server sees it.
@@ -111,18 +122,14 @@ impl FaultyStore {
     }
 
     fn check_connection(&self) -> Result<(), Error> {
-        if self.faults().disconnected { Err(unavailable()) } else { Ok(()) }
+        if self.has(Fault::Disconnected) { Err(unavailable()) } else { Ok(()) }
     }
 
     fn check_disk(&self) -> Result<(), Error> {
-        if self.faults().broken {
+        if self.has(Fault::Broken) {
             return Err(Error::Broken(Arc::new(io::Error::other("the disk lost a page"))));
         }
         self.check_connection()
-    }
-
-    async fn wait_until(&self, is_met: impl FnMut(&State) -> bool) {
-        let _ = self.state.subscribe().wait_for(is_met).await;
     }
 
     /// Ends a watch when the connection is lost, and holds back its responses while events are late.
@@ -133,14 +140,14 @@ impl FaultyStore {
         let delivered = watch.then(move |response| {
             let mut delivery = delivery.clone();
             async move {
-                let _ = delivery.wait_for(|state| !state.faults.late_events).await;
+                let _ = delivery.wait_for(|state| state.fault != Some(Fault::LateEvents)).await;
                 response
             }
         });
         let ended = async move {
             let is_ended = |state: &State| state.ended_watches > ended_before;
             if state.wait_for(is_ended).await.is_err() {
-                future::pending().await
+                future::pending::<()>().await;
             }
         };
         let lost = stream::once(future::ready(Err(unavailable())));
@@ -196,7 +203,7 @@ impl Store for FaultyStore {
     ) -> BoxFuture<'_, Result<Page, Error>> {
         let (prefix, start) = (prefix.to_owned(), start.map(str::to_owned));
         Box::pin(async move {
-            self.wait_until(|state| !state.faults.late_lists).await;
+            self.until_end_of(Fault::LateLists).await;
             self.check_connection()?;
             self.inner.range(&prefix, start.as_deref(), limit, at).await
         })
@@ -205,9 +212,9 @@ impl Store for FaultyStore {
     fn watch(&self, prefix: &str, after: Revision) -> BoxFuture<'_, Result<Watch, Error>> {
         let prefix = prefix.to_owned();
         Box::pin(async move {
-            self.wait_until(|state| !state.faults.late_watches).await;
+            self.until_end_of(Fault::LateWatches).await;
             self.check_connection()?;
-            if self.faults().no_watches {
+            if self.has(Fault::NoWatches) {
                 return Err(unavailable());
             }
             Ok(self.with_faults(self.inner.watch(&prefix, after).await?))

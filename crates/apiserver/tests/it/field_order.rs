@@ -1,5 +1,5 @@
-//! The order of fields in answers, which is that of kube-apiserver: as Go declares them for built-in
-//! kinds, sorted for custom ones.
+//! The order of fields in responses, which is that of kube-apiserver: the order of Go's declarations
+//! for built-in kinds, sorted for custom ones.
 
 use crate::objects::{MAPS, THINGS, anything, thing, things};
 use http::Method;
@@ -14,7 +14,7 @@ fn sent() -> Value {
         "data": {"k": "<&>"}, "immutable": true})
 }
 
-/// The text of the config map, `head` being what comes before the metadata.
+/// The text of the config map with `head` before the metadata.
 fn text_of(head: &str, found: &Value) -> String {
     let meta = |key: &str| found["metadata"][key].as_str().unwrap().to_owned();
     let managed = r#"[{"manager":"unknown","operation":"Update","apiVersion":"v1","time":"2024-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:k":{}},"f:immutable":{},"f:metadata":{"f:annotations":{".":{},"f:a":{},"f:b":{}},"f:labels":{".":{},"f:x":{}}}}}]"#;
@@ -26,7 +26,7 @@ fn text_of(head: &str, found: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_built_in_object_is_written_as_declared_by_every_verb() {
+async fn built_in_objects_have_the_field_order_of_go_for_every_verb() {
     let plane = TestEnv::start().await;
     let path = format!("{MAPS}/a");
     let created = plane.send(Method::POST, MAPS, JSON, sent().to_string()).await;
@@ -75,7 +75,7 @@ async fn a_built_in_object_is_written_as_declared_by_every_verb() {
 }
 
 #[tokio::test]
-async fn a_part_of_an_object_and_a_table_are_written_as_declared() {
+async fn partial_metadata_and_tables_have_the_field_order_of_go() {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("t", &json!({}))).await;
@@ -126,7 +126,7 @@ async fn a_custom_resource_and_a_list_of_them_are_sorted() {
 }
 
 #[tokio::test]
-async fn an_indented_answer_does_not_end_as_a_line() {
+async fn an_indented_response_has_no_final_newline() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &sent()).await;
     let pretty = plane.get_as(&format!("{MAPS}/a?pretty=true"), JSON).await;
@@ -140,7 +140,7 @@ async fn an_indented_answer_does_not_end_as_a_line() {
 }
 
 #[tokio::test]
-async fn discovery_is_written_as_declared() {
+async fn discovery_has_the_field_order_of_go() {
     let plane = TestEnv::start().await;
     let core = plane.get_as("/api/v1", JSON).await;
     assert!(

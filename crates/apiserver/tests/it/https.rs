@@ -1,4 +1,4 @@
-//! [`Https`]: a server of the test's own, which the plane under test calls.
+//! [`Https`]: an HTTPS server in the test, which the plane under test calls.
 
 use apiserver::certificates::Authority;
 use bytes::Bytes;
@@ -23,16 +23,16 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
-/// See the [module documentation](self). It ends with the test.
+/// See the [module documentation](self). The server ends with the test.
 pub(crate) struct Https {
     pub(crate) address: SocketAddr,
-    /// Who signed its certificate, in PEM.
+    /// The authority of its certificate, in PEM.
     pub(crate) authority: String,
 }
 
 impl Https {
-    /// Answers with what `answer` makes of each request; its certificate is for `name`, for
-    /// localhost and for 127.0.0.1.
+    /// Starts a server whose responses `answer` computes; its certificate is for `name`, localhost
+    /// and 127.0.0.1.
     pub(crate) async fn start<F, R>(name: &str, answer: F) -> Self
     where
         F: Fn(Request<Bytes>) -> R + Send + Sync + 'static,
@@ -46,8 +46,7 @@ impl Https {
         Self::start_as(&certified.certificate, &certified.key, bundle, answer).await
     }
 
-    /// The same with a certificate of the test's own, all in PEM; `authority` is what its callers
-    /// are given to trust.
+    /// Starts a server with a given certificate, all in PEM; its callers trust `authority`.
     pub(crate) async fn start_as<F, R>(
         certificate: &str,
         key: &str,
@@ -77,13 +76,14 @@ impl Https {
         Self { address, authority: authority.to_owned() }
     }
 
-    /// The bundle of authorities as configurations have it.
+    /// The authority as the `caBundle` of a configuration.
     pub(crate) fn bundle(&self) -> String {
         use base64::Engine;
         base64::prelude::BASE64_STANDARD.encode(&self.authority)
     }
 
-    /// A service that leads here: by a name, since endpoints may not be on loopback addresses.
+    /// A service for this server: of type `ExternalName`, since endpoints cannot have loopback
+    /// addresses.
     pub(crate) fn service(name: &str) -> Value {
         json!({
             "metadata": {"name": name},
@@ -91,7 +91,7 @@ impl Https {
         })
     }
 
-    /// How configurations refer to that service.
+    /// The reference to that service in configurations.
     pub(crate) fn reference(&self, name: &str) -> Value {
         json!({"namespace": "default", "name": name, "port": self.address.port()})
     }
@@ -105,7 +105,7 @@ where
     while let Ok((stream, _)) = listener.accept().await {
         let (tls, answer) = (tls.clone(), Arc::clone(&answer));
         tasks.spawn("connection", async move {
-            // Who does not trust us hangs up, which some tests want.
+            // A client that does not trust the certificate closes the connection, as in some tests.
             let Ok(stream) = tls.accept(stream).await else { return };
             let service = service_fn(move |request: Request<Incoming>| {
                 let answer = Arc::clone(&answer);
@@ -123,11 +123,11 @@ where
     }
 }
 
-/// As an extension of an answer: its connection breaks after its body, once this is notified.
+/// An extension of a response: its connection breaks after its body, when this is notified.
 #[derive(Clone, Default)]
 pub(crate) struct Breaks(pub(crate) Arc<Notify>);
 
-/// The frames of an answer's body.
+/// The frames of a response body.
 fn sent(body: Bytes, breaks: Option<Breaks>) -> UnsyncBoxBody<Bytes, io::Error> {
     let Some(Breaks(now)) = breaks else {
         return Full::new(body).map_err(|never| match never {}).boxed_unsync();
@@ -140,7 +140,7 @@ fn sent(body: Bytes, breaks: Option<Breaks>) -> UnsyncBoxBody<Bytes, io::Error> 
     StreamBody::new(whole.chain(stream::once(broken))).boxed_unsync()
 }
 
-/// An answer in JSON.
+/// A response in JSON.
 pub(crate) fn json_answer(code: u16, body: &Value) -> Response<Bytes> {
     let answer = Response::builder().status(code).header("content-type", "application/json");
     answer.body(body.to_string().into()).unwrap()

@@ -1,4 +1,4 @@
-//! Initializers: who works on new objects before others see them, and who waits for that.
+//! Initializers: changes of new objects before they are visible, and creates that wait for them.
 
 use crate::objects::{MAPS, THINGS, anything, labeled, map, thing, things};
 use apiserver::auth::authentication::User;
@@ -34,22 +34,22 @@ fn pod(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "main", "image": "m"}]}})
 }
 
-/// A request that creates something and waits.
+/// A create request that waits for initialization.
 struct Creation(JoinSet<(u16, Value)>);
 
 impl Creation {
-    /// Its answer, once it comes.
+    /// Waits for the response.
     async fn answer(mut self) -> (u16, Value) {
         self.0.join_next().await.unwrap().unwrap()
     }
 
-    /// Nothing has come yet.
+    /// Checks that there is no response yet.
     fn assert_waits(&mut self) {
         assert!(self.0.try_join_next().is_none());
     }
 }
 
-/// Begins to create something, and waits until it is stored.
+/// Starts a create, and waits until the object is stored.
 async fn begun(plane: &TestEnv, path: &str, object: Value) -> Creation {
     let name = object["metadata"]["name"].as_str().unwrap().to_owned();
     let (client, collection) = (plane.client(), path.to_owned());
@@ -66,12 +66,12 @@ fn pending(object: &Value) -> Vec<&str> {
     list.into_iter().flatten().map(|it| it["name"].as_str().unwrap()).collect()
 }
 
-/// Takes the first initializer off the list.
+/// A patch that removes the first initializer.
 fn without_the_first() -> Value {
     json!([{"op": "remove", "path": "/metadata/initializers/pending/0"}])
 }
 
-/// The textbook's controller: it sees new pods, adds its container, and takes its name away.
+/// The textbook's controller: it adds a container to new pods, and removes its initializer.
 async fn inject(plane: &TestEnv, new_pods: &mut Watch) {
     let pod = new_pods.expect("ADDED").await;
     assert_eq!(pending(&pod), [ENVOY]);
@@ -86,7 +86,7 @@ async fn inject(plane: &TestEnv, new_pods: &mut Watch) {
 }
 
 #[tokio::test]
-async fn the_textbooks_sidecar_is_injected_before_anybody_sees_the_pod() {
+async fn the_textbooks_sidecar_is_injected_before_the_pod_is_visible() {
     let plane = TestEnv::start().await;
     configure(&plane, "envoy-config", &[ENVOY], OF_PODS).await;
     let mut everybody = plane.watch(&format!("{PODS}?watch=1")).await;
@@ -106,7 +106,7 @@ async fn the_textbooks_sidecar_is_injected_before_anybody_sees_the_pod() {
 }
 
 #[tokio::test]
-async fn an_object_is_hidden_until_everybody_has_worked_on_it() {
+async fn an_object_is_hidden_until_all_initializers_have_finished() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &labeled("old", "app", "web")).await;
     configure(&plane, "c", &["a.example.com"], OF_MAPS).await;
@@ -140,7 +140,7 @@ async fn an_object_is_hidden_until_everybody_has_worked_on_it() {
 }
 
 #[tokio::test]
-async fn initializers_take_their_turns_and_only_the_first_goes() {
+async fn initializers_run_in_order_and_only_the_first_can_be_removed() {
     let plane = TestEnv::start().await;
     configure(&plane, "second", &["c.example.com"], OF_MAPS).await;
     configure(&plane, "first", &["b.example.com", "a.example.com"], OF_MAPS).await;
@@ -180,7 +180,7 @@ async fn initializers_take_their_turns_and_only_the_first_goes() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_changed_later_can_be_before_the_end_but_the_status_cannot() {
+async fn an_uninitialized_object_allows_changes_of_immutable_fields_but_not_of_the_status() {
     let plane = TestEnv::start().await;
     configure(&plane, "c", &["a.example.com"], OF_PODS).await;
     let creating = begun(&plane, PODS, pod("p")).await;
@@ -204,7 +204,7 @@ async fn what_cannot_be_changed_later_can_be_before_the_end_but_the_status_canno
 }
 
 #[tokio::test]
-async fn a_creator_who_may_says_whom_the_object_waits_for() {
+async fn an_authorized_creator_can_set_the_initializers() {
     let plane = TestEnv::start().await;
     configure(&plane, "c", &["a.example.com"], OF_MAPS).await;
     let with = |name: &str, initializers: Value| json!({"metadata": {"name": name, "initializers": initializers}});
@@ -224,7 +224,7 @@ async fn a_creator_who_may_says_whom_the_object_waits_for() {
 }
 
 #[tokio::test]
-async fn the_creator_is_told_why_it_failed_and_the_object_goes() {
+async fn a_failed_initialization_is_reported_and_deletes_the_object() {
     let plane = TestEnv::start().await;
     configure(&plane, "c", &["a.example.com", "b.example.com"], OF_MAPS).await;
     let mut initializer = plane.watch(&format!("{MAPS}?watch=1&includeUninitialized=true")).await;
@@ -244,7 +244,7 @@ async fn the_creator_is_told_why_it_failed_and_the_object_goes() {
 }
 
 #[tokio::test]
-async fn a_creator_waits_no_longer_than_he_wants_and_the_object_stays() {
+async fn a_create_that_times_out_leaves_the_uninitialized_object() {
     let plane = TestEnv::start().await;
     configure(&plane, "c", &["a.example.com"], OF_MAPS).await;
     for (name, query, seconds) in [("a", "?timeoutSeconds=2", 2), ("b", "", 30)] {
@@ -264,7 +264,7 @@ async fn a_creator_waits_no_longer_than_he_wants_and_the_object_stays() {
 }
 
 #[tokio::test]
-async fn two_hundred_who_wait_stop_nobody() {
+async fn two_hundred_waiting_creates_delay_no_other_request() {
     let plane = TestEnv::builder().config(|config| config.max_writes = 100).start().await;
     configure(&plane, "c", &["a.example.com"], OF_PODS).await;
     let mut waiting = Vec::new();
@@ -285,11 +285,11 @@ async fn two_hundred_who_wait_stop_nobody() {
 }
 
 #[tokio::test]
-async fn custom_resources_wait_as_well_and_what_says_so_is_exempt() {
+async fn custom_resources_are_initialized_and_initializer_configurations_are_exempt() {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
     configure(&plane, "all", &["a.example.com"], ("*", "*")).await;
-    // It would wait for itself.
+    // The configuration would wait for itself.
     configure(&plane, "more", &["b.example.com"], OF_PODS).await;
     let creating = begun(&plane, THINGS, thing("t", &json!({"n": 1}))).await;
     assert_eq!(plane.get(&format!("{THINGS}/t")).await.0, 404);
@@ -303,7 +303,7 @@ async fn custom_resources_wait_as_well_and_what_says_so_is_exempt() {
 }
 
 #[tokio::test]
-async fn an_object_waits_across_a_restart() {
+async fn an_object_stays_uninitialized_across_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     configure(&plane, "c", &["a.example.com"], OF_MAPS).await;
@@ -322,7 +322,7 @@ async fn an_object_waits_across_a_restart() {
 }
 
 #[tokio::test]
-async fn who_has_switched_initializers_off_waits_for_nobody() {
+async fn without_the_initializers_plugin_creates_do_not_wait() {
     let disabled_plugins = vec!["Initializers".to_owned()];
     let plane = TestEnv::builder()
         .config(|config| config.disabled_plugins = disabled_plugins)
@@ -334,7 +334,7 @@ async fn who_has_switched_initializers_off_waits_for_nobody() {
 }
 
 #[tokio::test]
-async fn the_version_is_listed_behind_the_others() {
+async fn the_alpha_version_is_listed_last() {
     let plane = TestEnv::start().await;
     let group = plane.read("/apis/admissionregistration.k8s.io").await;
     assert_eq!(group["preferredVersion"]["version"], "v1");

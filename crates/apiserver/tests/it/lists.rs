@@ -5,7 +5,7 @@ use machinery::{Value, json};
 use std::time::Duration;
 use testenv::TestEnv;
 
-/// The names in a list, in its order.
+/// The names in a list, in the order of the list.
 fn names(list: &Value) -> Vec<String> {
     let items = list["items"].as_array().unwrap();
     items.iter().map(|it| it["metadata"]["name"].as_str().unwrap().to_owned()).collect()
@@ -16,7 +16,7 @@ fn text<'a>(list: &'a Value, field: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn pages_are_one_list_while_writes_go_on() {
+async fn pages_are_consistent_during_writes() {
     let plane = TestEnv::start().await;
     for index in 0..7 {
         plane.create(MAPS, &map(&format!("m{index}"), &json!({"k": "old"}))).await;
@@ -44,7 +44,7 @@ async fn pages_are_one_list_while_writes_go_on() {
 }
 
 #[tokio::test]
-async fn a_limit_counts_what_is_selected() {
+async fn a_limit_counts_selected_objects() {
     let plane = TestEnv::start().await;
     for index in 0..6 {
         let tier = if index % 2 == 0 { "front" } else { "back" };
@@ -59,7 +59,7 @@ async fn a_limit_counts_what_is_selected() {
 }
 
 #[tokio::test]
-async fn an_exact_revision_shows_the_past() {
+async fn a_list_at_an_exact_revision_shows_an_earlier_state() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({"k": "old"}))).await;
     plane.create(MAPS, &map("b", &json!({}))).await;
@@ -75,7 +75,7 @@ async fn an_exact_revision_shows_the_past() {
 }
 
 #[tokio::test]
-async fn a_reader_with_a_revision_of_the_future_waits_for_it() {
+async fn a_list_at_a_future_revision_waits_for_it() {
     let plane = TestEnv::start().await;
     let now: u64 = text(&plane.read(MAPS).await, "resourceVersion").parse().unwrap();
     let path = format!("{MAPS}?resourceVersion={}&resourceVersionMatch=NotOlderThan", now + 1);
@@ -84,7 +84,7 @@ async fn a_reader_with_a_revision_of_the_future_waits_for_it() {
     assert_eq!(names(&list), ["a"]);
 }
 
-/// Lets five minutes pass, and what is due then happen.
+/// Advances the clock by five minutes, and waits for the compaction that is due then.
 async fn pass_five_minutes(plane: &TestEnv) {
     plane.advance(Duration::from_mins(5));
     for _ in 0..100 {
@@ -93,7 +93,7 @@ async fn pass_five_minutes(plane: &TestEnv) {
 }
 
 #[tokio::test]
-async fn a_continue_token_is_good_for_five_to_ten_minutes() {
+async fn a_continue_token_expires_after_five_to_ten_minutes() {
     let plane = TestEnv::start().await;
     for name in ["a", "b"] {
         plane.create(MAPS, &map(name, &json!({"k": "old"}))).await;
@@ -114,7 +114,7 @@ async fn a_continue_token_is_good_for_five_to_ten_minutes() {
 }
 
 #[tokio::test]
-async fn old_tokens_and_revisions_expire_and_a_token_says_how_to_go_on() {
+async fn an_expired_token_comes_with_a_token_for_an_inconsistent_list() {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
     for name in ["a", "b", "c"] {
@@ -122,7 +122,7 @@ async fn old_tokens_and_revisions_expire_and_a_token_says_how_to_go_on() {
     }
     let first = plane.read(&format!("{THINGS}?limit=1")).await;
     let (token, revision) = (text(&first, "continue"), text(&first, "resourceVersion"));
-    // As many lists in pages are kept, even when the log has gone.
+    // This number of paginated lists is kept beyond the log.
     for turn in 0..64 {
         plane.merge(&format!("{THINGS}/b"), &json!({"spec": {"turn": turn}})).await;
         plane.read(&format!("{THINGS}?limit=1")).await;
@@ -143,7 +143,7 @@ async fn old_tokens_and_revisions_expire_and_a_token_says_how_to_go_on() {
 }
 
 #[tokio::test]
-async fn options_that_do_not_go_together_are_refused() {
+async fn conflicting_list_options_are_refused() {
     let plane = TestEnv::start().await;
     for (query, expected) in [
         ("resourceVersionMatch=Exact", 422),
@@ -162,7 +162,7 @@ async fn options_that_do_not_go_together_are_refused() {
 }
 
 #[tokio::test]
-async fn a_token_is_not_for_another_revision() {
+async fn a_token_with_a_resource_version_is_refused() {
     let plane = TestEnv::start().await;
     for name in ["a", "b"] {
         plane.create(MAPS, &map(name, &json!({}))).await;
@@ -174,7 +174,7 @@ async fn a_token_is_not_for_another_revision() {
 }
 
 #[tokio::test]
-async fn labels_select_by_the_whole_grammar() {
+async fn label_selectors_support_all_operators() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &labeled("a", "tier", "front")).await;
     plane.create(MAPS, &labeled("b", "tier", "back")).await;
@@ -197,7 +197,7 @@ async fn labels_select_by_the_whole_grammar() {
 }
 
 #[tokio::test]
-async fn fields_select_by_name_namespace_and_what_the_kind_has() {
+async fn field_selectors_support_the_fields_of_the_kind() {
     let plane = TestEnv::start().await;
     for (name, phase) in [("one", "Running"), ("two", "Pending")] {
         let pods = "/api/v1/namespaces/default/pods";
@@ -221,7 +221,7 @@ async fn fields_select_by_name_namespace_and_what_the_kind_has() {
 }
 
 #[tokio::test]
-async fn a_list_across_namespaces_is_sorted_by_them() {
+async fn a_list_of_all_namespaces_is_sorted_by_namespace() {
     let plane = TestEnv::start().await;
     for (namespace, name) in [("kube-public", "a"), ("default", "z"), ("default", "b")] {
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
@@ -235,7 +235,7 @@ async fn a_list_across_namespaces_is_sorted_by_them() {
 }
 
 #[tokio::test]
-async fn who_takes_whatever_there_is_gets_no_pages() {
+async fn a_list_at_revision_0_ignores_the_limit() {
     let plane = TestEnv::start().await;
     for name in ["a", "b"] {
         plane.create(MAPS, &map(name, &json!({}))).await;
@@ -246,7 +246,7 @@ async fn who_takes_whatever_there_is_gets_no_pages() {
 }
 
 #[tokio::test]
-async fn pages_as_of_a_revision_are_as_of_just_that_one() {
+async fn pages_of_a_list_at_a_revision_have_that_revision() {
     let plane = TestEnv::start().await;
     let then = plane.create(MAPS, &map("a", &json!({}))).await;
     plane.create(MAPS, &map("b", &json!({}))).await;
@@ -262,7 +262,7 @@ async fn pages_as_of_a_revision_are_as_of_just_that_one() {
 }
 
 #[tokio::test]
-async fn a_label_that_a_kind_does_not_have_is_told_in_its_words() {
+async fn the_error_of_an_unsupported_field_label_is_that_of_its_kind() {
     let plane = TestEnv::start().await;
     for (path, expect) in [
         ("/apis/batch/v1/jobs", "field label \"x\" not supported for Job"),
@@ -277,7 +277,7 @@ async fn a_label_that_a_kind_does_not_have_is_told_in_its_words() {
     }
 }
 
-/// Creates so many config maps that a list of them is sent in several chunks.
+/// Creates enough config maps for a list of several chunks.
 async fn create_many(plane: &TestEnv) -> usize {
     const COUNT: usize = 60;
     let text = "line \"one\"\nitems: []\n\"items\":[] ö ".repeat(100);
@@ -288,7 +288,7 @@ async fn create_many(plane: &TestEnv) -> usize {
     COUNT
 }
 
-/// The elements of a list that is read in pages so small that each is sent in one chunk.
+/// The items of a list that is read in small pages, each of one chunk.
 async fn in_pages(plane: &TestEnv, accept: &str, member: &str) -> Vec<Value> {
     let mut all = Vec::new();
     let mut path = format!("{MAPS}?limit=5");
@@ -310,7 +310,7 @@ fn decoded(reply: &testenv::Response) -> Value {
 }
 
 #[tokio::test]
-async fn a_list_of_many_chunks_is_what_its_pages_are_in_every_form() {
+async fn a_list_in_chunks_equals_its_pages_in_every_format() {
     let plane = TestEnv::start().await;
     let count = create_many(&plane).await;
     let forms = [
@@ -338,7 +338,7 @@ async fn a_list_of_many_chunks_is_what_its_pages_are_in_every_form() {
     }
 }
 
-/// The same JSON on many lines, its fields in their order.
+/// The same JSON with indentation, its fields in the same order.
 fn indented(compact: &[u8]) -> Vec<u8> {
     let (mut out, mut depth, mut in_string, mut escaped) = (Vec::new(), 0, false, false);
     let line = |out: &mut Vec<u8>, depth: usize| {
@@ -382,7 +382,7 @@ fn indented(compact: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_list_of_many_chunks_is_indented_as_one_document() {
+async fn a_list_in_chunks_is_indented_as_one_document() {
     let plane = TestEnv::start().await;
     create_many(&plane).await;
     for accept in ["application/json", "application/json;as=Table;g=meta.k8s.io;v=v1"] {
@@ -398,14 +398,14 @@ async fn a_list_of_many_chunks_is_indented_as_one_document() {
 }
 
 #[tokio::test]
-async fn a_list_of_many_chunks_in_protobuf_says_its_length_however_it_is_made() {
+async fn a_protobuf_list_in_chunks_has_a_correct_length() {
     const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
     let plane = TestEnv::start().await;
     create_many(&plane).await;
     let first = plane.get_as(MAPS, PROTOBUF).await;
     let envelope = types::protobuf::Envelope::read(&first.bytes).unwrap();
     assert_eq!((&*envelope.kind, envelope.raw.len() > 100_000), ("ConfigMapList", true));
-    // So many that are not read that those after them are not made before they are read.
+    // Enough unread lists that further ones are not encoded before they are read.
     let mut unread = Vec::new();
     for _ in 0..500 {
         unread.push(plane.get_streaming(MAPS, PROTOBUF).await);

@@ -1,4 +1,4 @@
-//! [`Log`]: the warnings that are logged on a test's thread, which is where its plane runs.
+//! [`Log`]: the warnings that are logged on a test's thread, on which its plane runs.
 
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
@@ -8,8 +8,8 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// How long a warning may take to come.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The limit of waiting for a warning.
+const WARNING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// See the [module documentation](self).
 pub(crate) struct Log {
@@ -22,20 +22,20 @@ pub(crate) struct Log {
 struct Lines(Arc<Mutex<Vec<String>>>);
 
 impl Log {
-    /// Keeps the warnings of this thread from now on.
+    /// Records the warnings of this thread.
     pub(crate) fn start() -> Self {
         let lines = Lines::default();
         Self { _guard: tracing::subscriber::set_default(lines.clone()), lines }
     }
 
-    /// Waits for a line that has all of these texts.
+    /// Waits for a line that contains all of the texts.
     pub(crate) async fn until(&self, texts: &[&str]) {
         let logged = async {
             while !self.has(texts) {
                 tokio::task::yield_now().await;
             }
         };
-        let logged = tokio::time::timeout(PATIENCE, logged).await;
+        let logged = tokio::time::timeout(WARNING_TIMEOUT, logged).await;
         assert!(logged.is_ok(), "waited for {texts:?} in {:?}", self.lines.0.lock().unwrap());
     }
 

@@ -1,5 +1,5 @@
-//! The API server as its clients see it, in one process: every test has a plane of its own, in
-//! memory, whose time stands still until the test moves it.
+//! The API server in process: every test has a separate plane in memory, whose clock advances only
+//! when the test moves it.
 
 #![allow(
     clippy::unwrap_used,

@@ -10,7 +10,7 @@ fn secret(name: &str, note: &str) -> Value {
     json!({"metadata": {"name": name, "annotations": {"note": note}}})
 }
 
-/// The whole parts of the samples of a family that have all of these labels, written `name="value"`.
+/// The integer parts of the samples of a family that have all of the labels, written `name="value"`.
 async fn values(plane: &TestEnv, family: &str, labels: &[&str]) -> Vec<usize> {
     let text = plane.get("/metrics").await.1;
     let samples = text.as_str().unwrap().lines().filter_map(|line| {
@@ -26,7 +26,7 @@ async fn values(plane: &TestEnv, family: &str, labels: &[&str]) -> Vec<usize> {
 async fn stored_objects_are_counted_for_each_resource() {
     let plane = TestEnv::start().await;
     let count = async || {
-        // A list waits until everything that was written can be read.
+        // A list waits until all earlier writes can be read.
         plane.read(SECRETS).await;
         let by_group = ["group=\"\"", "resource=\"secrets\""];
         let of_resource = values(&plane, "apiserver_resource_objects", &by_group).await;
@@ -46,7 +46,7 @@ async fn stored_objects_are_counted_for_each_resource() {
 }
 
 #[tokio::test]
-async fn a_watch_is_counted_while_it_is_open_and_so_are_its_events() {
+async fn open_watches_and_their_events_are_counted() {
     let plane = TestEnv::start().await;
     let open = async || {
         let labels = ["verb=\"WATCH\"", "resource=\"secrets\"", "scope=\"namespace\""];
@@ -71,7 +71,7 @@ async fn a_watch_is_counted_while_it_is_open_and_so_are_its_events() {
 }
 
 #[tokio::test]
-async fn reads_are_counted_by_the_size_of_their_answers() {
+async fn response_sizes_of_reads_are_counted() {
     let plane = TestEnv::start().await;
     plane.create(SECRETS, &secret("a", &"x".repeat(5000))).await;
     let object = plane.get_as(&format!("{SECRETS}/a"), "application/json").await.bytes.len();
@@ -87,7 +87,7 @@ async fn reads_are_counted_by_the_size_of_their_answers() {
 }
 
 #[tokio::test]
-async fn a_scrape_sees_itself_in_flight_and_the_process() {
+async fn a_scrape_counts_itself_and_has_process_metrics() {
     let plane = TestEnv::start().await;
     let reads = values(&plane, "apiserver_current_inflight_requests", &["\"readOnly\""]).await;
     let writes = values(&plane, "apiserver_current_inflight_requests", &["\"mutating\""]).await;

@@ -1,4 +1,4 @@
-//! [`MuteProxy`]: a TCP proxy whose connections can fall silent without being closed.
+//! [`MuteProxy`]: a TCP proxy whose connections can stop forwarding without being closed.
 
 use keel::Tasks;
 use std::net::SocketAddr;
@@ -6,14 +6,14 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// See the [module documentation](self). It ends with the test.
+/// See the [module documentation](self). The proxy ends with the test.
 pub(crate) struct MuteProxy {
     pub(crate) address: SocketAddr,
     muted: watch::Sender<()>,
 }
 
 impl MuteProxy {
-    /// Passes everything on to `server`.
+    /// Starts a proxy that forwards to `server`.
     pub(crate) async fn start(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -35,7 +35,7 @@ impl MuteProxy {
         Self { address, muted }
     }
 
-    /// Passes on nothing more over the connections there are. New ones work.
+    /// Stops forwarding on the existing connections. New connections work.
     pub(crate) fn mute_connections(&self) {
         self.muted.send_replace(());
     }

@@ -1,5 +1,4 @@
-//! Servers that this server calls: which certificates it believes, what it does when they fall
-//! silent, and where it does not follow them.
+//! Calls to other servers: trust in certificates, silent connections, and redirects.
 
 use crate::https::{Https, json_answer};
 use crate::mute_proxy::MuteProxy;
@@ -17,14 +16,14 @@ use testenv::TestEnv;
 
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
-/// Allows everything.
+/// The response of a webhook that allows every request.
 async fn allow(request: Request<Bytes>) -> Response<Bytes> {
     let review: Value = serde_json::from_slice(request.body()).unwrap();
     let (code, body) = answer(&review, &json!({"allowed": true}));
     Response::builder().status(code).body(body).unwrap()
 }
 
-/// A webhook about config maps at an address.
+/// A webhook for config maps at an address.
 fn hook(at: SocketAddr, bundle: &str) -> Value {
     json!({
         "name": "a.b.c", "sideEffects": "None", "admissionReviewVersions": ["v1"],
@@ -48,13 +47,13 @@ fn authority(names: &[&str]) -> CertificateParams {
     params
 }
 
-/// The certificate, in PEM, and the key of a webhook that shows it and is trusted by it.
+/// A self-signed certificate and its key, in PEM.
 fn self_signed(params: &CertificateParams) -> (String, String) {
     let key = KeyPair::generate().unwrap();
     (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
 }
 
-/// What comes of a call to a webhook whose certificate is all that it is trusted by.
+/// The result of a call to a webhook whose certificate is its own authority.
 async fn call((certificate, key): (String, String)) -> Result<(), String> {
     let server = Https::start_as(&certificate, &key, &certificate, allow).await;
     let plane = TestEnv::start().await;
@@ -76,7 +75,7 @@ async fn a_webhook_is_trusted_by_its_own_certificate() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_go_refuses_is_refused_in_its_words() {
+async fn a_certificate_that_go_refuses_is_refused_with_gos_message() {
     let mut expired = authority(&["127.0.0.1"]);
     expired.not_after = date_time_ymd(2020, 2, 3);
     let mut nameless = params(&[]);
@@ -110,7 +109,8 @@ async fn a_silent_connection_to_a_webhook_is_replaced() {
     }
 }
 
-/// An aggregated server of `example.net/v1` at an address, whose certificate is for its service.
+/// Registers an aggregated server of `example.net/v1` at an address, with a certificate for its
+/// service.
 async fn aggregate(plane: &TestEnv, at: SocketAddr, bundle: &str) {
     plane.create("/api/v1/namespaces/default/services", &Https::service("other")).await;
     let service = json!({"namespace": "default", "name": "other", "port": at.port()});
@@ -150,7 +150,7 @@ async fn an_aggregated_server_is_trusted_by_its_own_certificate() {
 }
 
 #[tokio::test]
-async fn a_redirect_of_an_aggregated_server_is_not_passed_on() {
+async fn a_redirect_of_an_aggregated_server_is_not_forwarded() {
     let plane = TestEnv::start().await;
     let redirect = |request: Request<Bytes>| {
         let (code, location) = match request.uri().path() {

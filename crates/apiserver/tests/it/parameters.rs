@@ -1,4 +1,4 @@
-//! Parameters and headers that are odd, each answered as Kubernetes answers it.
+//! Unusual parameters and headers, with the responses of Kubernetes.
 
 use crate::objects::{MAPS, THINGS, anything, map, thing, things};
 use http::Method;
@@ -11,7 +11,7 @@ fn message(status: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn a_number_that_is_empty_is_none() {
+async fn an_empty_number_counts_as_absent() {
     let plane = TestEnv::start().await;
     let empty = "strconv.ParseInt: parsing \"\": invalid syntax";
     for parameter in ["limit", "timeoutSeconds"] {
@@ -23,7 +23,7 @@ async fn a_number_that_is_empty_is_none() {
 }
 
 #[tokio::test]
-async fn a_timeout_that_is_no_duration_is_refused() {
+async fn an_invalid_timeout_is_refused() {
     let plane = TestEnv::start().await;
     let (code, status) = plane.get(&format!("{MAPS}?timeout=soon")).await;
     let expect = "invalid timeout specified in the request URL - time: invalid duration \"soon\"";
@@ -31,7 +31,7 @@ async fn a_timeout_that_is_no_duration_is_refused() {
 }
 
 #[tokio::test]
-async fn nothing_is_exported_any_more() {
+async fn the_export_parameter_is_refused() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let (code, status) = plane.get(&format!("{MAPS}/a?export=true")).await;
@@ -41,7 +41,7 @@ async fn nothing_is_exported_any_more() {
 }
 
 #[tokio::test]
-async fn options_in_a_body_leave_none_in_the_query() {
+async fn delete_options_in_the_body_replace_those_in_the_query() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
@@ -52,7 +52,7 @@ async fn options_in_a_body_leave_none_in_the_query() {
 }
 
 #[tokio::test]
-async fn preconditions_may_be_in_the_query() {
+async fn preconditions_are_read_from_the_query() {
     let plane = TestEnv::start().await;
     let created = plane.create(MAPS, &map("a", &json!({}))).await;
     let uid = created["metadata"]["uid"].as_str().unwrap();
@@ -64,7 +64,7 @@ async fn preconditions_may_be_in_the_query() {
 }
 
 #[tokio::test]
-async fn what_can_be_read_is_not_removed_as_unreadable() {
+async fn a_readable_object_is_not_deleted_as_unreadable() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let option = "ignoreStoreReadErrorWithClusterBreakingPotential";
@@ -81,7 +81,7 @@ async fn what_can_be_read_is_not_removed_as_unreadable() {
 }
 
 #[tokio::test]
-async fn who_patches_what_is_not_there_is_told_that_first() {
+async fn a_patch_of_a_missing_object_is_not_found_before_it_is_decoded() {
     let plane = TestEnv::start().await;
     for (media, patch) in [
         (MERGE_PATCH, json!([])),
@@ -95,7 +95,7 @@ async fn who_patches_what_is_not_there_is_told_that_first() {
 }
 
 #[tokio::test]
-async fn a_patch_is_read_the_more_strictly_the_more_its_sender_cares() {
+async fn field_validation_applies_to_patches() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
@@ -127,7 +127,7 @@ async fn a_patch_is_read_the_more_strictly_the_more_its_sender_cares() {
 }
 
 #[tokio::test]
-async fn a_strategic_patch_that_does_not_fit_is_told_in_words_of_values() {
+async fn an_invalid_strategic_patch_has_gos_message() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
@@ -144,7 +144,7 @@ async fn a_strategic_patch_that_does_not_fit_is_told_in_words_of_values() {
 }
 
 #[tokio::test]
-async fn a_namespace_that_does_not_match_is_told_before_a_name() {
+async fn a_namespace_mismatch_is_reported_before_a_name_mismatch() {
     let plane = TestEnv::start().await;
     let elsewhere = json!({"metadata": {"name": "b", "namespace": "elsewhere"}});
     let (code, status) = plane.put(&format!("{MAPS}/a"), &elsewhere).await;
@@ -153,7 +153,7 @@ async fn a_namespace_that_does_not_match_is_told_before_a_name() {
 }
 
 #[tokio::test]
-async fn a_form_that_does_not_fit_is_refused_after_all_else() {
+async fn an_unsupported_response_format_is_refused_last() {
     const LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
     const ONE: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
     let plane = TestEnv::start().await;
@@ -173,7 +173,7 @@ async fn a_form_that_does_not_fit_is_refused_after_all_else() {
 }
 
 #[tokio::test]
-async fn a_scale_must_be_one() {
+async fn a_scale_body_must_be_a_scale() {
     let plane = TestEnv::start().await;
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
     let template = json!({"metadata": {"labels": {"a": "b"}},
@@ -197,7 +197,7 @@ async fn a_scale_must_be_one() {
 }
 
 #[tokio::test]
-async fn odd_paths_lead_nowhere() {
+async fn malformed_paths_are_not_found() {
     let plane = TestEnv::start().await;
     for (path, expect) in [
         ("//api", "404 page not found\n"),
@@ -216,7 +216,7 @@ async fn odd_paths_lead_nowhere() {
 }
 
 #[tokio::test]
-async fn only_what_is_looked_up_has_a_head() {
+async fn head_is_supported_for_reads_only() {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
     let head = async |path: &str| plane.send(Method::HEAD, path, "", "").await.code;
@@ -227,7 +227,7 @@ async fn only_what_is_looked_up_has_a_head() {
 }
 
 #[tokio::test]
-async fn a_namespace_is_finalized_but_not_read_at_that() {
+async fn the_finalize_subresource_cannot_be_read() {
     let plane = TestEnv::start().await;
     assert_eq!(plane.get("/api/v1/namespaces/default/finalize").await.0, 405);
     let document = plane.read("/api/v1").await;
@@ -237,7 +237,7 @@ async fn a_namespace_is_finalized_but_not_read_at_that() {
 }
 
 #[tokio::test]
-async fn health_checks_can_be_left_out() {
+async fn health_checks_can_be_excluded() {
     let plane = TestEnv::start().await;
     let reply = plane.send(Method::GET, "/livez?verbose&exclude=ping&exclude=x", "", "").await;
     let expect = "[+]ping excluded: ok\n[+]etcd ok\n[+]watch-cache ok\nwarn: some health checks cannot be excluded: no matches for \"x\"\nlivez check passed\n";
@@ -245,7 +245,7 @@ async fn health_checks_can_be_left_out() {
 }
 
 #[tokio::test]
-async fn who_cannot_act_as_another_is_told_the_right_that_is_missing() {
+async fn a_refused_impersonation_names_the_missing_permission() {
     let plane = TestEnv::start().await;
     let acting = plane.unauthenticated().with_header("impersonate-user", "bob");
     let reply = acting.send(Method::GET, MAPS, "", "").await;
@@ -259,7 +259,7 @@ async fn who_cannot_act_as_another_is_told_the_right_that_is_missing() {
 }
 
 #[tokio::test]
-async fn a_watch_whose_time_is_up_before_it_begins_is_empty() {
+async fn a_watch_with_an_elapsed_timeout_is_empty() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}?watch=1&timeoutSeconds=-1");
@@ -267,7 +267,7 @@ async fn a_watch_whose_time_is_up_before_it_begins_is_empty() {
 }
 
 #[tokio::test]
-async fn nobody_depends_on_events() {
+async fn events_ignore_propagation_policies() {
     let plane = TestEnv::start().await;
     let events = "/api/v1/namespaces/default/events";
     let about = json!({"metadata": {"name": "e"},
@@ -279,7 +279,7 @@ async fn nobody_depends_on_events() {
 }
 
 #[tokio::test]
-async fn a_review_needs_a_token() {
+async fn a_token_review_requires_a_token() {
     let plane = TestEnv::start().await;
     let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
     let (code, status) = plane.post(reviews, &json!({"spec": {}})).await;
@@ -288,7 +288,7 @@ async fn a_review_needs_a_token() {
 }
 
 #[tokio::test]
-async fn a_table_of_nothing_has_no_rows_at_all_where_it_shows_times() {
+async fn an_empty_table_with_times_has_null_rows() {
     const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
     let plane = TestEnv::start().await;
     let rows = async |path: &str| plane.get_as(path, TABLE).await.value()["rows"].clone();
@@ -297,7 +297,7 @@ async fn a_table_of_nothing_has_no_rows_at_all_where_it_shows_times() {
 }
 
 #[tokio::test]
-async fn a_custom_resource_may_be_posted_to_any_name() {
+async fn the_path_name_of_a_create_of_a_custom_resource_is_ignored() {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
     let created = plane.create(&format!("{THINGS}/other"), &thing("a", &json!({}))).await;
@@ -306,7 +306,7 @@ async fn a_custom_resource_may_be_posted_to_any_name() {
 }
 
 #[tokio::test]
-async fn options_of_a_deletion_must_be_such() {
+async fn delete_options_must_have_their_kind() {
     let plane = TestEnv::start().await;
     for (kind, expect) in [
         ("Status", "converting (v1.Status) to (v1.DeleteOptions): unknown conversion"),

@@ -1,4 +1,4 @@
-//! Admission policies: expressions that judge and change what is about to be stored.
+//! Admission policies: expressions that validate and mutate objects.
 
 mod changing;
 
@@ -14,13 +14,13 @@ const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionp
 const MUTATING_BINDINGS: &str =
     "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings";
 
-/// What a policy is about, if it is about config maps.
+/// The `matchConstraints` of a policy for config maps.
 fn about_maps() -> Value {
     json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
         "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}]})
 }
 
-/// A policy on config maps, with what `spec` says besides.
+/// A policy for config maps, with further fields of its spec.
 fn policy(name: &str, spec: &Value) -> Value {
     let mut policy =
         json!({"metadata": {"name": name}, "spec": {"matchConstraints": about_maps()}});
@@ -30,7 +30,7 @@ fn policy(name: &str, spec: &Value) -> Value {
     policy
 }
 
-/// Its binding, with what `spec` says besides.
+/// The binding of the policy, with further fields of its spec.
 fn binding(name: &str, spec: &Value) -> Value {
     let mut binding = json!({"metadata": {"name": name},
         "spec": {"policyName": name, "validationActions": ["Deny"]}});
@@ -40,7 +40,7 @@ fn binding(name: &str, spec: &Value) -> Value {
     binding
 }
 
-/// A plane in which a policy on config maps is bound.
+/// A plane with a bound policy for config maps.
 async fn governed(spec: &Value) -> TestEnv {
     let plane = TestEnv::start().await;
     govern(&plane, "p", spec).await;
@@ -52,7 +52,7 @@ async fn govern(plane: &TestEnv, name: &str, spec: &Value) {
     plane.create(BINDINGS, &binding(name, &json!({}))).await;
 }
 
-/// A plane in which the mutations are made to config maps.
+/// A plane with a bound mutating policy for config maps.
 async fn mutated(mutations: &Value) -> TestEnv {
     let plane = TestEnv::start().await;
     let spec = json!({"reinvocationPolicy": "Never", "mutations": mutations});
@@ -74,7 +74,7 @@ fn patched(expression: &str) -> Value {
     json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}})
 }
 
-/// The code and the message of a refusal, without what every refusal by the policy `p` begins with.
+/// The code and the message of a denial, without the common prefix of the denials of policy `p`.
 async fn refusal(plane: &TestEnv, object: &Value) -> (u16, String) {
     let (code, status) = plane.post(MAPS, object).await;
     let message = status["message"].as_str().unwrap_or_else(|| panic!("not refused: {status}"));
@@ -82,7 +82,7 @@ async fn refusal(plane: &TestEnv, object: &Value) -> (u16, String) {
     (code, told.to_owned())
 }
 
-/// How a policy that cannot be stored is refused.
+/// The error of a policy that cannot be stored.
 async fn refused(plane: &TestEnv, path: &str, policy: &Value) -> Vec<String> {
     let (code, status) = plane.post(path, policy).await;
     assert_eq!(code, 422, "{status}");
@@ -99,7 +99,7 @@ async fn sent(plane: &TestEnv, object: &Value) -> Response {
 }
 
 #[tokio::test]
-async fn the_first_refusal_is_told_in_the_words_of_its_policy() {
+async fn the_first_denial_has_the_message_of_its_policy() {
     let plane = governed(&json!({"validations": [
         {"expression": "object.metadata.name != 'x'", "message": "not x"},
         {"expression": "object.data.size() < 2 ", "reason": "Forbidden"},
@@ -120,7 +120,7 @@ async fn the_first_refusal_is_told_in_the_words_of_its_policy() {
 }
 
 #[tokio::test]
-async fn a_refusal_may_be_no_more_than_a_warning() {
+async fn a_validation_action_can_be_a_warning() {
     let plane =
         governed(&json!({"validations": [{"expression": "false", "message": "never"}]})).await;
     let path = format!("{BINDINGS}/p");
@@ -132,7 +132,7 @@ async fn a_refusal_may_be_no_more_than_a_warning() {
 }
 
 #[tokio::test]
-async fn an_expression_that_would_run_for_ever_is_stopped() {
+async fn an_expression_over_the_cost_budget_is_stopped() {
     let endless = "[1, 2, 3, 4, 5, 6, 7, 8, 9].all(a, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(b, \
         [1, 2, 3, 4, 5, 6, 7, 8, 9].all(c, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(d, \
         [1, 2, 3, 4, 5, 6, 7, 8, 9].all(e, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(f, a + b > 0))))))";
@@ -143,7 +143,7 @@ async fn an_expression_that_would_run_for_ever_is_stopped() {
     );
     assert_eq!(refusal(&plane, &object).await, (422, why));
 
-    // Each takes most of what one may take, and there are too many of them.
+    // Each uses most of the budget of an expression, and together they exceed the total budget.
     let asks = "authorizer.path('/a').check('get').allowed() && \
         authorizer.path('/b').check('get').allowed()";
     let many = json!({"spec": {"validations": vec![json!({"expression": asks}); 15]}});
@@ -156,7 +156,7 @@ async fn an_expression_that_would_run_for_ever_is_stopped() {
 }
 
 #[tokio::test]
-async fn what_becomes_of_a_failure_is_for_the_policy_to_say() {
+async fn the_failure_policy_decides_on_errors() {
     let spec = |failure| json!({"failurePolicy": failure, "validations": [{"expression": "object.data.a == 'x'"}]});
     let plane = governed(&spec("Fail")).await;
     let object = map("a", &json!({}));
@@ -167,7 +167,7 @@ async fn what_becomes_of_a_failure_is_for_the_policy_to_say() {
 }
 
 #[tokio::test]
-async fn variables_are_computed_when_they_are_asked_for() {
+async fn variables_are_evaluated_lazily() {
     let plane = governed(&json!({
         "variables": [
             {"name": "data", "expression": "object.?data.orValue({})"},
@@ -185,7 +185,7 @@ async fn variables_are_computed_when_they_are_asked_for() {
 }
 
 #[tokio::test]
-async fn a_policy_sees_the_request_the_namespace_and_the_user_s_rights() {
+async fn a_policy_can_use_request_namespace_and_authorizer() {
     let plane = governed(&json!({"validations": [
         {"expression": "request.operation == 'CREATE' ? oldObject == null : oldObject.data.n == '1'"},
         {"expression": "request.kind.kind == 'ConfigMap' && request.resource.version == 'v1'"},
@@ -206,7 +206,7 @@ async fn a_policy_sees_the_request_the_namespace_and_the_user_s_rights() {
 }
 
 #[tokio::test]
-async fn conditions_keep_a_policy_from_being_asked() {
+async fn match_conditions_skip_a_policy() {
     let plane = governed(&json!({
         "matchConditions": [
             {"name": "broken", "expression": "object.data.nothing == ''"},
@@ -221,7 +221,7 @@ async fn conditions_keep_a_policy_from_being_asked() {
 }
 
 #[tokio::test]
-async fn selectors_and_versions_say_which_requests_a_policy_is_about() {
+async fn match_constraints_select_requests() {
     let plane = governed(&json!({
         "matchConstraints": {
             "objectSelector": {"matchLabels": {"watched": "yes"}},
@@ -239,7 +239,7 @@ async fn selectors_and_versions_say_which_requests_a_policy_is_about() {
     plane.create(MAPS, &labeled("a", "watched", "no")).await;
     plane.create(MAPS, &labeled("free", "watched", "yes")).await;
     assert_eq!(refusal(&plane, &labeled("b", "watched", "yes")).await, (422, "v1".to_owned()));
-    // An event is the same thing in both groups.
+    // An event is the same object in both groups.
     let mut event = labeled("e", "watched", "yes");
     event["involvedObject"] = json!({"namespace": "default"});
     let (code, status) = plane.post("/api/v1/namespaces/default/events", &event).await;
@@ -249,7 +249,7 @@ async fn selectors_and_versions_say_which_requests_a_policy_is_about() {
 }
 
 #[tokio::test]
-async fn a_binding_narrows_down_where_a_policy_holds() {
+async fn a_binding_restricts_its_policy() {
     let plane = TestEnv::start().await;
     plane.create(POLICIES, &policy("p", &json!({"validations": [{"expression": "false"}]}))).await;
     let narrow =
@@ -263,7 +263,7 @@ async fn a_binding_narrows_down_where_a_policy_holds() {
 }
 
 #[tokio::test]
-async fn a_namespace_is_selected_by_its_own_labels() {
+async fn a_namespace_selector_matches_the_labels_of_a_namespace_itself() {
     let namespaces = json!({
         "namespaceSelector": {"matchLabels": {"strict": "yes"}},
         "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"],
@@ -282,7 +282,7 @@ async fn a_namespace_is_selected_by_its_own_labels() {
 }
 
 #[tokio::test]
-async fn another_version_is_not_meant_where_rules_are_exact() {
+async fn match_policy_exact_excludes_other_versions() {
     let exact = |policy: &str| {
         json!({"matchConstraints": {"matchPolicy": policy, "resourceRules": [
             {"apiGroups": ["events.k8s.io"], "apiVersions": ["v1"], "operations": ["*"],
@@ -310,7 +310,7 @@ async fn policies_are_not_subject_to_policies() {
 }
 
 #[tokio::test]
-async fn parameters_are_found_by_name_or_by_selector() {
+async fn parameters_are_selected_by_name_or_labels() {
     let plane = TestEnv::start().await;
     let spec = json!({"paramKind": {"apiVersion": "v1", "kind": "Secret"}, "validations": [
         {"expression": "object.data.size() <= int(params.metadata.labels.max)",
@@ -338,7 +338,7 @@ async fn parameters_are_found_by_name_or_by_selector() {
 }
 
 #[tokio::test]
-async fn a_policy_whose_parameters_are_of_no_kind_refuses_everything() {
+async fn a_policy_with_an_unknown_parameter_kind_denies_all_requests() {
     let plane = governed(&json!({"paramKind": {"apiVersion": "example.com/v1", "kind": "Limit"},
         "validations": [{"expression": "true"}]}))
     .await;
@@ -351,7 +351,7 @@ async fn a_policy_whose_parameters_are_of_no_kind_refuses_everything() {
 }
 
 #[tokio::test]
-async fn what_is_to_be_noted_must_be_known() {
+async fn an_audit_annotation_that_fails_is_a_failure() {
     let annotate = |expression: &str| json!({"auditAnnotations": [{"key": "size", "valueExpression": expression}]});
     let plane = governed(&annotate("string(object.data.size())")).await;
     plane.create(MAPS, &map("a", &json!({"a": "b"}))).await;
@@ -360,7 +360,7 @@ async fn what_is_to_be_noted_must_be_known() {
 }
 
 #[tokio::test]
-async fn deletions_are_judged_by_what_is_deleted() {
+async fn deletes_are_validated_with_the_old_object() {
     let deletion = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
         "operations": ["DELETE"], "resources": ["configmaps"]}]});
     let plane = governed(&json!({"matchConstraints": deletion,
@@ -373,7 +373,7 @@ async fn deletions_are_judged_by_what_is_deleted() {
 }
 
 #[tokio::test]
-async fn expressions_that_cannot_work_are_refused_with_their_policy() {
+async fn a_policy_with_invalid_expressions_is_refused() {
     let plane = TestEnv::start().await;
     let spec = json!({
         "matchConditions": [{"name": "c", "expression": " variables.n == 1"}],
@@ -409,7 +409,7 @@ async fn expressions_that_cannot_work_are_refused_with_their_policy() {
 }
 
 #[tokio::test]
-async fn custom_resources_are_judged_and_changed_like_others() {
+async fn policies_apply_to_custom_resources() {
     let plane = TestEnv::start().await;
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object",
         "properties": {"size": {"type": "integer"}, "color": {"type": "string"}}}}});
@@ -430,7 +430,7 @@ async fn custom_resources_are_judged_and_changed_like_others() {
 }
 
 #[tokio::test]
-async fn a_policy_that_changed_holds_for_the_next_request() {
+async fn a_changed_policy_applies_to_the_next_request() {
     let plane = governed(&json!({"validations": [{"expression": "false"}]})).await;
     assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 422);
     let open = json!({"spec": {"validations": [{"expression": "true"}]}});
@@ -441,8 +441,8 @@ async fn a_policy_that_changed_holds_for_the_next_request() {
 }
 
 #[tokio::test]
-async fn any_number_of_variables_may_depend_on_each_other() {
-    // As deep as an expression may be, and each asks for the one before.
+async fn many_variables_can_depend_on_each_other() {
+    // Each variable has the maximum depth of an expression and uses the previous one.
     let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(120), "][0]".repeat(120));
     let mut variables = vec![json!({"name": "v0", "expression": "1"})];
     for index in 1..100 {
@@ -468,7 +468,7 @@ async fn a_variable_that_depends_on_itself_fails() {
 }
 
 #[tokio::test]
-async fn who_deletes_a_collection_names_none_of_its_objects() {
+async fn a_collection_delete_has_no_name_in_its_request() {
     let about = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
         "operations": ["DELETE"], "resources": ["configmaps"]}]});
     let plane = governed(&json!({"matchConstraints": about, "validations": [

@@ -1,5 +1,4 @@
-//! `status.typeChecking` of a validating policy: whether its expressions fit the kinds that it is
-//! about.
+//! `status.typeChecking` of a validating policy: type errors of its expressions for the matched kinds.
 
 use crate::objects::things;
 use machinery::{Value, json};
@@ -7,7 +6,7 @@ use testenv::TestEnv;
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 
-/// A policy on resources `group/version/resource,resource`, with what `spec` says besides.
+/// A policy for resources `group/version/resource,resource`, with further fields of its spec.
 fn policy(about: &str, spec: &Value) -> Value {
     let parts: Vec<&str> = about.splitn(3, '/').collect();
     let resources: Vec<&str> = parts[2].split(',').collect();
@@ -20,7 +19,7 @@ fn policy(about: &str, spec: &Value) -> Value {
     policy
 }
 
-/// The warnings, one a line: the field, the kinds and what is wrong, without the excerpts.
+/// The warnings, one per line: the field, the kinds and the error, without the excerpts.
 async fn checked(plane: &TestEnv, policy: &Value) -> Vec<String> {
     let created = plane.create(POLICIES, policy).await;
     assert_eq!(created["status"], json!({}));
@@ -36,7 +35,7 @@ async fn checked(plane: &TestEnv, policy: &Value) -> Vec<String> {
     warnings.as_array().into_iter().flatten().map(line).collect()
 }
 
-/// What is wrong with one validation about a resource.
+/// The type errors of one validation for a resource.
 async fn wrong(plane: &TestEnv, about: &str, expression: &str) -> Vec<String> {
     let policy = policy(about, &json!({"validations": [{"expression": expression}]}));
     let prefix = "spec.validations[0].expression: ";
@@ -45,7 +44,7 @@ async fn wrong(plane: &TestEnv, about: &str, expression: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_field_that_a_kind_has_not_is_told_in_the_status() {
+async fn an_unknown_field_is_reported_in_the_status() {
     let plane = TestEnv::start().await;
     let policy = policy(
         "apps/v1/deployments",
@@ -79,7 +78,7 @@ async fn a_changed_policy_is_checked_again() {
 }
 
 #[tokio::test]
-async fn every_kind_that_is_named_is_checked() {
+async fn every_matched_kind_is_checked() {
     let plane = TestEnv::start().await;
     let replicas = "object.spec.replicas > 1";
     let undefined = |kind: &str| format!("{kind}: ERROR: <input>:1:12: undefined field 'replicas'");
@@ -87,7 +86,7 @@ async fn every_kind_that_is_named_is_checked() {
         wrong(&plane, "apps/v1/deployments,daemonsets,statefulsets", replicas).await,
         [undefined("apps/v1, Kind=DaemonSet")]
     );
-    // No group stands for all of them, and the singular for the plural.
+    // An empty group matches all groups, and a singular name matches its plural.
     assert_eq!(
         wrong(&plane, "/v1/daemonset,pods", replicas).await,
         [[undefined("/v1, Kind=Pod"), undefined("apps/v1, Kind=DaemonSet")].join("; ")]
@@ -109,7 +108,7 @@ async fn types_of_built_in_kinds_are_those_of_their_schemas() {
         ),
         ("object.metadata.labels.a == 1", Some("'_==_' applied to '(string, int)'")),
         ("object.spec.containers.all(c, c.ports == 1)", Some(".ports, int)'")),
-        // Text or a number: of that a schema has no type.
+        // IntOrString has no type in a schema.
         ("object.spec.containers[0].resources.limits.cpu == '1'", Some("undefined field 'limits'")),
         (
             "authorizer.requestResource.check('get').allowed()",
@@ -127,7 +126,7 @@ async fn types_of_built_in_kinds_are_those_of_their_schemas() {
 }
 
 #[tokio::test]
-async fn custom_kinds_are_checked_as_they_are_published() {
+async fn custom_kinds_are_checked_by_their_schemas() {
     let plane = TestEnv::start().await;
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "size": {"type": "integer"}, "any": {"x-kubernetes-preserve-unknown-fields": true},
@@ -149,7 +148,7 @@ async fn custom_kinds_are_checked_as_they_are_published() {
 }
 
 #[tokio::test]
-async fn parameters_and_variables_have_types_too() {
+async fn parameters_and_variables_are_type_checked() {
     let plane = TestEnv::start().await;
     let spec = json!({
         "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},

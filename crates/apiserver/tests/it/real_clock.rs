@@ -10,7 +10,7 @@ use testenv::TestEnv;
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 
-/// Longer than the slowest machine takes.
+/// A limit above the time of the slowest machine.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 async fn start() -> TestEnv {
@@ -39,8 +39,8 @@ async fn an_idle_watch_of_more_than_ten_seconds_gets_a_bookmark_and_ends() {
     assert_eq!(tokio::time::timeout(TIMEOUT, watch.next()).await.expect("the watch ends"), None);
 }
 
-/// The shortest life of a token is ten minutes, with a minute of leeway after it, so it is issued by
-/// a plane whose time is eleven minutes ago, and shown to one of the present time that has the same
+/// The shortest lifetime of a token is ten minutes, with a minute of leeway. The token is issued by a
+/// plane whose clock is eleven minutes behind, and used on a plane with the current time and the same
 /// key.
 #[tokio::test]
 async fn a_token_expires() {
@@ -66,7 +66,7 @@ async fn a_token_expires() {
 #[tokio::test]
 async fn a_request_is_answered_at_its_deadline() {
     let plane = start().await;
-    // Without a deadline of its own it waits three seconds for a revision of the future.
+    // Without a timeout the request waits three seconds for a future revision.
     let (code, status) = plane.get(&format!("{MAPS}?resourceVersion=1000000&timeout=300ms")).await;
     assert_eq!((code, &status["reason"]), (504, &json!("Timeout")), "{status}");
 }

@@ -1,4 +1,4 @@
-//! What the server says to objects, patches and options that it cannot make sense of.
+//! Errors of invalid objects, patches and options.
 
 use crate::objects::{MAPS, THINGS, anything, labeled, map, thing, things};
 use http::Method;
@@ -21,7 +21,7 @@ fn message(status: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn a_custom_resource_must_say_what_it_is() {
+async fn a_custom_resource_requires_kind_and_api_version() {
     let plane = plane().await;
     let with = |member: &str, value: Value| {
         let mut it = thing("a", &json!({}));
@@ -47,7 +47,7 @@ async fn a_custom_resource_must_say_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_patch_cannot_make_one_kind_into_another() {
+async fn a_patch_cannot_change_the_kind() {
     let plane = plane().await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     let path = format!("{THINGS}/a");
@@ -84,7 +84,7 @@ async fn the_metadata_of_an_embedded_resource_has_a_type() {
 }
 
 #[tokio::test]
-async fn options_of_a_deletion_that_cannot_be_read_delete_nothing() {
+async fn unreadable_delete_options_delete_nothing() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
@@ -114,7 +114,7 @@ async fn a_page_of_a_collection_can_be_deleted() {
 }
 
 #[tokio::test]
-async fn a_patch_does_not_touch_the_uid_and_a_replacement_means_it() {
+async fn a_patch_ignores_the_uid_and_an_update_requires_it() {
     let plane = TestEnv::start().await;
     let mut whole = plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
@@ -126,7 +126,7 @@ async fn a_patch_does_not_touch_the_uid_and_a_replacement_means_it() {
 }
 
 #[tokio::test]
-async fn finalizers_and_owners_that_others_may_stumble_over_are_warned_of() {
+async fn unusual_finalizers_and_owner_references_get_warnings() {
     let plane = plane().await;
     let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
     let mut it = thing("a", &json!({}));
@@ -142,7 +142,7 @@ async fn finalizers_and_owners_that_others_may_stumble_over_are_warned_of() {
 }
 
 #[tokio::test]
-async fn what_is_no_patch_is_told_by_kind() {
+async fn an_invalid_patch_has_the_message_of_its_type() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
@@ -158,7 +158,7 @@ async fn what_is_no_patch_is_told_by_kind() {
 }
 
 #[tokio::test]
-async fn a_deprecated_version_says_so_to_watchers_too() {
+async fn watches_of_a_deprecated_version_get_a_warning() {
     let plane = TestEnv::start().await;
     let mut definition = things(&anything());
     definition["spec"]["versions"][0]["deprecated"] = true.into();
@@ -168,7 +168,7 @@ async fn a_deprecated_version_says_so_to_watchers_too() {
 }
 
 #[tokio::test]
-async fn methods_and_paths_that_a_custom_resource_does_not_have() {
+async fn unsupported_methods_and_paths_of_custom_resources_are_refused() {
     let plane = plane().await;
     let ask = async |method: Method, path: &str| plane.send(method, path, JSON, "").await.value();
     assert_eq!(
@@ -186,7 +186,7 @@ async fn methods_and_paths_that_a_custom_resource_does_not_have() {
 }
 
 #[tokio::test]
-async fn all_that_is_wrong_with_the_options_of_a_patch_is_told_at_once() {
+async fn all_errors_of_patch_options_are_reported() {
     let plane = TestEnv::start().await;
     let path = format!("{MAPS}/a?dryRun=x");
     let apply = "application/apply-patch+yaml";
@@ -203,7 +203,7 @@ async fn all_that_is_wrong_with_the_options_of_a_patch_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn an_error_shows_a_map_that_was_sent_without_elements() {
+async fn an_error_shows_an_empty_map() {
     let plane = TestEnv::start().await;
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
     let deployment = |metadata: Value| {

@@ -1,4 +1,4 @@
-//! `/scale`: how many replicas an object wants, and who says so.
+//! `/scale`: the number of replicas of an object, and its field managers.
 
 use crate::objects::{THINGS, thing, things};
 use http::Method;
@@ -21,7 +21,7 @@ fn scale(name: &str, replicas: i64) -> Value {
         "spec": {"replicas": replicas}})
 }
 
-/// Applies in the name of `manager`, which may insist: `hpa!`.
+/// Applies as `manager`; a name such as `hpa!` forces conflicts.
 async fn apply(client: &Client, path: &str, manager: &str, config: &Value) -> (u16, Value) {
     let force = manager.ends_with('!');
     let manager = manager.trim_end_matches('!');
@@ -30,7 +30,7 @@ async fn apply(client: &Client, path: &str, manager: &str, config: &Value) -> (u
     (reply.code, reply.value())
 }
 
-/// Who owns the replicas: `hpa Apply scale`.
+/// The managers of the replicas, such as `hpa Apply scale`.
 async fn owners(client: &Client, path: &str) -> Vec<String> {
     let found = client.read(path).await;
     let entries = found["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
@@ -42,7 +42,7 @@ async fn owners(client: &Client, path: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_scale_as_a_table_shows_how_many_are_wanted_and_observed() {
+async fn a_table_of_a_scale_shows_desired_and_observed_replicas() {
     let plane = TestEnv::start().await;
     plane.create(DEPLOYMENTS, &deployment("a")).await;
     let table = plane.get_as(&format!("{DEPLOYMENTS}/a/scale"), TABLE).await.value();
@@ -53,7 +53,7 @@ async fn a_scale_as_a_table_shows_how_many_are_wanted_and_observed() {
     assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
 }
 
-/// A thing with replicas, in a plane in which things have a scale.
+/// A plane with a thing with replicas, whose CRD has a scale subresource.
 async fn with_things() -> TestEnv {
     let plane = TestEnv::start().await;
     let numbers = json!({"type": "object", "properties": {"replicas": {"type": "integer"}}});
@@ -67,7 +67,7 @@ async fn with_things() -> TestEnv {
 }
 
 #[tokio::test]
-async fn the_replicas_are_owned_through_the_scale() {
+async fn managed_fields_of_replicas_follow_the_scale() {
     let plane = TestEnv::start().await;
     let path = format!("{DEPLOYMENTS}/d");
     let at_scale = format!("{path}/scale");
@@ -94,7 +94,7 @@ async fn the_replicas_are_owned_through_the_scale() {
 }
 
 #[tokio::test]
-async fn who_replaces_or_patches_the_scale_owns_the_replicas() {
+async fn an_update_or_patch_of_the_scale_manages_the_replicas() {
     let plane = TestEnv::start().await;
     let path = format!("{DEPLOYMENTS}/d");
     let at_scale = format!("{path}/scale");
@@ -105,14 +105,14 @@ async fn who_replaces_or_patches_the_scale_owns_the_replicas() {
     let patch = json!({"spec": {"replicas": 4}});
     plane.merge(&format!("{at_scale}?fieldManager=patcher"), &patch).await;
     assert_eq!(owners(&plane, &path).await, ["patcher Update scale"]);
-    // To want what is there already changes nothing.
+    // A scale with the current number of replicas changes nothing.
     let before = plane.read(&path).await;
     plane.put(&format!("{at_scale}?fieldManager=putter"), &scale("d", 4)).await;
     assert_eq!(plane.read(&path).await, before);
 }
 
 #[tokio::test]
-async fn a_configuration_that_is_no_scale_is_refused() {
+async fn an_apply_configuration_that_is_not_a_scale_is_refused() {
     let plane = TestEnv::start().await;
     let path = format!("{DEPLOYMENTS}/d/scale");
     plane.create(DEPLOYMENTS, &deployment("d")).await;
@@ -136,7 +136,7 @@ async fn a_configuration_that_is_no_scale_is_refused() {
 }
 
 #[tokio::test]
-async fn custom_resources_are_scaled_alike() {
+async fn custom_resources_are_scaled() {
     let plane = with_things().await;
     let path = format!("{THINGS}/t");
     let at_scale = format!("{path}/scale");
@@ -149,7 +149,7 @@ async fn custom_resources_are_scaled_alike() {
 }
 
 #[tokio::test]
-async fn a_scale_of_the_wrong_type_is_told_as_such() {
+async fn a_scale_with_a_value_of_the_wrong_type_is_refused() {
     let plane = with_things().await;
     plane.create(THINGS, &thing("t", &json!({"replicas": 1}))).await;
     let mut wrong = scale("t", 1);
@@ -161,7 +161,7 @@ async fn a_scale_of_the_wrong_type_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn a_custom_resource_that_wants_no_number_can_be_given_one() {
+async fn a_custom_resource_without_replicas_can_be_scaled() {
     let plane = with_things().await;
     let at_scale = format!("{THINGS}/t/scale");
     plane.create(THINGS, &thing("t", &json!({}))).await;
@@ -176,7 +176,7 @@ async fn a_custom_resource_that_wants_no_number_can_be_given_one() {
 }
 
 #[tokio::test]
-async fn a_policy_may_patch_what_is_asked_of_the_scale() {
+async fn a_mutating_policy_can_patch_a_scale() {
     const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
     let plane = TestEnv::start().await;
     plane.create(DEPLOYMENTS, &deployment("d")).await;
@@ -195,7 +195,7 @@ async fn a_policy_may_patch_what_is_asked_of_the_scale() {
     let at_scale = format!("{DEPLOYMENTS}/d/scale");
     let scaled = plane.merge(&at_scale, &json!({"spec": {"replicas": 3}})).await;
     assert_eq!(scaled["spec"]["replicas"], 7);
-    // Nobody has a schema by which configurations could be merged into it.
+    // A Scale has no schema for merging apply configurations.
     plane.delete(&format!("{policies}/p")).await;
     let configuring = json!({"patchType": "ApplyConfiguration",
         "applyConfiguration": {"expression": "Object{spec: Object.spec{replicas: 5}}"}});

@@ -1,4 +1,4 @@
-//! What a schema does to objects: unknown fields, defaults, complaints.
+//! Schemas of custom resources: pruning, defaulting and validation.
 
 use crate::objects::{CRDS, MAPS, THINGS, thing, things};
 use http::Method;
@@ -6,7 +6,7 @@ use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, MERGE_PATCH};
 
-/// A schema for `spec`, with something of everything.
+/// A schema for `spec` with fields of all types.
 fn schema() -> Value {
     json!({"type": "object", "required": ["spec"], "properties": {"spec": {
     "type": "object", "required": ["color"], "properties": {
@@ -26,7 +26,7 @@ async fn plane() -> TestEnv {
 }
 
 #[tokio::test]
-async fn unknown_fields_are_dropped_but_where_they_are_free() {
+async fn unknown_fields_are_pruned_unless_preserved() {
     let plane = plane().await;
     let spec = json!({"color": "red", "odd": 1, "parts": [{"odd": 2}], "free": {"odd": 3}});
     let created = plane.create(THINGS, &thing("a", &spec)).await;
@@ -36,7 +36,7 @@ async fn unknown_fields_are_dropped_but_where_they_are_free() {
 }
 
 #[tokio::test]
-async fn defaults_fill_what_is_missing_and_leave_what_is_there() {
+async fn defaults_apply_to_missing_fields_only() {
     let plane = plane().await;
     let spec = json!({"color": "red", "size": 7, "parts": [{"on": false}, {}]});
     let created = plane.create(THINGS, &thing("a", &spec)).await;
@@ -47,7 +47,7 @@ async fn defaults_fill_what_is_missing_and_leave_what_is_there() {
 }
 
 #[tokio::test]
-async fn every_fault_is_told_with_its_place() {
+async fn every_error_has_its_field_path() {
     let plane = plane().await;
     let spec = json!({"color": "green", "size": 0, "parts": [{}, {}, {}], "port": true});
     let (code, status) = plane.post(THINGS, &thing("a", &spec)).await;
@@ -62,7 +62,7 @@ async fn every_fault_is_told_with_its_place() {
 }
 
 #[tokio::test]
-async fn a_number_or_a_text_is_either() {
+async fn int_or_string_accepts_both() {
     let plane = plane().await;
     for (name, port) in [("a", json!(80)), ("b", json!("http"))] {
         let created =
@@ -72,7 +72,7 @@ async fn a_number_or_a_text_is_either() {
 }
 
 #[tokio::test]
-async fn an_update_is_judged_like_a_creation() {
+async fn an_update_is_validated_like_a_create() {
     let plane = plane().await;
     plane.create(THINGS, &thing("a", &json!({"color": "red"}))).await;
     let path = format!("{THINGS}/a");
@@ -83,7 +83,7 @@ async fn an_update_is_judged_like_a_creation() {
 }
 
 #[tokio::test]
-async fn unknown_fields_are_refused_told_or_ignored_as_the_client_wishes() {
+async fn field_validation_refuses_warns_or_ignores() {
     let plane = plane().await;
     let custom = thing("a", &json!({"color": "red", "odd": 1}));
     let builtin = json!({"metadata": {"name": "a"}, "odd": 1});
@@ -106,7 +106,7 @@ async fn unknown_fields_are_refused_told_or_ignored_as_the_client_wishes() {
 }
 
 #[tokio::test]
-async fn a_field_that_comes_twice_counts_the_last_time_and_is_told() {
+async fn the_last_of_duplicate_fields_counts_with_a_warning() {
     let plane = plane().await;
     let twice = r#"{"metadata": {"name": "a"}, "data": {"k": "1", "k": "2"}}"#;
     let reply = plane.send(Method::POST, MAPS, JSON, twice).await;
@@ -145,7 +145,7 @@ async fn strict_errors_about_a_built_in_kind_follow_the_document() {
 }
 
 #[tokio::test]
-async fn a_value_of_the_wrong_type_is_refused_in_the_words_of_go() {
+async fn a_value_of_the_wrong_type_is_refused_with_gos_message() {
     let plane = plane().await;
     let (code, status) =
         plane.post(MAPS, &json!({"metadata": {"name": "a"}, "data": {"k": 1}})).await;
@@ -158,7 +158,7 @@ async fn a_value_of_the_wrong_type_is_refused_in_the_words_of_go() {
 }
 
 #[tokio::test]
-async fn rules_are_tried_on_every_write_and_forgive_what_did_not_change() {
+async fn rules_apply_to_every_write_with_ratcheting() {
     let plane = TestEnv::start().await;
     let rules = |bound: u32| {
         json!({"type": "object", "properties": {

@@ -1,4 +1,4 @@
-//! Who may come in: tokens, service accounts, impersonation.
+//! Authentication: tokens, service accounts, impersonation.
 
 use crate::objects::{MAPS, map};
 use apiserver::auth::authentication::User;
@@ -10,22 +10,22 @@ use testenv::{Client, TestEnv};
 const MASTERS: &str = "system:masters";
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
-const WHO_AM_I: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+const SELF_SUBJECT_REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-/// A plane that knows alice, who is nobody in particular, and root, who is a master.
+/// A plane with the users alice, who has no rights, and root, a member of `system:masters`.
 async fn plane() -> TestEnv {
     let tokens = TokenFile::parse("t-alice,alice,1,dev\nt-root,root,2,system:masters\n").unwrap();
     TestEnv::builder().config(|config| config.tokens = tokens).start().await
 }
 
-/// As whom the server sees a client: name and groups.
+/// The identity of a client: name and groups.
 async fn identity(client: &Client) -> (String, Value) {
-    let review = client.create(WHO_AM_I, &json!({})).await;
+    let review = client.create(SELF_SUBJECT_REVIEWS, &json!({})).await;
     let user = &review["status"]["userInfo"];
     (user["username"].as_str().unwrap().to_owned(), user["groups"].clone())
 }
 
-/// A new service account, and a token of it.
+/// Creates a service account and a token for it.
 async fn robot(plane: &TestEnv, request: &Value) -> String {
     plane.create(ACCOUNTS, &json!({"metadata": {"name": "robot"}})).await;
     let answer = plane.create(&format!("{ACCOUNTS}/robot/token"), request).await;
@@ -33,7 +33,7 @@ async fn robot(plane: &TestEnv, request: &Value) -> String {
 }
 
 #[tokio::test]
-async fn nobody_in_particular_sees_health_and_nothing_else() {
+async fn users_without_rights_can_read_only_health() {
     let plane = plane().await;
     let anonymous = plane.unauthenticated();
     assert_eq!(anonymous.get("/readyz").await.0, 200);
@@ -47,14 +47,14 @@ async fn nobody_in_particular_sees_health_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_token_that_nobody_knows_is_refused_even_where_no_token_is_needed() {
+async fn an_unknown_token_is_refused_even_on_public_paths() {
     let plane = plane().await;
     let (code, status) = plane.bearer("nonsense").get("/readyz").await;
     assert_eq!((code, &status["reason"]), (401, &json!("Unauthorized")));
 }
 
 #[tokio::test]
-async fn a_token_makes_its_bearer_the_user_and_masters_may_do_everything() {
+async fn a_token_authenticates_its_user_and_masters_have_all_rights() {
     let plane = plane().await;
     let alice = plane.bearer("t-alice");
     let groups = json!(["dev", "system:authenticated"]);
@@ -68,7 +68,7 @@ async fn a_token_makes_its_bearer_the_user_and_masters_may_do_everything() {
 }
 
 #[tokio::test]
-async fn a_master_may_act_as_somebody_and_then_may_no_more_than_they() {
+async fn a_master_can_impersonate_with_the_rights_of_that_user() {
     let plane = plane().await;
     let as_alice = plane.bearer("t-root").with_header("impersonate-user", "alice");
     assert_eq!(identity(&as_alice).await.0, "alice");
@@ -86,7 +86,7 @@ async fn a_master_may_act_as_somebody_and_then_may_no_more_than_they() {
 }
 
 #[tokio::test]
-async fn nobody_else_may_act_as_somebody() {
+async fn other_users_cannot_impersonate() {
     let plane = plane().await;
     let climbing = plane.bearer("t-alice").with_header("impersonate-user", "root");
     let (code, status) = climbing.get("/readyz").await;
@@ -96,7 +96,7 @@ async fn nobody_else_may_act_as_somebody() {
 }
 
 #[tokio::test]
-async fn a_service_accounts_token_is_good_as_long_as_its_account() {
+async fn a_service_account_token_is_valid_while_the_account_exists() {
     let plane = plane().await;
     let token = robot(&plane, &json!({})).await;
     let client = plane.bearer(&token);
@@ -114,10 +114,10 @@ async fn a_service_accounts_token_is_good_as_long_as_its_account() {
 }
 
 #[tokio::test]
-async fn a_service_accounts_token_expires() {
+async fn a_service_account_token_expires() {
     let plane = plane().await;
     let client = plane.bearer(&robot(&plane, &json!({"spec": {"expirationSeconds": 600}})).await);
-    // Clocks may be a minute apart.
+    // The leeway for differing clocks is a minute.
     plane.advance(Duration::from_mins(11));
     assert_eq!(client.get("/apis").await.0, 200);
     plane.advance(Duration::from_secs(1));
@@ -125,7 +125,7 @@ async fn a_service_accounts_token_expires() {
 }
 
 #[tokio::test]
-async fn a_token_for_somebody_else_or_for_too_short_a_time_is_not_for_us() {
+async fn tokens_for_other_audiences_or_too_short_lifetimes_are_refused() {
     let plane = plane().await;
     let elsewhere = robot(&plane, &json!({"spec": {"audiences": ["vault"]}})).await;
     assert_eq!(plane.bearer(&elsewhere).get("/apis").await.0, 401);
@@ -140,7 +140,7 @@ async fn a_token_for_somebody_else_or_for_too_short_a_time_is_not_for_us() {
 }
 
 #[tokio::test]
-async fn a_changed_token_is_worthless() {
+async fn a_modified_token_is_refused() {
     let plane = plane().await;
     let token = robot(&plane, &json!({})).await;
     let (head, signature) = token.rsplit_once('.').unwrap();
@@ -151,7 +151,7 @@ async fn a_changed_token_is_worthless() {
 }
 
 #[tokio::test]
-async fn a_review_says_who_may_what() {
+async fn an_access_review_returns_the_decision() {
     let plane = plane().await;
     let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
     let attributes = json!({"verb": "get", "resource": "configmaps", "namespace": "default"});
@@ -164,7 +164,7 @@ async fn a_review_says_who_may_what() {
 }
 
 #[tokio::test]
-async fn a_door_can_be_for_anybody() {
+async fn an_in_process_client_can_have_any_user() {
     let plane = plane().await;
     let alice = plane.as_user(User::authenticated("alice", "7", vec!["dev".to_owned()]));
     assert_eq!(identity(&alice).await.0, "alice");

@@ -7,7 +7,7 @@ use testenv::TestEnv;
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 const EVENTS_GROUP: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
 
-/// The names of the objects that a field selector selects.
+/// The names of the objects that match a field selector.
 async fn selected(plane: &TestEnv, path: &str, selector: &str) -> Vec<String> {
     let list = plane.read(&format!("{path}?fieldSelector={selector}")).await;
     let names = list["items"].as_array().unwrap().iter();

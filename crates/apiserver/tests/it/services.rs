@@ -1,4 +1,4 @@
-//! Services: addresses and node ports are handed out once.
+//! Services: every address and node port is allocated once.
 
 use futures_util::future::join_all;
 use machinery::{Value, json};
@@ -20,7 +20,7 @@ fn text<'a>(service: &'a Value, field: &str) -> &'a str {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn services_that_come_at_once_get_different_addresses_and_ports() {
+async fn concurrent_services_get_different_addresses_and_ports() {
     let plane = TestEnv::start().await;
     let mut creators = JoinSet::new();
     for index in 0..50 {
@@ -51,7 +51,7 @@ async fn start_with_cidr(cidr: &str) -> TestEnv {
 }
 
 #[tokio::test]
-async fn of_many_who_ask_for_the_same_one_gets_it() {
+async fn one_of_many_requests_for_the_same_address_succeeds() {
     let plane = TestEnv::start().await;
     for spec in [
         json!({"clusterIP": "10.0.0.77"}),
@@ -93,7 +93,7 @@ async fn a_request_that_ends_while_others_read_the_services_keeps_its_address_an
 }
 
 #[tokio::test]
-async fn what_is_taken_or_foreign_is_refused() {
+async fn allocated_and_out_of_range_addresses_are_refused() {
     let plane = TestEnv::start().await;
     let port = json!({"type": "NodePort", "clusterIP": "10.0.0.9",
         "ports": [{"port": 80, "nodePort": 30009}]});
@@ -121,7 +121,7 @@ async fn what_is_taken_or_foreign_is_refused() {
 }
 
 #[tokio::test]
-async fn what_was_given_is_free_again_after_the_deletion() {
+async fn a_deletion_frees_addresses_and_ports() {
     let plane = TestEnv::start().await;
     let first = plane.create(SERVICES, &service("first", &json!({"type": "NodePort"}))).await;
     let port = &first["spec"]["ports"][0]["nodePort"];
@@ -134,7 +134,7 @@ async fn what_was_given_is_free_again_after_the_deletion() {
 }
 
 #[tokio::test]
-async fn a_full_network_gives_nothing_until_something_is_given_back() {
+async fn a_full_network_refuses_services_until_an_address_is_free() {
     let plane = start_with_cidr("10.3.0.0/29").await;
     for index in 0..5 {
         plane.create(SERVICES, &service(&format!("s{index}"), &json!({}))).await;
@@ -148,7 +148,7 @@ async fn a_full_network_gives_nothing_until_something_is_given_back() {
 }
 
 #[tokio::test]
-async fn a_dry_run_and_a_refusal_keep_nothing() {
+async fn dry_runs_and_refused_requests_allocate_nothing() {
     let plane = start_with_cidr("10.3.0.0/29").await;
     for _ in 0..20 {
         plane.create(&format!("{SERVICES}?dryRun=All"), &service("dry", &json!({}))).await;
@@ -161,7 +161,7 @@ async fn a_dry_run_and_a_refusal_keep_nothing() {
 }
 
 #[tokio::test]
-async fn a_dry_run_is_shown_an_address_and_ports_that_nobody_can_have() {
+async fn a_dry_run_returns_addresses_and_ports_that_are_never_allocated() {
     let plane = TestEnv::start().await;
     let taken = json!({"type": "NodePort", "clusterIP": "10.0.0.9",
         "ports": [{"port": 80, "nodePort": 30009}]});
@@ -180,7 +180,7 @@ async fn a_dry_run_is_shown_an_address_and_ports_that_nobody_can_have() {
         ("10.0.0.0", vec![32769, 32770, 32769, 80])
     );
     assert_eq!(shown["spec"]["healthCheckNodePort"], 32771);
-    // Whether an address is taken is found out when it is taken.
+    // A conflict of addresses is detected at allocation.
     let same = plane.create(&path, &service("dry", &json!({"clusterIP": "10.0.0.9"}))).await;
     assert_eq!(text(&same, "clusterIP"), "10.0.0.9");
     for (spec, why) in [
@@ -201,13 +201,13 @@ async fn a_dry_run_is_shown_an_address_and_ports_that_nobody_can_have() {
     let patch = json!({"spec": {"ports": [{"name": "a", "port": 80, "nodePort": 30009},
         {"name": "b", "port": 81}, {"name": "c", "port": 81, "protocol": "UDP"}]}});
     assert_eq!(ports(&plane.merge(&first, &patch).await), [30009, 32769, 32770]);
-    // TCP and UDP share a node port only from the beginning.
+    // TCP and UDP can share a node port only at creation.
     let changed = ports(&plane.merge(&format!("{SERVICES}/first"), &patch).await);
     assert_ne!(changed[1], changed[2]);
 }
 
 #[tokio::test]
-async fn a_service_keeps_what_it_has_and_gets_what_it_comes_to_want() {
+async fn an_update_keeps_addresses_and_allocates_new_ports() {
     let plane = TestEnv::start().await;
     let path = format!("{SERVICES}/a");
     let created = plane.create(SERVICES, &service("a", &json!({}))).await;
@@ -238,7 +238,7 @@ async fn a_headless_service_has_no_address() {
 }
 
 #[tokio::test]
-async fn a_service_that_becomes_a_name_for_another_host_keeps_nothing_of_the_cluster() {
+async fn a_service_that_becomes_an_external_name_releases_its_addresses() {
     let plane = TestEnv::start().await;
     let to_name = json!({"spec": {"type": "ExternalName", "externalName": "x.y"}});
     let mut to_name_without_address = to_name.clone();
@@ -291,14 +291,14 @@ async fn a_port_for_health_checks_outside_of_the_range_is_refused() {
 }
 
 #[tokio::test]
-async fn the_first_port_that_cannot_be_had_is_told() {
+async fn the_error_names_the_first_unavailable_port() {
     const RANGE: &str =
         "provided port is not in the valid range. The range of valid ports is 30000-32767";
     const ALLOCATED: &str = "provided port is already allocated";
     let plane = TestEnv::start().await;
     let node_ports = |ports: Value| json!({"type": "NodePort", "ports": ports});
     for (spec, why) in [
-        // The answers are those of kube-apiserver.
+        // The responses are those of kube-apiserver.
         (
             node_ports(json!([{"name": "a", "port": 80, "nodePort": 30555},
                 {"name": "b", "port": 81, "nodePort": 30555, "protocol": "UDP"}])),

@@ -1,4 +1,4 @@
-//! [`SlowDisk`]: a disk in memory whose fsync waits until the test lets it go on.
+//! [`SlowDisk`]: a disk in memory whose fsync waits until the test releases it.
 
 use keel::{Clock, Tasks};
 use machinery::Value;
@@ -13,7 +13,7 @@ use store::{Embedded, Options};
 use testenv::TestEnv;
 use tokio::sync::watch;
 
-/// The longest wait of an fsync, after which the test fails.
+/// The limit of a waiting fsync, after which the test fails.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// See the [module documentation](self). Clones are the same disk.
@@ -39,8 +39,8 @@ pub(crate) async fn start(clock: Clock) -> (TestEnv, SlowDisk) {
     (plane, disk)
 }
 
-/// Posts an object while the disk stands still, and disconnects once the write is in the store's
-/// hands. The disk is left stopped.
+/// Posts an object while the disk is stopped, and disconnects when the store has the write. The disk
+/// stays stopped.
 pub(crate) async fn post_and_disconnect(
     plane: &TestEnv,
     disk: &SlowDisk,
@@ -60,7 +60,7 @@ pub(crate) async fn post_and_disconnect(
 #[derive(Debug, Default)]
 struct Gate {
     is_stopped: bool,
-    /// The number of fsyncs that may return although the disk is stopped.
+    /// The number of fsyncs that can return while the disk is stopped.
     released: usize,
 }
 
@@ -69,7 +69,7 @@ impl SlowDisk {
         Self(Arc::default())
     }
 
-    /// From now on no fsync returns.
+    /// Stops the disk: no fsync returns.
     pub(crate) fn stop(&self) {
         self.0.gate.lock().unwrap().is_stopped = true;
     }
@@ -86,7 +86,7 @@ impl SlowDisk {
         self.0.changed.notify_all();
     }
 
-    /// Hears of each fsync that waits.
+    /// The number of fsyncs that wait or have waited.
     pub(crate) fn waiting(&self) -> watch::Receiver<usize> {
         let mut waiting = self.0.waiting.subscribe();
         waiting.mark_unchanged();

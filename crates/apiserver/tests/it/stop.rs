@@ -1,4 +1,4 @@
-//! The end of a server, and what is there after it.
+//! Stopping a server, and starting it again.
 
 use crate::objects::{MAPS, THINGS, anything, map, thing, things};
 use machinery::json;
@@ -25,7 +25,7 @@ async fn a_stopping_server_ends_its_watches_and_finishes() {
 }
 
 #[tokio::test]
-async fn a_server_that_has_stopped_says_so() {
+async fn a_stopped_server_returns_an_error() {
     let plane = TestEnv::start().await;
     let client = plane.client();
     plane.stop().await.unwrap();
@@ -34,7 +34,7 @@ async fn a_server_that_has_stopped_says_so() {
 }
 
 #[tokio::test]
-async fn what_was_stored_is_there_after_a_restart_and_a_watch_resumes_across_it() {
+async fn objects_survive_a_restart_and_a_watch_resumes_after_it() {
     let directory = tempfile::tempdir().unwrap();
     let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     plane.install_crd(&things(&anything())).await;

@@ -1,7 +1,7 @@
 //! A store behind a network: its connection is lost, its answers are late, and its history is
 //! compacted while it cannot be reached.
 
-use crate::faulty_store::{Faults, FaultyStore, HISTORY};
+use crate::faulty_store::{Fault, FaultyStore, HISTORY};
 use crate::objects::{MAPS, map};
 use futures_util::FutureExt;
 use http::Method;
@@ -13,19 +13,6 @@ use std::time::Duration;
 use store::{Expect, Options, Store};
 use testenv::media_type::JSON;
 use testenv::{START, TestEnv, Watch};
-
-const DISCONNECTED: Faults = Faults {
-    disconnected: true,
-    late_lists: false,
-    late_watches: false,
-    late_events: false,
-    no_watches: false,
-    broken: false,
-};
-const NO_WATCHES: Faults = Faults { no_watches: true, disconnected: false, ..DISCONNECTED };
-const LATE_WATCHES: Faults = Faults { late_watches: true, disconnected: false, ..DISCONNECTED };
-const LATE_EVENTS: Faults = Faults { late_events: true, disconnected: false, ..DISCONNECTED };
-const NO_FAULTS: Faults = Faults { disconnected: false, ..DISCONNECTED };
 
 /// A plane on a store with the history of a default store; the tasks are those of the store.
 async fn start() -> (Arc<FaultyStore>, TestEnv, Tasks) {
@@ -81,12 +68,12 @@ async fn a_lost_connection_neither_loses_nor_repeats_an_event() {
     assert_eq!(next_events(&mut watch, 1).await, expected);
     for name in ["b", "c", "d"] {
         // The event of the first map is on its way when the connection is lost.
-        store.set_faults(LATE_EVENTS);
+        store.set_fault(Fault::LateEvents);
         expected.push(format!("{name}1@{}", store.put_map(&format!("{name}1")).await));
-        store.set_faults(DISCONNECTED);
+        store.set_fault(Fault::Disconnected);
         until_ready(&plane, false).await;
         expected.push(format!("{name}2@{}", store.put_map(&format!("{name}2")).await));
-        store.set_faults(NO_FAULTS);
+        store.end_fault();
         until_ready(&plane, true).await;
         expected.push(format!("{name}3@{}", store.put_map(&format!("{name}3")).await));
     }
@@ -97,14 +84,14 @@ async fn a_lost_connection_neither_loses_nor_repeats_an_event() {
 async fn readyz_fails_while_the_store_cannot_be_reached() {
     let (store, plane, _tasks) = start().await;
     assert_eq!(code(&plane, "/readyz").await, 200);
-    store.set_faults(DISCONNECTED);
+    store.set_fault(Fault::Disconnected);
     until_ready(&plane, false).await;
     for check in ["/readyz", "/readyz/etcd", "/readyz/watch-cache", "/livez", "/livez/etcd"] {
         assert_eq!(code(&plane, check).await, 500, "{check}");
     }
     // The watch cache recovers without a restart.
     assert_eq!(code(&plane, "/livez/watch-cache").await, 200);
-    store.set_faults(NO_FAULTS);
+    store.end_fault();
     until_ready(&plane, true).await;
     assert_eq!(code(&plane, "/readyz").await, 200);
     plane.create(MAPS, &map("a", &json!({}))).await;
@@ -113,13 +100,13 @@ async fn readyz_fails_while_the_store_cannot_be_reached() {
 #[tokio::test]
 async fn readyz_fails_while_no_watch_can_be_opened() {
     let (store, plane, _tasks) = start().await;
-    for faults in [NO_WATCHES, LATE_WATCHES] {
-        store.set_faults(NO_WATCHES);
-        store.set_faults(faults);
+    for fault in [Fault::NoWatches, Fault::LateWatches] {
+        store.set_fault(Fault::NoWatches);
+        store.set_fault(fault);
         until_ready(&plane, false).await;
         assert_eq!(code(&plane, "/readyz/etcd").await, 200);
         assert_eq!(code(&plane, "/livez").await, 200);
-        store.set_faults(NO_FAULTS);
+        store.end_fault();
         until_ready(&plane, true).await;
     }
 }
@@ -128,10 +115,10 @@ async fn readyz_fails_while_no_watch_can_be_opened() {
 async fn a_consistent_read_fails_while_the_store_cannot_be_reached() {
     let (store, plane, _tasks) = start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
-    store.set_faults(DISCONNECTED);
+    store.set_fault(Fault::Disconnected);
     let (code, status) = plane.get(&format!("{MAPS}/a")).await;
     assert_eq!((code, &status["reason"]), (500, &json!("InternalError")), "{status}");
-    store.set_faults(NO_FAULTS);
+    store.end_fault();
     until_ready(&plane, true).await;
     plane.read(&format!("{MAPS}/a")).await;
 }
@@ -140,11 +127,13 @@ async fn a_consistent_read_fails_while_the_store_cannot_be_reached() {
 async fn a_consistent_read_waits_for_the_events_of_a_store_that_is_late() {
     let (store, plane, _tasks) = start().await;
     plane.create(MAPS, &map("a", &json!({"version": "old"}))).await;
-    for faults in [LATE_EVENTS, NO_WATCHES, LATE_WATCHES] {
-        // A connection that is lost for a moment, except in the first round.
-        store.set_faults(Faults { no_watches: !faults.late_events, ..faults });
-        store.set_faults(faults);
-        let edited = format!("{faults:?}");
+    for fault in [Fault::LateEvents, Fault::NoWatches, Fault::LateWatches] {
+        if fault == Fault::LateWatches {
+            // The open watch ends.
+            store.set_fault(Fault::NoWatches);
+        }
+        store.set_fault(fault);
+        let edited = format!("{fault:?}");
         let key = "/registry/configmaps/default/a";
         store.edit(key, |object| object["data"]["version"] = json!(edited)).await;
         let path = format!("{MAPS}/a");
@@ -153,7 +142,7 @@ async fn a_consistent_read_waits_for_the_events_of_a_store_that_is_late() {
             assert!((&mut read).now_or_never().is_none(), "{edited}");
             tokio::task::yield_now().await;
         }
-        store.set_faults(NO_FAULTS);
+        store.end_fault();
         until_ready(&plane, true).await;
         let (code, object) = read.await;
         assert_eq!((code, &object["data"]["version"]), (200, &json!(edited)));
@@ -167,13 +156,13 @@ async fn a_history_that_is_compacted_while_the_store_cannot_be_reached_leads_to_
     plane.create(MAPS, &map("a", &json!({}))).await;
     plane.create(MAPS, &map("b", &json!({}))).await;
     let mut older = watch_maps(&plane).await;
-    for lost in [DISCONNECTED, NO_WATCHES] {
-        store.set_faults(lost);
+    for lost in [Fault::Disconnected, Fault::NoWatches] {
+        store.set_fault(lost);
         until_ready(&plane, false).await;
         let key = "/registry/configmaps/default/a";
         store.without_faults().delete(key, Expect::Any).await.unwrap();
         store.put_at_once(2 * HISTORY).await;
-        store.set_faults(NO_FAULTS);
+        store.end_fault();
         until_ready(&plane, true).await;
         let error = older.expect("ERROR").await;
         assert_eq!((&error["code"], &error["reason"]), (&json!(410), &json!("Expired")));
@@ -189,7 +178,7 @@ async fn a_history_that_is_compacted_while_the_store_cannot_be_reached_leads_to_
 async fn a_server_does_not_start_on_a_store_that_cannot_be_reached() {
     let (clock, tasks) = (Clock::manual(START), Tasks::new());
     let store = FaultyStore::open(&clock, &tasks);
-    store.set_faults(DISCONNECTED);
+    store.set_fault(Fault::Disconnected);
     let error = TestEnv::builder().clock(clock).store(store).try_start().await.unwrap_err();
     assert!(matches!(error, apiserver::server::Error::Store(store::Error::Unavailable(_))));
 }
@@ -205,11 +194,11 @@ async fn random_faults_neither_lose_nor_repeat_an_event() {
         let mut expected = Vec::new();
         for step in 0..100 {
             match entropy.below(8) {
-                0 => store.set_faults(DISCONNECTED),
-                1 => store.set_faults(NO_WATCHES),
-                2 => store.set_faults(LATE_WATCHES),
-                3 => store.set_faults(LATE_EVENTS),
-                4 => store.set_faults(NO_FAULTS),
+                0 => store.set_fault(Fault::Disconnected),
+                1 => store.set_fault(Fault::NoWatches),
+                2 => store.set_fault(Fault::LateWatches),
+                3 => store.set_fault(Fault::LateEvents),
+                4 => store.end_fault(),
                 5 => plane.advance(Duration::from_secs(1)),
                 _ => {
                     let name = format!("map-{step}");
@@ -220,7 +209,7 @@ async fn random_faults_neither_lose_nor_repeat_an_event() {
                 tokio::task::yield_now().await;
             }
         }
-        store.set_faults(NO_FAULTS);
+        store.end_fault();
         until_ready(&plane, true).await;
         expected.push(format!("last@{}", store.put_map("last").await));
         assert_eq!(next_events(&mut watch, expected.len()).await, expected);

@@ -1,6 +1,6 @@
-//! A store that drops events before they are read, or fails: what clients and health checks see.
+//! A store that compacts events before they are read, or whose disk fails: answers and health checks.
 
-use crate::faulty_store::{Faults, FaultyStore, HISTORY};
+use crate::faulty_store::{Fault, FaultyStore, HISTORY};
 use crate::objects::{CRDS, MAPS, THINGS, anything, map, thing, things};
 use crate::slow_disk::{self, post_and_disconnect};
 use futures_util::FutureExt;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use testenv::media_type::JSON;
 use testenv::{START, TestEnv};
 
-/// A plane on a faulty store; the tasks are the store's.
+/// A plane on a faulty store; the tasks are those of the store.
 async fn start() -> (Arc<FaultyStore>, TestEnv, Tasks) {
     let (clock, tasks) = (Clock::manual(START), Tasks::new());
     let store = FaultyStore::open(&clock, &tasks);
@@ -21,7 +21,7 @@ async fn start() -> (Arc<FaultyStore>, TestEnv, Tasks) {
     (store, plane, tasks)
 }
 
-/// The code and the lines of a health check.
+/// The code and the body of a health check.
 async fn health(plane: &TestEnv, path: &str) -> (u16, String) {
     let reply = plane.send(Method::GET, path, JSON, "").await;
     (reply.code, String::from_utf8(reply.bytes.to_vec()).unwrap())
@@ -55,7 +55,7 @@ async fn a_commit_larger_than_the_history_is_served_and_ends_older_watches_with_
 }
 
 #[tokio::test]
-async fn objects_deleted_by_a_lost_event_are_gone() {
+async fn objects_are_deleted_also_if_the_event_was_compacted() {
     let (store, plane, _tasks) = start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let key = "/registry/configmaps/default/a";
@@ -68,7 +68,7 @@ async fn objects_deleted_by_a_lost_event_are_gone() {
 #[tokio::test]
 async fn readyz_fails_while_the_watch_cache_cannot_list() {
     let (store, plane, _tasks) = start().await;
-    store.set_faults(Faults { late_lists: true, ..Faults::default() });
+    store.set_fault(Fault::LateLists);
     store.put_at_once(2 * HISTORY).await;
     let not_ready = |code: u16, _: &machinery::Value| code == 500;
     let report = plane.until("/readyz", not_ready).await;
@@ -76,9 +76,9 @@ async fn readyz_fails_while_the_watch_cache_cannot_list() {
     assert!(report.contains("[-]watch-cache failed: reason withheld\n"), "{report}");
     assert!(report.contains("[+]etcd ok\n"), "{report}");
     assert_eq!(health(&plane, "/readyz/watch-cache").await.0, 500);
-    // It gets there by itself, so that a restart would not help.
+    // The cache recovers without a restart.
     assert_eq!(health(&plane, "/livez").await.0, 200);
-    store.set_faults(Faults::default());
+    store.end_fault();
     plane.until("/readyz", |code, _| code == 200).await;
     assert_eq!(plane.read(MAPS).await["metadata"]["continue"], json!(null));
 }
@@ -87,7 +87,7 @@ async fn readyz_fails_while_the_watch_cache_cannot_list() {
 async fn health_checks_fail_when_the_store_refuses_writes() {
     let (store, plane, _tasks) = start().await;
     assert_eq!(health(&plane, "/readyz").await.0, 200);
-    store.set_faults(Faults { broken: true, ..Faults::default() });
+    store.set_fault(Fault::Broken);
     assert_eq!(plane.post(MAPS, &map("a", &json!({}))).await.0, 500);
     for path in ["/readyz", "/livez", "/healthz"] {
         let (code, report) = health(&plane, path).await;
@@ -95,7 +95,7 @@ async fn health_checks_fail_when_the_store_refuses_writes() {
         assert!(report.contains("[-]etcd failed: reason withheld\n"), "{path}: {report}");
         assert_eq!(health(&plane, &format!("{path}/etcd")).await.0, 500);
     }
-    // Reads go on.
+    // Reads continue.
     plane.read(MAPS).await;
 }
 
@@ -128,7 +128,7 @@ async fn a_write_that_waits_for_an_earlier_one_has_an_age_of_its_own() {
     assert!(Box::pin(plane.post(MAPS, &second)).now_or_never().is_none());
     plane.advance(Duration::from_secs(1));
     assert_eq!(health(&plane, "/readyz").await.0, 500);
-    // Only the second write is left, a second old.
+    // Only the second write is pending, for a second.
     let mut waiting = disk.waiting();
     disk.release_one();
     waiting.changed().await.unwrap();
@@ -148,7 +148,7 @@ async fn a_list_read_in_pages_expires_also_when_the_store_cannot_be_compacted() 
     let page = plane.read(&format!("{MAPS}?limit=1")).await;
     let token = page["metadata"]["continue"].as_str().unwrap();
     plane.create(MAPS, &map("c", &json!({}))).await;
-    store.set_faults(Faults { broken: true, ..Faults::default() });
+    store.set_fault(Fault::Broken);
     let expires = |code: u16, _: &machinery::Value| {
         plane.advance(Duration::from_mins(5));
         code == 410
@@ -157,25 +157,25 @@ async fn a_list_read_in_pages_expires_also_when_the_store_cannot_be_compacted() 
 }
 
 #[tokio::test]
-async fn a_repair_of_the_trust_map_that_fails_is_tried_again() {
-    const TRUST: &str =
+async fn a_failed_repair_of_the_authentication_config_map_is_retried() {
+    const AUTHENTICATION_CONFIG_MAP: &str =
         "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
     let (store, plane, _tasks) = start().await;
-    let complete = plane.read(TRUST).await["data"].clone();
+    let complete = plane.read(AUTHENTICATION_CONFIG_MAP).await["data"].clone();
     let key = "/registry/configmaps/kube-system/extension-apiserver-authentication";
-    store.set_faults(Faults { broken: true, ..Faults::default() });
+    store.set_fault(Fault::Broken);
     store.edit(key, |map| map["data"] = json!({})).await;
     store.until_refused(key).await;
-    store.set_faults(Faults::default());
+    store.end_fault();
     let is_repaired = |_: u16, map: &machinery::Value| {
         plane.advance(Duration::from_secs(1));
         map["data"] == complete
     };
-    plane.until(TRUST, is_repaired).await;
+    plane.until(AUTHENTICATION_CONFIG_MAP, is_repaired).await;
 }
 
 #[tokio::test]
-async fn a_definition_that_cannot_be_served_is_not_removed_before_its_objects() {
+async fn a_crd_that_cannot_be_served_is_not_deleted_before_its_objects() {
     let (store, plane, _tasks) = start().await;
     plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;

@@ -1,28 +1,31 @@
-//! What every plane has from the beginning exists again after somebody has deleted or spoilt it.
+//! System objects of every plane, which are restored after a deletion or a change.
 
 use keel::Clock;
 use machinery::{Value, json};
 use std::time::Duration;
 use testenv::{START, TestEnv};
 
-const TRUST: &str = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+const AUTHENTICATION_CONFIG_MAP: &str =
+    "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
 const SERVICE: &str = "/api/v1/namespaces/default/services/kubernetes";
 
 #[tokio::test]
-async fn a_deleted_or_edited_trust_map_is_brought_up_to_date() {
+async fn a_deleted_or_edited_authentication_config_map_is_restored() {
     let plane = TestEnv::start().await;
-    let complete = plane.read(TRUST).await["data"].clone();
+    let complete = plane.read(AUTHENTICATION_CONFIG_MAP).await["data"].clone();
     assert_eq!(complete["client-ca-file"], plane.server().authority());
 
-    plane.delete(TRUST).await;
-    plane.until(TRUST, |code, map| code == 200 && map["data"] == complete).await;
+    plane.delete(AUTHENTICATION_CONFIG_MAP).await;
+    plane
+        .until(AUTHENTICATION_CONFIG_MAP, |code, map| code == 200 && map["data"] == complete)
+        .await;
 
     let spoilt = json!({"data": {"client-ca-file": "rubbish", "mine": "x",
         "requestheader-allowed-names": null, "requestheader-group-headers": "[\"X-Group\"]"}});
-    plane.merge(TRUST, &spoilt).await;
+    plane.merge(AUTHENTICATION_CONFIG_MAP, &spoilt).await;
     let mut expected = complete.clone();
     expected["requestheader-group-headers"] = json!("[\"X-Group\",\"X-Remote-Group\"]");
-    plane.until(TRUST, |_, map| map["data"] == expected).await;
+    plane.until(AUTHENTICATION_CONFIG_MAP, |_, map| map["data"] == expected).await;
 }
 
 #[tokio::test]
@@ -54,7 +57,7 @@ async fn a_deleted_system_namespace_is_created_again() {
 }
 
 #[tokio::test]
-async fn a_start_restores_the_ports_of_the_service_and_trusts_a_new_authority_too() {
+async fn a_start_restores_the_ports_of_the_service_and_adds_a_new_authority() {
     let directory = tempfile::tempdir().unwrap();
     let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     let ports = plane.read(SERVICE).await["spec"]["ports"].clone();
@@ -68,7 +71,10 @@ async fn a_start_restores_the_ports_of_the_service_and_trusts_a_new_authority_to
 
     let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     assert_eq!(plane.read(SERVICE).await["spec"]["ports"], ports);
-    let bundle = plane.read(TRUST).await["data"]["client-ca-file"].as_str().unwrap().to_owned();
+    let bundle = plane.read(AUTHENTICATION_CONFIG_MAP).await["data"]["client-ca-file"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     for authority in [&first, plane.server().authority()] {
         assert!(bundle.contains(authority.lines().nth(1).unwrap()), "{bundle}");
     }
@@ -76,7 +82,7 @@ async fn a_start_restores_the_ports_of_the_service_and_trusts_a_new_authority_to
 }
 
 #[tokio::test]
-async fn an_expired_authority_leaves_the_trust_map_without_an_edit() {
+async fn an_expired_authority_is_removed_from_the_authentication_config_map() {
     const YEAR: u64 = 365 * 24 * 3600;
     let directory = tempfile::tempdir().unwrap();
     let plane = TestEnv::builder().data_dir(directory.path()).start().await;
@@ -93,12 +99,12 @@ async fn an_expired_authority_leaves_the_trust_map_without_an_edit() {
         let bundle = map["data"]["client-ca-file"].as_str().unwrap();
         bundle.contains(authority.lines().nth(5).unwrap())
     };
-    assert!(trusts(&plane.read(TRUST).await, &first));
+    assert!(trusts(&plane.read(AUTHENTICATION_CONFIG_MAP).await, &first));
     plane.advance(Duration::from_secs(6 * YEAR));
     let has_left = |_: u16, map: &Value| {
         plane.advance(Duration::from_secs(1));
         !trusts(map, &first)
     };
-    assert!(trusts(&plane.until(TRUST, has_left).await, &second));
+    assert!(trusts(&plane.until(AUTHENTICATION_CONFIG_MAP, has_left).await, &second));
     plane.stop().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Tables, as `kubectl get` shows them.
+//! Tables for `kubectl get`.
 
 use crate::objects::{MAPS, THINGS, anything, map, thing, things};
 use machinery::{Value, json};
@@ -12,7 +12,7 @@ fn headings(table: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn ages_follow_the_clock() {
+async fn ages_are_computed_by_the_clock() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({"k": "v", "l": "w"}))).await;
     for (seconds, age) in [(0, "0s"), (65, "65s"), (600, "11m"), (3 * 3600, "3h11m")] {
@@ -23,7 +23,7 @@ async fn ages_follow_the_clock() {
 }
 
 #[tokio::test]
-async fn a_row_comes_with_as_much_of_its_object_as_is_wanted() {
+async fn include_object_selects_the_object_of_a_row() {
     let plane = TestEnv::start().await;
     let created = plane.create(MAPS, &map("a", &json!({"k": "v"}))).await;
     let row = async |include: &str| {
@@ -38,7 +38,7 @@ async fn a_row_comes_with_as_much_of_its_object_as_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_table_has_pages_like_any_list() {
+async fn tables_are_paginated() {
     let plane = TestEnv::start().await;
     for name in ["a", "b", "c"] {
         plane.create(MAPS, &map(name, &json!({}))).await;
@@ -52,7 +52,7 @@ async fn a_table_has_pages_like_any_list() {
 }
 
 #[tokio::test]
-async fn a_pod_is_summed_up() {
+async fn a_row_summarizes_a_pod() {
     let plane = TestEnv::start().await;
     let pods = "/api/v1/namespaces/default/pods";
     let pod = json!({"metadata": {"name": "a"}, "spec": {"nodeName": "node",
@@ -75,7 +75,7 @@ async fn a_pod_is_summed_up() {
 }
 
 #[tokio::test]
-async fn a_definition_has_the_columns_that_it_says() {
+async fn a_table_has_the_columns_of_the_crd() {
     let plane = TestEnv::start().await;
     let mut definition = things(&anything());
     definition["spec"]["versions"][0]["additionalPrinterColumns"] = json!([
@@ -96,7 +96,7 @@ async fn a_definition_has_the_columns_that_it_says() {
 }
 
 #[tokio::test]
-async fn a_definition_without_columns_shows_the_age() {
+async fn a_crd_without_columns_shows_the_age() {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;

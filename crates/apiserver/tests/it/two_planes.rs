@@ -1,4 +1,4 @@
-//! Several planes in one process have nothing in common, unless it is their seed.
+//! Several planes in one process: they are isolated, and deterministic for a seed.
 
 use crate::objects::{MAPS, THINGS, anything, map, things};
 use machinery::{Value, json};
@@ -6,7 +6,7 @@ use std::time::Duration;
 use testenv::TestEnv;
 
 #[tokio::test]
-async fn planes_do_not_see_each_other() {
+async fn planes_are_isolated_from_each_other() {
     let (one, two) = (TestEnv::start().await, TestEnv::start().await);
     let mut watch = two.watch(&format!("{MAPS}?watch=1")).await;
     one.create(MAPS, &map("a", &json!({}))).await;
@@ -20,7 +20,7 @@ async fn planes_do_not_see_each_other() {
     assert_eq!(created["metadata"]["creationTimestamp"], "2024-01-01T00:00:00Z");
 }
 
-/// What a plane makes of the same requests.
+/// The responses of a plane to fixed requests.
 async fn history(seed: u64) -> Value {
     let plane = TestEnv::builder().seed(seed).start().await;
     plane.create(MAPS, &json!({"metadata": {"generateName": "web-"}})).await;
@@ -45,7 +45,7 @@ async fn the_same_seed_gives_the_same_names_uids_and_ports() {
 }
 
 #[tokio::test]
-async fn a_token_of_one_plane_is_worthless_in_another() {
+async fn a_token_of_one_plane_is_refused_by_another() {
     let (one, two) = (TestEnv::start().await, TestEnv::start().await);
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     let mut token = String::new();

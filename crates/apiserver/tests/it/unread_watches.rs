@@ -1,4 +1,4 @@
-//! Watches that are not read: what they keep in memory is bounded by the log.
+//! Unread watches: their memory is bounded by the log.
 
 use crate::objects::{THINGS, anything, thing, things};
 use crate::watch::forget;
@@ -7,7 +7,7 @@ use machinery::json;
 use testenv::TestEnv;
 use testenv::media_type::JSON;
 
-/// A plane with the objects `a`, which fills the first piece of a watch, and `b`.
+/// A plane with the objects `a`, which fills the first chunk of a watch, and `b`.
 async fn plane() -> TestEnv {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
@@ -17,7 +17,7 @@ async fn plane() -> TestEnv {
 }
 
 #[tokio::test]
-async fn a_watch_that_is_not_read_does_not_keep_objects_that_were_replaced() {
+async fn an_unread_watch_does_not_retain_replaced_objects() {
     let plane = plane().await;
     let mut watch = plane.watch(&format!("{THINGS}?watch=1")).await;
     assert_eq!(watch.next_summary().await, "ADDED a");
@@ -29,7 +29,7 @@ async fn a_watch_that_is_not_read_does_not_keep_objects_that_were_replaced() {
 }
 
 #[tokio::test]
-async fn a_watch_that_is_read_late_begins_with_the_objects_of_its_beginning() {
+async fn a_watch_that_is_read_late_starts_with_its_initial_objects() {
     let plane = plane().await;
     let mut watch = plane.watch(&format!("{THINGS}?watch=1")).await;
     assert_eq!(watch.next_summary().await, "ADDED a");
@@ -39,7 +39,7 @@ async fn a_watch_that_is_read_late_begins_with_the_objects_of_its_beginning() {
 }
 
 #[tokio::test]
-async fn a_large_event_comes_whole_and_in_its_place() {
+async fn a_large_event_is_complete_and_in_order() {
     let plane = plane().await;
     let list = plane.read(THINGS).await;
     let revision = list["metadata"]["resourceVersion"].as_str().unwrap();
@@ -56,7 +56,7 @@ async fn a_large_event_comes_whole_and_in_its_place() {
 }
 
 #[tokio::test]
-async fn a_large_event_that_the_log_forgets_while_it_is_read_ends_the_watch() {
+async fn a_large_event_that_leaves_the_log_while_it_is_read_ends_the_watch() {
     let plane = plane().await;
     let list = plane.read(THINGS).await;
     let revision = list["metadata"]["resourceVersion"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! What cannot be read is refused or matches nothing; it never counts as absent.
+//! Unreadable values are refused or match nothing; they never count as absent.
 
 use crate::objects::{MAPS, map};
 use apiserver::auth::authentication::token::TokenFile;
@@ -7,9 +7,9 @@ use machinery::{Value, json};
 use testenv::media_type::JSON;
 use testenv::{Client, Response, TestEnv};
 
-const WHO_AM_I: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+const SELF_SUBJECT_REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-/// A plane that knows root, a master, whose token is `t-root`.
+/// A plane with the user root, a member of `system:masters`, whose token is `t-root`.
 async fn plane() -> TestEnv {
     let tokens = TokenFile::parse("t-root,root,2,system:masters\n").unwrap();
     TestEnv::builder().config(|config| config.tokens = tokens).start().await
@@ -22,9 +22,9 @@ fn with_headers(mut client: Client, headers: &[(&'static str, &[u8])]) -> Client
     client
 }
 
-/// Whom the server takes a client for: `name [groups] {extra}`, or the code of the refusal.
+/// The identity of a client: `name [groups] {extra}`, or the code of the error.
 async fn identity(client: &Client) -> String {
-    let (code, review) = client.post(WHO_AM_I, &json!({})).await;
+    let (code, review) = client.post(SELF_SUBJECT_REVIEWS, &json!({})).await;
     if code != 201 {
         return code.to_string();
     }
@@ -43,7 +43,7 @@ async fn identity(client: &Client) -> String {
 type Sent<'a> = &'a [(&'static str, &'a [u8])];
 
 #[tokio::test]
-async fn an_impersonation_that_cannot_be_read_is_refused() {
+async fn unreadable_impersonation_headers_are_refused() {
     const NAME: &str = "impersonate-user";
     const GROUP: &str = "impersonate-group";
     const UID: &str = "impersonate-uid";
@@ -93,7 +93,7 @@ async fn an_impersonation_that_cannot_be_read_is_refused() {
 }
 
 #[tokio::test]
-async fn a_token_that_cannot_be_read_is_an_unknown_one() {
+async fn an_unreadable_token_is_refused_as_unknown() {
     const TOKEN: &str = "authorization";
     const PROTOCOL: &str = "sec-websocket-protocol";
     let plane = plane().await;
@@ -127,7 +127,7 @@ async fn code(sent: impl Future<Output = Response>) -> u16 {
 }
 
 #[tokio::test]
-async fn a_media_type_that_cannot_be_read_is_an_unknown_one() {
+async fn an_unreadable_media_type_is_refused_as_unknown() {
     let plane = plane().await;
     let root = plane.bearer("t-root");
     let accept = |value: &[u8]| root.with_header("accept", value);
@@ -145,7 +145,7 @@ async fn a_media_type_that_cannot_be_read_is_an_unknown_one() {
 }
 
 #[tokio::test]
-async fn options_that_cannot_be_read_are_refused_and_nothing_is_deleted() {
+async fn unreadable_options_are_refused_and_nothing_is_deleted() {
     let plane = plane().await;
     plane.create(MAPS, &map("kept", &json!({}))).await;
     let path = format!("{MAPS}/kept");
@@ -185,7 +185,7 @@ async fn options_that_cannot_be_read_are_refused_and_nothing_is_deleted() {
 }
 
 #[tokio::test]
-async fn parameters_that_cannot_be_read_are_refused() {
+async fn unreadable_parameters_are_refused() {
     let plane = plane().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let queries = [
@@ -204,7 +204,7 @@ async fn parameters_that_cannot_be_read_are_refused() {
     ];
     for query in queries {
         let (code, answer) = plane.get(&format!("{MAPS}?{query}")).await;
-        // Upstream: the watch's revision is told as an internal error.
+        // Upstream: an invalid revision of a watch is an internal error.
         assert!(matches!(code, 400 | 422 | 500), "{query}: {code} {answer}");
     }
     let update = |version: Value| json!({"metadata": {"name": "a", "resourceVersion": version}, "data": {"b": "c"}});

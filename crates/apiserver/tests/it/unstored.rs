@@ -1,5 +1,4 @@
-//! What is sent and not stored: reviews, orders to pods, requests for tokens. Who may change or
-//! refuse them, and what the answers say.
+//! Objects that are not stored: reviews, bindings, token requests. Their admission and responses.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -14,7 +13,7 @@ const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
-/// A plane in which a policy tells of every request that it sees.
+/// A plane with a policy that warns of every request.
 async fn observed() -> TestEnv {
     const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
     let plane = TestEnv::start().await;
@@ -33,7 +32,7 @@ async fn observed() -> TestEnv {
     plane
 }
 
-/// The code of the answer, and what the policy told.
+/// The code of the response, and the warnings of the policy.
 async fn told(client: &Client, path: &str, body: &Value) -> (u16, Vec<String>) {
     let reply = client.send(Method::POST, path, "application/json", body.to_string()).await;
     let warnings = reply.warnings().into_iter();
@@ -50,7 +49,7 @@ fn binding(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn reviews_are_out_of_everybodys_reach() {
+async fn reviews_are_not_sent_to_admission_policies() {
     let plane = observed().await;
     let attributes = json!({"path": "/", "verb": "get"});
     for (path, spec) in [
@@ -62,7 +61,7 @@ async fn reviews_are_out_of_everybodys_reach() {
 }
 
 #[tokio::test]
-async fn orders_are_admitted_as_what_they_are() {
+async fn bindings_pass_admission_with_their_resource() {
     let plane = observed().await;
     for name in ["a", "b"] {
         plane.create(PODS, &pod(name)).await;
@@ -77,7 +76,7 @@ async fn orders_are_admitted_as_what_they_are() {
 }
 
 #[tokio::test]
-async fn a_token_is_judged_when_its_account_is_known() {
+async fn a_token_request_is_admitted_after_its_account_is_found() {
     let plane = observed().await;
     plane.create(ACCOUNTS, &json!({"metadata": {"name": "a"}})).await;
     let seen = vec!["CREATE serviceaccounts/token a TokenRequest with uid".to_owned()];
@@ -87,7 +86,7 @@ async fn a_token_is_judged_when_its_account_is_known() {
 }
 
 #[tokio::test]
-async fn a_token_is_for_the_account_that_the_request_means() {
+async fn a_token_request_must_match_its_account() {
     let plane = TestEnv::start().await;
     let account = plane.create(ACCOUNTS, &json!({"metadata": {"name": "a"}})).await;
     let path = format!("{ACCOUNTS}/a/token");
@@ -106,7 +105,7 @@ async fn a_token_is_for_the_account_that_the_request_means() {
 }
 
 #[tokio::test]
-async fn a_binding_names_its_pod_and_may_insist_on_its_state() {
+async fn a_binding_must_name_its_pod_and_supports_preconditions() {
     let plane = TestEnv::start().await;
     let created = plane.create(PODS, &pod("a")).await;
     let path = format!("{PODS}/a/binding");
@@ -119,13 +118,13 @@ async fn a_binding_names_its_pod_and_may_insist_on_its_state() {
     assert!(refused["message"].as_str().unwrap().contains("ResourceVersion in precondition: 1"));
     assert_eq!(code, 409);
     plane.create(&path, &binding("a")).await;
-    // Where a pod runs is nobody's field.
+    // The node name of a binding has no field manager.
     let bound = plane.read(&format!("{PODS}/a")).await;
     assert_eq!(bound["metadata"]["managedFields"], created["metadata"]["managedFields"]);
 }
 
 #[tokio::test]
-async fn a_review_repeats_the_question_and_whose_it_is() {
+async fn a_review_echoes_its_spec_and_metadata() {
     let plane = TestEnv::start().await;
     let review = json!({"metadata": {"namespace": "x"}, "spec": {"token": "t"}});
     let answer = plane.create(TOKEN_REVIEWS, &review).await;
@@ -142,7 +141,7 @@ async fn a_review_repeats_the_question_and_whose_it_is() {
 }
 
 #[tokio::test]
-async fn a_webhook_for_reviews_is_told_that_it_waits_in_vain() {
+async fn a_webhook_for_reviews_gets_a_warning() {
     let plane = TestEnv::start().await;
     let rule = |group: &str, resource: &str| {
         json!({"apiGroups": [group], "apiVersions": ["*"], "operations": ["*"],
@@ -166,24 +165,24 @@ async fn a_webhook_for_reviews_is_told_that_it_waits_in_vain() {
     }
 }
 
-/// A token for the account `a`, with this in its spec.
+/// A token for the account `a`, with a spec of the request.
 async fn token(plane: &TestEnv, spec: &Value) -> (u16, Value) {
     plane.post(&format!("{ACCOUNTS}/a/token"), &json!({"spec": spec})).await
 }
 
-/// What a review says of a token.
+/// The status of a token review.
 async fn review(plane: &TestEnv, token: &str) -> Value {
     plane.create(TOKEN_REVIEWS, &json!({"spec": {"token": token}})).await["status"].clone()
 }
 
-/// What a token says.
+/// The claims of a token.
 fn claims(token: &str) -> Value {
     let payload = token.split('.').nth(1).unwrap();
     serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(payload).unwrap()).unwrap()
 }
 
 #[tokio::test]
-async fn a_token_that_is_bound_to_a_pod_ends_with_it() {
+async fn a_token_bound_to_a_pod_is_invalid_after_its_deletion() {
     let plane = TestEnv::start().await;
     plane.create(ACCOUNTS, &json!({"metadata": {"name": "a"}})).await;
     let node = plane.create("/api/v1/nodes", &json!({"metadata": {"name": "n"}})).await;
@@ -224,7 +223,7 @@ async fn a_token_that_is_bound_to_a_pod_ends_with_it() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_bound_to_a_secret_ends_with_it() {
+async fn a_token_bound_to_a_secret_is_invalid_after_its_deletion() {
     let plane = TestEnv::start().await;
     plane.create(ACCOUNTS, &json!({"metadata": {"name": "a"}})).await;
     let secrets = "/api/v1/namespaces/default/secrets";
@@ -240,7 +239,7 @@ async fn a_token_that_is_bound_to_a_secret_ends_with_it() {
 }
 
 #[tokio::test]
-async fn a_token_is_bound_only_to_what_exists_and_belongs_to_its_account() {
+async fn a_token_can_be_bound_only_to_existing_objects_of_its_account() {
     let plane = TestEnv::start().await;
     for name in ["a", "default"] {
         let (code, _) = plane.post(ACCOUNTS, &json!({"metadata": {"name": name}})).await;
@@ -293,7 +292,7 @@ async fn a_token_is_bound_only_to_what_exists_and_belongs_to_its_account() {
 }
 
 #[tokio::test]
-async fn a_review_says_why_a_token_is_not_good() {
+async fn a_token_review_has_the_reason_of_a_refusal() {
     let plane = TestEnv::start().await;
     plane.create(ACCOUNTS, &json!({"metadata": {"name": "a"}})).await;
     assert_eq!(review(&plane, "nonsense").await["error"], "invalid bearer token");
@@ -309,7 +308,7 @@ async fn a_review_says_why_a_token_is_not_good() {
 }
 
 #[tokio::test]
-async fn components_are_listed_with_their_health() {
+async fn component_statuses_are_listed() {
     let plane = TestEnv::start().await;
     let path = "/api/v1/componentstatuses";
     let list = plane.read(path).await;

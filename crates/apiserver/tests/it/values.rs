@@ -1,4 +1,4 @@
-//! What becomes of the values in a body: which of them are kept, and how they are judged and written.
+//! Values in a body: which are stored, and how they are validated and encoded.
 
 use crate::objects::{MAPS, THINGS, labeled, map, thing, things};
 use http::Method;
@@ -6,7 +6,7 @@ use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, JSON_PATCH, MERGE_PATCH};
 
-/// A plane with a kind whose `spec` has these properties.
+/// A plane with a CRD whose `spec` has the given properties.
 async fn plane(properties: &Value) -> TestEnv {
     let plane = TestEnv::start().await;
     let spec = json!({"type": "object", "properties": properties});
@@ -27,7 +27,7 @@ async fn items_of_a_list_that_preserves_unknown_fields_are_stored_whole() {
 }
 
 #[tokio::test]
-async fn unknown_metadata_of_embedded_resources_is_told_after_other_unknown_fields() {
+async fn unknown_metadata_of_embedded_resources_is_reported_last() {
     let plane = plane(&json!({
         "a": {"type": "object", "x-kubernetes-embedded-resource": true,
             "x-kubernetes-preserve-unknown-fields": true},
@@ -43,7 +43,7 @@ async fn unknown_metadata_of_embedded_resources_is_told_after_other_unknown_fiel
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const YAML: &str = "application/yaml";
 
-/// A deployment in JSON whose number of replicas is written like this.
+/// A deployment in JSON with the given text as its replicas.
 fn deployment(replicas: &str) -> String {
     format!(
         r#"{{"metadata": {{"name": "a"}}, "spec": {{"replicas": {replicas}, "selector": {{"matchLabels":
@@ -78,7 +78,7 @@ async fn whole_floats_of_yaml_are_integers() {
 }
 
 #[tokio::test]
-async fn a_merge_patch_of_a_built_in_kind_is_read_like_its_result() {
+async fn a_merge_patch_of_a_built_in_kind_is_decoded_like_its_result() {
     let plane = TestEnv::start().await;
     plane.send(Method::POST, DEPLOYMENTS, JSON, deployment("1")).await;
     let patch = r#"{"spec": {"replicas": 2.0}}"#;
@@ -88,7 +88,7 @@ async fn a_merge_patch_of_a_built_in_kind_is_read_like_its_result() {
     assert!(reply.value()["message"].as_str().unwrap().ends_with(why), "{:?}", reply.value());
 }
 
-/// A thing in JSON with a spec in these words.
+/// A thing in JSON with the given text as its spec.
 fn thing_of(spec: &str) -> String {
     format!(
         r#"{{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {{"name": "a"}}, "spec": {spec}}}"#
@@ -96,7 +96,7 @@ fn thing_of(spec: &str) -> String {
 }
 
 #[tokio::test]
-async fn whole_floats_of_custom_resources_are_integers_once_they_are_stored() {
+async fn whole_floats_of_custom_resources_are_stored_as_integers() {
     let plane = plane(&json!({"size": {"type": "integer"}, "ratio": {"type": "number"}})).await;
     let body = thing_of(r#"{"size": 1e2, "ratio": 1.0}"#);
     let reply = plane.send(Method::POST, THINGS, JSON, body).await;
@@ -110,7 +110,7 @@ async fn whole_floats_of_custom_resources_are_integers_once_they_are_stored() {
 }
 
 #[tokio::test]
-async fn rules_do_not_take_floats_for_integers() {
+async fn rules_distinguish_floats_from_integers() {
     let plane = plane(&json!({"size": {"type": "integer",
         "x-kubernetes-validations": [{"rule": "self > 0"}]}}))
     .await;
@@ -121,7 +121,7 @@ async fn rules_do_not_take_floats_for_integers() {
 }
 
 #[tokio::test]
-async fn an_integer_and_a_float_may_both_be_in_a_set() {
+async fn a_set_can_have_an_equal_integer_and_float() {
     let set =
         json!({"type": "array", "items": {"type": "number"}, "x-kubernetes-list-type": "set"});
     let plane = plane(&json!({"set": set})).await;
@@ -152,7 +152,7 @@ async fn repeated_keys_of_yaml_are_one_error_in_strict_validation() {
 }
 
 #[tokio::test]
-async fn a_generation_that_was_sent_stays_where_generations_are_not_counted() {
+async fn a_sent_generation_is_stored_for_kinds_without_one() {
     let plane = plane(&json!({})).await;
     let mut config_map = map("a", &json!({"k": "v"}));
     config_map["metadata"]["generation"] = 7.into();
@@ -168,7 +168,7 @@ async fn a_generation_that_was_sent_stays_where_generations_are_not_counted() {
 }
 
 #[tokio::test]
-async fn an_empty_list_of_managers_resets_those_of_built_in_kinds() {
+async fn empty_managed_fields_reset_those_of_built_in_kinds() {
     let plane = plane(&json!({})).await;
     for (path, object, lists) in [
         (MAPS, labeled("a", "k", "v"), [json!([]), json!([{}])]),
@@ -192,7 +192,7 @@ async fn an_empty_list_of_managers_resets_those_of_built_in_kinds() {
 }
 
 #[tokio::test]
-async fn keys_repeated_in_unknown_fields_of_built_in_kinds_are_not_told() {
+async fn duplicate_keys_in_unknown_fields_of_built_in_kinds_are_not_reported() {
     let plane = plane(&json!({})).await;
     let body = r#"{"metadata": {"name": "a", "name": "a"}, "odd": {"k": 1, "k": 2}, "odd": 1}"#;
     let reply = plane.send(Method::POST, &format!("{MAPS}?dryRun=All"), JSON, body).await;
@@ -205,7 +205,7 @@ async fn keys_repeated_in_unknown_fields_of_built_in_kinds_are_not_told() {
 }
 
 #[tokio::test]
-async fn a_slash_before_the_core_version_does_not_count() {
+async fn a_slash_before_the_core_version_is_ignored() {
     let plane = plane(&json!({})).await;
     let mut config_map = map("a", &json!({"k": "v"}));
     config_map["apiVersion"] = "/v1".into();
@@ -222,7 +222,7 @@ async fn a_slash_before_the_core_version_does_not_count() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_made_of_an_applied_value_is_told_in_the_words_of_a_conversion() {
+async fn an_applied_value_of_the_wrong_type_has_the_conversion_error() {
     let plane = TestEnv::start().await;
     let mut body: Value = serde_json::from_str(&deployment("1.5")).unwrap();
     body["apiVersion"] = "apps/v1".into();
@@ -236,7 +236,7 @@ async fn what_cannot_be_made_of_an_applied_value_is_told_in_the_words_of_a_conve
 }
 
 #[tokio::test]
-async fn numbers_in_errors_are_written_as_go_prints_them() {
+async fn numbers_in_errors_have_gos_format() {
     let plane = plane(&json!({"ratio": {"type": "number", "maximum": 3_000_000_000_u64},
         "choice": {"type": "number", "enum": [1, 2]}}))
     .await;

@@ -1,4 +1,4 @@
-//! Watches: what is told, in which order, from where on and until when.
+//! Watches: events, their order, start and end.
 
 use crate::objects::{MAPS, THINGS, anything, labeled, map, thing, things};
 use http_body_util::BodyExt;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use testenv::media_type::{JSON, TABLE};
 use testenv::{START, TestEnv, Watch};
 
-/// Writes things until the log has forgotten what was there before: it holds 64 MiB.
+/// Writes things until the log, which holds 64 MiB, has dropped all earlier events.
 pub(crate) async fn forget(plane: &TestEnv) {
     plane.create(THINGS, &thing("zz", &json!({"bulk": "x".repeat(1_400_000)}))).await;
     for turn in 0..50 {
@@ -38,7 +38,7 @@ async fn a_watch_resumes_without_a_gap_or_a_repetition() {
         }
         let path = format!("{MAPS}?watch=1&resourceVersion={from}");
         let mut watch = plane.watch(&path).await;
-        // The last of each round is left for the watch after it.
+        // The next watch reads the last event of each round.
         while seen.len() < written.len() - 1 {
             from = revision(&watch.expect("ADDED").await).to_owned();
             seen.push(from.clone());
@@ -48,7 +48,7 @@ async fn a_watch_resumes_without_a_gap_or_a_repetition() {
 }
 
 #[tokio::test]
-async fn watchers_of_the_same_form_share_the_encoding_of_an_event() {
+async fn watchers_of_the_same_format_share_the_encoding_of_an_event() {
     let plane = TestEnv::start().await;
     let created = plane.create(MAPS, &map("a", &json!({"n": "0"}))).await;
     let from = format!("{MAPS}?watch=1&resourceVersion={}", revision(&created));
@@ -69,7 +69,7 @@ async fn watchers_of_the_same_form_share_the_encoding_of_an_event() {
             [plane.get_streaming(&path, accept).await, plane.get_streaming(&path, accept).await];
         watches.push(pair.map(http::Response::into_body));
     }
-    // The first event of a Table has columns, the second has none, but for a watch that begins later.
+    // Only the first event of a watch as a Table has columns.
     let mut late = None;
     for turn in ["1", "2"] {
         let changed = plane.merge(&format!("{MAPS}/a"), &json!({"data": {"n": turn}})).await;
@@ -95,7 +95,7 @@ async fn watchers_of_the_same_form_share_the_encoding_of_an_event() {
 }
 
 #[tokio::test]
-async fn a_row_has_the_age_at_which_it_is_sent() {
+async fn the_age_in_a_row_is_computed_when_it_is_sent() {
     let plane = TestEnv::start().await;
     let from = revision(&plane.create(MAPS, &map("a", &json!({}))).await).to_owned();
     plane.create(MAPS, &map("b", &json!({}))).await;
@@ -110,7 +110,7 @@ async fn a_row_has_the_age_at_which_it_is_sent() {
 }
 
 #[tokio::test]
-async fn a_long_history_is_told_in_order() {
+async fn a_long_history_is_sent_in_order() {
     let plane = TestEnv::start().await;
     let created = plane.create(MAPS, &map("a", &json!({"n": "0"}))).await;
     let path = format!("{MAPS}?watch=1&resourceVersion={}", revision(&created));
@@ -124,7 +124,7 @@ async fn a_long_history_is_told_in_order() {
 }
 
 #[tokio::test]
-async fn what_comes_into_view_is_added_and_what_leaves_it_is_deleted() {
+async fn objects_that_start_or_stop_matching_are_added_or_deleted() {
     let plane = TestEnv::start().await;
     let path = format!("{MAPS}?watch=1&labelSelector=tier%3Dfront");
     let mut watch = plane.watch(&path).await;
@@ -144,7 +144,7 @@ async fn what_comes_into_view_is_added_and_what_leaves_it_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_watch_sees_its_namespace_and_its_name_only() {
+async fn a_watch_reports_only_its_namespace_and_name() {
     let plane = TestEnv::start().await;
     let mut named = plane.watch(&format!("{MAPS}?watch=1&fieldSelector=metadata.name%3Db")).await;
     let now = plane.read(MAPS).await;
@@ -161,7 +161,7 @@ async fn a_watch_sees_its_namespace_and_its_name_only() {
 }
 
 #[tokio::test]
-async fn a_watch_from_nowhere_begins_with_what_is_there() {
+async fn a_watch_without_a_revision_starts_with_existing_objects() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     plane.create(MAPS, &map("b", &json!({}))).await;
@@ -175,7 +175,7 @@ async fn a_watch_from_nowhere_begins_with_what_is_there() {
 }
 
 #[tokio::test]
-async fn initial_events_end_with_a_bookmark_and_the_watch_goes_on() {
+async fn initial_events_end_with_a_bookmark_and_the_watch_continues() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let last = plane.create(MAPS, &map("b", &json!({}))).await;
@@ -198,7 +198,7 @@ async fn initial_events_end_with_a_bookmark_and_the_watch_goes_on() {
 }
 
 #[tokio::test]
-async fn a_bookmark_comes_every_minute_and_covers_what_was_not_for_the_watcher() {
+async fn a_bookmark_is_sent_every_minute_and_covers_filtered_events() {
     let plane = TestEnv::start().await;
     let list = plane.read(MAPS).await;
     let from = revision(&list);
@@ -219,7 +219,7 @@ async fn a_bookmark_comes_every_minute_and_covers_what_was_not_for_the_watcher()
     assert_eq!(revision(&watch.expect("BOOKMARK").await), revision(&later));
 }
 
-/// The type of the event that is there when the watch looks, or "" if there is none.
+/// The type of an event that is available without waiting, or "" if there is none.
 async fn at_once(watch: &mut Watch) -> String {
     let mut next = pin!(watch.next());
     let looked = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await;
@@ -230,7 +230,7 @@ async fn at_once(watch: &mut Watch) -> String {
 }
 
 #[tokio::test]
-async fn a_bookmark_comes_in_time_whatever_comes_before_it() {
+async fn a_bookmark_is_sent_in_time_after_other_events() {
     let plane = TestEnv::start().await;
     let list = plane.read(MAPS).await;
     let from = revision(&list);
@@ -251,7 +251,7 @@ async fn a_bookmark_comes_in_time_whatever_comes_before_it() {
 }
 
 #[tokio::test]
-async fn a_watch_ends_when_its_time_is_over_with_a_bookmark_before() {
+async fn a_watch_ends_at_its_timeout_after_a_bookmark() {
     let plane = TestEnv::start().await;
     let path = format!("{MAPS}?watch=1&resourceVersion=0&timeoutSeconds=10");
     let mut plain = plane.watch(&path).await;
@@ -269,7 +269,7 @@ async fn a_watch_ends_when_its_time_is_over_with_a_bookmark_before() {
 }
 
 #[tokio::test]
-async fn a_watch_lasts_as_long_as_asked_when_the_clock_is_set() {
+async fn a_watch_has_its_full_timeout_when_the_clock_is_set() {
     let plane = TestEnv::start().await;
     let mut watch = plane.watch(&format!("{MAPS}?watch=1&timeoutSeconds=10")).await;
     assert_eq!(at_once(&mut watch).await, "");
@@ -283,7 +283,7 @@ async fn a_watch_lasts_as_long_as_asked_when_the_clock_is_set() {
 }
 
 #[tokio::test]
-async fn who_is_behind_the_log_is_told_to_list_again() {
+async fn a_watch_from_before_the_log_gets_expired() {
     let plane = TestEnv::start().await;
     plane.install_crd(&things(&anything())).await;
     let created = plane.create(THINGS, &thing("a", &json!({}))).await;
@@ -304,7 +304,7 @@ async fn who_is_behind_the_log_is_told_to_list_again() {
 }
 
 #[tokio::test]
-async fn options_that_no_watch_can_have_are_refused() {
+async fn invalid_watch_options_are_refused() {
     let plane = TestEnv::start().await;
     for (query, expected) in [
         ("sendInitialEvents=true", 422),
@@ -321,7 +321,7 @@ async fn options_that_no_watch_can_have_are_refused() {
 }
 
 #[tokio::test]
-async fn a_table_that_is_watched_names_its_columns_once() {
+async fn a_watched_table_has_its_columns_once() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let client = plane.with_header("accept", TABLE);

@@ -1,4 +1,4 @@
-//! Webhooks that are dead, slow, or talk rubbish.
+//! Webhooks that are unreachable, slow, or send invalid responses.
 
 use crate::objects::{MAPS, map};
 use crate::webhook_server::{WebhookServer, answer, patched};
@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use machinery::{Value, json};
 use testenv::TestEnv;
 
-/// What a client is told of a webhook `a.b.c` that fails: once it matters, and once it does not.
+/// Checks the responses for a failing webhook `a.b.c` with the failure policies Fail and Ignore.
 async fn check(server: &WebhookServer, why: &str) {
     let plane = TestEnv::start().await;
     validating(&plane, "c", &[server.hook("a.b.c", &json!({"timeoutSeconds": 1}))]).await;
@@ -33,12 +33,12 @@ async fn check(server: &WebhookServer, why: &str) {
 }
 
 #[tokio::test]
-async fn a_dead_webhook() {
+async fn an_unreachable_webhook_fails() {
     let server = WebhookServer::hanging().await;
     let port = server.port();
     let mut hook = server.hook("a.b.c", &json!({}));
     drop(server);
-    // The port may be somebody else's by now; nobody listens on the first of all.
+    // The old port may be in use again; no program listens on port 1.
     hook["clientConfig"]["url"] = "https://127.0.0.1:1/hook".into();
     assert_ne!(port, 1);
     let plane = TestEnv::start().await;
@@ -52,7 +52,7 @@ async fn a_dead_webhook() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_takes_too_long() {
+async fn a_webhook_that_times_out_fails() {
     let server = WebhookServer::hanging().await;
     check(
         &server,
@@ -62,7 +62,7 @@ async fn a_webhook_that_takes_too_long() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_talks_rubbish() {
+async fn a_webhook_with_an_invalid_response_fails() {
     let server = WebhookServer::start(|_| std::future::ready((200, "rubbish".into()))).await;
     check(
         &server,
@@ -72,7 +72,7 @@ async fn a_webhook_that_talks_rubbish() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_fails_itself() {
+async fn a_webhook_with_an_error_status_fails() {
     let server = WebhookServer::start(|_| std::future::ready((500, "oh no".into()))).await;
     check(
         &server,
@@ -82,14 +82,14 @@ async fn a_webhook_that_fails_itself() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_does_not_stop_talking() {
+async fn a_webhook_with_an_endless_response_fails() {
     let server =
         WebhookServer::start(|_| std::future::ready((200, vec![b' '; 10 << 20].into()))).await;
     check(&server, "failed to call webhook: the answer has more than 4194304 bytes").await;
 }
 
 #[tokio::test]
-async fn a_webhook_that_answers_another_question() {
+async fn a_webhook_with_another_uid_fails() {
     let server = WebhookServer::answering(|_| json!({"uid": "another", "allowed": true})).await;
     let plane = TestEnv::start().await;
     validating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
@@ -105,7 +105,7 @@ async fn a_webhook_that_answers_another_question() {
 }
 
 #[tokio::test]
-async fn a_judge_that_wants_to_change_the_object() {
+async fn a_validating_webhook_that_sends_a_patch_fails() {
     let server = WebhookServer::answering(|_| patched(&json!([]))).await;
     let plane = TestEnv::start().await;
     validating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
@@ -117,7 +117,7 @@ async fn a_judge_that_wants_to_change_the_object() {
     );
 }
 
-/// What a client is told if a webhook sends this patch.
+/// The error message for a patch of a webhook.
 async fn patch_refused(patch: Value) -> String {
     let server = WebhookServer::patching(move |_| patch.clone()).await;
     let plane = TestEnv::start().await;
@@ -129,7 +129,7 @@ async fn patch_refused(patch: Value) -> String {
 }
 
 #[tokio::test]
-async fn patches_that_cannot_be_applied() {
+async fn a_patch_that_cannot_be_applied_fails() {
     let message = patch_refused(json!({"op": "add"})).await;
     assert!(
         message.contains("\"a.b.c\": received undecodable patch in webhook response: "),
@@ -147,7 +147,7 @@ async fn patches_that_cannot_be_applied() {
 }
 
 #[tokio::test]
-async fn an_object_that_goes_cannot_be_changed() {
+async fn a_patch_of_a_deleted_object_fails() {
     let server = WebhookServer::patching(|request| match request["operation"].as_str() {
         Some("DELETE") => json!([{"op": "add", "path": "/data", "value": {}}]),
         _ => json!([]),
@@ -165,7 +165,7 @@ async fn an_object_that_goes_cannot_be_changed() {
 }
 
 #[tokio::test]
-async fn the_first_of_several_refusals_is_told_and_all_are_counted() {
+async fn the_first_of_several_denials_is_reported_and_all_are_counted() {
     let server = WebhookServer::answering(|_| json!({"allowed": false})).await;
     let plane = TestEnv::start().await;
     let hooks = [server.hook("z.b.c", &json!({})), server.hook("a.b.c", &json!({}))];
@@ -192,7 +192,7 @@ async fn the_first_of_several_refusals_is_told_and_all_are_counted() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_hangs_stops_nobody_else() {
+async fn a_hanging_webhook_delays_no_other_request() {
     let plane = TestEnv::builder().config(|config| config.max_writes = 200).start().await;
     let (release, _) = tokio::sync::watch::channel(false);
     let released = release.subscribe();

@@ -1,4 +1,4 @@
-//! [`WebhookServer`]: a real webhook, over HTTPS, in the test's own process.
+//! [`WebhookServer`]: an admission webhook over HTTPS in the process of the test.
 
 use crate::https::Https;
 use base64::Engine;
@@ -8,10 +8,10 @@ use http::{Request, Response};
 use machinery::{Value, json};
 use std::sync::{Arc, Mutex};
 
-/// An answer: its code and its body.
+/// A response: its code and its body.
 pub(crate) type Answer = (u16, Bytes);
 
-/// What was asked: the path with its query, and the review.
+/// A call: the path with its query, and the review.
 pub(crate) type Asked = (String, Value);
 
 /// See the [module documentation](self).
@@ -21,7 +21,7 @@ pub(crate) struct WebhookServer {
 }
 
 impl WebhookServer {
-    /// One that answers every review with what `behavior` makes of it.
+    /// Starts a webhook whose responses `behavior` computes.
     pub(crate) async fn start<F, A>(behavior: F) -> Self
     where
         F: Fn(Value) -> A + Send + Sync + 'static,
@@ -43,7 +43,7 @@ impl WebhookServer {
         Self { https, asked }
     }
 
-    /// One that answers at once with a response.
+    /// Starts a webhook with an immediate response.
     pub(crate) async fn answering(
         response: impl Fn(&Value) -> Value + Send + Sync + 'static,
     ) -> Self {
@@ -53,22 +53,22 @@ impl WebhookServer {
         .await
     }
 
-    /// One that sends a patch.
+    /// Starts a webhook that sends a patch.
     pub(crate) async fn patching(patch: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Self {
         Self::answering(move |request| patched(&patch(request))).await
     }
 
-    /// One that never answers.
+    /// Starts a webhook that never responds.
     pub(crate) async fn hanging() -> Self {
         Self::start(|_| std::future::pending()).await
     }
 
-    /// How to reach it, as `clientConfig`.
+    /// The `clientConfig` of the webhook.
     pub(crate) fn client_config(&self) -> Value {
         json!({"url": format!("https://{}/hook", self.https.address), "caBundle": self.https.bundle()})
     }
 
-    /// The same through a service, `hook` in the default namespace.
+    /// The `clientConfig` with the service `hook` in the default namespace.
     pub(crate) fn service_config(&self) -> Value {
         let service = json!({"namespace": "default", "name": "hook", "path": "/behind"});
         json!({"service": service, "caBundle": self.https.bundle()})
@@ -78,7 +78,7 @@ impl WebhookServer {
         self.https.address.port()
     }
 
-    /// A webhook with its usual settings, about config maps, with some changed.
+    /// A webhook entry for config maps with changed fields.
     pub(crate) fn hook(&self, name: &str, changes: &Value) -> Value {
         let mut hook = json!({
             "name": name, "sideEffects": "None", "admissionReviewVersions": ["v1"],
@@ -92,19 +92,19 @@ impl WebhookServer {
         hook
     }
 
-    /// What it was asked so far.
+    /// The calls so far.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 
-    /// The names of the objects that it was asked about.
+    /// The names of the objects in the calls.
     pub(crate) fn names(&self) -> Vec<String> {
         let name = |(_, review): Asked| review["request"]["name"].as_str().unwrap().to_owned();
         self.asked().into_iter().map(name).collect()
     }
 }
 
-/// An answer in v1 or v1beta1, as it was asked.
+/// A response in the version of the review, v1 or v1beta1.
 pub(crate) fn answer(review: &Value, response: &Value) -> Answer {
     let mut response = response.clone();
     if response.get("uid").is_none() {

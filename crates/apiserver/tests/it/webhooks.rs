@@ -1,4 +1,4 @@
-//! Admission webhooks: who is asked about what, and what their answers do.
+//! Admission webhooks: matching, calls and the effects of responses.
 
 use crate::objects::{CRDS, MAPS, THINGS, labeled, map};
 use crate::webhook_server::{WebhookServer, answer, patched};
@@ -9,13 +9,13 @@ use testenv::media_type::JSON;
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 
-/// Configures webhooks that judge.
+/// Configures validating webhooks.
 pub(crate) async fn validating(plane: &TestEnv, name: &str, hooks: &[Value]) {
     let configuration = json!({"metadata": {"name": name}, "webhooks": hooks});
     plane.create(&format!("{GROUP}/validatingwebhookconfigurations"), &configuration).await;
 }
 
-/// Configures webhooks that change objects.
+/// Configures mutating webhooks.
 pub(crate) async fn mutating(plane: &TestEnv, name: &str, hooks: &[Value]) {
     let configuration = json!({"metadata": {"name": name}, "webhooks": hooks});
     plane.create(&format!("{GROUP}/mutatingwebhookconfigurations"), &configuration).await;
@@ -25,14 +25,14 @@ async fn allowing() -> WebhookServer {
     WebhookServer::answering(|_| json!({"allowed": true})).await
 }
 
-/// Rules about one resource, with all operations.
+/// Rules for one resource, with all operations.
 fn rules(group: &str, version: &str, resource: &str) -> Value {
     json!([{"operations": ["*"], "apiGroups": [group], "apiVersions": [version],
         "resources": [resource]}])
 }
 
 #[tokio::test]
-async fn a_webhook_says_yes_or_no() {
+async fn a_validating_webhook_allows_or_denies() {
     let plane = TestEnv::start().await;
     let server = WebhookServer::answering(|request| {
         let status = json!({"code": 403, "reason": "TooBlue", "message": "no blue things"});
@@ -50,7 +50,7 @@ async fn a_webhook_says_yes_or_no() {
 }
 
 #[tokio::test]
-async fn a_mutating_webhook_sees_the_namespace_of_an_object_that_is_put_without_one() {
+async fn a_mutating_webhook_gets_the_namespace_of_an_update_without_one() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let server = allowing().await;
@@ -61,7 +61,7 @@ async fn a_mutating_webhook_sees_the_namespace_of_an_object_that_is_put_without_
 }
 
 #[tokio::test]
-async fn a_webhook_is_shown_the_request_and_the_object_before_and_after() {
+async fn a_webhook_gets_the_request_with_old_and_new_object() {
     let plane = TestEnv::start().await;
     let server = allowing().await;
     validating(&plane, "c", &[server.hook("a.b.c", &json!({"timeoutSeconds": 7}))]).await;
@@ -99,7 +99,7 @@ async fn a_webhook_is_shown_the_request_and_the_object_before_and_after() {
 }
 
 #[tokio::test]
-async fn a_webhook_changes_what_is_stored() {
+async fn a_mutating_webhook_changes_the_stored_object() {
     let plane = TestEnv::start().await;
     let server = WebhookServer::patching(|request| {
         if request["operation"] == "DELETE" {
@@ -128,7 +128,7 @@ async fn a_webhook_changes_what_is_stored() {
 }
 
 #[tokio::test]
-async fn what_a_webhook_makes_of_an_object_is_validated() {
+async fn a_mutated_object_is_validated() {
     let plane = TestEnv::start().await;
     let server = WebhookServer::patching(
         |_| json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "not a label!"}}]),
@@ -149,7 +149,7 @@ async fn tracing(name: &'static str) -> WebhookServer {
 }
 
 #[tokio::test]
-async fn webhooks_change_objects_in_the_order_of_their_configurations() {
+async fn mutating_webhooks_run_in_the_order_of_their_configurations() {
     let plane = TestEnv::start().await;
     let (a, b, c) = (tracing("a").await, tracing("b").await, tracing("c").await);
     mutating(&plane, "z", &[c.hook("c.b.c", &json!({}))]).await;
@@ -160,7 +160,7 @@ async fn webhooks_change_objects_in_the_order_of_their_configurations() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_wants_to_see_later_changes_is_asked_once_more() {
+async fn a_webhook_with_reinvocation_is_called_again_after_later_changes() {
     let plane = TestEnv::start().await;
     let (a, b) = (tracing("a").await, tracing("b").await);
     let again = json!({"reinvocationPolicy": "IfNeeded"});
@@ -172,7 +172,7 @@ async fn a_webhook_that_wants_to_see_later_changes_is_asked_once_more() {
 }
 
 #[tokio::test]
-async fn conditions_say_what_a_webhook_wants_to_see() {
+async fn match_conditions_select_requests() {
     let plane = TestEnv::start().await;
     let server = allowing().await;
     let conditions = json!([
@@ -189,7 +189,7 @@ async fn conditions_say_what_a_webhook_wants_to_see() {
 }
 
 #[tokio::test]
-async fn a_condition_that_fails_counts_as_the_webhook_failing() {
+async fn a_failed_match_condition_is_a_failure_of_the_webhook() {
     let plane = TestEnv::start().await;
     let server = allowing().await;
     let condition = json!([{"name": "c", "expression": "object.data.absent == 'x'"}]);
@@ -208,7 +208,7 @@ async fn a_condition_that_fails_counts_as_the_webhook_failing() {
 }
 
 #[tokio::test]
-async fn a_condition_that_means_nothing_is_refused() {
+async fn an_invalid_match_condition_is_refused() {
     let plane = TestEnv::start().await;
     let server = allowing().await;
     let condition = json!([{"name": "c", "expression": "object.x +"}]);
@@ -227,7 +227,7 @@ async fn a_condition_that_means_nothing_is_refused() {
 }
 
 #[tokio::test]
-async fn selectors_say_in_which_namespaces_and_of_which_objects() {
+async fn namespace_and_object_selectors_select_requests() {
     let plane = TestEnv::start().await;
     let server = allowing().await;
     let selectors = json!({
@@ -241,13 +241,13 @@ async fn selectors_say_in_which_namespaces_and_of_which_objects() {
     plane.create(inside, &labeled("seen", "app", "web")).await;
     plane.create(inside, &labeled("unseen", "app", "db")).await;
     plane.create(MAPS, &labeled("outside", "app", "web")).await;
-    // The label goes, and the webhook still sees it go.
+    // The webhook also matches the update that removes the label.
     plane.merge(&format!("{inside}/seen"), &json!({"metadata": {"labels": {"app": null}}})).await;
     assert_eq!(server.names(), ["seen", "seen"]);
 }
 
 #[tokio::test]
-async fn warnings_reach_the_client() {
+async fn warnings_of_a_webhook_are_sent_to_the_client() {
     let plane = TestEnv::start().await;
     let server =
         WebhookServer::answering(|_| json!({"allowed": true, "warnings": ["mind the gap"]})).await;
@@ -258,7 +258,7 @@ async fn warnings_reach_the_client() {
 }
 
 #[tokio::test]
-async fn a_dry_run_is_shown_as_one() {
+async fn a_webhook_gets_the_dry_run_flag() {
     let plane = TestEnv::start().await;
     let server = allowing().await;
     validating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
@@ -269,13 +269,13 @@ async fn a_dry_run_is_shown_as_one() {
 }
 
 #[tokio::test]
-async fn a_webhook_is_found_behind_its_service() {
+async fn a_webhook_can_be_behind_a_service() {
     let plane = TestEnv::start().await;
     let server = allowing().await;
     let service = json!({"metadata": {"name": "hook"},
         "spec": {"ports": [{"name": "https", "port": 443}]}});
     plane.create("/api/v1/namespaces/default/services", &service).await;
-    // As a name, since endpoints with addresses of the host itself are refused.
+    // A host name, since endpoints with loopback addresses are refused.
     let slice = json!({
         "metadata": {"name": "hook-1", "labels": {"kubernetes.io/service-name": "hook"}},
         "addressType": "FQDN", "ports": [{"name": "https", "port": server.port()}],
@@ -296,7 +296,7 @@ async fn a_webhook_is_found_behind_its_service() {
 }
 
 #[tokio::test]
-async fn the_old_version_of_reviews_will_do() {
+async fn v1beta1_reviews_are_supported() {
     let plane = TestEnv::start().await;
     let server = tracing("x").await;
     let versions = json!({"admissionReviewVersions": ["v9", "v1beta1", "v1"]});
@@ -307,7 +307,7 @@ async fn the_old_version_of_reviews_will_do() {
 }
 
 #[tokio::test]
-async fn an_object_is_shown_in_the_version_that_the_webhook_knows() {
+async fn a_webhook_gets_the_object_in_its_version() {
     let plane = TestEnv::start().await;
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let version = |name: &str, storage: bool| {
@@ -344,7 +344,7 @@ async fn an_object_is_shown_in_the_version_that_the_webhook_knows() {
 }
 
 #[tokio::test]
-async fn subresources_are_shown_as_what_is_sent_to_them() {
+async fn webhooks_get_the_body_of_subresource_requests() {
     let plane = TestEnv::start().await;
     let server = WebhookServer::answering(|request| {
         let scale = json!([{"op": "replace", "path": "/spec/replicas", "value": 5}]);
@@ -406,7 +406,7 @@ async fn subresources_are_shown_as_what_is_sent_to_them() {
 }
 
 #[tokio::test]
-async fn a_connection_can_be_refused() {
+async fn a_webhook_can_deny_connect_requests() {
     let plane = TestEnv::start().await;
     let server = WebhookServer::answering(|_| json!({"allowed": false})).await;
     let hook = server.hook("a.b.c", &json!({"rules": rules("", "v1", "pods/exec")}));
@@ -420,7 +420,7 @@ async fn a_connection_can_be_refused() {
 }
 
 #[tokio::test]
-async fn each_object_of_a_collection_is_judged_before_it_goes() {
+async fn a_collection_delete_calls_webhooks_for_each_object() {
     let plane = TestEnv::start().await;
     let server = WebhookServer::answering(
         |request| json!({"allowed": request["oldObject"]["metadata"]["name"] != "b"}),
@@ -441,7 +441,7 @@ async fn each_object_of_a_collection_is_judged_before_it_goes() {
 }
 
 #[tokio::test]
-async fn webhooks_have_no_say_in_webhooks() {
+async fn webhook_configurations_are_not_sent_to_webhooks() {
     let plane = TestEnv::start().await;
     let server = WebhookServer::answering(|_| json!({"allowed": false})).await;
     let hook = server.hook("a.b.c", &json!({"rules": rules("*", "*", "*")}));
@@ -454,10 +454,10 @@ async fn webhooks_have_no_say_in_webhooks() {
 }
 
 #[tokio::test]
-async fn a_webhook_may_ask_the_server_while_the_server_asks_it() {
+async fn a_webhook_can_send_requests_during_its_call() {
     let plane = TestEnv::builder().config(|config| config.max_writes = 4).start().await;
     let client = plane.client();
-    // Each creates the next before it allows the one before, so all are under way at once.
+    // Each call creates the next object before it returns, so all are in progress at once.
     let server = WebhookServer::start(move |review| {
         let client = client.clone();
         async move {

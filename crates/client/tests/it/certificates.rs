@@ -1,16 +1,22 @@
 //! Servers that are trusted by their own certificate, as that of a kubeconfig may be.
 
-use std::{convert::Infallible, error::Error, net::SocketAddr, sync::Arc};
+use std::convert::Infallible;
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use client::config::{Config, connect};
 use http::{Request, Response};
 use http_body_util::Full;
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use keel::{Clock, Tasks};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
-use rustls::{ServerConfig, pki_types::PrivateKeyDer};
+use rustls::ServerConfig;
+use rustls::pki_types::PrivateKeyDer;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
@@ -62,7 +68,7 @@ async fn a_server_is_trusted_by_its_own_certificate() {
 }
 
 #[tokio::test]
-async fn a_certificate_for_another_name_or_from_somebody_else_is_refused() {
+async fn a_certificate_for_another_name_or_of_another_ca_is_refused() {
     let (address, certificate) = server(&["127.0.0.2"]).await;
     let failed = ask(address, certificate).await.unwrap_err();
     let mut told = failed.to_string();

@@ -1,16 +1,19 @@
-//! Answers that come packed, and who asks for that.
+//! Compressed answers, and the requests for them.
 
 use std::io::Write;
 
 use bytes::Bytes;
 use client::config::{Config, connect};
-use flate2::{Compression, write::GzEncoder};
-use http::{Request, Response, header::ACCEPT_ENCODING};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::ACCEPT_ENCODING;
+use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use keel::Clock;
 
-use crate::{proxy::Proxy, server::Server};
+use crate::proxy::Proxy;
+use crate::server::Server;
 
 /// Says what it was asked for, packed if it was asked to.
 fn answer(request: &Request<Incoming>) -> Response<Full<Bytes>> {
@@ -41,12 +44,12 @@ async fn check(on_this_machine: bool, disable_compression: bool) -> String {
 }
 
 #[tokio::test]
-async fn answers_from_afar_come_packed_unless_the_configuration_says_no() {
+async fn remote_answers_are_compressed_unless_disabled() {
     assert_eq!(check(false, false).await, r#"asked for Some("gzip")"#);
     assert_eq!(check(false, true).await, "asked for None");
 }
 
 #[tokio::test]
-async fn nothing_is_packed_on_this_machine() {
+async fn loopback_answers_are_not_compressed() {
     assert_eq!(check(true, false).await, "asked for None");
 }

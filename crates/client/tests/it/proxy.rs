@@ -1,16 +1,12 @@
 //! [`Proxy`]: a small proxy that speaks CONNECT or SOCKS 5, and leads everybody to one server.
 
-use std::{
-    io,
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 
 use keel::Tasks;
-use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream, copy_bidirectional},
-    net::{TcpListener, TcpStream},
-};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
 
 /// See the [module documentation](self).
 pub(crate) struct Proxy {
@@ -21,7 +17,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// One that leads to `server` whoever gives this password, `Basic …`.
+    /// A proxy to `server` that requires this password, `Basic …`.
     pub(crate) async fn http(server: SocketAddr, password: &'static str) -> Self {
         Self::start(server, async move |stream, asked| tunnel(stream, password, asked).await).await
     }

@@ -8,7 +8,8 @@ use http::{Request, Response};
 use http_body_util::Full;
 use keel::Clock;
 
-use crate::{proxy::Proxy, server::Server};
+use crate::proxy::Proxy;
+use crate::server::Server;
 
 /// A name that only the proxy can resolve.
 const URL: &str = "http://server.invalid:8080";
@@ -25,7 +26,7 @@ async fn ask(proxy: &str) -> Result<String, kube_client::Error> {
 }
 
 #[tokio::test]
-async fn a_server_is_reached_through_a_proxy_that_wants_a_password() {
+async fn a_server_is_reached_through_a_proxy_with_a_password() {
     let server = server().await;
     let proxy = Proxy::http(server.address, "Basic dXNlcjpwQHNz").await;
     let answer = ask(&format!("http://user:p%40ss@{}", proxy.address)).await.unwrap();
@@ -68,7 +69,7 @@ fn causes(error: &dyn Error) -> String {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_through_a_proxy_that_is_not_configured() {
+async fn no_proxy_is_used_unless_configured() {
     let server = Server::start(|_| Response::new(Full::new(Bytes::from_static(b"here")))).await;
     let config = Config::new(format!("http://{}", server.address).parse().unwrap());
     let client = connect(config, &Clock::system()).unwrap();

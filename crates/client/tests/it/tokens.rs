@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use client::config::{Config, connect};
-use http::{Request, Response, StatusCode, header::AUTHORIZATION};
+use http::header::AUTHORIZATION;
+use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use keel::Clock;
 
@@ -32,7 +33,7 @@ async fn a_token_that_expired_is_refused_once_and_then_read_again() {
     assert_eq!(ask().await.unwrap().status(), StatusCode::OK);
 }
 
-/// The token that is shown by who has one written down and one in a file.
+/// The token of a client with a token and a token file.
 async fn shown(inline: &str, in_file: &str) -> String {
     let server = Server::start(|request| {
         let shown = request.headers()[AUTHORIZATION].to_str().unwrap().to_owned();
@@ -50,7 +51,7 @@ async fn shown(inline: &str, in_file: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_token_file_goes_before_a_token_unless_it_is_empty() {
+async fn a_token_file_takes_precedence_over_a_token_unless_it_is_empty() {
     assert_eq!(shown("written-down", "in-file").await, "Bearer in-file");
     assert_eq!(shown("written-down", "\n").await, "Bearer written-down");
 }

@@ -15,7 +15,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::{ObjectKey, event_handler::ObjectEvent};
+use crate::ObjectKey;
+use crate::event_handler::ObjectEvent;
 
 /// See the [module documentation](self).
 pub(super) struct HandlerQueue {

@@ -96,7 +96,7 @@ fn a_read_after_a_write_shows_it_despite_late_events() {
     assert!(matches!(late, Applied::Nothing));
     assert_eq!(shown(indexer.list()), ["n/a@8"]);
     let own = indexer.apply_state(item("n", "a", "blue", 8), Origin::Watch);
-    assert!(matches!(own, Applied::Nothing), "the own write is told only once");
+    assert!(matches!(own, Applied::Nothing), "the write is applied only once");
     indexer.apply_state(item("n", "a", "green", 9), Origin::Watch);
     assert_eq!(shown(indexer.list()), ["n/a@9"]);
 }

@@ -1,18 +1,14 @@
 //! [`Body`]: the JSON of an object, plain or packed.
 
-use std::{
-    cell::Cell,
-    ops::Range,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use serde::Deserialize;
 
-use crate::{
-    json_dictionary::JsonDictionary,
-    json_spans::{find_member, removal_of},
-};
+use crate::json_dictionary::JsonDictionary;
+use crate::json_spans::{find_member, removal_of};
 
 /// See the [module documentation](self).
 pub(super) enum Body {

@@ -5,10 +5,12 @@
 //! or a generation in quotes, the object is decoded as Go decodes JSON, and a field of a wrong type
 //! counts as absent, so that every object with a name can be cached.
 
-use std::{borrow::Cow, ops::Range};
+use std::borrow::Cow;
+use std::ops::Range;
 
 use machinery::{Object, codec};
-use serde::{Deserialize, Deserializer, de::IgnoredAny};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::body::parse;

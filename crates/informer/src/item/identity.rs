@@ -1,10 +1,9 @@
 //! [`Identity`]: the key, uid, resourceVersion and generation of an item.
 
-use std::{
-    cell::RefCell,
-    fmt::Write as _,
-    sync::{Arc, atomic::AtomicBool},
-};
+use std::cell::RefCell;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::head::Metadata;
 use crate::{BadItem, ObjectKey};

@@ -1,17 +1,17 @@
 //! Reads lists and watch events in the JSON that a Kubernetes API server sends.
 
-use std::{borrow::Cow, sync::Arc};
+use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use machinery::{
-    Object, Status, Value,
-    watch::{Event, EventType, INITIAL_EVENTS_END},
-};
+use machinery::watch::{Event, EventType, INITIAL_EVENTS_END};
+use machinery::{Object, Status, Value};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{List, ListWatchError, WatchEvent};
-use crate::{BadItem, Item, ObjectKey, item::ElementType};
+use crate::item::ElementType;
+use crate::{BadItem, Item, ObjectKey};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,13 +1,13 @@
 //! The lists of a [`Reflector`]: streamed in a watch with initial events, or in pages.
 
-use std::{collections::BTreeMap, mem, time::Duration};
+use std::collections::BTreeMap;
+use std::mem;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 
-use super::{
-    REQUEST_TIMEOUT, Reflector, ReflectorItem,
-    position::{Position, is_expired, is_unsupported},
-};
+use super::position::{Position, is_expired, is_unsupported};
+use super::{REQUEST_TIMEOUT, Reflector, ReflectorItem};
 use crate::{ListRequest, ListWatchError, WatchEvent, WatchStream};
 
 /// The longest time between two initial items. A server that is silent for longer, or sends initial

@@ -6,7 +6,8 @@ use std::cmp::Ordering;
 use keel::{Backoff, Moment};
 use machinery::{Reason, Status};
 
-use crate::{ListWatchError, item::compare_versions};
+use crate::ListWatchError;
+use crate::item::compare_versions;
 
 /// The number of failures of the same kind in a row after which another request is tried.
 pub(super) const MIN_REPEATED_FAILURES: u32 = 3;

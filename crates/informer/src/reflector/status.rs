@@ -3,6 +3,18 @@
 use keel::Timestamp;
 
 /// The progress of a [`Reflector`](super::Reflector), for readiness checks and metrics.
+///
+/// ```
+/// use informer::{ReflectorPhase, ReflectorStatus};
+///
+/// fn readiness(status: &ReflectorStatus) -> Result<(), String> {
+///     match (status.phase, &status.last_error) {
+///         (ReflectorPhase::Watching, _) => Ok(()),
+///         (_, Some(error)) => Err(error.clone()),
+///         (phase, None) => Err(format!("{phase:?}")),
+///     }
+/// }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReflectorStatus {
     /// Whether the store is up to date.

@@ -1,19 +1,15 @@
 //! The watches of a [`Reflector`]. Events that are ready together are applied together.
 
-use std::{
-    future::{pending, poll_fn},
-    mem,
-    pin::pin,
-    task::Poll,
-    time::Duration,
-};
+use std::future::{pending, poll_fn};
+use std::mem;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 
-use super::{
-    REQUEST_TIMEOUT, Reflector, ReflectorItem, ReflectorPhase, Transaction,
-    position::{Advanced, Position},
-};
+use super::position::{Advanced, Position};
+use super::{REQUEST_TIMEOUT, Reflector, ReflectorItem, ReflectorPhase, Transaction};
 use crate::{ListWatchError, WatchEvent, WatchRequest, WatchStream};
 
 /// The time that a server gets to close a watch after its timeout.

@@ -1,10 +1,8 @@
 //! [`Delayed`]: the keys that are added after a delay.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    hash::Hash,
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::time::Duration;
 
 use crate::work_queue::priority::Priority;
 

@@ -1,8 +1,11 @@
 //! [`Job`]: a key that a worker processes, and its outcome.
 
-use std::{fmt, hash::Hash, time::Duration};
+use std::fmt;
+use std::hash::Hash;
+use std::time::Duration;
 
-use crate::work_queue::{Priority, WorkQueue, queue::Taken};
+use crate::work_queue::queue::Taken;
+use crate::work_queue::{Priority, WorkQueue};
 
 /// A key that a worker processes. No other worker gets the key until the job is dropped.
 pub struct Job<K: Clone + Eq + Hash> {
@@ -12,6 +15,16 @@ pub struct Job<K: Clone + Eq + Hash> {
 }
 
 /// The outcome of a job.
+///
+/// ```
+/// use informer::work_queue::{Job, JobOutcome};
+/// use std::time::Duration;
+///
+/// fn finish(job: Job<String>, is_ready: bool) {
+///     let poll_again = JobOutcome::RequeueAfter(Duration::from_secs(10));
+///     job.end(if is_ready { JobOutcome::Success } else { poll_again });
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobOutcome {
     /// The worker has dropped the job without an outcome.

@@ -1,8 +1,27 @@
 //! [`QueueMetrics`]: the state of a work queue at one time, and its counters.
 
-use std::{fmt::Debug, time::Duration};
+use std::fmt::Debug;
+use std::time::Duration;
 
 /// Observes durations, for instance in a histogram. `()` ignores them.
+///
+/// ```
+/// use informer::work_queue::{HistogramMetric, QueueOptions};
+/// use std::{sync::Arc, time::Duration};
+///
+/// #[derive(Debug)]
+/// struct LogSlow;
+///
+/// impl HistogramMetric for LogSlow {
+///     fn observe(&self, duration: Duration) {
+///         if duration > Duration::from_secs(1) {
+///             println!("a key was processed for {duration:?}");
+///         }
+///     }
+/// }
+/// let options = QueueOptions { work_duration: Arc::new(LogSlow), ..QueueOptions::default() };
+/// # drop(options);
+/// ```
 pub trait HistogramMetric: Debug + Send + Sync {
     /// Observes one duration. It is called while the queue is locked.
     fn observe(&self, duration: Duration);

@@ -1,6 +1,6 @@
 //! [`PriorityQueue`]: the keys that wait, in the order of their priority and age.
 //!
-//! Each [aging time](PriorityQueue::new) of waiting counts as one step of priority. So many resyncs
+//! Each [aging time](PriorityQueue::new) of waiting counts as one step of priority. Many resyncs
 //! do not delay a new event, and a stream of new events does not delay a resync for ever.
 //!
 //! ```text
@@ -8,10 +8,8 @@
 //!               normal since 20 s   ( 0 + 0 = 0 at 25 s)
 //! ```
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// The priority of a key; the highest is handed out first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

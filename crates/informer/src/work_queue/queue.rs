@@ -11,11 +11,10 @@
 //! - a key is processed by one worker at most;
 //! - a key waits if and only if it is dirty and not being processed.
 
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    hash::Hash,
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
+use std::time::Duration;
 
 use crate::work_queue::priority::{Priority, PriorityQueue, Ticket};
 

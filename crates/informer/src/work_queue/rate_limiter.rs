@@ -1,7 +1,9 @@
 //! [`RateLimiter`]: the delay before a failed key is handed out again. It grows with each failure of
 //! the key, and limits the rate of all keys together.
 
-use std::{collections::HashMap, hash::Hash, time::Duration};
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::Duration;
 
 use keel::{Backoff, Entropy};
 

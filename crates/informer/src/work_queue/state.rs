@@ -1,15 +1,15 @@
 //! [`State`]: the part of a work queue that its lock guards; no method waits or wakes a worker.
 
-use std::{hash::Hash, sync::Arc, time::Duration};
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
 
 use keel::{Clock, Entropy, Moment};
 
-use super::{
-    HistogramMetric, Job, JobOutcome, Priority, QueueMetrics, QueueOptions,
-    delaying::Delayed,
-    queue::{Arrival, Queue, Taken},
-    rate_limiter::RateLimiter,
-};
+use super::delaying::Delayed;
+use super::queue::{Arrival, Queue, Taken};
+use super::rate_limiter::RateLimiter;
+use super::{HistogramMetric, Job, JobOutcome, Priority, QueueMetrics, QueueOptions};
 
 /// See the [module documentation](self).
 pub(super) struct State<K> {

@@ -1,9 +1,7 @@
 //! The queue with a manual clock, and against a naive model.
 
-use std::{
-    collections::BTreeMap,
-    pin::{Pin, pin},
-};
+use std::collections::BTreeMap;
+use std::pin::{Pin, pin};
 
 use keel::Timestamp;
 

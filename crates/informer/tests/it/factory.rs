@@ -1,16 +1,13 @@
 //! Informers that are shared, and reads through a lister.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use informer::{Form, HandlerOptions, InformerFactory, InformerOptions, ListWatch, Scope};
 use keel::{Clock, Entropy, Tasks};
-use machinery::{GroupVersion, selector::LabelSelector};
+use machinery::GroupVersion;
+use machinery::selector::LabelSelector;
 use serde::Deserialize;
 
 use crate::server::Server;

@@ -1,24 +1,22 @@
 //! Random faults; after the last fault the cache equals the server, and the last notification of
 //! every handler has the final state.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
+use informer::write_observer::WriteObserver;
 use informer::{
     HandlerOptions, InformerOptions, Item, ObjectEvent, ReflectorOptions, Selection, Subscription,
-    write_observer::WriteObserver,
 };
 use keel::Entropy;
-use machinery::{GroupResource, Status, selector::LabelSelector};
+use machinery::selector::LabelSelector;
+use machinery::{GroupResource, Status};
 
-use crate::{
-    recorder::Recorder,
-    seeded::{for_seeds, pick},
-    server::{
-        Fault,
-        InitialEvents::{Broken, Endless, Refused, Sent},
-    },
-    world::TestWorld,
-};
+use crate::recorder::Recorder;
+use crate::seeded::{for_seeds, pick};
+use crate::server::Fault;
+use crate::server::InitialEvents::{Broken, Endless, Refused, Sent};
+use crate::world::TestWorld;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 

@@ -1,12 +1,15 @@
 //! The notifications of handlers, and observed writes.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use informer::{EventHandler, HandlerOptions, Item, Transform, write_observer::WriteObserver};
+use informer::write_observer::WriteObserver;
+use informer::{EventHandler, HandlerOptions, Item, Transform};
 use keel::Entropy;
 use machinery::selector::LabelSelector;
 
-use crate::{recorder::Recorder, world::TestWorld};
+use crate::recorder::Recorder;
+use crate::world::TestWorld;
 
 const MINUTE: Duration = Duration::from_mins(1);
 

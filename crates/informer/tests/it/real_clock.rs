@@ -1,16 +1,16 @@
 //! Timers on the system clock: resync, delayed keys, and backoff. The other tests move a manual
 //! clock, which cannot show that a sleep of the system clock ends.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use informer::{
-    HandlerOptions, InformerOptions, ReflectorOptions, WorkQueue,
-    work_queue::{Priority, QueueOptions, RateLimits},
-};
+use informer::work_queue::{Priority, QueueOptions, RateLimits};
+use informer::{HandlerOptions, InformerOptions, ReflectorOptions, WorkQueue};
 use keel::{Clock, Entropy};
 use machinery::Status;
 
-use crate::{recorder::Recorder, world::TestWorld};
+use crate::recorder::Recorder;
+use crate::world::TestWorld;
 
 /// Longer than the test takes on a slow machine.
 const TIMEOUT: Duration = Duration::from_secs(20);

@@ -1,9 +1,7 @@
 //! [`Recorder`]: a handler that checks that each event is consistent with the previous ones.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use informer::{EventHandler, Item};
 

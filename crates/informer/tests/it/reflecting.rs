@@ -5,10 +5,8 @@ use std::time::Duration;
 use keel::Entropy;
 use machinery::Status;
 
-use crate::{
-    server::{Fault, InitialEvents},
-    world::TestWorld,
-};
+use crate::server::{Fault, InitialEvents};
+use crate::world::TestWorld;
 
 /// A world with three objects, listed and watched.
 async fn watching() -> TestWorld {

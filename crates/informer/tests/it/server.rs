@@ -1,18 +1,18 @@
 //! [`Server`]: a simulated API server for one resource, with history, compaction, pages, bookmarks
 //! and faults.
 
-use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard},
-};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use futures_util::{StreamExt, future::BoxFuture, stream};
+use futures_util::future::BoxFuture;
+use futures_util::{StreamExt, stream};
 use informer::{
     Item, List, ListRequest, ListWatch, ListWatchError, ObjectKey, Selection, WatchEvent,
     WatchRequest, WatchStream,
 };
 use keel::Entropy;
-use machinery::{Status, Value, json, watch::INITIAL_EVENTS_END};
+use machinery::watch::INITIAL_EVENTS_END;
+use machinery::{Status, Value, json};
 use tokio::sync::Notify;
 
 /// The fault of one watch, after a number of events.

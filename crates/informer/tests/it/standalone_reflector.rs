@@ -1,15 +1,14 @@
 //! A [`Reflector`] on its own, with items that are not Kubernetes objects: a source whose answers
 //! the test writes, and a store that records each call.
 
-use std::{
-    borrow::Cow,
-    collections::VecDeque,
-    io,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use futures_util::{StreamExt, future::BoxFuture, stream};
+use futures_util::future::BoxFuture;
+use futures_util::{StreamExt, stream};
 use informer::{
     List, ListRequest, ListWatch, ListWatchError, Reflector, ReflectorItem, ReflectorOptions,
     ReflectorPhase, ReflectorStatus, ReflectorStore, Transaction, WatchEvent, WatchRequest,
@@ -163,11 +162,11 @@ impl TestReflector {
     }
 
     fn start_at(version: Option<&str>, script: impl IntoIterator<Item = Answer>) -> Self {
-        Self::start_with(ReflectorOptions::default(), version, script)
+        Self::start_with(&ReflectorOptions::default(), version, script)
     }
 
     fn start_with(
-        options: ReflectorOptions,
+        options: &ReflectorOptions,
         version: Option<&str>,
         script: impl IntoIterator<Item = Answer>,
     ) -> Self {
@@ -175,7 +174,7 @@ impl TestReflector {
         let clock = Clock::manual(Timestamp::from_seconds(0));
         let source = Arc::new(Script(Mutex::new(script.into_iter().collect())));
         let store: Arc<Calls> = Arc::clone(&calls);
-        let options = ReflectorOptions { watch_timeout: None, ..options };
+        let options = ReflectorOptions { watch_timeout: None, ..options.clone() };
         let mut reflector = Reflector::new(source, store, options, &clock, &Entropy::seeded(1));
         if let Some(version) = version {
             reflector = reflector.starting_at(version.to_owned());
@@ -283,7 +282,7 @@ async fn a_first_failure_is_retried_at_once_on_request_and_the_next_one_after_a_
         Answer::List(&["c"], 30),
     ];
     let options = ReflectorOptions { retries_at_once: true, ..ReflectorOptions::default() };
-    let reflector = TestReflector::start_with(options, Some("7"), script);
+    let reflector = TestReflector::start_with(&options, Some("7"), script);
     reflector.quiesce().await;
     assert_eq!(reflector.take_calls(), ["~a@8", "=b@20"]);
     assert!(reflector.clock.next_deadline().is_some());

@@ -1,14 +1,15 @@
 //! [`TestWorld`]: a server, an informer and a clock that the test drives.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-use informer::{
-    HandlerOptions, InformerOptions, Item, ReflectorOptions, SharedInformer,
-    write_observer::{WriteObserver, is_last_state},
-};
+use informer::write_observer::{WriteObserver, is_last_state};
+use informer::{HandlerOptions, InformerOptions, Item, ReflectorOptions, SharedInformer};
 use keel::{Clock, Entropy, Tasks, Timestamp};
 
-use crate::{recorder::Recorder, server::Server};
+use crate::recorder::Recorder;
+use crate::server::Server;
 
 pub(crate) struct TestWorld {
     pub(crate) server: Server,

@@ -28,30 +28,30 @@ fn the_system_clock_is_past_2024() {
 }
 
 #[tokio::test]
-async fn sleepers_wake_when_their_time_comes_and_not_before() {
+async fn sleepers_wake_at_their_deadline_and_not_before() {
     let clock = Clock::manual(Timestamp::from_seconds(0));
     let tasks = Tasks::new();
-    let (tell, mut told) = tokio::sync::mpsc::channel(8);
+    let (sender, mut receiver) = tokio::sync::mpsc::channel(8);
     for seconds in [3, 1, 2] {
-        let (clock, tell) = (clock.clone(), tell.clone());
+        let (clock, sender) = (clock.clone(), sender.clone());
         tasks.spawn("sleeper", async move {
             clock.sleep_until(Timestamp::from_seconds(0) + seconds * SECOND).await;
-            tell.send(seconds).await.unwrap();
+            sender.send(seconds).await.unwrap();
         });
     }
-    while lock(clock.hand()).sleepers.len() < 3 {
+    while lock(clock.state()).sleepers.len() < 3 {
         tokio::task::yield_now().await;
     }
     assert_eq!(clock.next_deadline(), Some(Timestamp::from_seconds(1)));
     clock.advance(2 * SECOND);
-    assert_eq!((told.recv().await, told.recv().await), (Some(1), Some(2)));
-    assert!(told.try_recv().is_err());
+    assert_eq!((receiver.recv().await, receiver.recv().await), (Some(1), Some(2)));
+    assert!(receiver.try_recv().is_err());
     clock.advance(SECOND);
-    assert_eq!(told.recv().await, Some(3));
+    assert_eq!(receiver.recv().await, Some(3));
 }
 
 #[tokio::test]
-async fn a_jump_is_no_time_that_passes() {
+async fn a_jump_does_not_count_as_elapsed_time() {
     let clock = Clock::manual(Timestamp::from_seconds(1000));
     let moment = clock.moment();
     let tasks = Tasks::new();
@@ -78,7 +78,7 @@ async fn a_cancelled_sleeper_leaves_nothing_behind() {
     let clock = Clock::manual(Timestamp::from_seconds(0));
     tokio::select! {
         biased;
-        () = clock.sleep(SECOND) => unreachable!("nobody moves the clock"),
+        () = clock.sleep(SECOND) => unreachable!("the clock is not moved"),
         () = std::future::ready(()) => {}
     }
     assert_eq!(clock.next_deadline(), None);

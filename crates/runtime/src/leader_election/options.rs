@@ -1,31 +1,32 @@
-//! [`LeaderElection`]: how a leader is elected; [`InvalidLeaderElection`]: why nobody could be, or everybody.
+//! [`LeaderElection`]: the options of leader election; [`InvalidLeaderElection`]: the reason why
+//! they are not valid.
 
 use std::time::Duration;
 
-/// Those who wait add up to a fifth to their pauses, so as not to come all at once.
+/// Candidates add a jitter of up to a fifth to their pauses.
 pub(super) const JITTER: u32 = 5;
 
-/// How a leader is elected.
+/// The options of leader election.
 #[derive(Debug, Clone)]
 pub struct LeaderElection {
-    /// The lease's name: the same for all that compete.
+    /// The name of the lease: the same for all candidates.
     pub lease: String,
-    /// Where the lease is.
+    /// The namespace of the lease.
     pub namespace: String,
-    /// Different for each that competes: the name of the pod, for example.
+    /// Identifies the candidate, for example the name of its pod.
     pub identity: String,
-    /// A lease that has not changed for so long is anybody's. The lease tells it in whole seconds,
-    /// rounded up.
+    /// The time after which a lease that has not changed expires. The lease has it in whole
+    /// seconds, rounded up.
     pub lease_duration: Duration,
-    /// A leader whose last renewal is so long ago stops; shorter than the duration.
+    /// The time after its last renewal at which a leader stops; shorter than the lease duration.
     pub renew_deadline: Duration,
-    /// Between two attempts; with a fifth more, shorter than the deadline.
+    /// The time between two attempts; with a fifth more, it must be shorter than the deadline.
     pub retry_period: Duration,
-    /// Give the lease back at the end, so that others need not wait.
+    /// Whether the lease is released at the end, so that others need not wait.
     pub release_on_exit: bool,
 }
 
-/// What is wrong with a [`LeaderElection`]: see the field that it names.
+/// The reason why a [`LeaderElection`] is not valid.
 ///
 /// ```
 /// use runtime::{InvalidLeaderElection, LeaderElection};
@@ -35,25 +36,25 @@ pub struct LeaderElection {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLeaderElection {
-    /// A lease without a holder is free: all would lead.
+    /// A lease without a holder is free: all candidates would lead.
     #[error("the identity is empty")]
     NoIdentity,
-    /// There is nothing to compete for.
+    /// The lease needs a name.
     #[error("the lease has no name")]
     NoLease,
-    /// Others would begin before the leader stops.
+    /// Others would start before the leader stops.
     #[error("lease_duration must be longer than renew_deadline")]
     LeaseTooShort,
-    /// The leader would stop before it has tried to renew.
+    /// The leader would stop before it tries to renew.
     #[error("renew_deadline must be longer than retry_period and a fifth")]
     DeadlineTooShort,
-    /// The server would be asked without a pause.
+    /// Requests would be sent without a pause.
     #[error("retry_period is zero")]
     NoPause,
 }
 
 impl LeaderElection {
-    /// With Kubernetes' own times: 15, 10 and 2 seconds.
+    /// With the times of client-go: 15, 10 and 2 seconds.
     pub fn new(namespace: &str, lease: &str, identity: &str) -> Self {
         Self {
             lease: lease.to_owned(),
@@ -66,7 +67,8 @@ impl LeaderElection {
         }
     }
 
-    /// Whether at most one can lead, and one will: what a manager asks before it runs.
+    /// Checks that at most one candidate can lead, and that one will. A manager calls it before it
+    /// runs.
     pub fn check(&self) -> Result<(), InvalidLeaderElection> {
         if self.identity.is_empty() {
             return Err(InvalidLeaderElection::NoIdentity);
@@ -86,14 +88,14 @@ impl LeaderElection {
         Ok(())
     }
 
-    /// The duration as the lease tells it: others must not take a fraction of a second for nothing.
+    /// The lease duration as in the lease, rounded up to whole seconds.
     pub(super) fn lease_seconds(&self) -> i32 {
         let whole = self.lease_duration.as_secs();
         let seconds = whole.saturating_add(u64::from(self.lease_duration.subsec_nanos() > 0));
         i32::try_from(seconds.max(1)).unwrap_or(i32::MAX)
     }
 
-    /// Between a leader's stop and the first moment at which another may begin.
+    /// The time between the stop of a leader and the earliest start of another.
     pub(super) fn grace(&self) -> Duration {
         self.lease_duration.saturating_sub(self.renew_deadline)
     }
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn times_must_leave_room_for_each_other() {
+    fn the_times_of_an_election_must_be_ordered() {
         assert_eq!(check(|_| ()), Ok(()));
         assert_eq!(check(|it| it.identity.clear()), Err(InvalidLeaderElection::NoIdentity));
         assert_eq!(check(|it| it.lease.clear()), Err(InvalidLeaderElection::NoLease));

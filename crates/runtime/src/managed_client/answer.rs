@@ -1,5 +1,4 @@
-//! [`Answer`]: what the answer to a write says of the object, judged by its kind and not by what was
-//! asked for.
+//! [`Answer`]: the content of the answer to a write, by its kind.
 
 use bytes::Bytes;
 use http::Response;
@@ -9,26 +8,27 @@ use kube_client::client::Body;
 use machinery::Value;
 use serde::Deserialize;
 
-use super::{BoxError, resource_path::ResourcePath};
+use super::BoxError;
+use super::resource_path::ResourcePath;
 
-/// Answers to writes are objects, or lists of those that were deleted, which are never so long.
+/// The largest answer that is read.
 const MAX_ANSWER: usize = 1 << 30;
 
 /// See the [module documentation](self).
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// The object, in the version that was asked for: also from most subresources.
+    /// The object in the requested version, also as the answer of most subresources.
     Object(Item),
     /// Its metadata, which are the same in every version.
     Metadata(Item),
-    /// A status, and the uid that it names.
+    /// A status, and the uid in it.
     Status(Option<String>),
-    /// Something else: a scale, an object of another kind, bytes.
+    /// A scale, an object of another kind, or bytes.
     Other,
 }
 
 impl Answer {
-    /// Reads an answer to its end; None if it is no success.
+    /// Reads the whole answer; `None` if the request failed.
     pub(super) async fn read(
         target: &ResourcePath,
         response: Response<Body>,
@@ -61,7 +61,7 @@ impl Answer {
         if kind == "PartialObjectMetadata" && api_version.starts_with("meta.k8s.io/") {
             return Self::Metadata(item);
         }
-        // What subresources of a kind answer with besides it, scales and tokens, is of other groups.
+        // The other answers of subresources, such as scales and tokens, are of other groups.
         if api_version == target.group_version.to_string() {
             return Self::Object(item);
         }
@@ -76,7 +76,7 @@ impl Answer {
         }
     }
 
-    /// The uid of an object of which a deletion that was answered like this has left nothing.
+    /// The uid of the deleted object, if this answer to a deletion shows that it was removed.
     pub(super) fn deleted_uid(&self) -> Option<&str> {
         match self {
             Self::Object(item) | Self::Metadata(item) => is_deleted(item).then(|| item.uid()),
@@ -86,8 +86,8 @@ impl Answer {
     }
 }
 
-/// Whether an object that a deletion answered with is its last state: some kinds answer with it
-/// although nothing is left.
+/// Whether the object in the answer to a deletion is its last state. Some kinds answer with the object
+/// although it was removed.
 fn is_deleted(item: &Item) -> bool {
     #[derive(Deserialize)]
     struct Answered {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_what_its_kind_says() {
+    fn an_answer_is_recognized_by_its_kind() {
         let pod = "/api/v1/namespaces/n/pods/a";
         let metadata = r#""metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"7"}"#;
         let with = |kind: &str| format!("{{{kind},{metadata}}}");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_deleted_when_nothing_holds_it() {
+    fn an_object_without_finalizers_and_grace_period_was_removed() {
         let gone = |rest: &str| {
             let json = format!(r#"{{"metadata":{{"name":"a"{rest}}}}}"#);
             is_deleted(&Item::parse(json.into_bytes()).unwrap())

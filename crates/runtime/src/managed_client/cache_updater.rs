@@ -1,41 +1,43 @@
-//! [`CacheUpdater`]: brings the caches up to date with what was written, from the answer if that tells
-//! enough, and otherwise by looking.
+//! [`CacheUpdater`]: updates the caches after a write, from the answer if it contains the object, and
+//! otherwise by reading it back.
 //!
 //! | cache | answer | |
 //! |---|---|---|
 //! | whole objects of the same version | the object | from the answer |
 //! | metadata, of any version | the object, its metadata | from the answer |
-//! | whole objects of another version | anything | looked at |
-//! | any | a scale, a status, a list of what was deleted | looked at |
-//! | with a selection by fields that only the server can read | anything | looked at |
+//! | whole objects of another version | any | read back |
+//! | any | a scale, a status, a list of the deleted objects | read back |
+//! | with a field selector that only the server can apply | any | read back |
 //!
-//! To look is to list with the name of the object, by the rights that the cache has anyway; one
-//! request for each of these caches. If it fails, the cache learns from its watch.
+//! To read back is to list with the name of the object, for which the permissions of the cache
+//! suffice; one request for each of these caches. If it fails, the watch updates the cache.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use client::ClientListWatch;
+use informer::write_observer::{WriteObserver, is_last_state, metadata_only};
 use informer::{
     Form, InformerFactory, Item, List, ListRequest, ListWatch, ListWatchError, ObjectKey, Scope,
     Selection, SharedInformer,
-    write_observer::{WriteObserver, is_last_state, metadata_only},
 };
 use kube_client::Client;
 use machinery::selector::FieldSelector;
 
-use super::{answer::Answer, resource_path::ResourcePath};
+use super::answer::Answer;
+use super::resource_path::ResourcePath;
 
 /// See the [module documentation](self).
 pub(super) struct CacheUpdater {
-    /// Not the one that is being mirrored.
+    /// The client without cache updates.
     pub(super) client: Client,
     pub(super) factory: Arc<InformerFactory>,
 }
 
 impl CacheUpdater {
-    /// A write to the object `name` was answered like this.
+    /// The object `name` was written, with this answer.
     pub(super) async fn written(&self, target: &ResourcePath, name: &str, answer: &Answer) {
-        // With its last finalizer.
+        // The write removed the last finalizer.
         if let Answer::Object(item) = answer
             && is_last_state(item)
         {
@@ -50,7 +52,7 @@ impl CacheUpdater {
         }
     }
 
-    /// A deletion of the object `name` was answered like this.
+    /// The object `name` was deleted, with this answer.
     pub(super) async fn deleted(&self, target: &ResourcePath, name: &str, answer: &Answer) {
         match answer.deleted_uid() {
             Some(uid) => self.removed(target, name, uid),
@@ -64,7 +66,7 @@ impl CacheUpdater {
         }
     }
 
-    /// Objects of a collection were deleted; which of them are gone, nobody has said.
+    /// Objects of a collection were deleted. The caches are compared with a list.
     pub(super) async fn collection_deleted(&self, target: &ResourcePath) {
         for (scope, informer) in self.caches(target) {
             let namespace = Some(&target.namespace).filter(|it| !it.is_empty()).cloned();
@@ -91,7 +93,7 @@ impl CacheUpdater {
         }
     }
 
-    /// The caches that may have what `target` is about.
+    /// The caches that may contain objects of `target`.
     fn caches(&self, target: &ResourcePath) -> Vec<(Scope, SharedInformer)> {
         let mut caches = self.factory.of_resource(&target.group_version.group, &target.resource);
         caches.retain(|(scope, _)| {
@@ -117,15 +119,15 @@ impl CacheUpdater {
     async fn list(&self, scope: &Scope, selection: Selection) -> Option<List> {
         let source = ClientListWatch::new(self.client.clone(), scope);
         let listed = source.list(ListRequest { selection, ..ListRequest::default() }).await;
-        let complain = |error: &ListWatchError| {
-            tracing::warn!(resource = %scope, %error, "cannot see what was written before the watch shows it");
+        let log = |error: &ListWatchError| {
+            tracing::warn!(resource = %scope, %error, "cannot read back a written object; the watch will show it");
         };
-        listed.inspect_err(complain).ok()
+        listed.inspect_err(log).ok()
     }
 }
 
-/// The object as the cache of `scope` has it, if the answer tells that, and whether it belongs
-/// there.
+/// The object in the form of the cache of `scope`, if the answer contains it and the selection can be
+/// applied to it.
 fn cached_form(target: &ResourcePath, scope: &Scope, answer: &Answer) -> Option<Item> {
     let item = match (answer, scope.form) {
         (Answer::Object(item), Form::Whole) if scope.group_version == target.group_version => {

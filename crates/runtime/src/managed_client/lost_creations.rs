@@ -1,19 +1,18 @@
-//! [`LostCreations`]: those of which the answer was lost, so that nothing is created twice.
+//! [`LostCreations`]: the creations whose answers were lost, so that no object is created twice.
 //!
 //! ```text
-//! create made-x7k2p ─▶ no answer      it may have happened, or not, or not yet
-//! look for it: not there              … not yet
-//! create made-x7k2p ─▶ created        under the same name: whichever comes second is refused
-//!                   ─▶ 409            it had happened after all
+//! create made-x7k2p ─▶ no answer      it may have succeeded, or not, or not yet
+//! get made-x7k2p    ─▶ 404            … not yet
+//! create made-x7k2p ─▶ created        with the same name: the second of the two is refused
+//!                   ─▶ 409            the first had succeeded
 //! ```
 //!
-//! Names that are left to the server (`generateName`) are made here for that. Who makes names anew
-//! for each attempt, instead, can only be helped for as long as a lost request may be under way.
+//! Therefore names are generated here and not by the server (`generateName`). For a controller that
+//! generates a new name for each attempt, creations are tracked only while a lost request may still
+//! be processed.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use keel::{Clock, Entropy, Moment};
@@ -24,21 +23,22 @@ use super::resource_path::ResourcePath;
 /// Names have at most 63 characters, of which the suffix has five.
 const MAX_PREFIX: usize = 58;
 const SUFFIX: usize = 5;
-/// After so long, no server is still at work on a request: kube-apiserver gives up after a minute.
+/// The time after which no server still processes a request; the timeout of kube-apiserver is a
+/// minute.
 const MAX_REQUEST_TIME: Duration = Duration::from_mins(2);
 
 /// See the [module documentation](self).
 pub(super) struct LostCreations {
     clock: Clock,
-    /// Those that may have happened, or may still: as many as there were lost within
-    /// [`MAX_REQUEST_TIME`], of which each worker has one at a time.
+    /// The creations that may have succeeded, or may still. Their number is bounded by those lost
+    /// within [`MAX_REQUEST_TIME`], one at a time for each worker.
     lost: Mutex<Vec<LostCreation>>,
 }
 
 struct LostCreation {
     collection: ResourcePath,
     name: String,
-    /// Empty if the name was not made here.
+    /// Empty if the name was not generated here.
     prefix: String,
     at: Moment,
 }
@@ -48,19 +48,19 @@ impl LostCreations {
         Self { clock: clock.clone(), lost: Mutex::default() }
     }
 
-    /// The names of those that were lost in this collection.
+    /// The names of the lost creations in this collection.
     pub(super) fn lost(&self, collection: &ResourcePath) -> Vec<String> {
         let lost = self.lock();
         let same = lost.iter().filter(|lost| lost.collection == *collection);
         same.map(|lost| lost.name.clone()).collect()
     }
 
-    /// It had happened.
+    /// The creation had succeeded.
     pub(super) fn was_found(&self, collection: &ResourcePath, name: &str) {
         self.lock().retain(|lost| lost.collection != *collection || lost.name != name);
     }
 
-    /// It has not happened, and will not if enough time has passed.
+    /// The creation has not succeeded, and will not after [`MAX_REQUEST_TIME`].
     pub(super) fn was_not_found(&self, collection: &ResourcePath, name: &str) {
         self.lock().retain(|lost| {
             lost.collection != *collection
@@ -69,9 +69,9 @@ impl LostCreations {
         });
     }
 
-    /// Gives an object that leaves its name to the server a name: that of a creation that was lost,
-    /// if it leaves the same beginning to be completed. What is returned goes back to the lost ones
-    /// unless it is [settled](PendingCreation::settle).
+    /// Generates the name of an object with `generateName`, or reuses that of a lost creation with
+    /// the same prefix. The pending creation becomes a lost one unless it is
+    /// [settled](PendingCreation::settle).
     pub(super) fn begin(
         &self,
         collection: &ResourcePath,
@@ -113,12 +113,12 @@ impl LostCreations {
     }
 }
 
-/// A creation that is under way; whoever drops it without knowing its outcome has lost it.
+/// A creation that was sent. If it is dropped without being settled, it is lost.
 pub(super) struct PendingCreation<'a> {
     creations: &'a LostCreations,
-    /// None if nobody knows the name.
+    /// `None` if the name is not known.
     lost: Option<LostCreation>,
-    /// Whether another of the same name was lost.
+    /// Whether an earlier creation with the same name was lost.
     pub(super) is_retry: bool,
 }
 
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_creation_that_was_lost_is_made_again_under_its_name_by_one() {
+    fn a_lost_creation_is_repeated_once_with_the_same_name() {
         let (creations, _, entropy) = setup();
         let (body, lost) = creations.begin(&pods(), generated("a-"), &entropy);
         let name = lost.name().unwrap().to_owned();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_found_is_looked_for_until_it_cannot_happen_any_more() {
+    fn a_lost_creation_is_looked_up_while_it_may_succeed() {
         let (creations, clock, entropy) = setup();
         let named = Bytes::from_static(br#"{"metadata":{"name":"a"}}"#);
         drop(creations.begin(&pods(), named, &entropy).1);

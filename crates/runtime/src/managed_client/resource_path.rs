@@ -1,4 +1,5 @@
-//! [`ResourcePath`]: which object or collection a request is about; and whether it is [a dry run](dry_run).
+//! [`ResourcePath`]: the object or collection in the path of a request. [`dry_run`] reads whether a
+//! request is a dry run.
 
 use informer::ObjectKey;
 use machinery::{GroupVersion, Value};
@@ -6,11 +7,11 @@ use machinery::{GroupVersion, Value};
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ResourcePath {
-    /// As it was asked for.
+    /// The path of the request.
     pub(super) path: String,
     pub(super) group_version: GroupVersion,
     pub(super) resource: String,
-    /// Empty if the request is about no namespace.
+    /// Empty for cluster-scoped resources and for all namespaces.
     pub(super) namespace: String,
     pub(super) name: Option<String>,
     pub(super) subresource: Option<String>,
@@ -27,7 +28,7 @@ impl ResourcePath {
         let group_version = GroupVersion::new(group, parts.next()?);
         let mut rest: Vec<&str> = parts.collect();
         let mut namespace = "";
-        // `namespaces/a` and `namespaces/a/status` are about the namespace itself.
+        // `namespaces/a` and `namespaces/a/status` are the namespace itself.
         let is_inside = rest.len() > 2 && !matches!(rest[2], "status" | "finalize");
         if rest.first() == Some(&"namespaces") && is_inside {
             namespace = rest[1];
@@ -44,20 +45,20 @@ impl ResourcePath {
         })
     }
 
-    /// The object with this name, or within this collection.
+    /// The key of the object `name`.
     pub(super) fn key(&self, name: &str) -> ObjectKey {
         ObjectKey::new(&self.namespace, name)
     }
 
-    /// Whether this leads to a program beyond the server, with which bytes are exchanged.
+    /// Whether the subresource is a stream of bytes to a container or a service.
     pub(super) fn is_streamed(&self) -> bool {
         let subresource = self.subresource.as_deref().unwrap_or_default();
         matches!(subresource, "attach" | "exec" | "log" | "portforward" | "proxy")
     }
 }
 
-/// Whether nothing is to be written. Options in a body, which deletions have, take the place of
-/// those in the query; None if the body cannot be read.
+/// Whether a request is a dry run. Options in the body, as of a deletion, replace those in the query;
+/// `None` if the body cannot be read.
 pub(super) fn dry_run(query: Option<&str>, body: &[u8]) -> Option<bool> {
     if body.is_empty() {
         let mut pairs = query.unwrap_or_default().split('&');
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_names_its_target() {
+    fn a_path_is_split_into_its_parts() {
         assert_eq!(check("/api/v1/namespaces/n/pods"), r#"v1 pods "n"  None"#);
         assert_eq!(check("/api/v1/namespaces/n"), r#"v1 namespaces "" n None"#);
         assert_eq!(check("/api/v1/namespaces/n/status"), r#"v1 namespaces "" n Some("status")"#);
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dry_run_is_said_in_the_query_or_in_the_body_instead() {
+    fn options_in_the_body_replace_those_in_the_query() {
         assert_eq!(dry_run(Some("force=true&dryRun=All"), b""), Some(true));
         assert_eq!(dry_run(Some("fieldManager=dryRun"), b""), Some(false));
         assert_eq!(dry_run(None, br#"{"dryRun":["All"]}"#), Some(true));

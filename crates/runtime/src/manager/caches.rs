@@ -1,10 +1,8 @@
-//! [`Caches`]: the informers of a manager: which there are, whether they are complete, and what keeps
-//! them from it, which is told to whoever asks whether the manager is ready, and in the log.
+//! [`Caches`]: the informers of a manager, and whether they have synced. Failures of lists and
+//! watches are reported by the readiness check and in the log.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informer::{InformerFactory, ReflectorStatus, Scope, SharedInformer};
 use keel::Tasks;
@@ -13,28 +11,29 @@ use tokio::sync::watch;
 /// See the [module documentation](self).
 pub(super) struct Caches {
     pub(super) factory: Arc<InformerFactory>,
-    /// Of which namespace, unless a scope names one.
+    /// The namespace of scopes that have none.
     namespace: Option<String>,
     tasks: Tasks,
-    /// The scopes whose troubles are logged, which are all that run; None before the start. Locked
-    /// before the factory.
+    /// The scopes of the running informers, whose failures are logged; `None` before the start.
+    /// Locked before the factory.
     running: Mutex<Option<BTreeSet<String>>>,
 }
 
 impl Caches {
-    /// The informers of `factory`, whose tasks are `tasks`.
+    /// The informers of `factory`, with the tasks `tasks`.
     pub(super) fn new(factory: InformerFactory, namespace: Option<String>, tasks: &Tasks) -> Self {
         let (factory, tasks) = (Arc::new(factory), tasks.clone());
         Self { factory, namespace, tasks, running: Mutex::default() }
     }
 
-    /// The informer of `scope`; who asks for it after the start has it started at once.
+    /// The informer of `scope`, which is started at once if the others are.
     pub(super) fn informer(&self, mut scope: Scope, is_namespaced: bool) -> SharedInformer {
         if is_namespaced && scope.selection.namespace.is_none() {
             scope.selection.namespace.clone_from(&self.namespace);
         }
         let informer = self.factory.informer(&scope);
-        // After having asked: who starts meanwhile either finds it or is found here.
+        // Read after the informer was made: a concurrent start either finds the informer or is seen
+        // here.
         let is_running = self.lock().is_some();
         if is_running {
             self.start();
@@ -42,8 +41,8 @@ impl Caches {
         informer
     }
 
-    /// Starts all that do not run yet, and logs whenever one of them cannot list or watch, and when
-    /// it can again.
+    /// Starts all informers that do not run yet, and logs when one of them fails to list or watch,
+    /// and when it succeeds again.
     pub(super) fn start(&self) {
         let mut running = self.lock();
         let running = running.get_or_insert_default();
@@ -67,7 +66,7 @@ impl Caches {
     }
 }
 
-/// For a check: which caches are not complete yet, and why.
+/// A check that fails with the informers that have not synced, and the reasons.
 pub(super) fn all_complete(factory: &InformerFactory) -> Result<(), String> {
     let mut incomplete = Vec::new();
     for (scope, informer) in factory.informers() {

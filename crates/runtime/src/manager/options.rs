@@ -1,35 +1,39 @@
-//! [`ManagerOptions`]: how a manager runs; [`ManagerError`]: why it does not any more.
+//! [`ManagerOptions`]: the options of a manager; [`ManagerError`]: the reason why it has ended.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use informer::InformerOptions;
 use keel::{Clock, Entropy, Unclean};
 
-use crate::{InvalidLeaderElection, LeaderElection, webhook::CertificateError};
+use crate::webhook::CertificateError;
+use crate::{InvalidLeaderElection, LeaderElection};
 
-/// How a manager runs.
+/// The options of a [`Manager`](crate::Manager).
 pub struct ManagerOptions {
-    /// Only objects of this namespace are cached; of all namespaces if None.
+    /// Only objects of this namespace are cached; those of all namespaces if `None`.
     pub namespace: Option<String>,
-    /// Whether there may be others; None if this is the only one.
+    /// Leader election among several managers; `None` if this is the only one.
     pub leader_election: Option<LeaderElection>,
-    /// Where to answer for health, metrics and reasons; nowhere if None.
+    /// The address of the endpoint for health, metrics and reconciles; none if `None`.
     pub endpoint: Option<SocketAddr>,
-    /// A stop takes no longer. Workers may end what they do in all of this time but five seconds, or
-    /// but half of it, which are for events to be written and the lease to be given back.
+    /// The longest time of a stop. Workers have this time but five seconds, or but half of it,
+    /// which are for events and for the release of the lease.
     pub stop_within: Duration,
-    /// How objects are cached.
+    /// The options of all caches.
     pub informer: InformerOptions,
-    /// Whether SIGINT and SIGTERM stop it.
+    /// Whether SIGINT and SIGTERM stop the manager.
     pub handles_signals: bool,
-    /// What time it is.
+    /// The clock.
     pub clock: Clock,
-    /// Where chance comes from.
+    /// The source of randomness.
     pub entropy: Entropy,
 }
 
 impl Default for ManagerOptions {
-    /// Alone, for all namespaces, without an endpoint, stopped by signals within half a minute.
+    /// Without leader election, for all namespaces, without an endpoint, stopped by signals within
+    /// half a minute.
     fn default() -> Self {
         Self {
             namespace: None,
@@ -44,34 +48,34 @@ impl Default for ManagerOptions {
     }
 }
 
-/// Why a manager does not run any more.
+/// The reason why a manager has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ManagerError {
-    /// Start afresh: another is the leader, or nobody knows.
+    /// Restart the process: another manager may be the leader.
     #[error("lost the leadership")]
     LeadershipLost,
-    /// [Name](crate::ControllerBuilder::named) one of them.
+    /// Give one of them another [name](crate::ControllerBuilder::named).
     #[error("two controllers are named {0:?}")]
     SameName(String),
-    /// Choose other settings: nothing was begun.
-    #[error("nobody can be elected like this")]
+    /// Choose other settings: nothing was started.
+    #[error("the leader election is not valid")]
     Election(#[source] InvalidLeaderElection),
-    /// Choose another address, or end who has it.
+    /// Choose another address, or end the process that uses it.
     #[error("cannot listen on {address}")]
     Endpoint {
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The reason.
         #[source]
         source: io::Error,
     },
-    /// The webhooks have no certificate to show.
+    /// There is no certificate for the webhooks.
     #[error("cannot get certificates for the webhooks")]
     Certificates(#[source] CertificateError),
-    /// Signals cannot be waited for.
+    /// The handlers of signals cannot be installed.
     #[error("cannot wait for signals")]
     Signals(#[source] io::Error),
-    /// Something did not end in time, and was ended; or something had panicked.
+    /// A task did not end in time and was aborted, or has panicked.
     #[error("did not stop cleanly")]
     Unclean(#[source] Unclean),
 }

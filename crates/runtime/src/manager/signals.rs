@@ -1,8 +1,8 @@
-//! [`Signals`]: what a kubelet or somebody at a terminal sends to end a process.
+//! [`Signals`]: the signals that end the process.
 
 use super::ManagerError;
 
-/// SIGINT and SIGTERM, unless somebody else handles them.
+/// SIGINT and SIGTERM, unless signals are handled elsewhere.
 pub(super) struct Signals {
     #[cfg(unix)]
     terminate: Option<tokio::signal::unix::Signal>,

@@ -1,22 +1,23 @@
-//! How a manager ends: in the order of what depends on what, and in time.
+//! The stop of a manager, in the order of dependencies and within a time limit.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use keel::Unclean;
 use tokio::time::Instant;
 
 use super::ManagerState;
 
-/// For what ends after the workers, of the time that a stop may take: events to be written and a
-/// lease to be given back take next to none of it, but for a server that does not answer.
+/// The part of the stop time for the tasks after the workers. Writing events and releasing the
+/// lease take little of it if the server answers.
 const AFTER_WORKERS: Duration = Duration::from_secs(5);
 
-/// Nobody waits for longer, and no clock counts up to the longest time that can be asked for.
+/// The longest stop time; a larger value would overflow the clock.
 const LONGEST_STOP: Duration = Duration::from_hours(24);
 
 impl ManagerState {
-    /// Ends everything in the order of its dependence, all within the time that there is: of which
-    /// workers leave something to those who come after them, and each of these to the next.
+    /// Stops all tasks in the order of their dependencies within the stop time. The workers leave a
+    /// part of it to the tasks after them, and each of these to the next.
     pub(super) async fn shut_down(&self, is_graceful: bool) -> Result<(), Unclean> {
         let within = self.options.stop_within.min(LONGEST_STOP);
         let (end, reserve) = (Instant::now() + within, (within / 2).min(AFTER_WORKERS));
@@ -26,13 +27,13 @@ impl ManagerState {
         }
         let patience = if is_graceful { but_for(reserve) } else { Duration::ZERO };
         let mut outcome = self.worker_tasks.stop(patience).await;
-        // A deposed leader must not write: whatever it runs beside its workers ends as they do.
+        // A former leader must not write: the tasks beside its workers end as the workers do.
         let beside = if is_graceful { but_for(reserve / 2) } else { Duration::ZERO };
         outcome = outcome.and(self.side_tasks.stop(beside).await);
         if !is_graceful {
             outcome = Ok(());
         }
-        // Webhooks answer what they were asked, leader or not.
+        // Webhooks answer pending requests, as leader or not.
         let rest = [
             (&self.elector_tasks, reserve / 4),
             (&self.webhook_tasks, reserve / 8),
@@ -47,7 +48,7 @@ impl ManagerState {
     }
 }
 
-/// A run that was dropped before its end, unless it is empty.
+/// Stops all tasks when it is dropped, unless it is empty.
 pub(super) struct StopOnDrop(pub(super) Option<Arc<ManagerState>>);
 
 impl Drop for StopOnDrop {

@@ -1,4 +1,4 @@
-//! [`Webhooks`]: what a manager serves beside its controllers, in every replica.
+//! [`Webhooks`]: the webhooks of a manager, which every replica serves.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ pub(super) struct Webhooks {
 }
 
 impl Webhooks {
-    /// Where they are served from now on, as long as `tasks` go on.
+    /// Serves the webhooks until `tasks` end, and returns the address.
     pub(super) async fn start(
         self,
         client: Client,
@@ -29,7 +29,7 @@ impl Webhooks {
         let address = self.server.listens_on();
         let served = self.server.start(&certificates.serving(), clock, tasks).await;
         let served = served.map_err(|source| ManagerError::Endpoint { address, source })?;
-        // Nobody should be told to call before there is somebody to answer.
+        // The configurations are updated after the server listens.
         for target in self.targets {
             certificates.inject(target);
         }

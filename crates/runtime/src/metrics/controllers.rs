@@ -1,6 +1,7 @@
 //! The metrics of controllers and their queues.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
+use std::sync::Arc;
 
 use informer::work_queue::QueueMetrics;
 use prometheus_client::metrics::histogram::Histogram;

@@ -1,6 +1,7 @@
 //! [`DurationHistogram`]: a histogram of durations in a work queue or a webhook.
 
-use std::{iter::successors, time::Duration};
+use std::iter::successors;
+use std::time::Duration;
 
 use informer::work_queue::HistogramMetric;
 use prometheus_client::metrics::histogram::Histogram;

@@ -3,7 +3,8 @@
 
 use std::{fmt, fs};
 
-use prometheus_client::metrics::MetricType::{self, Counter, Gauge};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::MetricType::{Counter, Gauge};
 
 use super::Families;
 

@@ -1,17 +1,16 @@
 //! [`Requests`]: the number of requests of a manager to its server, as client-go counts them.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    future::Future,
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll},
-};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 
 use client::transport::Host;
 use http::{Method, Request, Response};
-use kube_client::{Client, client::Body};
+use kube_client::Client;
+use kube_client::client::Body;
 use tower_service::Service;
 
 use super::Families;

@@ -1,4 +1,4 @@
-//! [`Correlator`]: which events are worth a write, as client-go has it.
+//! [`Correlator`]: aggregates and filters events, as client-go does.
 //!
 //! ```text
 //! the same event again                     one object, its count goes up
@@ -7,7 +7,7 @@
 //! more than 25 about one object            spam: one more write every five minutes
 //! ```
 //!
-//! What is not written is counted all the same, so the next write tells how often it has happened.
+//! Events that are not written are counted, so that the next write has the number of occurrences.
 //!
 //! ```
 //! use keel::Timestamp;
@@ -28,70 +28,68 @@
 //!
 //! Upstream: client-go `tools/record/events_cache.go`.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    time::Duration,
-};
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use keel::Timestamp;
 
 use super::EventType;
 
-/// SimilarEvents events are told apart up to this many.
+/// The number of similar events that are written separately.
 const APART: usize = 10;
-/// Events are similar if they follow each other this closely.
+/// Similar events are aggregated within this time.
 const TOGETHER: Duration = Duration::from_mins(10);
-/// About one object, at once.
+/// The number of events about one object at once.
 const BURST: u32 = 25;
-/// About one object, one more for each of these.
+/// The time after which one more event about an object is written.
 const REFILL: Duration = Duration::from_mins(5);
-/// How many objects and events are remembered; the one not heard of for longest is forgotten.
+/// The number of remembered objects and events; those not used for the longest time are removed.
 const MEMORY: usize = 4096;
 
-/// Something to be told.
+/// An event to be written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewEvent {
-    /// About what.
+    /// The object.
     pub regarding: ObjectReference,
-    /// Whether somebody should worry.
+    /// The type.
     pub event_type: EventType,
-    /// For programs.
+    /// The reason, for programs.
     pub reason: String,
-    /// For people.
+    /// The message, for people.
     pub message: String,
-    /// When.
+    /// The time.
     pub at: Timestamp,
 }
 
-/// What to do with it.
+/// The decision about an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// An event of its own.
+    /// Create an event.
     New {
-        /// What [`Correlator::was_created`] is to be told.
+        /// The key for [`Correlator::was_created`].
         key: String,
-        /// To be shown.
+        /// The message of the event.
         message: String,
-        /// How often it has happened: more than once if it could not be written before.
+        /// The number of occurrences; more than one if the event could not be written before.
         count: i32,
-        /// When it happened first.
+        /// The time of the first occurrence.
         first: Timestamp,
     },
-    /// One more of an event that was written.
+    /// Update the count of an event that exists.
     Again {
-        /// As for a new one.
+        /// The key for [`Correlator::was_created`].
         key: String,
-        /// Of the event.
+        /// The name of the event.
         name: String,
-        /// So often.
+        /// The number of occurrences.
         count: i32,
-        /// When it happened first.
+        /// The time of the first occurrence.
         first: Timestamp,
-        /// To be shown.
+        /// The message of the event.
         message: String,
     },
-    /// Too much: counted, and not worth a write.
+    /// Too many events: it is counted and not written.
     Spam,
 }
 
@@ -105,7 +103,7 @@ pub struct Correlator {
 
 #[derive(Debug)]
 struct WrittenEvent {
-    /// Empty until the event is on the server.
+    /// Empty until the event was created.
     name: String,
     count: i32,
     first: Timestamp,
@@ -130,7 +128,7 @@ impl Default for Correlator {
 }
 
 impl Correlator {
-    /// What to do with `new_event`. Upstream: combine, count, and only then drop.
+    /// Decides about `new_event`. Upstream: aggregate, count, and then filter.
     pub fn decide(&mut self, new_event: &NewEvent) -> Decision {
         let object = object_key(new_event);
         let kin = format!("{object}\n{}", new_event.reason);
@@ -154,7 +152,7 @@ impl Correlator {
         Decision::Again { key, name, count, first, message }
     }
 
-    /// The event is on the server, by this name.
+    /// The event was created with this name.
     pub fn was_created(&mut self, key: &str, name: String, first: Timestamp) {
         let fresh = || WrittenEvent { name: String::new(), count: 1, first };
         self.written.entry(key, fresh).name = name;
@@ -190,7 +188,7 @@ impl Correlator {
     }
 }
 
-/// What is counted together whatever its reason.
+/// The key of the object, for the rate limit.
 fn object_key(new_event: &NewEvent) -> String {
     let it = &new_event.regarding;
     let parts = [&it.api_version, &it.kind, &it.namespace, &it.name, &it.uid];
@@ -198,7 +196,7 @@ fn object_key(new_event: &NewEvent) -> String {
     format!("{}\n{}", parts.join("\n"), new_event.event_type.as_str())
 }
 
-/// A map that forgets what was not asked for longest.
+/// A bounded map, from which the entries not used for the longest time are removed.
 #[derive(Debug)]
 struct BoundedMap<V> {
     entries: HashMap<String, (u64, V)>,
@@ -220,7 +218,7 @@ impl<V> BoundedMap<V> {
         value
     }
 
-    /// Half at once, so that a full memory does not cost a search per event.
+    /// Removes half of the entries at once, so that the search is rare.
     fn remove_older_half(&mut self) {
         let mut ages: Vec<u64> = self.entries.values().map(|(asked, _)| *asked).collect();
         ages.sort_unstable();
@@ -243,7 +241,7 @@ mod tests {
         }
     }
 
-    /// Decides, and writes what is new under the name `event`.
+    /// Decides, and marks a new event as created with the name `event`.
     fn process(correlator: &mut Correlator, new_event: &NewEvent) -> String {
         match correlator.decide(new_event) {
             Decision::New { key, message, count, first } => {
@@ -269,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_could_not_be_written_is_written_the_next_time_with_its_count() {
+    fn an_event_that_failed_is_written_later_with_its_count() {
         let mut correlator = Correlator::default();
         let first = new_event("a", "Up", "it is up", 0);
         assert!(matches!(correlator.decide(&first), Decision::New { count: 1, .. }));
@@ -295,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn one_object_does_not_fill_the_server() {
+    fn events_about_one_object_are_limited() {
         let mut correlator = Correlator::default();
         let told: Vec<String> =
             (0..30).map(|_| process(&mut correlator, &new_event("a", "Up", "up", 0))).collect();
@@ -307,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_written_is_counted() {
+    fn events_that_are_not_written_are_counted() {
         let mut correlator = Correlator::default();
         let told: Vec<String> =
             (0..3600).map(|at| process(&mut correlator, &new_event("a", "Up", "up", at))).collect();

@@ -1,8 +1,8 @@
-//! Admission: handlers that judge an object, or change it, before the API server stores it.
+//! Admission: handlers that validate or mutate an object before the API server stores it.
 //!
 //! A handler gets kube's [`AdmissionRequest`] of its own type, or of
-//! [`DynamicObject`](kube_core::DynamicObject) for the object as it is. `AdmissionReview` comes in
-//! `v1` and `v1beta1` and is answered in the version in which it was asked.
+//! [`DynamicObject`](kube_core::DynamicObject) for the raw object. An `AdmissionReview` is answered
+//! in the version of the request, `v1` or `v1beta1`.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;
@@ -19,31 +19,29 @@
 
 use std::collections::BTreeMap;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use kube_core::{
-    Resource,
-    admission::{AdmissionRequest, AdmissionReview},
-};
-use serde::{Serialize, de::DeserializeOwned};
+use kube_core::Resource;
+use kube_core::admission::{AdmissionRequest, AdmissionReview};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{
-    difference,
-    server::{BadReview, Handler},
-};
+use super::difference;
+use super::server::{BadReview, Handler};
 
-/// Yes.
+/// The request is allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allowed {
-    /// Shown to whoever made the request.
+    /// Warnings for the client.
     pub warnings: Vec<String>,
-    /// Kept in the audit log, under the webhook's name.
+    /// Annotations for the audit log, under the webhook's name.
     pub audit_annotations: BTreeMap<String, String>,
 }
 
 impl Allowed {
-    /// Yes, but.
+    /// Allows the request with a warning.
     #[must_use]
     pub fn warn(mut self, warning: &str) -> Self {
         self.warnings.push(warning.to_owned());
@@ -51,54 +49,54 @@ impl Allowed {
     }
 }
 
-/// No.
+/// The request is denied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Denied {
-    /// Of the answer to whoever made the request.
+    /// The HTTP code of the answer to the client.
     pub code: u16,
-    /// For programs, such as `Forbidden`.
+    /// The reason for programs, such as `Forbidden`.
     pub reason: String,
-    /// For people.
+    /// The message for people.
     pub message: String,
-    /// Beside the message.
+    /// Warnings for the client.
     pub warnings: Vec<String>,
 }
 
 impl Denied {
-    /// Forbidden, for this reason.
+    /// Denies the request as forbidden.
     pub fn new(message: impl Into<String>) -> Self {
         let (reason, message) = ("Forbidden".to_owned(), message.into());
         Self { code: 403, reason, message, warnings: Vec::new() }
     }
 
-    /// The object is wrong, rather than forbidden.
+    /// Denies the request because the object is not valid.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self { code: 422, reason: "Invalid".to_owned(), ..Self::new(message) }
     }
 }
 
-/// Yes, and the object is to be like this.
+/// The request is allowed, and the object is changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Changed<K> {
-    /// `None` leaves it as it is.
+    /// `None` leaves the object unchanged.
     pub object: Option<K>,
-    /// What else there is to say.
+    /// Warnings and audit annotations.
     pub allowed: Allowed,
 }
 
 impl<K> Changed<K> {
-    /// The object is to be `object`.
+    /// Changes the object to `object`.
     pub fn to(object: K) -> Self {
         Self { object: Some(object), allowed: Allowed::default() }
     }
 
-    /// The object may stay as it is.
+    /// Leaves the object unchanged.
     pub fn nothing() -> Self {
         Self { object: None, allowed: Allowed::default() }
     }
 
-    /// The same with a warning.
+    /// Adds a warning.
     #[must_use]
     pub fn warn(mut self, warning: &str) -> Self {
         self.allowed = self.allowed.warn(warning);
@@ -106,7 +104,7 @@ impl<K> Changed<K> {
     }
 }
 
-/// A handler that says yes or no.
+/// A validating handler.
 pub fn validating<K, F, A>(judge: F) -> Handler
 where
     K: Resource + DeserializeOwned + Send + 'static,
@@ -127,8 +125,8 @@ where
     })
 }
 
-/// A handler that changes objects. The patch holds exactly what the handler changed: fields that
-/// its type does not know are left alone.
+/// A mutating handler. The patch contains exactly the changes of the handler: fields that its type
+/// does not have stay unchanged.
 pub fn mutating<K, F, A>(change: F) -> Handler
 where
     K: Resource + Serialize + DeserializeOwned + Clone + Send + 'static,
@@ -160,16 +158,16 @@ where
     })
 }
 
-/// A review as it came.
+/// A decoded review.
 struct Asked<K: Resource> {
     answer: Answer,
-    /// The object as it is on the wire.
+    /// The raw object.
     object: Value,
-    /// An object that does not fit its type is denied, with the reason.
+    /// The typed request; an object that cannot be decoded is denied with the reason.
     request: Result<AdmissionRequest<K>, Denied>,
 }
 
-/// What an answer repeats of the question.
+/// The part of the request that the answer repeats.
 struct Answer {
     api_version: String,
     uid: String,

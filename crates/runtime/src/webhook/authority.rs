@@ -1,4 +1,4 @@
-//! Makes certificates for a webhook server: an authority of its own, and what that signs.
+//! Makes the CA and the serving certificates of a webhook server.
 
 use keel::Timestamp;
 use rcgen::{
@@ -7,13 +7,11 @@ use rcgen::{
 };
 use std::time::Duration;
 use time::OffsetDateTime;
-use x509_parser::{
-    extensions::{GeneralName, ParsedExtension},
-    pem::Pem,
-    prelude::X509Certificate,
-};
+use x509_parser::extensions::{GeneralName, ParsedExtension};
+use x509_parser::pem::Pem;
+use x509_parser::prelude::X509Certificate;
 
-/// Certificates are valid from before they were made, for callers whose clock is behind.
+/// Certificates are valid from this long before they were made, for callers whose clock is behind.
 const BACKDATED: Duration = Duration::from_hours(1);
 
 /// A certificate and its key, in PEM.
@@ -24,14 +22,14 @@ pub(crate) struct Certified {
 }
 
 impl Certified {
-    /// What matters of the certificate, if the key is its own.
+    /// The facts of the certificate, if the key belongs to it.
     pub(crate) fn facts(&self) -> Option<Facts> {
         let key = KeyPair::from_pem(&self.key).ok()?;
         Facts::read(&self.certificate).filter(|it| it.key == key.subject_public_key_info())
     }
 }
 
-/// A new authority. Its name says when it was made, which tells it from its predecessor.
+/// A new CA. Its name has the time, which distinguishes it from its predecessor.
 pub(crate) fn authority(now: Timestamp, lifetime: Duration) -> Result<Certified, rcgen::Error> {
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::new(Vec::new())?;
@@ -43,7 +41,7 @@ pub(crate) fn authority(now: Timestamp, lifetime: Duration) -> Result<Certified,
     Ok(Certified { certificate, key: key.serialize_pem() })
 }
 
-/// A certificate for a server with these names, which does not outlive its authority.
+/// A certificate for a server with these names, which does not outlive its CA.
 pub(crate) fn serving(
     authority: &Certified,
     names: &[String],
@@ -64,14 +62,14 @@ pub(crate) fn serving(
     Ok(Certified { certificate, key: key.serialize_pem() })
 }
 
-/// The certificates in a PEM, each written in the same way; what is none is left out.
+/// The certificates in a PEM, in normalized form; other blocks are left out.
 pub(crate) fn certificates(pem: &str) -> Vec<String> {
     let end = "-----END CERTIFICATE-----";
     let parts = pem.split_inclusive(end).map(|it| format!("{}\n", it.trim()));
     parts.filter(|it| Facts::read(it).is_some()).collect()
 }
 
-/// What matters of a certificate.
+/// The relevant facts of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) not_before: Timestamp,
@@ -80,15 +78,15 @@ pub(crate) struct Facts {
     pub(crate) issuer: String,
     /// DNS names and addresses, in order.
     pub(crate) names: Vec<String>,
-    /// The public key, with its kind.
+    /// The public key, with its algorithm.
     key: Vec<u8>,
-    /// By which those that it signed know its key.
+    /// The subject key identifier.
     key_id: Option<Vec<u8>>,
     issuer_key_id: Option<Vec<u8>>,
 }
 
 impl Facts {
-    /// Of the first certificate in a PEM; `None` if there is none.
+    /// The facts of the first certificate in a PEM, if there is one.
     pub(crate) fn read(pem: &str) -> Option<Self> {
         let pem = Pem::iter_from_buffer(pem.as_bytes()).next()?.ok()?;
         let certificate = pem.parse_x509().ok()?;
@@ -106,30 +104,30 @@ impl Facts {
         })
     }
 
-    /// When it was made, by the clock of who made it.
+    /// The time at which it was made.
     pub(crate) fn made(&self) -> Timestamp {
         self.not_before + BACKDATED
     }
 
-    /// Whether it names the authority and its key; two that are made within a second have the same
-    /// name.
+    /// Whether it was signed by this CA and its key; two CAs that were made within a second have
+    /// the same name.
     pub(crate) fn is_signed_by(&self, authority: &Self) -> bool {
         let names_key = self.issuer_key_id.is_some() && self.issuer_key_id == authority.key_id;
         self.issuer == authority.subject && names_key
     }
 
-    /// Whether a third or less of its life is left, which is when a successor is due.
+    /// Whether a third or less of its lifetime is left, so that a successor is due.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         now >= self.due()
     }
 
-    /// When a successor is due.
+    /// The time at which a successor is due.
     pub(crate) fn due(&self) -> Timestamp {
         self.not_before + self.not_after.since(self.not_before) * 2 / 3
     }
 }
 
-/// Of the certificate's own key, and of that which signed it.
+/// The identifiers of the certificate's own key and of the key that signed it.
 fn key_ids(certificate: &X509Certificate<'_>) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
     let (mut own, mut issuer) = (None, None);
     for extension in certificate.extensions() {

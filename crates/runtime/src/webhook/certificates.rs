@@ -1,63 +1,65 @@
-//! [`Certificates`]: an operator's webhooks make their own certificates, share them among replicas
-//! through a Secret, and exchange them long before they expire.
+//! [`Certificates`]: the certificates of an operator's webhooks, which are shared by its replicas
+//! through a Secret and rotated before they expire.
 //!
 //! ```text
 //! Secret   ca.crt   the authorities, newest first      ca.key   of the newest
 //!          tls.crt  what the servers show               tls.key
 //! ```
 //!
-//! When two thirds of its life are over, the serving certificate is made anew, signed by the newest
-//! authority. An authority gets a successor in the same way, and what it signed is shown on: the
-//! successor is in every configuration's bundle for a day before anything is shown that it signed.
-//! Only if there is nothing else to show, because the Secret was deleted for example, it signs at
-//! once. What does not fit together in the Secret is made anew.
+//! After two thirds of its lifetime, the serving certificate is replaced by one that the newest CA
+//! signs. A CA gets a successor in the same way: the successor is in the bundle of every
+//! configuration for a day before it signs. If there is no valid serving certificate, for instance
+//! because the Secret was deleted, the CA signs at once. Inconsistent content of the Secret is
+//! replaced.
 //!
-//! Whoever writes the Secret first wins; the others take what they find. They look every ten
-//! minutes, and whenever a configuration has other authorities than they know.
+//! The first replica that writes the Secret wins; the others use its content. They read the Secret
+//! every ten minutes, and when a configuration has a CA that they do not know.
 
 mod certificate_secret;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
-use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use keel::{Clock, Entropy, Tasks, Timestamp};
-use kube_client::{Api, Client, api::PostParams};
+use kube_client::api::PostParams;
+use kube_client::{Api, Client};
 use tokio::sync::{Mutex, watch};
 
-use super::{
-    injection::{InjectionTarget, Injector},
-    serving::{ServingCertificate, ServingError},
-};
+use super::injection::{InjectionTarget, Injector};
+use super::serving::{ServingCertificate, ServingError};
 use certificate_secret::CertificateSecret;
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// How soon a replica notices what another one wrote, at the latest.
+/// The longest time after which a replica reads what another one wrote.
 pub(super) const RECHECK: Duration = Duration::from_mins(10);
 
-/// How soon a failure is tried again.
+/// The delay after a failure.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// As many replicas may write at once.
+/// The number of attempts if replicas write concurrently.
 const TRIES: usize = 16;
 
-/// What is made, and where it is kept.
+/// The options of [`Certificates`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateOptions {
-    /// Of the Secret.
+    /// The namespace of the Secret.
     pub namespace: String,
-    /// Of the Secret.
+    /// The name of the Secret.
     pub secret: String,
-    /// Under which names and addresses the server is called.
+    /// The names and addresses of the server.
     pub names: Vec<String>,
-    /// How long an authority lives; at least three times as long as what it signs.
+    /// The lifetime of a CA; at least three times that of a serving certificate.
     pub authority_lifetime: Duration,
-    /// How long a serving certificate lives.
+    /// The lifetime of a serving certificate.
     pub serving_lifetime: Duration,
 }
 
 impl CertificateOptions {
-    /// For a server behind a Service, in the Secret `<service>-certificates` beside it.
+    /// For a server behind a Service, in the Secret `<service>-certificates` of the same namespace.
     pub fn of_service(namespace: &str, service: &str) -> Self {
         let names = ["", ".cluster.local"].map(|end| format!("{service}.{namespace}.svc{end}"));
         Self {
@@ -70,7 +72,7 @@ impl CertificateOptions {
     }
 }
 
-/// Why there are no certificates.
+/// The reason why there are no certificates.
 ///
 /// ```no_run
 /// # use runtime::{Client, keel::{Clock, Entropy, Tasks}};
@@ -91,13 +93,13 @@ pub enum CertificateError {
     /// The operator needs get, create and update on its Secret.
     #[error("cannot read or write the secret")]
     Secret(#[source] kube_client::Error),
-    /// Not expected; a name may be none.
+    /// A certificate cannot be made, for instance because a name is not valid.
     #[error("cannot make a certificate")]
     Make(#[source] rcgen::Error),
-    /// Not expected: the certificate is our own.
+    /// The certificate cannot be served; not expected.
     #[error("cannot use the certificate")]
     Serve(#[source] ServingError),
-    /// Worth another try.
+    /// Other replicas have written the Secret too often: try again.
     #[error("other replicas keep writing the secret")]
     Contended,
 }
@@ -108,7 +110,7 @@ pub struct Certificates {
     tasks: Tasks,
 }
 
-/// Looks after the Secret.
+/// Maintains the Secret.
 pub(super) struct CertificateManager {
     pub(super) client: Client,
     secrets: Api<Secret>,
@@ -116,14 +118,14 @@ pub(super) struct CertificateManager {
     pub(super) clock: Clock,
     pub(super) entropy: Entropy,
     serving: ServingCertificate,
-    /// The authorities, in PEM, as configurations need them.
+    /// The CA certificates in PEM, for configurations.
     pub(super) bundle: watch::Sender<String>,
-    /// One look at a time, so that the last one to look is the last one to show.
+    /// Held by a refresh, so that refreshes do not overlap.
     looking: Mutex<()>,
 }
 
 impl Certificates {
-    /// Reads or makes the certificates, and looks after them from now on as one of `tasks`.
+    /// Reads or makes the certificates, and maintains them as one of `tasks`.
     pub async fn start(
         client: Client,
         options: CertificateOptions,
@@ -148,19 +150,19 @@ impl Certificates {
         Ok(Self { manager, tasks })
     }
 
-    /// What a server shows.
+    /// The certificate for a server.
     pub fn serving(&self) -> ServingCertificate {
         self.manager.serving.clone()
     }
 
-    /// The authorities that callers should trust, in PEM; changes when they do.
+    /// The CA certificates that callers should trust, in PEM; changes when they do.
     pub fn bundle(&self) -> watch::Receiver<String> {
         self.manager.bundle.subscribe()
     }
 
-    /// Writes the authorities into a configuration, whenever they change and whenever somebody
-    /// overwrites them; also into one that is yet to be made. Others that it has are left in it for
-    /// twenty minutes, for replicas that still show what those signed.
+    /// Writes the CA certificates into a configuration when they or the configuration change, also
+    /// into one that is created later. Other CA certificates stay in the configuration for twenty
+    /// minutes, for replicas that still serve certificates signed by them.
     pub fn inject(&self, target: InjectionTarget) {
         let injector = Injector::new(&self.manager, target);
         self.tasks.spawn("injection", injector.run(self.tasks.shutdown()));
@@ -188,14 +190,14 @@ impl CertificateManager {
             due = match self.refresh().await {
                 Ok(due) => due,
                 Err(error) => {
-                    tracing::warn!(error = %error, "cannot look after the webhook certificates");
+                    tracing::warn!(error = %error, "cannot refresh the webhook certificates");
                     self.clock.now() + RETRY
                 }
             };
         }
     }
 
-    /// Brings the Secret up to date, shows what is in it, and says when to look again.
+    /// Updates the Secret, serves its content, and returns the time of the next refresh.
     pub(super) async fn refresh(&self) -> Result<Timestamp, CertificateError> {
         let _looking = self.looking.lock().await;
         let name = &self.options.secret;
@@ -219,7 +221,7 @@ impl CertificateManager {
         Err(CertificateError::Contended)
     }
 
-    /// Whether it was ours that was written.
+    /// Writes the Secret; returns false if another replica has written it.
     async fn write(
         &self,
         secret: Option<Secret>,

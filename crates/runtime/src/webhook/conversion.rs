@@ -1,7 +1,8 @@
-//! Conversion: a handler that shows custom resources in another of their versions.
+//! Conversion: a handler that converts custom resources between their versions.
 //!
-//! The API server asks about many objects at once, of several versions; the answer is all of them,
-//! in order, or a failure that names the object. `ConversionReview` comes in `v1` and `v1beta1`.
+//! A `ConversionReview` has many objects of several versions; the answer contains all of them in
+//! the same order, or a failure that names the object. The versions `v1` and `v1beta1` are
+//! supported.
 //!
 //! ```
 //! use runtime::{versions::Versions, webhook::{ServerOptions, WebhookServer, conversion}};
@@ -11,9 +12,8 @@
 //! }
 //! ```
 //!
-//! The definition names the webhook:
-//! [`Versions::definition_converted_by`], and [`InjectionTarget::Conversion`](super::InjectionTarget) keeps the
-//! authority in it.
+//! The CRD names the webhook with [`Versions::definition_converted_by`], and
+//! [`InjectionTarget::Conversion`](super::InjectionTarget) maintains the CA in it.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -21,8 +21,7 @@ use serde_json::{Value, json};
 use super::server::{BadReview, Handler};
 use crate::versions::{ConversionError, Versions};
 
-/// The API server sends a whole list at once, and a kube-apiserver does not split it however long it
-/// is.
+/// The API server sends a whole list in one review.
 const MAX_BODY: usize = 128 << 20;
 
 /// A handler for a kind with `#[derive(Versions)]`.
@@ -30,8 +29,8 @@ pub fn converting<V: Versions + 'static>() -> Handler {
     converting_with(V::convert)
 }
 
-/// A handler that calls `convert` with each object and the version wanted. It takes reviews of up to
-/// 128 MiB, whatever its server takes otherwise.
+/// A handler that calls `convert` with each object and the desired version. It accepts reviews of
+/// up to 128 MiB, whatever the limit of its server is.
 pub fn converting_with<F>(convert: F) -> Handler
 where
     F: Fn(Value, &str) -> Result<Value, ConversionError> + Send + Sync + 'static,

@@ -1,8 +1,8 @@
-//! What a handler changed, as a JSON patch of the object on the wire.
+//! The changes of a handler, as a JSON patch of the raw object.
 //!
-//! A handler sees its own type, which may know fewer fields than the object has, and may spell out
-//! defaults that the object leaves out. So what differs between the type before and after is
-//! carried over to the object as it came, and the patch is between that and the object:
+//! A handler has its own type, which may have fewer fields than the object, and may set defaults.
+//! Therefore the changes between the type before and after are applied to the raw object, and the
+//! patch is the difference of the raw objects:
 //!
 //! ```text
 //! on the wire           {"spec": {"a": 1, "new-in-1.40": 2}}
@@ -17,7 +17,7 @@ use json_patch::Patch;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The patch that makes of `raw` what a handler made of `before`.
+/// The patch that changes `raw` as a handler changed `before`.
 pub(crate) fn patch<K: Serialize>(
     raw: &Value,
     before: Option<&K>,
@@ -30,7 +30,7 @@ pub(crate) fn patch<K: Serialize>(
     Ok(json_patch::diff(raw, &wanted))
 }
 
-/// Does to `raw` what was done to `before`.
+/// Applies the changes of `before` to `raw`.
 fn carry(before: &Value, after: &Value, raw: &mut Value) {
     if before == after {
         return;
@@ -60,7 +60,7 @@ fn carry(before: &Value, after: &Value, raw: &mut Value) {
     }
 }
 
-/// Elements that stay, wherever they go, keep what the type does not know of them.
+/// Elements that stay in the list keep the fields that the type does not have.
 fn carry_list(before: &[Value], after: &[Value], raw: &mut Vec<Value>) {
     let mut taken: Vec<Value> = std::mem::take(raw);
     for (element, place) in after.iter().zip(pairing::pairs(before, after)) {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_the_type_does_not_know_stay() {
+    fn unknown_fields_are_preserved() {
         check(
             &json!({"spec": {"a": 1, "unknown": 2}}),
             &json!({"spec": {"a": 1, "b": 0}}),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn parents_that_are_not_on_the_wire_are_made() {
+    fn missing_parents_are_created() {
         check(
             &json!({"metadata": {}}),
             &json!({"metadata": {}, "spec": {"inner": {"default": 1}}}),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_removed_goes() {
+    fn removed_elements_are_removed() {
         check(
             &json!({"a": {"b": 1, "c": 2}, "d": 3}),
             &json!({"a": {"b": 1, "c": 2}, "d": 3}),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_element_leaves_its_neighbors_alone() {
+    fn a_new_element_does_not_change_its_neighbors() {
         let raw = json!([{"name": "app", "unknown": 1}, {"name": "log", "unknown": 2}]);
         let before = json!([{"name": "app"}, {"name": "log"}]);
         let app = json!({"name": "app", "unknown": 1});
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_element_beside_a_changed_one_gets_nothing_of_it() {
+    fn a_new_element_beside_a_changed_one_has_none_of_its_fields() {
         let raw = json!([
             {"name": "a", "image": "1", "env": [1]}, {"name": "b", "image": "1", "env": [2]},
         ]);

@@ -1,44 +1,42 @@
-//! [`Injector`]: keeps the authorities of a webhook server in the configuration that names it.
+//! [`Injector`]: writes the CA certificates of a webhook server into a webhook configuration.
 //!
-//! Every replica does so, and they need not know the same at the same time. So that they do not
-//! overwrite each other's: who finds others than its own reads the Secret again before it writes,
-//! leaves what it does not know for as long as a replica may take to read the Secret, and pauses
-//! for longer and longer while somebody changes what it wrote.
+//! Every replica does this, and replicas may know different CA certificates for some time. So that
+//! they do not overwrite each other, a replica that finds another CA reads the Secret before it
+//! writes, keeps a CA that it does not know for as long as a replica may take to read the Secret,
+//! and waits longer each time its write is changed.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use futures_util::StreamExt;
-use k8s_openapi::{
-    api::admissionregistration::v1::{
-        MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use keel::{Backoff, Moment};
-use kube_client::{
-    Api,
-    api::{ListParams, PostParams, WatchParams},
-};
+use kube_client::Api;
+use kube_client::api::{ListParams, PostParams, WatchParams};
 use kube_core::{ApiResource, DynamicObject, WatchEvent};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-use super::{
-    authority::{self, Facts},
-    certificates::{CertificateManager, RECHECK},
-};
+use super::authority;
+use super::authority::Facts;
+use super::certificates::{CertificateManager, RECHECK};
 
-/// A watch ends after this long, and is begun again.
+/// The timeout of a watch in seconds.
 const WATCH_SECONDS: u32 = 290;
 
-/// For so long an authority that we do not know stays: by then every replica has read the Secret.
+/// The time for which an unknown CA is kept; by then every replica has read the Secret.
 const MAX_OTHER_AGE: Duration = Duration::from_secs(2 * RECHECK.as_secs());
 
-/// Between two writes, if somebody changes what was written: at first, and at most.
+/// The shortest and the longest delay between two writes, if others change the configuration.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 
-/// Where authorities are written.
+/// A webhook configuration into which CA certificates are injected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InjectionTarget {
     /// All webhooks of a `MutatingWebhookConfiguration`, by its name.
@@ -64,7 +62,7 @@ impl InjectionTarget {
         }
     }
 
-    /// Where bundles are in a configuration.
+    /// The client configurations of the webhooks.
     fn client_configs<'a>(&self, object: &'a mut Value) -> Vec<&'a mut Map<String, Value>> {
         let configs = match self {
             Self::Mutating(_) | Self::Validating(_) => {
@@ -86,14 +84,14 @@ pub(super) struct Injector {
     manager: Arc<CertificateManager>,
     api: Api<DynamicObject>,
     target: InjectionTarget,
-    /// Authorities in the configuration that are not ours, and since when they are known.
+    /// Unknown CA certificates in the configuration, and the time since which they are known.
     other_authorities: BTreeMap<String, Moment>,
 }
 
-/// What came of an attempt.
+/// The result of an injection.
 struct Injected {
     is_written: bool,
-    /// From which version on to watch for changes.
+    /// The version from which to watch.
     version: String,
 }
 
@@ -130,19 +128,19 @@ impl Injector {
         }
     }
 
-    /// Injects, and waits until there may be something to inject again; whether it had to write.
+    /// Injects, and waits for the next change; returns whether the configuration was written.
     async fn turn(&mut self, bundle: &mut watch::Receiver<String>) -> kube_client::Result<bool> {
         let injected = self.inject(bundle).await?;
         tokio::select! {
             changed = self.until_changed(&injected.version) => changed?,
-            // The sender is the manager's, which we hold.
+            // The sender belongs to the manager, which this injector holds.
             _ = bundle.changed() => {}
             () = self.until_other_expires() => {}
         }
         Ok(injected.is_written)
     }
 
-    /// Writes the bundle where it is not.
+    /// Writes the bundle, unless it is in the configuration.
     async fn inject(
         &mut self,
         bundle: &mut watch::Receiver<String>,
@@ -155,9 +153,9 @@ impl Injector {
             if !self.put(&mut object.data.clone(), &ours) && self.other_authorities.is_empty() {
                 continue;
             }
-            // Who wrote something else may know better: the Secret may have changed.
+            // Another replica may have written the configuration after the Secret has changed.
             if let Err(error) = self.manager.refresh().await {
-                tracing::warn!(%error, "cannot look after the webhook certificates");
+                tracing::warn!(%error, "cannot refresh the webhook certificates");
             }
             let ours = authority::certificates(&bundle.borrow_and_update());
             if !self.put(&mut object.data, &ours) {
@@ -165,12 +163,12 @@ impl Injector {
             }
             let name = self.target.name();
             match self.api.replace(name, &PostParams::default(), &object).await {
-                // From its own version on: our own write is no news.
+                // The watch begins after the own write.
                 Ok(written) => {
                     let version = written.metadata.resource_version.unwrap_or(listed);
                     return Ok(Injected { is_written: true, version });
                 }
-                // Somebody was faster; the watch shows it at once.
+                // The watch shows the concurrent change at once.
                 Err(kube_client::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
                 Err(error) => return Err(error),
             }
@@ -178,8 +176,8 @@ impl Injector {
         Ok(Injected { is_written: false, version: listed })
     }
 
-    /// Puts our authorities everywhere, beside those that are tolerated; whether that changed
-    /// anything.
+    /// Sets the own CA certificates and the unknown ones that are kept; returns whether the
+    /// configuration was changed.
     fn put(&mut self, object: &mut Value, ours: &[String]) -> bool {
         let (mut is_changed, mut other_authorities) = (false, BTreeMap::new());
         for config in self.target.client_configs(object) {
@@ -219,7 +217,7 @@ impl Injector {
             && Facts::read(authority).is_some_and(|it| now < it.not_after)
     }
 
-    /// Ends when one of those that are not ours has to go.
+    /// Waits until an unknown CA has to be removed.
     async fn until_other_expires(&self) {
         let clock = &self.manager.clock;
         let tolerated =
@@ -238,7 +236,7 @@ impl Injector {
         loop {
             match events.next().await {
                 Some(Ok(WatchEvent::Bookmark(_))) => {}
-                // An expired version ends here as well: the next turn lists.
+                // An expired version also ends the watch; the next injection lists.
                 Some(Ok(_)) | None => return Ok(()),
                 Some(Err(error)) => return Err(error),
             }

@@ -1,6 +1,6 @@
-//! [`WebhookServer`]: HTTPS, one handler per path, and limits on everything a caller could use up.
+//! [`WebhookServer`]: an HTTPS server with one handler per path and limits for all resources.
 //!
-//! | what | when it is used up |
+//! | limit | when it is reached |
 //! |---|---|
 //! | connections | the next one waits to be accepted |
 //! | time for the handshake, until the first request, and from each to the next | the connection is closed |
@@ -11,7 +11,7 @@
 //! ```
 //! use runtime::webhook::{BadReview, Handler, ServerOptions, WebhookServer};
 //!
-//! // `admission` and `conversion` make handlers; this is what they are made of.
+//! // `admission` and `conversion` make handlers; this is a handler of bytes.
 //! let echo = Handler::new(async |body| {
 //!     if body.is_empty() { Err(BadReview("there is no body".to_owned())) } else { Ok(body) }
 //! });
@@ -23,7 +23,7 @@
 //! # });
 //! ```
 //!
-//! `GET /healthz` and `/readyz` answer 200 while the server accepts reviews.
+//! `GET /healthz` and `/readyz` return 200 while the server accepts reviews.
 
 mod connection;
 mod review_metrics;
@@ -32,9 +32,12 @@ mod handler;
 pub use handler::{BadReview, Handler};
 pub(crate) use review_metrics::ReviewMetrics;
 
-use std::{
-    collections::BTreeMap, io, net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Duration,
-};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
@@ -42,35 +45,35 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use keel::{Clock, Tasks};
-use tokio::{
-    net::TcpListener,
-    sync::{Semaphore, SemaphorePermit},
-    time::timeout,
-};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::serving::ServingCertificate;
 
-/// More bodies that are larger than [`max_body`](ServerOptions::max_body) are not in memory at once.
+/// The number of bodies larger than [`max_body`](ServerOptions::max_body) in memory at a time.
 const LARGE_BODIES: usize = 2;
 
-/// How much and how long.
+/// The options of a [`WebhookServer`].
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Where to listen; port 0 picks a free one.
+    /// The address to listen on; port 0 selects a free one.
     pub listen: SocketAddr,
-    /// The largest body, unless a handler takes more, as those for conversion do. Upstream's objects
-    /// have at most 1.5 MiB, and a review of admission holds two of them.
+    /// The largest body, unless a handler accepts more, as those for conversion do. An object has
+    /// at most 1.5 MiB, and an admission review contains two of them.
     pub max_body: usize,
-    /// At one time.
+    /// The number of connections at a time.
     pub max_connections: usize,
-    /// For the handshake, and for the head of the first request after it.
+    /// The timeout of the handshake, and of the head of the first request.
     pub patience: Duration,
-    /// Between an answer and the head of the next request of a connection. A kube-apiserver closes its own after 90 seconds.
+    /// The timeout between an answer and the head of the next request. A kube-apiserver closes its
+    /// connections after 90 seconds.
     pub idle: Duration,
-    /// For the body of a request and its handler. The API server waits 10 seconds unless its configuration says otherwise.
+    /// The timeout of the body and the handler of a request. The API server waits 10 seconds by
+    /// default.
     pub handler_timeout: Duration,
-    /// For requests under way when the server stops.
+    /// The time for pending requests when the server stops.
     pub drain: Duration,
 }
 
@@ -98,7 +101,7 @@ pub struct WebhookServer {
 }
 
 impl WebhookServer {
-    /// One that answers nothing yet.
+    /// A server without handlers.
     pub fn new(options: ServerOptions) -> Self {
         Self {
             options,
@@ -113,12 +116,12 @@ impl WebhookServer {
         self.metrics.clone()
     }
 
-    /// Where it is to listen.
+    /// The address to listen on.
     pub(crate) fn listens_on(&self) -> SocketAddr {
         self.options.listen
     }
 
-    /// The same with a handler at `path`, which takes the place of an earlier one.
+    /// Adds a handler at `path`, or replaces the earlier one.
     #[must_use]
     pub fn at(mut self, path: &str, handler: Handler) -> Self {
         self.metrics.add(path);
@@ -126,7 +129,7 @@ impl WebhookServer {
         self
     }
 
-    /// Listens from now on, as one of `tasks`; where, is the answer.
+    /// Starts to listen as one of `tasks`, and returns the address.
     pub async fn start(
         self,
         certificate: &ServingCertificate,
@@ -173,7 +176,7 @@ impl WebhookServer {
             }
             Err(error) => return text(StatusCode::BAD_REQUEST, &error.to_string()),
         };
-        // A panic is answered for here: the API server's failure policy decides what it means.
+        // A panic is answered with 500; the failure policy of the webhook decides what follows.
         match AssertUnwindSafe(handler.answer(body)).catch_unwind().await {
             Ok(Ok(answer)) => json(answer),
             Ok(Err(bad)) => text(StatusCode::BAD_REQUEST, &bad.to_string()),
@@ -184,7 +187,7 @@ impl WebhookServer {
         }
     }
 
-    /// Reads a body; with its place among the large ones, if it is one.
+    /// Reads a body, with a permit if it is a large one.
     async fn read(
         &self,
         mut body: Limited<Incoming>,

@@ -1,7 +1,7 @@
-//! [`ServingCertificate`]: what a server shows of itself, exchanged while it runs.
+//! [`ServingCertificate`]: the certificate of a server, which can be replaced while it runs.
 //!
-//! Most get theirs from [`Certificates`](super::Certificates). Where something else makes them,
-//! cert-manager for example, they are mounted:
+//! [`Certificates`](super::Certificates) maintains one. Certificates from elsewhere, for example
+//! from cert-manager, are read from mounted files:
 //!
 //! ```no_run
 //! use runtime::webhook::{ServerOptions, ServingCertificate, ServingError, WebhookServer};
@@ -18,53 +18,55 @@
 //! }
 //! ```
 
-use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use keel::{Clock, Tasks};
-use rustls::{
-    ServerConfig,
-    crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    server::{ClientHello, ResolvesServerCert},
-    sign::CertifiedKey,
-};
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 
 use super::authority::Certified;
 
-/// How often mounted files are looked at; a kubelet needs up to a minute to change them anyway.
+/// The period in which mounted files are read; a kubelet needs up to a minute to update them.
 const RELOAD: Duration = Duration::from_secs(30);
 
-/// See the [module documentation](self). Clones show the same certificate.
+/// See the [module documentation](self). Clones share one certificate.
 #[derive(Debug, Clone, Default)]
 pub struct ServingCertificate(Arc<CurrentCertificate>);
 
 #[derive(Debug, Default)]
 struct CurrentCertificate(ArcSwapOption<CertifiedKey>);
 
-/// Why a certificate cannot be shown.
+/// The reason why a certificate cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServingError {
-    /// Look at the file and its permissions.
+    /// The file cannot be read.
     #[error("cannot read {path}")]
     File {
-        /// Of the file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         #[source]
         source: std::io::Error,
     },
     /// There must be a certificate and a key, both in PEM.
     #[error("there is no certificate or no key")]
     Pem(#[source] rustls::pki_types::pem::Error),
-    /// The key must be one that rustls knows, and that of the certificate.
+    /// The key must be supported by rustls and belong to the certificate.
     #[error("cannot use the key")]
     Key(#[source] rustls::Error),
 }
 
 impl ServingCertificate {
-    /// The one in two mounted files, which are read again when they change; a change that cannot
-    /// be used is logged, and what was there stays.
+    /// The certificate in two mounted files, which are read again when they change. If the new
+    /// content is not valid, it is logged, and the previous certificate stays.
     pub fn from_files(
         certificate: impl Into<PathBuf>,
         key: impl Into<PathBuf>,
@@ -93,7 +95,7 @@ impl ServingCertificate {
         Ok(serving)
     }
 
-    /// Shows this one from now on.
+    /// Serves this certificate from now on.
     pub(crate) fn show(&self, certified: &Certified) -> Result<(), ServingError> {
         let chain: Result<Vec<_>, _> =
             CertificateDer::pem_slice_iter(certified.certificate.as_bytes()).collect();
@@ -113,7 +115,7 @@ impl ServingCertificate {
         Ok(())
     }
 
-    /// TLS that shows whatever is shown at the time of a handshake.
+    /// A TLS configuration that serves the present certificate at each handshake.
     pub(crate) fn tls(&self) -> Result<Arc<ServerConfig>, rustls::Error> {
         let resolver: Arc<dyn ResolvesServerCert> = Arc::<CurrentCertificate>::clone(&self.0);
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))

@@ -1,23 +1,15 @@
 //! Caches when objects are odd and servers fail.
 
-use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use machinery::{Value, json};
-use runtime::{
-    Action, Controller, Failure, Lister, Manager, ManagerOptions, Request,
-    reconcile_history::Outcome,
-};
+use runtime::reconcile_history::Outcome;
+use runtime::{Action, Controller, Failure, Lister, Manager, ManagerOptions, Request};
 
-use crate::{
-    faulty::Fate,
-    world::{Running, Thing, World, options, standing_clock, until},
-};
+use crate::faulty::Fate;
+use crate::world::{Running, Thing, World, options, standing_clock, until};
 
 /// The things that were reconciled, and their size; None for those that are gone.
 type Seen = Arc<Mutex<Vec<(String, Option<u32>)>>>;
@@ -42,7 +34,7 @@ fn saw(seen: &Seen, name: &str, size: Option<u32>) -> bool {
 }
 
 #[tokio::test]
-async fn an_object_that_does_not_fit_is_reported_and_kept_while_the_rest_goes_on() {
+async fn an_object_that_cannot_be_decoded_is_cached_and_reported() {
     let world = World::new().await;
     for (name, size) in [("a", json!(1)), ("b", json!("many")), ("c", json!(3))] {
         world.make_thing(name, size).await;
@@ -62,7 +54,7 @@ async fn an_object_that_does_not_fit_is_reported_and_kept_while_the_rest_goes_on
 }
 
 #[tokio::test]
-async fn refusals_of_all_kinds_delay_a_cache_but_do_not_stop_it() {
+async fn refusals_delay_a_cache_but_do_not_stop_it() {
     for code in [401, 403, 404, 429, 500, 503] {
         let world = World::new().await;
         world.make_thing("a", json!(1)).await;
@@ -84,7 +76,7 @@ async fn refusals_of_all_kinds_delay_a_cache_but_do_not_stop_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_names_a_time_is_not_asked_before_it() {
+async fn a_retry_after_is_respected() {
     let world = World::new().await;
     world.make_thing("a", json!(1)).await;
     let (faulty, client) = world.faulty();
@@ -116,7 +108,7 @@ async fn a_server_that_names_a_time_is_not_asked_before_it() {
 }
 
 #[tokio::test]
-async fn a_definition_that_disappears_takes_its_objects_and_brings_new_ones_when_it_comes_back() {
+async fn the_objects_of_a_deleted_crd_are_deleted_and_those_of_its_successor_cached() {
     let world = World::new().await;
     world.make_thing("a", json!(1)).await;
     let manager = Manager::new(world.client.clone(), options());

@@ -42,7 +42,7 @@ async fn start_among(plane: &Plane, tasks: &Tasks) -> Certificates {
 }
 
 #[tokio::test]
-async fn replicas_share_what_the_first_one_made() {
+async fn replicas_share_the_certificates_of_the_first() {
     let plane = Plane::start().await;
     let (first, second) = tokio::join!(start(&plane), start(&plane));
     assert_eq!(*first.bundle().borrow(), *second.bundle().borrow());
@@ -55,7 +55,7 @@ async fn replicas_share_what_the_first_one_made() {
 }
 
 #[tokio::test]
-async fn certificates_are_exchanged_before_they_expire() {
+async fn certificates_are_rotated_before_they_expire() {
     let plane = Plane::start().await;
     let certificates = start(&plane).await;
     let secrets = plane.api::<Secret>();
@@ -88,7 +88,7 @@ async fn certificates_are_exchanged_before_they_expire() {
 }
 
 #[tokio::test]
-async fn a_running_server_shows_what_took_the_place_of_an_expired_certificate() {
+async fn a_running_server_serves_the_replacement_of_an_expired_certificate() {
     let plane = Plane::start().await;
     let certificates = start(&plane).await;
     let server = WebhookServer::new(server_options());
@@ -111,7 +111,7 @@ async fn a_running_server_shows_what_took_the_place_of_an_expired_certificate() 
 }
 
 #[tokio::test]
-async fn a_new_authority_is_trusted_long_before_it_is_used() {
+async fn a_new_ca_is_trusted_before_it_signs() {
     let plane = Plane::start().await;
     let certificates = start(&plane).await;
     let secrets = plane.api::<Secret>();
@@ -139,7 +139,7 @@ async fn a_new_authority_is_trusted_long_before_it_is_used() {
 }
 
 #[tokio::test]
-async fn who_was_away_for_long_still_announces_an_authority_before_it_signs() {
+async fn a_ca_is_announced_before_it_signs_after_a_long_downtime() {
     let plane = Plane::start().await;
     let secrets = plane.api::<Secret>();
     let mut first = String::new();
@@ -168,7 +168,7 @@ async fn who_was_away_for_long_still_announces_an_authority_before_it_signs() {
 }
 
 #[tokio::test]
-async fn rubbish_in_the_secret_is_replaced() {
+async fn invalid_content_of_the_secret_is_replaced() {
     let plane = Plane::start().await;
     let secrets = plane.api::<Secret>();
     let rubbish = serde_json::json!({"metadata": {"name": SECRET}, "stringData": {"ca.crt": "?"}});

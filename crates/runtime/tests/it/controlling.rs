@@ -1,24 +1,16 @@
 //! What the control loop does with what a reconcile comes to, and how it tells.
 
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc, Condvar, Mutex,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use machinery::{Value, json};
-use runtime::{
-    Action, Controller, Failure, Manager, ManagerOptions, Mapper, Predicate, Request,
-    reconcile_history::Outcome,
-};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    sync::mpsc,
-};
+use runtime::reconcile_history::Outcome;
+use runtime::{Action, Controller, Failure, Manager, ManagerOptions, Mapper, Predicate, Request};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
 
 use crate::world::{Running, THINGS, Thing, World, options, standing_clock, until};
 
@@ -66,7 +58,7 @@ pub(crate) async fn get(address: SocketAddr, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn panics_and_failures_are_caught_counted_told_and_tried_again() {
+async fn panics_and_failures_are_caught_counted_recorded_and_retried() {
     let world = World::new().await;
     let endpoint = Some("127.0.0.1:0".parse().unwrap());
     let manager = Manager::new(world.client.clone(), ManagerOptions { endpoint, ..options() });
@@ -114,7 +106,7 @@ async fn panics_and_failures_are_caught_counted_told_and_tried_again() {
 }
 
 #[tokio::test]
-async fn events_that_do_not_count_and_keys_from_elsewhere() {
+async fn rejected_events_are_ignored_and_keys_of_channels_reconciled() {
     let world = World::new().await;
     world.make_thing("a", json!(1)).await;
     let manager = Manager::new(world.client.clone(), options());
@@ -150,7 +142,7 @@ async fn events_that_do_not_count_and_keys_from_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_key_that_was_put_off_is_told_apart_from_one_to_which_something_happened() {
+async fn a_delayed_key_and_a_changed_object_have_different_causes() {
     let world = World::new().await;
     world.make_thing("a", json!(1)).await;
     let clock = standing_clock();
@@ -169,7 +161,7 @@ async fn a_key_that_was_put_off_is_told_apart_from_one_to_which_something_happen
     until("its time has come", async || manager.records("thing").len() == 3).await;
     let records = manager.records("thing").into_iter().rev();
     let causes: Vec<_> = records.map(|record| record.causes.to_string()).collect();
-    assert_eq!(causes, ["Thing default/a found", "sent through a channel", "asked for"]);
+    assert_eq!(causes, ["Thing default/a found", "sent through a channel", "requested"]);
     running.stop().await;
 }
 

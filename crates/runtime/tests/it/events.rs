@@ -1,27 +1,19 @@
 //! Events as the server keeps them.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use http::Method;
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
-use kube_client::{
-    Client,
-    api::{DeleteParams, ListParams, PostParams},
-};
+use kube_client::Client;
+use kube_client::api::{DeleteParams, ListParams, PostParams};
 use runtime::recorder::{EventType, Recorder, Reporter};
 use serde_json::json;
 
-use crate::{
-    faulty::{Fate, Faulty},
-    plane::{Plane, until_any},
-    world::until,
-};
+use crate::faulty::{Fate, Faulty};
+use crate::plane::{Plane, until_any};
+use crate::world::until;
 
 const ABOUT: &str = "involvedObject.name=a";
 
@@ -36,7 +28,7 @@ fn recorder(plane: &Plane, client: Client) -> Recorder {
     Recorder::start(client, reporter, clock, entropy, tasks)
 }
 
-/// A recorder whose events are refused with `code` for so many times, and how often it tried.
+/// A recorder whose first events are refused with `code`, and the number of its attempts.
 fn refused(plane: &Plane, code: u16, times: u32) -> (Recorder, Arc<AtomicU32>) {
     let faulty = Faulty::new(plane.server.in_process_client());
     let tries = Arc::new(AtomicU32::new(0));
@@ -52,7 +44,7 @@ fn refused(plane: &Plane, code: u16, times: u32) -> (Recorder, Arc<AtomicU32>) {
 }
 
 #[tokio::test]
-async fn what_happens_again_is_counted() {
+async fn a_repeated_event_is_counted() {
     let plane = Plane::start().await;
     let map = map(&plane).await;
     let recorder = recorder(&plane, plane.client.clone());
@@ -71,7 +63,7 @@ async fn what_happens_again_is_counted() {
 }
 
 #[tokio::test]
-async fn an_event_that_was_deleted_meanwhile_is_told_afresh_with_its_count() {
+async fn a_deleted_event_is_created_again_with_its_count() {
     let plane = Plane::start().await;
     let map = map(&plane).await;
     let recorder = recorder(&plane, plane.client.clone());
@@ -92,7 +84,7 @@ async fn an_event_that_was_deleted_meanwhile_is_told_afresh_with_its_count() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_busy_gets_its_events_later() {
+async fn events_are_written_later_if_the_server_is_busy() {
     for code in [429, 500, 503] {
         let plane = Plane::start().await;
         let map = map(&plane).await;
@@ -109,7 +101,7 @@ async fn a_server_that_is_busy_gets_its_events_later() {
 }
 
 #[tokio::test]
-async fn events_that_are_never_taken_are_given_up_and_do_not_hold_up_others() {
+async fn events_that_are_refused_are_dropped_and_do_not_delay_others() {
     // What the server has an opinion on is not tried again, the rest five times.
     for (code, expected) in [(403, 1), (503, 5)] {
         let plane = Plane::start().await;
@@ -129,7 +121,7 @@ async fn events_that_are_never_taken_are_given_up_and_do_not_hold_up_others() {
 }
 
 #[tokio::test]
-async fn what_was_told_before_a_stop_is_written_all_the_same() {
+async fn events_before_a_stop_are_written() {
     let plane = Plane::start().await;
     let map = map(&plane).await;
     let recorder = recorder(&plane, plane.client.clone());
@@ -142,7 +134,7 @@ async fn what_was_told_before_a_stop_is_written_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_stop_does_not_wait_long_for_a_server_that_takes_no_events() {
+async fn a_stop_does_not_wait_long_for_events() {
     let plane = Plane::start().await;
     let map = map(&plane).await;
     let (recorder, tries) = refused(&plane, 503, u32::MAX);

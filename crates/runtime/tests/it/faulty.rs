@@ -1,16 +1,15 @@
 //! [`Faulty`]: a door behind which a test decides what goes wrong.
 
-use std::{
-    pin::Pin,
-    sync::{Arc, Mutex},
-    task::{Context, Poll},
-};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 
 use apiserver::InProcessClient;
 use bytes::Bytes;
 use futures_util::stream;
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
 use runtime::kube_client::client::Body;
 use tower_service::Service;
@@ -29,11 +28,11 @@ pub(crate) enum Fate {
     AnswerLost,
     /// It is served, and the connection breaks within the answer.
     AnswerCut,
-    /// Nobody answers, and it is served when it is [let go](Faulty::let_go).
+    /// The request is not answered, and served when it is [released](Faulty::let_go).
     Held,
     /// What was held is served, and then this.
     HeldBehind,
-    /// It never arrives, and nobody says so.
+    /// The request does not arrive, and there is no answer.
     Unanswered,
 }
 

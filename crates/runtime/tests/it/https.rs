@@ -1,19 +1,20 @@
-//! A client of webhooks that trusts what it is told to trust, at the time that it is told.
+//! A client of webhooks, with its CA and its clock.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use keel::Clock;
-use rustls::{
-    ClientConfig, RootCertStore,
-    crypto::ring,
-    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
-    time_provider::TimeProvider,
-};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
-use tokio_rustls::{TlsConnector, client::TlsStream};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::time_provider::TimeProvider;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// The time of a test.
 #[derive(Debug)]

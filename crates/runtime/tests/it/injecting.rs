@@ -1,30 +1,21 @@
 //! Replicas that write their authorities into the same configuration, and do not know the same.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use http::Method;
-use k8s_openapi::api::{
-    admissionregistration::v1::ValidatingWebhookConfiguration, core::v1::Secret,
-};
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::Secret;
 use keel::Clock;
-use kube_client::{
-    Api, Client,
-    api::{DeleteParams, PostParams},
-};
+use kube_client::api::{DeleteParams, PostParams};
+use kube_client::{Api, Client};
 use runtime::webhook::{Certificates, InjectionTarget};
 use serde_json::json;
 
-use crate::{
-    faulty::{Fate, Faulty},
-    plane::{Plane, certificate_options},
-    world::until,
-};
+use crate::faulty::{Fate, Faulty};
+use crate::plane::{Plane, certificate_options};
+use crate::world::until;
 
 const SECRET: &str = "hook-certificates";
 
@@ -83,7 +74,7 @@ async fn injected(plane: &Plane) -> String {
 }
 
 #[tokio::test]
-async fn replicas_that_know_different_authorities_do_not_fight() {
+async fn replicas_with_different_cas_do_not_overwrite_each_other() {
     let plane = Plane::start().await;
     configure(&plane).await;
     let first = Replica::start(&plane).await;
@@ -119,7 +110,7 @@ async fn replicas_that_know_different_authorities_do_not_fight() {
 }
 
 #[tokio::test]
-async fn who_keeps_changing_what_is_injected_is_answered_more_and_more_slowly() {
+async fn repeated_changes_of_a_configuration_are_answered_with_growing_delays() {
     let plane = Plane::start().await;
     configure(&plane).await;
     let replica = Replica::start(&plane).await;

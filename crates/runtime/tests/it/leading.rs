@@ -1,30 +1,24 @@
-//! Leaders, those who wait, and what happens when time or the server plays tricks.
+//! Leader election, with jumping clocks and failing servers.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use http::Method;
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube_core::params::{DeleteParams, PostParams};
 use machinery::json;
+use runtime::keel::{Clock, Entropy, Tasks, Timestamp};
 use runtime::{
     Action, Api, Controller, Failure, InvalidLeaderElection, LeaderElection, Manager, ManagerError,
-    ManagerOptions, Request, WriteAbandoned,
-    keel::{Clock, Entropy, Tasks, Timestamp},
-    kube_client,
+    ManagerOptions, Request, WriteAbandoned, kube_client,
 };
 use tokio::sync::mpsc;
 
-use crate::{
-    controlling::get,
-    faulty::{Fate, Faulty},
-    world::{Running, Thing, World, options, standing_clock, until},
-};
+use crate::controlling::get;
+use crate::faulty::{Fate, Faulty};
+use crate::world::{Running, Thing, World, options, standing_clock, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -75,7 +69,7 @@ impl Candidate {
             for _ in 0..50 {
                 tokio::task::yield_now().await;
             }
-            // Whoever asks the server waits for the deadline of that, who pauses for less.
+            // A candidate that waits for the server has a longer deadline than one that pauses.
             let is_asking = || {
                 let deadline = self.clock.next_deadline();
                 deadline.is_some_and(|deadline| deadline.since(self.clock.now()) > 3 * SECOND)
@@ -125,14 +119,14 @@ async fn holder(world: &World) -> String {
 }
 
 #[tokio::test]
-async fn one_leads_and_another_takes_over_when_the_lease_is_given_back() {
+async fn another_candidate_leads_after_the_lease_is_released() {
     let world = World::new().await;
     let first = Candidate::start(&world, "first");
     until("the first leads", async || first.writes().await).await;
     let second = Candidate::start(&world, "second");
     second.pass(60).await;
-    // Of the first, no time has passed, and its lease has not changed for a minute: it is only
-    // because nobody has seen it for long that a lease is anybody's.
+    // The clock of the first candidate stands still. Its lease expires because the second one has
+    // seen no change for a minute.
     assert_eq!(holder(&world).await, "second");
     second.running.stop().await;
     assert_eq!(holder(&world).await, "", "given back");
@@ -141,7 +135,7 @@ async fn one_leads_and_another_takes_over_when_the_lease_is_given_back() {
 }
 
 #[tokio::test]
-async fn who_waits_does_not_write_while_the_lease_is_renewed() {
+async fn a_candidate_does_not_write_while_the_lease_is_renewed() {
     let world = World::new().await;
     let first = Candidate::start(&world, "first");
     until("the first leads", async || first.writes().await).await;
@@ -176,11 +170,11 @@ async fn a_leader_that_cannot_renew_stops_writing_before_another_begins() {
 }
 
 #[tokio::test]
-async fn a_deposed_leader_does_not_write() {
+async fn a_former_leader_does_not_write() {
     let world = World::new().await;
     let first = Candidate::start(&world, "first");
     until("the first leads", async || first.writes().await).await;
-    // Somebody takes the lease by force, and the first learns of it at its next renewal.
+    // The lease is overwritten, and the first candidate learns of it at its next renewal.
     let leases = leases(&world);
     let mut lease = leases.get("the-lease").await.unwrap();
     lease.spec.as_mut().unwrap().holder_identity = Some("usurper".to_owned());
@@ -193,7 +187,7 @@ async fn a_deposed_leader_does_not_write() {
 }
 
 #[tokio::test]
-async fn a_clock_that_jumps_makes_nobody_leader_and_no_leader_write_longer() {
+async fn a_clock_that_jumps_does_not_change_leadership() {
     let world = World::new().await;
     let first = Candidate::start(&world, "first");
     until("the first leads", async || first.writes().await).await;
@@ -225,7 +219,7 @@ async fn look(_: Request, _: Arc<()>) -> Result<Action, Failure> {
 }
 
 #[tokio::test]
-async fn who_stands_by_caches_everything_and_queues_nothing() {
+async fn a_replica_that_does_not_lead_has_caches_and_empty_queues() {
     let world = World::new().await;
     let (faulty, client) = world.faulty();
     faulty.decide(no_leases);
@@ -271,7 +265,7 @@ async fn who_stands_by_caches_everything_and_queues_nothing() {
 }
 
 #[tokio::test]
-async fn a_lease_is_given_back_although_the_answer_to_its_renewal_was_lost() {
+async fn a_lease_is_released_although_the_answer_to_its_renewal_was_lost() {
     let world = World::new().await;
     let first = Candidate::start(&world, "first");
     until("the first leads", async || first.writes().await).await;
@@ -285,7 +279,7 @@ async fn a_lease_is_given_back_although_the_answer_to_its_renewal_was_lost() {
 }
 
 #[tokio::test]
-async fn a_lease_is_given_back_although_it_is_not_known_to_be_held() {
+async fn a_lease_is_released_although_the_answer_to_its_acquisition_was_lost() {
     let world = World::new().await;
     let (_, judge) = of_leases(Method::POST, |_| Fate::AnswerLost);
     let first = Candidate::start_with(&world, "first", judge);
@@ -296,7 +290,7 @@ async fn a_lease_is_given_back_although_it_is_not_known_to_be_held() {
 }
 
 #[tokio::test]
-async fn a_deleted_lease_is_obeyed_by_who_has_seen_it() {
+async fn a_deleted_lease_is_respected_until_it_expires() {
     let world = World::new().await;
     let first = Candidate::start(&world, "first");
     until("the first leads", async || first.writes().await).await;
@@ -310,7 +304,7 @@ async fn a_deleted_lease_is_obeyed_by_who_has_seen_it() {
 }
 
 #[tokio::test]
-async fn a_leader_makes_its_lease_anew() {
+async fn a_leader_creates_a_deleted_lease_again() {
     let world = World::new().await;
     let first = Candidate::start(&world, "first");
     until("the first leads", async || first.writes().await).await;
@@ -343,7 +337,7 @@ async fn a_renewal_that_hangs_leaves_time_for_another() {
 }
 
 #[tokio::test]
-async fn a_write_that_hangs_is_given_up_when_another_may_lead() {
+async fn a_write_without_an_answer_is_abandoned_when_another_may_lead() {
     let world = World::new().await;
     let first = Candidate::start(&world, "first");
     until("the first leads", async || first.writes().await).await;
@@ -372,7 +366,7 @@ async fn a_write_that_hangs_is_given_up_when_another_may_lead() {
 }
 
 #[tokio::test]
-async fn what_runs_beside_the_workers_of_a_deposed_leader_is_ended_at_once() {
+async fn other_tasks_of_a_former_leader_end_at_once() {
     let world = World::new().await;
     let first = Candidate::start(&world, "first");
     until("the first leads", async || first.writes().await).await;
@@ -385,7 +379,7 @@ async fn what_runs_beside_the_workers_of_a_deposed_leader_is_ended_at_once() {
 }
 
 #[tokio::test]
-async fn an_election_that_all_would_win_is_refused() {
+async fn an_election_that_all_candidates_would_win_is_refused() {
     let world = World::new().await;
     let election = LeaderElection::new("default", "the-lease", "");
     let options = ManagerOptions { leader_election: Some(election), ..options() };

@@ -6,21 +6,19 @@ use informer::Selection;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kube_client::api::ListParams;
 use machinery::json;
+use runtime::reconcile_history::Outcome;
+use runtime::recorder::{EventType, Recorder};
+use runtime::webhook::{Handler, WebhookServer};
 use runtime::{
     Action, Api, CONTROLLER_INDEX, Controller, Failure, LeaderElection, Lister, Manager,
     ManagerOptions, Mapper, Request,
-    reconcile_history::Outcome,
-    recorder::{EventType, Recorder},
-    webhook::{Handler, WebhookServer},
 };
 
-use crate::{
-    controlling::get,
-    faulty::Fate,
-    https,
-    plane::{certificate_options, server_options},
-    world::{MAPS, Running, Thing, World, options, until},
-};
+use crate::controlling::get;
+use crate::faulty::Fate;
+use crate::https;
+use crate::plane::{certificate_options, server_options};
+use crate::world::{MAPS, Running, Thing, World, options, until};
 
 async fn look_away(_: Request, _: Arc<()>) -> Result<Action, Failure> {
     Ok(Action::Done)
@@ -31,7 +29,7 @@ async fn fail(_: Request, _: Arc<()>) -> Result<Action, Failure> {
 }
 
 #[tokio::test]
-async fn whoever_asks_is_told_which_cache_is_not_complete_and_why() {
+async fn readiness_names_the_caches_that_have_not_synced() {
     let world = World::new().await;
     world.undefine_things().await;
     let endpoint = Some("127.0.0.1:0".parse().unwrap());
@@ -98,7 +96,7 @@ async fn tell(request: Request, cx: Arc<(Lister<Thing>, Recorder)>) -> Result<Ac
 }
 
 #[tokio::test]
-async fn a_controller_tells_events_in_its_own_name() {
+async fn events_have_the_name_of_the_controller() {
     let world = World::new().await;
     world.make_thing("a", json!(1)).await;
     let manager = Manager::new(world.client.clone(), options());
@@ -115,7 +113,7 @@ async fn a_controller_tells_events_in_its_own_name() {
 }
 
 #[tokio::test]
-async fn what_an_object_is_named_by_is_looked_at_when_it_changes() {
+async fn objects_that_refer_to_a_changed_object_are_reconciled() {
     let world = World::new().await;
     world.make_thing("a", json!(1)).await;
     let manager = Manager::new(world.client.clone(), options());
@@ -138,7 +136,7 @@ async fn what_an_object_is_named_by_is_looked_at_when_it_changes() {
 }
 
 #[tokio::test]
-async fn a_cache_that_is_asked_for_late_is_filled_all_the_same() {
+async fn a_cache_that_is_requested_late_is_filled() {
     let world = World::new().await;
     world.make_thing("a", json!(1)).await;
     let manager = Manager::new(world.client.clone(), options());
@@ -167,7 +165,7 @@ async fn a_controller_that_is_added_late_works_and_one_of_a_known_name_does_not(
 }
 
 #[tokio::test]
-async fn two_controllers_of_one_name_are_refused() {
+async fn two_controllers_with_the_same_name_are_refused() {
     let world = World::new().await;
     let manager = Manager::new(world.client.clone(), options());
     for _ in 0..2 {
@@ -189,9 +187,9 @@ async fn read(
 }
 
 #[tokio::test]
-async fn a_controller_of_a_selection_reads_the_cache_that_feeds_it() {
+async fn a_controller_of_a_selection_reads_its_own_cache() {
     let world = World::new().await;
-    // Nobody may list all config maps.
+    // Listing all config maps is forbidden.
     let (faulty, client) = world.faulty();
     faulty.decide(|_, target| {
         if target.starts_with("/api/v1/configmaps") { Fate::Refused(403) } else { Fate::Served }

@@ -1,24 +1,20 @@
 //! Caches that get no news see writes whose answers do not tell what was written.
 
 use informer::Selection;
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    autoscaling::{v1, v2},
-    core::v1::{ConfigMap, Namespace, Pod, Secret},
-};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::autoscaling::{v1, v2};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret};
 use kube_client::api::EvictParams;
-use kube_core::{
-    PartialObjectMeta, Resource,
-    params::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
-};
-use machinery::{Value, json, selector::FieldSelector};
+use kube_core::params::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube_core::{PartialObjectMeta, Resource};
+use machinery::selector::FieldSelector;
+use machinery::{Value, json};
 use runtime::{Api, Manager};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use crate::{
-    world::{Running, World, options, until},
-    writing::hears_nothing,
-};
+use crate::world::{Running, World, options, until};
+use crate::writing::hears_nothing;
 
 /// A manager that runs without hearing anything, and what `ask` wants of it.
 async fn deaf<T>(world: &World, ask: impl FnOnce(&Manager) -> T) -> (Running, T) {
@@ -58,7 +54,7 @@ fn pod() -> Value {
 }
 
 #[tokio::test]
-async fn a_scale_is_seen_in_what_was_scaled() {
+async fn a_scale_is_shown_in_the_scaled_object() {
     let world = World::new().await;
     let (running, deployments) = deaf(&world, Manager::lister::<Deployment>).await;
     let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": pod()["spec"]});
@@ -73,7 +69,7 @@ async fn a_scale_is_seen_in_what_was_scaled() {
 }
 
 #[tokio::test]
-async fn who_is_answered_with_metadata_sees_the_change_in_both_forms() {
+async fn an_answer_with_metadata_updates_both_caches() {
     let world = World::new().await;
     let ask = |manager: &Manager| {
         (manager.lister::<ConfigMap>(), manager.lister::<PartialObjectMeta<ConfigMap>>())
@@ -92,7 +88,7 @@ async fn who_is_answered_with_metadata_sees_the_change_in_both_forms() {
 }
 
 #[tokio::test]
-async fn what_subresources_do_to_their_object_is_seen() {
+async fn a_write_of_a_subresource_is_shown_in_the_object() {
     let world = World::new().await;
     let ask = |manager: &Manager| (manager.lister::<Pod>(), manager.lister::<Namespace>());
     let (running, (pods, namespaces)) = deaf(&world, ask).await;
@@ -117,7 +113,7 @@ async fn what_subresources_do_to_their_object_is_seen() {
 }
 
 #[tokio::test]
-async fn what_is_written_in_another_version_is_seen() {
+async fn a_write_in_another_version_is_shown() {
     type Old = v1::HorizontalPodAutoscaler;
     type New = v2::HorizontalPodAutoscaler;
     let world = World::new().await;
@@ -137,7 +133,7 @@ async fn what_is_written_in_another_version_is_seen() {
 }
 
 #[tokio::test]
-async fn what_is_left_of_a_collection_is_seen() {
+async fn the_deletion_of_a_collection_is_shown() {
     let world = World::new().await;
     let (running, maps) = deaf(&world, Manager::lister::<ConfigMap>).await;
     for name in ["a", "b"] {
@@ -159,7 +155,7 @@ async fn what_is_left_of_a_collection_is_seen() {
 }
 
 #[tokio::test]
-async fn a_selection_by_fields_that_only_the_server_reads_is_kept() {
+async fn a_field_selector_that_only_the_server_applies_is_respected() {
     let world = World::new().await;
     let fields = FieldSelector::parse("type=example.com/mine").unwrap();
     let mine = Selection { fields, ..Selection::default() };

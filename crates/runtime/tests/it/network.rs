@@ -1,21 +1,19 @@
 //! Over TLS and HTTP/2: more watches than a connection has streams for, and a proxy in between.
 
 use apiserver::Config as ServerConfig;
-use base64::{Engine, prelude::BASE64_STANDARD};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use informer::{ListRequest, ListWatch, Scope, WatchRequest};
 use k8s_openapi::api::core::v1::ConfigMap;
 use machinery::{GroupKind, GroupVersion, GroupVersionKind};
-use runtime::{
-    Client, Manager, ManagerOptions,
-    client::{self, ClientListWatch, Mapping, RestMapper, RestMapperError, config::Config},
-    keel::Clock,
-};
+use runtime::client::config::Config;
+use runtime::client::{ClientListWatch, Mapping, RestMapper, RestMapperError};
+use runtime::keel::Clock;
+use runtime::{Client, Manager, ManagerOptions, client};
 
-use crate::{
-    controlling::get,
-    proxy::Proxy,
-    world::{Running, World, options, until},
-};
+use crate::controlling::get;
+use crate::proxy::Proxy;
+use crate::world::{Running, World, options, until};
 
 async fn connected() -> (World, Client) {
     let (world, config) = listening().await;
@@ -40,7 +38,7 @@ fn der(pem: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn hundreds_of_watches_do_not_keep_others_from_being_served() {
+async fn hundreds_of_watches_do_not_block_other_requests() {
     let (_world, client) = connected().await;
     let maps = Scope::all(GroupVersion::new("", "v1"), "configmaps");
     let source = ClientListWatch::new(client, &maps);
@@ -59,7 +57,7 @@ async fn hundreds_of_watches_do_not_keep_others_from_being_served() {
 }
 
 #[tokio::test]
-async fn a_kind_is_found_once_it_is_defined() {
+async fn a_kind_is_found_after_its_crd_was_created() {
     let (world, client) = connected().await;
     let clock = Clock::manual(keel::Timestamp::from_seconds(0));
     let mapper = RestMapper::new(client, &clock);
@@ -76,7 +74,7 @@ async fn a_kind_is_found_once_it_is_defined() {
 }
 
 #[tokio::test]
-async fn a_proxy_leads_to_the_server_and_sees_nothing_of_what_is_said() {
+async fn a_proxy_connects_to_the_server_without_reading_the_requests() {
     let (world, mut config) = listening().await;
     let server = world.server.address().unwrap();
     let proxy = Proxy::http(server, "").await;

@@ -3,14 +3,11 @@
 use std::sync::Mutex;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_client::{
-    Api,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
-};
-use runtime::{
-    apply::{Applier, ApplyError},
-    finalizer::{self, Finalized, FinalizerError, Stage},
-};
+use kube_client::Api;
+use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
+use runtime::apply::{Applier, ApplyError};
+use runtime::finalizer;
+use runtime::finalizer::{Finalized, FinalizerError, Stage};
 use serde_json::json;
 
 use crate::plane::Plane;
@@ -25,7 +22,7 @@ async fn create(maps: &Api<ConfigMap>, map: &ConfigMap) -> ConfigMap {
     maps.create(&PostParams::default(), map).await.unwrap()
 }
 
-/// Runs with a function that only notes what it was told to do.
+/// Runs with a function that records its stage.
 async fn run(maps: &Api<ConfigMap>, map: ConfigMap) -> (Finalized<()>, Vec<&'static str>) {
     let seen = Mutex::new(Vec::new());
     let done = finalizer::run(maps, OURS, map, |stage| {
@@ -41,7 +38,7 @@ async fn run(maps: &Api<ConfigMap>, map: ConfigMap) -> (Finalized<()>, Vec<&'sta
 }
 
 #[tokio::test]
-async fn an_object_is_cleaned_up_after_before_it_goes() {
+async fn an_object_is_cleaned_up_before_it_is_removed() {
     let plane = Plane::start().await;
     let maps = plane.api::<ConfigMap>();
     let made = create(&maps, &map("a", "1")).await;
@@ -54,7 +51,7 @@ async fn an_object_is_cleaned_up_after_before_it_goes() {
 }
 
 #[tokio::test]
-async fn an_old_copy_does_not_cost_others_their_finalizers() {
+async fn a_write_of_an_old_state_keeps_the_finalizers_of_others() {
     let plane = Plane::start().await;
     let maps = plane.api::<ConfigMap>();
     let old = create(&maps, &map("a", "1")).await;
@@ -83,7 +80,7 @@ async fn a_failed_cleanup_keeps_the_object() {
 }
 
 #[tokio::test]
-async fn nothing_is_made_for_an_object_that_is_going() {
+async fn nothing_is_created_for_an_object_that_is_being_deleted() {
     let plane = Plane::start().await;
     let maps = plane.api::<ConfigMap>();
     let mut held = map("a", "1");
@@ -96,7 +93,7 @@ async fn nothing_is_made_for_an_object_that_is_going() {
 }
 
 #[tokio::test]
-async fn who_applies_is_told_whose_fields_they_are() {
+async fn a_conflict_names_the_owners_of_the_fields() {
     let plane = Plane::start().await;
     let maps = plane.api::<ConfigMap>();
     Applier::new("one").apply(&maps, &map("a", "1")).await.unwrap();

@@ -1,14 +1,14 @@
 //! A plane of a test's own, and kube's client for it.
 
-use std::{fmt, net::Ipv4Addr, time::Duration};
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use apiserver::{Config, Server};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use keel::{Clock, Entropy, Tasks};
-use kube_client::{
-    Api, Client,
-    api::{PostParams, WatchParams},
-};
+use kube_client::api::{PostParams, WatchParams};
+use kube_client::{Api, Client};
 use kube_core::{Resource, WatchEvent};
 use runtime::webhook::{CertificateOptions, ServerOptions};
 use serde::de::DeserializeOwned;

@@ -1,26 +1,20 @@
 //! Timers on the system clock: leader election, requeues and retries. Most other tests move a
 //! manual clock, which cannot show that a sleep of the system clock ends.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use http::Method;
+use runtime::keel::{Clock, Entropy};
 use runtime::{
     Action, Controller, Failure, LeaderElection, Manager, ManagerError, ManagerOptions, Request,
-    keel::{Clock, Entropy},
 };
 use tokio::sync::mpsc;
 
-use crate::{
-    faulty::{Fate, Faulty},
-    leading::{no_leases, write},
-    world::{Running, Thing, World, options, until},
-};
+use crate::faulty::{Fate, Faulty};
+use crate::leading::{no_leases, write};
+use crate::world::{Running, Thing, World, options, until};
 
 const DELAY: Duration = Duration::from_millis(200);
 
@@ -68,7 +62,7 @@ async fn fail_then_requeue(_: Request, calls: Arc<Calls>) -> Result<Action, Fail
 }
 
 #[tokio::test]
-async fn a_reconcile_that_fails_or_asks_for_a_requeue_is_called_again() {
+async fn a_failed_or_requeued_reconcile_is_called_again() {
     let world = World::new().await;
     let manager =
         Manager::new(world.client.clone(), ManagerOptions { clock: Clock::system(), ..options() });

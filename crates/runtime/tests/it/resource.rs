@@ -1,24 +1,23 @@
 //! One annotated type: its definition, as a server takes it, its wire form, its cache.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
-use futures_util::{StreamExt, future::BoxFuture, stream};
+use futures_util::future::BoxFuture;
+use futures_util::{StreamExt, stream};
 use informer::{
     InformerFactory, List, ListRequest, ListWatch, ListWatchError, WatchRequest, WatchStream,
 };
 use kube_client::api::PostParams;
 use kube_core::CustomResourceExt;
-use runtime::{
-    InformerExt,
-    crd::{self, InvalidCrd},
-    resource, schema,
-};
+use runtime::crd::InvalidCrd;
+use runtime::{InformerExt, crd, resource, schema};
 use serde_json::{Value, json};
 
 use crate::plane::Plane;
 
-/// A site that wants
-/// so many pods.
+/// A site with
+/// a number of pods.
 #[resource(
     group = "example.com",
     version = "v1",
@@ -91,7 +90,7 @@ fn spec_schema<K: CustomResourceExt>() -> Value {
 }
 
 #[test]
-fn the_schema_says_what_the_type_says() {
+fn the_schema_is_that_of_the_type() {
     let spec = spec_schema::<Site>();
     let fields = &spec["properties"];
     assert_eq!(fields["replicas"]["description"], "How many pods.");
@@ -105,11 +104,11 @@ fn the_schema_says_what_the_type_says() {
     let definition = serde_json::to_value(Site::crd()).unwrap();
     let version = &definition["spec"]["versions"][0];
     let description = &version["schema"]["openAPIV3Schema"]["description"];
-    assert_eq!(description, "A site that wants so many pods.");
+    assert_eq!(description, "A site with a number of pods.");
 }
 
 #[test]
-fn rules_are_where_they_were_written() {
+fn rules_are_at_their_fields() {
     let spec = spec_schema::<Window>();
     let whole = json!([{"rule": "self.min <= self.max", "message": "the wrong way round",
         "fieldPath": ".min"}]);
@@ -145,7 +144,7 @@ pub(crate) struct HeapSpec {
 }
 
 #[test]
-fn what_a_server_would_refuse_is_told_with_its_field() {
+fn validation_errors_name_their_field() {
     let mut definition = Heap::crd();
     let InvalidCrd(faults) = crd::validate(&definition).unwrap_err();
     assert_eq!(faults.len(), 1, "{faults:?}");
@@ -159,7 +158,7 @@ fn what_a_server_would_refuse_is_told_with_its_field() {
 }
 
 #[tokio::test]
-async fn a_server_judges_the_whole_object() {
+async fn a_rule_of_the_whole_object_is_evaluated() {
     let plane = Plane::start().await;
     plane.define(&Window::crd()).await;
     let windows = plane.all::<Window>();
@@ -171,7 +170,7 @@ async fn a_server_judges_the_whole_object() {
 }
 
 #[tokio::test]
-async fn a_server_takes_the_definition_and_sets_the_defaults() {
+async fn a_server_accepts_the_crd_and_sets_the_defaults() {
     let plane = Plane::start().await;
     plane.define(&Site::crd()).await;
     let spec =

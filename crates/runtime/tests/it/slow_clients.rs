@@ -1,19 +1,16 @@
 //! Clients that hold a connection to the webhook server and do not use it.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use runtime::webhook::{Certificates, ServerOptions, WebhookServer};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    time::timeout,
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 
-use crate::{
-    https,
-    plane::{Plane, certificate_options, server_options},
-};
+use crate::https;
+use crate::plane::{Plane, certificate_options, server_options};
 
 const SOON: Duration = Duration::from_millis(200);
 const NEVER: Duration = Duration::from_hours(1);
@@ -47,7 +44,7 @@ impl Narrow {
         https::connect(self.address, &self.bundle, &self.plane.clock, protocols).await.unwrap()
     }
 
-    /// Whether somebody else gets the seat before long.
+    /// Whether another connection is accepted soon.
     async fn serves(&self) -> bool {
         let asked = https::send(self.address, &self.bundle, &self.plane.clock, "/readyz", "");
         timeout(Duration::from_secs(20), asked).await.is_ok_and(|it| it.unwrap().0 == 200)
@@ -55,7 +52,7 @@ impl Narrow {
 }
 
 #[tokio::test]
-async fn who_is_silent_after_the_handshake_loses_the_seat() {
+async fn a_connection_without_a_request_is_closed() {
     let narrow = Narrow::start(SOON, NEVER).await;
     for protocols in [&["h2"][..], &["http/1.1"], &[]] {
         let _silent = narrow.connect(protocols).await;
@@ -64,7 +61,7 @@ async fn who_is_silent_after_the_handshake_loses_the_seat() {
 }
 
 #[tokio::test]
-async fn who_is_silent_within_the_first_request_loses_the_seat() {
+async fn a_connection_with_an_incomplete_request_is_closed() {
     let narrow = Narrow::start(SOON, NEVER).await;
     let beginnings = [("h2", &PREFACE[..7]), ("h2", PREFACE), ("http/1.1", b"GET /readyz HT")];
     for (protocol, beginning) in beginnings {
@@ -75,7 +72,7 @@ async fn who_is_silent_within_the_first_request_loses_the_seat() {
 }
 
 #[tokio::test]
-async fn who_does_not_ask_again_loses_the_seat() {
+async fn an_idle_connection_is_closed() {
     let narrow = Narrow::start(NEVER, SOON).await;
     let mut idle = narrow.connect(&["http/1.1"]).await;
     idle.write_all(b"GET /readyz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();

@@ -1,6 +1,8 @@
 //! A stop lets reconciles end, and takes no longer than it may.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_core::params::PostParams;
@@ -8,7 +10,8 @@ use machinery::json;
 use runtime::{
     Action, Api, Client, Controller, Failure, Manager, ManagerError, ManagerOptions, Request,
 };
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::world::{MAPS, Running, Thing, World, options, until};
 
@@ -35,7 +38,7 @@ async fn slowly(request: Request, cx: Arc<Slow>) -> Result<Action, Failure> {
 }
 
 #[tokio::test]
-async fn a_reconcile_that_has_begun_may_end_and_write() {
+async fn a_running_reconcile_may_finish_and_write() {
     let world = World::new().await;
     world.make_thing("a", json!(1)).await;
     let manager = Manager::new(world.client.clone(), options());
@@ -52,7 +55,7 @@ async fn a_reconcile_that_has_begun_may_end_and_write() {
 }
 
 #[tokio::test]
-async fn a_stop_takes_no_longer_than_it_may_whatever_does_not_end() {
+async fn a_stop_is_limited_in_time() {
     async fn hang(_: Request, began: Arc<Notify>) -> Result<Action, Failure> {
         began.notify_one();
         pending().await

@@ -5,11 +5,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube_client::api::PostParams;
 use kube_core::CustomResourceExt;
-use runtime::{
-    Versions,
-    versions::{ConversionError, Versions as _},
-    webhook::{Certificates, InjectionTarget, WebhookServer, conversion},
-};
+use runtime::Versions;
+use runtime::versions::{ConversionError, Versions as _};
+use runtime::webhook::{Certificates, InjectionTarget, WebhookServer, conversion};
 use serde_json::{Value, json};
 
 use crate::plane::{Plane, certificate_options, server_options, until};
@@ -60,7 +58,7 @@ fn old(endpoint: &str) -> Value {
 }
 
 #[test]
-fn one_version_of_the_definition_is_stored() {
+fn one_version_of_the_crd_is_stored() {
     let definition = Gate::definition().unwrap();
     let mut versions: Vec<_> =
         definition.spec.versions.iter().map(|it| (it.name.as_str(), it.storage)).collect();
@@ -70,7 +68,7 @@ fn one_version_of_the_definition_is_stored() {
 }
 
 #[test]
-fn objects_go_there_and_back() {
+fn objects_survive_conversion_in_both_directions() {
     let there = Gate::convert(old("b.c:80"), "example.com/v2").unwrap();
     assert_eq!(there["apiVersion"], "example.com/v2");
     assert_eq!(there["spec"], json!({"host": "b.c", "port": 80}));
@@ -79,7 +77,7 @@ fn objects_go_there_and_back() {
 }
 
 #[test]
-fn what_cannot_be_converted_says_why() {
+fn a_failed_conversion_has_a_reason() {
     let fault = |object, version| Gate::convert(object, version).unwrap_err();
     assert_eq!(fault(old("b"), "example.com/v2").to_string(), "an endpoint has a port");
     let unknown = fault(old("b:1"), "example.com/v3");
@@ -110,7 +108,7 @@ async fn a_batch_is_answered_in_order_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn a_server_has_its_objects_converted() {
+async fn a_server_converts_its_objects_with_the_webhook() {
     let plane = Plane::start().await;
     let Plane { client, clock, entropy, tasks, .. } = &plane;
     let options = certificate_options();

@@ -1,20 +1,21 @@
 //! Admission by this crate's webhook server, called by a server that stores what it lets pass.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
-use k8s_openapi::{
-    ByteString,
-    api::{
-        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
-        core::v1::{ConfigMap, Pod},
-    },
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube_client::api::PostParams;
-use kube_core::{DynamicObject, admission::AdmissionRequest};
+use kube_core::DynamicObject;
+use kube_core::admission::AdmissionRequest;
+use runtime::webhook::admission::{mutating, validating};
+use runtime::webhook::conversion::converting_with;
 use runtime::webhook::{
     Allowed, Certificates, Changed, Denied, Handler, InjectionTarget, ServerOptions, WebhookServer,
-    admission::{mutating, validating},
-    conversion::converting_with,
 };
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -74,7 +75,7 @@ fn map(name: &str, color: &str) -> ConfigMap {
 }
 
 #[tokio::test]
-async fn a_create_is_changed_and_refused() {
+async fn a_create_is_mutated_and_denied() {
     let plane = Plane::start().await;
     let certificates = certificates(&plane).await;
     let address = serve(&plane, &certificates).await;
@@ -145,7 +146,7 @@ fn request(object: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_review_is_answered_in_the_version_in_which_it_was_asked() {
+async fn a_review_is_answered_in_its_version() {
     for version in ["v1", "v1beta1"] {
         let object = json!({"metadata": {"name": "a"}, "unknown": 1});
         let answer = review(&mutating(label), version, request(&object)).await;
@@ -163,7 +164,7 @@ async fn a_review_is_answered_in_the_version_in_which_it_was_asked() {
 }
 
 #[tokio::test]
-async fn an_object_that_does_not_fit_its_type_is_denied_with_the_reason() {
+async fn an_object_that_cannot_be_decoded_is_denied_with_the_reason() {
     let handler = validating(|_: AdmissionRequest<Pod>| async { Ok(Allowed::default()) });
     let answer = review(&handler, "v1", request(&json!({"spec": 1}))).await;
     let response = &answer["response"];
@@ -174,7 +175,7 @@ async fn an_object_that_does_not_fit_its_type_is_denied_with_the_reason() {
 }
 
 #[tokio::test]
-async fn what_is_no_review_is_refused() {
+async fn an_invalid_review_is_refused() {
     let plane = Plane::start().await;
     let certificates = certificates(&plane).await;
     let address = serve(&plane, &certificates).await;
@@ -196,7 +197,7 @@ async fn what_is_no_review_is_refused() {
 }
 
 #[tokio::test]
-async fn large_reviews_wait_for_each_other_and_keep_nobody_else_waiting() {
+async fn large_reviews_wait_for_each_other_only() {
     let plane = Plane::start().await;
     let certificates = certificates(&plane).await;
     let (enter, mut entered) = tokio::sync::mpsc::channel(8);

@@ -8,10 +8,8 @@ use http::Request;
 use informer::{InformerOptions, ReflectorOptions};
 use kube_derive::CustomResource;
 use machinery::{Value, json};
-use runtime::{
-    Client, Manager, ManagerOptions,
-    keel::{Clock, Entropy, Tasks, Timestamp},
-};
+use runtime::keel::{Clock, Entropy, Tasks, Timestamp};
+use runtime::{Client, Manager, ManagerOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::faulty::Faulty;
@@ -89,7 +87,7 @@ impl World {
         self.client.request(request.body(body.to_string().into_bytes()).unwrap()).await
     }
 
-    /// A door of its own, with a client behind it. Faults reach all who use that client.
+    /// An in-process client with faults.
     pub(crate) fn faulty(&self) -> (Faulty, Client) {
         let faulty = Faulty::new(self.server.in_process_client());
         (faulty.clone(), Client::new(faulty, "default"))

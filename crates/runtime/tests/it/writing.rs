@@ -7,10 +7,8 @@ use kube_core::params::{DeleteParams, ListParams, Patch, PatchParams, PostParams
 use machinery::json;
 use runtime::{Api, Manager};
 
-use crate::{
-    faulty::{Fate, Faulty},
-    world::{Running, World, options, until},
-};
+use crate::faulty::{Fate, Faulty};
+use crate::world::{Running, World, options, until};
 
 /// A manager whose cache of config maps gets no news, and what belongs to it.
 struct Deaf {
@@ -56,7 +54,7 @@ fn made(objects: Vec<ConfigMap>) -> usize {
 }
 
 #[tokio::test]
-async fn every_kind_of_write_is_in_the_cache_when_it_returns() {
+async fn the_cache_shows_every_kind_of_write_when_it_returns() {
     let world = World::new().await;
     let Deaf { running, maps, lister, informer, .. } = deaf(&world).await;
     let data = |name: &str| {
@@ -112,7 +110,7 @@ async fn an_object_that_is_written_back_from_the_cache_keeps_its_managed_fields(
 }
 
 #[tokio::test]
-async fn an_object_with_a_finalizer_is_marked_and_stays() {
+async fn a_deleted_object_with_a_finalizer_stays() {
     let world = World::new().await;
     let Deaf { running, maps, lister, .. } = deaf(&world).await;
     let mut held = map("held");
@@ -125,7 +123,7 @@ async fn an_object_with_a_finalizer_is_marked_and_stays() {
 }
 
 #[tokio::test]
-async fn a_creation_whose_answer_was_lost_is_not_made_again() {
+async fn a_creation_whose_answer_was_lost_is_not_repeated() {
     let world = World::new().await;
     let Deaf { running, faulty, maps, lister, .. } = deaf(&world).await;
     faulty.decide(|method, target| match *method {
@@ -136,7 +134,7 @@ async fn a_creation_whose_answer_was_lost_is_not_made_again() {
     assert_eq!(made(lister.list().objects), 0, "nobody has told");
     faulty.decide(hears_nothing);
     let overtaken = maps.create(&PostParams::default(), &generated()).await.unwrap_err();
-    assert!(overtaken.to_string().contains("had succeeded after all"), "{overtaken}");
+    assert!(overtaken.to_string().contains("had succeeded;"), "{overtaken}");
     assert_eq!(made(lister.list().objects), 1, "now it is known");
     maps.create(&PostParams::default(), &generated()).await.unwrap();
     assert_eq!(made(lister.list().objects), 2);
@@ -145,7 +143,7 @@ async fn a_creation_whose_answer_was_lost_is_not_made_again() {
 }
 
 #[tokio::test]
-async fn a_creation_whose_answer_was_cut_is_not_made_again() {
+async fn a_creation_whose_answer_was_cut_is_not_repeated() {
     let world = World::new().await;
     let Deaf { running, faulty, maps, lister, .. } = deaf(&world).await;
     faulty.decide(|method, target| match *method {
@@ -155,13 +153,13 @@ async fn a_creation_whose_answer_was_cut_is_not_made_again() {
     maps.create(&PostParams::default(), &generated()).await.unwrap_err();
     faulty.decide(hears_nothing);
     let overtaken = maps.create(&PostParams::default(), &generated()).await.unwrap_err();
-    assert!(overtaken.to_string().contains("had succeeded after all"), "{overtaken}");
+    assert!(overtaken.to_string().contains("had succeeded;"), "{overtaken}");
     assert_eq!(made(lister.list().objects), 1);
     running.stop().await;
 }
 
 #[tokio::test]
-async fn a_creation_that_is_still_under_way_and_the_next_one_do_not_both_happen() {
+async fn a_pending_creation_and_the_next_one_do_not_both_succeed() {
     let world = World::new().await;
     let Deaf { running, faulty, maps, lister, .. } = deaf(&world).await;
     let hold = |method: &Method, target: &str| match *method {
@@ -175,7 +173,7 @@ async fn a_creation_that_is_still_under_way_and_the_next_one_do_not_both_happen(
     assert_eq!(faulty.let_go().await, [409], "it comes late, under the same name");
     assert_eq!(made(maps.list(&ListParams::default()).await.unwrap().items), 1);
 
-    // The other way round: it happens after somebody has looked, and before the next one does.
+    // The other order: the creation succeeds after the lookup, and before the next creation.
     faulty.decide(hold);
     maps.create(&PostParams::default(), &generated()).await.unwrap_err();
     faulty.decide(|method, target| match *method {
@@ -183,7 +181,7 @@ async fn a_creation_that_is_still_under_way_and_the_next_one_do_not_both_happen(
         _ => hears_nothing(method, target),
     });
     let overtaken = maps.create(&PostParams::default(), &generated()).await.unwrap_err();
-    assert!(overtaken.to_string().contains("had succeeded after all"), "{overtaken}");
+    assert!(overtaken.to_string().contains("had succeeded;"), "{overtaken}");
     assert_eq!(made(lister.list().objects), 2);
     assert_eq!(made(maps.list(&ListParams::default()).await.unwrap().items), 2);
     running.stop().await;

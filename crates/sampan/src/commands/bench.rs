@@ -1,14 +1,14 @@
-//! `sampan bench`: drives load at any Kubernetes API server and says how fast it is.
+//! `sampan bench`: measures the speed of any Kubernetes API server under load.
 //!
-//! Everything happens in a namespace and an API group of the run's own, which are removed at the
-//! end, also when it is interrupted.
+//! All objects are in a namespace and an API group of the run, which are removed at the end, also
+//! after an interruption.
 
 mod endpoint;
+mod fixtures;
 mod pool;
 mod load;
 mod processes;
 mod objects;
-mod stage;
 mod report;
 mod session;
 mod registration;
@@ -24,6 +24,7 @@ use crate::stop_signals::StopSignals;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use endpoint::Endpoint;
+use fixtures::Fixtures;
 use keel::{Entropy, Tasks};
 use load::Bound;
 use machinery::Value;
@@ -32,7 +33,6 @@ use pool::Pool;
 use processes::Processes;
 use report::Report;
 use session::{Session, progress};
-use stage::Stage;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -42,74 +42,73 @@ const EXAMPLES: &str = "Examples:
   sampan bench                                       everything, on the current context's server
   sampan bench --pid $(pgrep -xo sampan)             with the server's CPU time and memory
   sampan bench --operations create,get --concurrency 16 --resources configmaps
-  sampan bench --operations watch --watchers 1000    one change to each of 1,000 watchers
+  sampan bench --operations watch --watchers 1000    each change is sent to 1,000 watchers
   sampan bench --context kind-test --seconds 3 -o json > kind.json
 
-The objects live in a namespace of their own, which is removed at the end. CPU time is counted in
+The objects are in a namespace of the run, which is removed at the end. CPU time is counted in
 ticks of 10 ms: raise --objects for exact figures.";
 
-/// The custom resource that is read and written.
-const CUSTOM: &str = "widget";
+/// The singular name of the custom resource that is read and written.
+const CUSTOM_RESOURCE: &str = "widget";
 
-/// How long to wait for connections to close.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The limit of waiting for connections to close.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How many failures are told.
-const TOLD_FAILURES: usize = 5;
+/// The number of failures that are printed.
+const PRINTED_FAILURES: usize = 5;
 
-/// Measure how fast an API server is
+/// Measure the speed of an API server
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchArgs {
-    /// The kubeconfig that names the server [default: $KUBECONFIG or ~/.kube/config]
+    /// Kubeconfig of the server [default: $KUBECONFIG or ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The context to use [default: the current one]
+    /// Context in the kubeconfig [default: the current context]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// What to measure
+    /// Operations to measure
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum,
           default_values_t = Operation::value_variants().to_vec(), hide_default_value = true)]
     operations: Vec<Operation>,
-    /// What to read and write: config maps of 1 KiB, custom resources about as large
+    /// Resources to read and write: config maps of 1 KiB, custom resources of about that size
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum,
           default_values_t = Resource::value_variants().to_vec(), hide_default_value = true)]
     resources: Vec<Resource>,
-    /// How many clients at once, each sending its next request when it has its answer
+    /// Numbers of concurrent clients; each client sends its next request after the last response
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1, 16, 64],
           value_parser = count(1, 1024))]
     concurrency: Vec<usize>,
-    /// How many watchers see each change
+    /// Numbers of watchers that receive each change
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1, 100, 1000],
           value_parser = count(1, 10_000))]
     watchers: Vec<usize>,
-    /// How many objects there are, at least one for each client, and how many operations a row
-    /// has at most
+    /// Number of objects, at least one for each client, and maximum number of operations of a row
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = count(1, 10_000_000))]
     objects: usize,
-    /// How long a row takes at most
+    /// Maximum duration of a row
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
-    /// How many definitions are registered
+    /// Number of custom resource definitions to register
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     definitions: u64,
-    /// How many connections requests are spread over; watchers have their own
+    /// Number of connections for requests; watchers have separate ones
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = count(1, 64))]
     connections: usize,
-    /// A process of the server, whose CPU time and memory to measure; once for each of them
+    /// Process of the server, whose CPU time and memory are measured; repeat it for each process
     #[arg(long, value_name = "PID")]
     pid: Vec<u32>,
     /// Allow a server on another machine
     #[arg(long)]
     allow_remote: bool,
-    /// How to print the figures
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     output: Format,
 }
 
-/// What can be measured.
+/// The operations that can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Operation {
     /// POST.
@@ -124,13 +123,13 @@ enum Operation {
     Patch,
     /// DELETE of one object.
     Delete,
-    /// A change until each watcher has its event.
+    /// From a change until each watcher has received the event.
     Watch,
-    /// A definition until its objects can be listed and created.
+    /// From the creation of a CRD until its objects can be listed and created.
     Register,
 }
 
-/// What can be read and written.
+/// The resources that can be read and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Resource {
     /// Config maps.
@@ -139,17 +138,17 @@ enum Resource {
     Widgets,
 }
 
-/// How figures are printed.
+/// The output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For people.
+    /// A table for people.
     Table,
-    /// For machines.
+    /// JSON for programs.
     Json,
 }
 
 impl Operation {
-    /// What the table calls it.
+    /// The name in the table.
     fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -163,13 +162,13 @@ impl Operation {
         }
     }
 
-    /// Whether it is done to objects by a number of clients.
+    /// Whether the operation is measured with several numbers of concurrent clients.
     fn has_clients(self) -> bool {
         !matches!(self, Self::Watch | Self::Register)
     }
 }
 
-/// Measures, prints, and fails if any operation did.
+/// Measures, prints the report, and fails if any operation failed.
 pub(crate) async fn run(args: BenchArgs) -> Result<()> {
     let (report, ended) = measure(&args, interrupted).await?;
     if !report.rows.is_empty() {
@@ -178,18 +177,18 @@ pub(crate) async fn run(args: BenchArgs) -> Result<()> {
             Format::Json => serde_json::to_string_pretty(&report)?,
         })?;
     }
-    for failure in report.failures.iter().take(TOLD_FAILURES) {
+    for failure in report.failures.iter().take(PRINTED_FAILURES) {
         note(&format!("failed: {failure}"));
     }
     ended?;
     if report.failed() > 0 {
-        bail!("{} operations failed; the first ones are told above", report.failed());
+        bail!("{} operations failed; the first ones are listed above", report.failed());
     }
     Ok(())
 }
 
-/// What was measured, and whether that is all; fails where nothing could be. The first
-/// interruption ends the measuring, the second one the cleaning up.
+/// Returns the report, and whether the run was complete; fails if nothing could be measured. The
+/// first interruption ends the measurement, the second one the removal of objects.
 async fn measure(
     args: &BenchArgs,
     interrupted: impl AsyncFn() -> Result<()>,
@@ -197,15 +196,15 @@ async fn measure(
     let endpoint = endpoint(args)?;
     let processes = Processes::new(args.pid.clone())?;
     let tasks = Tasks::new();
-    let at_once = args.concurrency.iter().copied().max().unwrap_or(1);
-    let pool = Pool::connect(&endpoint, args.connections, at_once, &tasks).await?;
+    let concurrency = args.concurrency.iter().copied().max().unwrap_or(1);
+    let pool = Pool::connect(&endpoint, args.connections, concurrency, &tasks).await?;
     let mut report = Report::new(pool.url().to_owned(), version(&pool).await?);
-    let stage = Stage::new(&pool, &Entropy::system());
-    let objects = args.objects.max(at_once);
+    let fixtures = Fixtures::new(&pool, &Entropy::system());
+    let objects = args.objects.max(concurrency);
     let session = Session {
         endpoint: &endpoint,
         pool: &pool,
-        stage: &stage,
+        fixtures: &fixtures,
         processes: &processes,
         tasks: &tasks,
         bound: Bound { count: objects as u64, time: Duration::from_secs(args.seconds) },
@@ -219,13 +218,13 @@ async fn measure(
     session.progress.finish_and_clear();
     report.sort();
     let removed = tokio::select! {
-        result = remove(&stage) => result,
+        result = remove(&fixtures) => result,
         result = interrupted() => result.and_then(|()| {
-            Err(anyhow!("namespace {} and API group {} are left", stage.namespace, stage.group))
+            Err(anyhow!("namespace {} and API group {} are left", fixtures.namespace, fixtures.group))
         }),
     };
     drop(pool);
-    if let Err(error) = tasks.stop(PATIENCE).await {
+    if let Err(error) = tasks.stop(CLOSE_TIMEOUT).await {
         tracing::debug!(%error, "connections were cut");
     }
     let ended = match (measured, removed) {
@@ -236,20 +235,20 @@ async fn measure(
 }
 
 async fn measure_all(args: &BenchArgs, session: &Session<'_>, report: &mut Report) -> Result<()> {
-    let stage = session.stage;
+    let fixtures = session.fixtures;
     let measures = |operation| args.operations.contains(&operation);
-    stage.create_namespace().await?;
+    fixtures.create_namespace().await?;
     if measures(Operation::Register) {
         registration::run(session, args.definitions, report).await?;
     }
-    let custom = Sample::custom(&stage.group, CUSTOM, &stage.namespace);
+    let custom = Sample::custom(&fixtures.group, CUSTOM_RESOURCE, &fixtures.namespace);
     if measures(Operation::Watch) || args.resources.contains(&Resource::Widgets) {
-        stage.create_definition(CUSTOM).await?;
-        stage.until_served(async || session.pool.drain(&custom.collection).await).await?;
+        fixtures.create_crd(CUSTOM_RESOURCE).await?;
+        fixtures.until_served(async || session.pool.drain(&custom.collection).await).await?;
     }
     for resource in unique(&args.resources) {
         let sample = match resource {
-            Resource::Configmaps => &Sample::config_map(&stage.namespace),
+            Resource::Configmaps => &Sample::config_map(&fixtures.namespace),
             Resource::Widgets => &custom,
         };
         let workload = Workload { session, sample, operations: &args.operations };
@@ -259,26 +258,26 @@ async fn measure_all(args: &BenchArgs, session: &Session<'_>, report: &mut Repor
     }
     if measures(Operation::Watch) {
         for watchers in unique(&args.watchers) {
-            // Nobody else writes custom resources of this group, so every event is one of ours.
+            // Only this run writes custom resources of the group, so it caused every event.
             fan_out::run(session, &custom, watchers, report).await?;
         }
     }
     Ok(())
 }
 
-async fn remove(stage: &Stage<'_>) -> Result<()> {
-    stage.remove().await?;
-    if !stage.is_gone().await {
+async fn remove(fixtures: &Fixtures<'_>) -> Result<()> {
+    fixtures.remove().await?;
+    if !fixtures.namespace_is_deleted().await {
         note(&format!(
-            "namespace {} is empty and stays Terminating until the server's namespace controller \
-             removes it, if it runs one",
-            stage.namespace
+            "namespace {} is empty and stays Terminating until the server's namespace controller, \
+             if it runs one, removes it",
+            fixtures.namespace
         ));
     }
     Ok(())
 }
 
-/// Where the server is; refuses one that others may depend on.
+/// The endpoint of the kubeconfig's context. A remote server is refused unless it is allowed.
 fn endpoint(args: &BenchArgs) -> Result<Endpoint> {
     let path = match &args.kubeconfig {
         Some(path) => path.clone(),
@@ -287,8 +286,8 @@ fn endpoint(args: &BenchArgs) -> Result<Endpoint> {
     let endpoint = Endpoint::new(&kubeconfig::resolve(&path, args.context.as_deref())?)?;
     if !endpoint.is_loopback() && !args.allow_remote {
         bail!(
-            "{} is not on this machine, and a bench is a heavy load for those who depend on it: \
-             add --allow-remote if that is what you want, or choose another --context",
+            "{} is not on this machine, and a bench is a heavy load for its other users: add \
+             --allow-remote to run it nevertheless, or choose another --context",
             endpoint.url
         );
     }
@@ -296,18 +295,18 @@ fn endpoint(args: &BenchArgs) -> Result<Endpoint> {
 }
 
 async fn version(pool: &Pool) -> Result<String> {
-    let answer = pool.get("/version").await.context("the server does not tell its version")?;
+    let answer = pool.get("/version").await.context("the server does not report its version")?;
     let version: Value = serde_json::from_slice(&answer).context("its version is not JSON")?;
     Ok(version["gitVersion"].as_str().unwrap_or("unknown version").to_owned())
 }
 
-/// Resolves at the first signal to stop from now on.
+/// Resolves at the next signal to stop.
 async fn interrupted() -> Result<()> {
     StopSignals::listen()?.recv().await;
     Ok(())
 }
 
-/// How many rows there will be.
+/// The number of rows of the report.
 fn rows(args: &BenchArgs) -> usize {
     let operations = unique(&args.operations);
     let loops = operations.iter().filter(|it| it.has_clients()).count();
@@ -318,7 +317,7 @@ fn rows(args: &BenchArgs) -> usize {
     rows + usize::from(operations.contains(&Operation::Register))
 }
 
-/// Each value once, where it first stands.
+/// The values without repetitions, in the order of their first occurrences.
 fn unique<T: Copy + PartialEq>(values: &[T]) -> Vec<T> {
     let mut unique = Vec::with_capacity(values.len());
     for value in values {
@@ -329,7 +328,7 @@ fn unique<T: Copy + PartialEq>(values: &[T]) -> Vec<T> {
     unique
 }
 
-/// Reads a number between these two.
+/// A parser of numbers between two limits, inclusive.
 fn count(least: usize, most: usize) -> impl Fn(&str) -> Result<usize> + Clone + Send + Sync {
     move |text| {
         let number: usize = text.parse().context("it is not a number")?;

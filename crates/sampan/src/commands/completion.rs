@@ -1,4 +1,4 @@
-//! `sampan completion`: what a shell needs to complete our commands.
+//! `sampan completion`: the completion script of a shell.
 
 use crate::args::Args;
 use crate::output;
@@ -14,13 +14,13 @@ const EXAMPLES: &str = "Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompletionArgs {
-    /// Which shell
+    /// The shell
     shell: Shell,
 }
 
 /// Prints the script.
 pub(crate) fn run(args: &CompletionArgs) -> Result<()> {
-    // Not straight to standard output: the generator panics if that cannot be written to.
+    // The generator panics if standard output cannot be written to, so it writes to memory.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Args::command(), "sampan", &mut script);
     output::print(&script)

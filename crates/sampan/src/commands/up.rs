@@ -1,4 +1,4 @@
-//! `sampan up`: starts a plane, tells the user how to reach it, and stops it cleanly.
+//! `sampan up`: starts a plane, prints its URL and kubeconfig, and stops it cleanly.
 
 mod listen_address;
 mod start_error;
@@ -19,62 +19,62 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 const EXAMPLES: &str = "Examples:
-  sampan up                                   keeps its objects in the data directory
+  sampan up                                   stores its objects in the data directory
   sampan up --in-memory --listen 127.0.0.1:0 --kubeconfig ./kubeconfig
-                                              for a test: forgets everything, on a free port
+                                              for a test: stores nothing, on a free port
   sampan up --listen 0.0.0.0:6443             reachable from other machines as well
   sampan up --data-dir ./plane --kubeconfig ./kubeconfig
   kubectl --kubeconfig ./kubeconfig get namespaces";
 
-/// The name of our cluster, user and context in a kubeconfig.
+/// The name of the plane's cluster, user and context in a kubeconfig.
 const NAME: &str = "sampan";
 
-/// Start a control plane and run it until it is told to stop
+/// Start a control plane and run it until a signal stops it
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct UpArgs {
-    /// Where to listen, as in `localhost:8443`; port 0 picks a free one
+    /// Address to listen on, as in `localhost:8443`; port 0 picks a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6443")]
     listen: ListenAddress,
-    /// Where to keep objects and certificates [default: the platform's data directory for sampan]
+    /// Directory of objects and certificates [default: the platform's data directory for sampan]
     #[arg(long, value_name = "DIR", conflicts_with_all = ["in_memory", "etcd"])]
     data_dir: Option<PathBuf>,
-    /// Keep nothing: everything is gone at the end
+    /// Store nothing on disk: all objects are lost when the plane stops
     #[arg(long, conflicts_with = "etcd")]
     in_memory: bool,
-    /// Keep objects in an etcd cluster (not served yet)
+    /// Store objects in an etcd cluster (not supported yet)
     #[arg(long, value_name = "URL", value_delimiter = ',', hide = true)]
     etcd: Vec<String>,
-    /// The kubeconfig to write; an existing one is merged into [default: $KUBECONFIG or
+    /// Kubeconfig to write; entries are merged into an existing file [default: $KUBECONFIG or
     /// ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// How many simulated nodes to run (only 0 is served yet)
+    /// Number of simulated nodes to run (only 0 is supported yet)
     #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
     nodes: usize,
-    /// Which controllers to run: `none`, `*` for all there are, or a list (there are none yet)
+    /// Controllers to run: `none`, `*` for all, or a list (none is supported yet)
     #[arg(long, value_name = "LIST", default_value = "*", value_delimiter = ',', hide = true)]
     controllers: Vec<String>,
-    /// Which operators to run beside it (none is served yet)
+    /// Operators to run beside the API server (none is supported yet)
     #[arg(long, value_name = "OPERATOR", value_delimiter = ',', hide = true)]
     with: Vec<String>,
-    /// How many bytes all objects may have together; at the limit, objects can only be changed and
-    /// deleted [default: half of the memory that the program may use]
+    /// Limit of the size of all objects together; at the limit, objects can be deleted, and updated
+    /// without growing [default: half of the memory available to the program]
     #[arg(long, value_name = "BYTES")]
     quota_backend_bytes: Option<usize>,
-    /// Bearer tokens, one `token,user,uid,"group1,group2"` a line
+    /// File of bearer tokens, with one `token,user,uid,"group1,group2"` per line
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
-    /// What users may do besides the default rules: ABAC policies in kube-apiserver's format, one
-    /// JSON object a line
+    /// File of ABAC policies, which add to the default rules, in kube-apiserver's format: one JSON
+    /// object per line
     #[arg(long, value_name = "FILE")]
     authorization_policy_file: Option<PathBuf>,
-    /// The network from which services get their addresses
+    /// Network from which cluster IPs of services are allocated
     #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/24")]
     service_cidr: String,
-    /// Admission plugins to run besides those that kube-apiserver runs by default, by its names.
-    /// `ServiceAccount` runs anyway, but refuses a pod whose account does not exist only if it is
-    /// named here: there is no controller yet that creates the account `default`
+    /// Admission plugins to run in addition to kube-apiserver's defaults, with kube-apiserver's
+    /// names. `ServiceAccount` always runs, but rejects a pod whose account does not exist only if
+    /// it is named here, since no controller creates the account `default` yet
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     enable_admission_plugins: Vec<String>,
     /// Admission plugins not to run
@@ -84,7 +84,7 @@ pub(crate) struct UpArgs {
 
 /// Runs a plane until a signal stops it.
 pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
-    refuse_what_is_not_there(&args)?;
+    reject_unsupported(&args)?;
     let mut signals = StopSignals::listen()?;
     let config = config(&args)?;
     let data_dir = match &config.store {
@@ -99,23 +99,23 @@ pub(crate) async fn run(args: UpArgs, started: Instant) -> Result<()> {
         signals.recv().await;
         note("stopping");
     }
-    // Also a plane that nobody can reach has a store that must be closed.
+    // The store must be closed also if the announcement failed.
     let stopped = server.stop().await.context("some tasks did not stop in time");
     announced.and(stopped)
 }
 
-/// Tells the user how to reach the plane.
+/// Writes the kubeconfig and prints how to reach the plane.
 fn announce(args: &UpArgs, server: &Server, started: Instant) -> Result<()> {
     let url = server_url(server.address().context("the server does not listen")?);
     let path = match &args.kubeconfig {
         Some(path) => path.clone(),
         None => kubeconfig::default_path()?,
     };
-    let Merged { before, is_current } = write_kubeconfig(&path, server, &url)?;
+    let Merged { previous_server, is_current } = write_kubeconfig(&path, server, &url)?;
     say(&url)?;
     note(&format!("kubeconfig {} (context {NAME})", path.display()));
-    if let Some(before) = before.filter(|it| *it != url) {
-        note(&format!("context {NAME} was that of {before} before"));
+    if let Some(previous) = previous_server.filter(|it| *it != url) {
+        note(&format!("context {NAME} previously named {previous}"));
     }
     if !is_current {
         note(&format!("another context is the current one: kubectl config use-context {NAME}"));
@@ -123,16 +123,16 @@ fn announce(args: &UpArgs, server: &Server, started: Instant) -> Result<()> {
     say(&format!("ready in {} ms", milliseconds(started.elapsed())))
 }
 
-/// What is promised but not built yet is an error, never a silent success.
-fn refuse_what_is_not_there(args: &UpArgs) -> Result<()> {
+/// Fails on a flag of a feature that does not exist yet, which is never ignored silently.
+fn reject_unsupported(args: &UpArgs) -> Result<()> {
     if !args.etcd.is_empty() {
-        bail!("--etcd is not served yet: leave it out to use the embedded store");
+        bail!("--etcd is not supported yet: omit it to use the embedded store");
     }
     if args.nodes > 0 {
-        bail!("--nodes is not served yet: only --nodes 0");
+        bail!("--nodes is not supported yet: only --nodes 0");
     }
     if let Some(operator) = args.with.first() {
-        bail!("there is no operator {operator:?} yet: leave --with out");
+        bail!("there is no operator {operator:?} yet: omit --with");
     }
     if let Some(name) = args.controllers.iter().find(|it| !matches!(it.as_str(), "*" | "none")) {
         bail!("there is no controller {name:?} yet: use --controllers none");
@@ -172,7 +172,7 @@ fn config(args: &UpArgs) -> Result<Config> {
     })
 }
 
-/// `$XDG_DATA_HOME/sampan`, or what the platform has in its place.
+/// `$XDG_DATA_HOME/sampan`, or the equivalent directory of the platform.
 fn default_data_dir() -> Result<PathBuf> {
     let from = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     let home = || from("HOME");

@@ -1,13 +1,13 @@
-//! [`merge_into`]: one more cluster in a kubeconfig, with everything else in it left as it was.
+//! [`merge_into`]: adds a cluster to a kubeconfig and leaves the rest of the file unchanged.
 //!
-//! The file is replaced whole, by a rename, so that no reader ever sees half of it; its owner stays
-//! its owner, and nobody else can read it, since it holds keys. A file that cannot be understood is
-//! left alone, and so is one in which entries of these names belong to another cluster than a plane,
-//! or to another plane that is running.
+//! The file is replaced atomically, by a rename, so that no reader sees a part of it. It keeps its
+//! owner, and only the owner can read it, since it holds keys. A file is not changed if it does not
+//! parse, or if entries of these names belong to a cluster that is not a plane, or to another plane
+//! that is running.
 
 use super::running::is_running;
 use super::{Error, malformed, parse, text};
-use apiserver::certificates::is_made_by_a_plane;
+use apiserver::certificates::is_issued_by_a_plane;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use machinery::codec::yaml;
 use machinery::{Map, Value, json};
@@ -15,50 +15,50 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// A cluster, somebody who may use it, and the context that names both.
+/// A cluster, a user of it, and the context that names both.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     /// The cluster's name.
     pub cluster: String,
     /// The URL of its server.
     pub server: String,
-    /// The certificate that the server is trusted by, in PEM.
+    /// The certificate authority that verifies the server, in PEM.
     pub certificate_authority: String,
     /// The user's name.
     pub user: String,
     /// The user's certificate, in PEM.
     pub client_certificate: String,
-    /// Its key, in PEM.
+    /// The key of the user's certificate, in PEM.
     pub client_key: String,
     /// The context's name.
     pub context: String,
 }
 
-/// What a file had before an entry was merged into it, and has now.
+/// The result of merging an entry into a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Merged {
-    /// The URL of the plane that had the names of the entry before.
-    pub before: Option<String>,
+    /// The URL of the plane to which the names of the entry belonged before.
+    pub previous_server: Option<String>,
     /// Whether the context of the entry is the current one.
     pub is_current: bool,
 }
 
-/// The names of unfinished files begin with this.
-const UNFINISHED: &str = ".sampan-kubeconfig-";
+/// The prefix of the names of temporary files.
+const TEMPORARY_PREFIX: &str = ".sampan-kubeconfig-";
 
-/// The number of symbolic links that are followed, which is also Linux' limit.
+/// The maximum number of symbolic links that are followed, which is also Linux' limit.
 const MAX_LINKS: usize = 40;
 
-/// Adds an entry, or renews those of the same names. Its context becomes the current one only where
-/// there was none.
+/// Adds an entry, or replaces the entries of the same names. The context becomes the current one
+/// only if the file has no current context.
 pub(crate) fn merge_into(path: &Path, entry: &Entry) -> Result<Merged, Error> {
     rewrite(path, |document| {
-        let before = put(path, document, entry)?;
+        let previous_server = insert(path, document, entry)?;
         if text(document, "current-context").is_none() {
             document.insert("current-context".to_owned(), json!(entry.context));
         }
         let is_current = text(document, "current-context") == Some(&entry.context);
-        Ok(Merged { before, is_current })
+        Ok(Merged { previous_server, is_current })
     })
 }
 
@@ -72,13 +72,13 @@ fn rewrite<T>(
         Some(parent) if parent != Path::new("") => parent.to_owned(),
         _ => PathBuf::from("."),
     };
-    // Not for a link: the place that it leads to, such as a disk, may be absent for a while.
+    // The target of a link is not created: a disk that is not mounted may be missing.
     if target == path {
         create_private(&directory).map_err(&failed)?;
     }
     let lock = lock(&directory);
     if lock.is_some() {
-        remove_unfinished(&directory);
+        remove_temporary_files(&directory);
     }
     let mut document = match fs::read(&target) {
         Ok(bytes) => parse(path, &bytes)?,
@@ -96,34 +96,34 @@ fn failed_at(path: &Path) -> impl Fn(io::Error) -> Error + use<> {
     move |source| Error::Write { path: path.clone(), source }
 }
 
-/// The file that a path leads to, which need not exist. A link is often how people keep their
-/// kubeconfig elsewhere: the file is what is replaced, not the link.
+/// The target of a path, which need not exist. A kubeconfig is often a symbolic link to a file
+/// elsewhere: the file is replaced, not the link.
 fn follow_links(path: &Path) -> io::Result<PathBuf> {
     let mut target = path.to_owned();
     for _ in 0..MAX_LINKS {
         match fs::read_link(&target) {
             Ok(next) => target = target.parent().unwrap_or(Path::new("")).join(next),
-            // It is no link, or does not exist.
+            // The path is not a link, or does not exist.
             Err(_) => return Ok(target),
         }
     }
     Err(io::Error::other("there are too many symbolic links"))
 }
 
-/// Puts the whole text in the place of the file, or fails and leaves the file as it was.
+/// Replaces the content of the file, or fails and leaves it unchanged.
 fn replace(directory: &Path, target: &Path, text: &str) -> io::Result<()> {
-    // Readable by its owner only, from its beginning: that is how temporary files are made.
-    let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(directory)?;
+    // Temporary files are created with a mode that only the owner can read.
+    let mut file = tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(directory)?;
     file.write_all(text.as_bytes())?;
     keep_owner(target, file.as_file())?;
     file.as_file().sync_all()?;
     file.persist(target)?;
-    // The name of the file survives a crash, as its content does.
+    // The directory entry survives a crash, as the content does.
     keel::sync_directory(target)
 }
 
-/// Gives the new file the owner of the one that it replaces: a plane that root starts with the home
-/// directory of another user must not take that user's kubeconfig away.
+/// Gives the new file the owner of the file that it replaces: if root starts a plane with the home
+/// directory of another user, that user keeps access to the kubeconfig.
 #[cfg(unix)]
 fn keep_owner(target: &Path, file: &fs::File) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, fchown};
@@ -133,7 +133,8 @@ fn keep_owner(target: &Path, file: &fs::File) -> io::Result<()> {
         fchown(file, Some(old.uid()), None)?;
     }
     if old.gid() != new.gid() {
-        // Only root may choose a group of which it is no member; the group cannot read the file.
+        // Only root can choose a group of which it is not a member. An error is ignored because the
+        // group cannot read the file.
         let _ = fchown(file, None, Some(old.gid()));
     }
     Ok(())
@@ -144,21 +145,22 @@ fn keep_owner(_target: &Path, _file: &fs::File) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes what a process that was killed has left behind, as it holds a key. Only under the lock:
-/// otherwise the file may be one that another process is about to rename.
-fn remove_unfinished(directory: &Path) {
+/// Removes temporary files of processes that were killed, since they hold a key. The lock is
+/// required: without it, another process may be about to rename the file.
+fn remove_temporary_files(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
-        let is_unfinished = entry.file_name().to_string_lossy().starts_with(UNFINISHED);
-        if is_unfinished && entry.file_type().is_ok_and(|it| it.is_file()) {
-            // What cannot be removed is no reason not to start.
+        let is_temporary = entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX);
+        if is_temporary && entry.file_type().is_ok_and(|it| it.is_file()) {
+            // A file that cannot be removed does not prevent the start.
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-/// Two of us that start together must not undo each other's entry. The directory is what is
-/// locked, as the file is a new one after each write; where that cannot be done, so be it.
+/// Locks the directory, so that two processes that start at once do not undo each other's entry.
+/// The file itself cannot be locked, since each write replaces it. On file systems without locks,
+/// the merge continues without one.
 fn lock(directory: &Path) -> Option<fs::File> {
     let handle = fs::File::open(directory).ok()?;
     handle.lock().ok()?;
@@ -173,8 +175,8 @@ fn create_private(directory: &Path) -> io::Result<()> {
     builder.create(directory)
 }
 
-/// Returns the URL that the cluster had before.
-fn put(
+/// Inserts the entry and returns the previous URL of the cluster.
+fn insert(
     path: &Path,
     document: &mut Map<String, Value>,
     entry: &Entry,
@@ -185,10 +187,10 @@ fn put(
             return Err(malformed(path, format!("its {field} is {found}, not {expected}")));
         }
     }
-    let cluster = named(path, document, "clusters", "cluster", &entry.cluster)?;
+    let cluster = entry_mut(path, document, "clusters", "cluster", &entry.cluster)?;
     check_owner(path, "cluster", &entry.cluster, cluster, "certificate-authority-data")?;
-    let before = cluster["server"].as_str().map(str::to_owned);
-    if let Some(server) = before.as_deref().filter(|it| *it != entry.server)
+    let previous_server = cluster["server"].as_str().map(str::to_owned);
+    if let Some(server) = previous_server.as_deref().filter(|it| *it != entry.server)
         && let Some(authority) = certificate(cluster, "certificate-authority-data")
         && is_running(server, authority.as_bytes())
     {
@@ -199,24 +201,24 @@ fn put(
         "server": entry.server,
         "certificate-authority-data": BASE64_STANDARD.encode(&entry.certificate_authority),
     });
-    let user = named(path, document, "users", "user", &entry.user)?;
+    let user = entry_mut(path, document, "users", "user", &entry.user)?;
     check_owner(path, "user", &entry.user, user, "client-certificate-data")?;
     *user = json!({
         "client-certificate-data": BASE64_STANDARD.encode(&entry.client_certificate),
         "client-key-data": BASE64_STANDARD.encode(&entry.client_key),
     });
-    // Field by field, so that the namespace that somebody chose for it survives.
-    let context = named(path, document, "contexts", "context", &entry.context)?;
+    // Fields are set one by one, so that a namespace set by the user is preserved.
+    let context = entry_mut(path, document, "contexts", "context", &entry.context)?;
     if !context.is_object() {
         *context = json!({});
     }
     context["cluster"] = json!(entry.cluster);
     context["user"] = json!(entry.user);
-    Ok(before)
+    Ok(previous_server)
 }
 
-/// Refuses an entry that no plane has written: it holds how to reach some other cluster, and perhaps
-/// the only copy of a key.
+/// Rejects an entry that no plane has written: it describes another cluster, and may hold the only
+/// copy of a key.
 fn check_owner(
     path: &Path,
     what: &'static str,
@@ -227,7 +229,7 @@ fn check_owner(
     if entry.as_object().is_none_or(Map::is_empty) {
         return Ok(());
     }
-    if certificate(entry, field).is_some_and(|it| is_made_by_a_plane(&it)) {
+    if certificate(entry, field).is_some_and(|it| is_issued_by_a_plane(&it)) {
         return Ok(());
     }
     Err(Error::Taken { path: path.to_owned(), what, name: name.to_owned() })
@@ -239,8 +241,8 @@ fn certificate(entry: &Value, field: &str) -> Option<String> {
     String::from_utf8(decoded).ok()
 }
 
-/// What the entry of this name in a list says of its `what`; both are made where missing.
-fn named<'a>(
+/// The field `what` of an entry in a list; the list, the entry and the field are created if missing.
+fn entry_mut<'a>(
     path: &Path,
     document: &'a mut Map<String, Value>,
     list: &str,

@@ -1,4 +1,4 @@
-//! [`is_running`]: whether the server that a kubeconfig names answers.
+//! [`is_running`]: whether the server of a kubeconfig entry accepts connections.
 
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -9,11 +9,12 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A plane on this machine answers within milliseconds.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// The limit of connecting, of a read and of a write. A plane on this machine answers within
+/// milliseconds.
+const IO_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Whether there is a server at a URL whose certificate was signed by an authority, in PEM. Another
-/// program that has taken the port of a server that has ended does not count.
+/// Returns whether the server at a URL has a certificate signed by an authority, in PEM. Another
+/// program that uses the port of a stopped server does not count.
 pub(super) fn is_running(url: &str, authority: &[u8]) -> bool {
     handshake(url, authority).is_ok()
 }
@@ -25,9 +26,9 @@ fn handshake(url: &str, authority: &[u8]) -> io::Result<()> {
     let name = ServerName::try_from(host).map_err(io::Error::other)?;
     let mut tls = ClientConnection::new(config(authority)?, name).map_err(io::Error::other)?;
     let address = address.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&address, IO_TIMEOUT)?;
+    stream.set_read_timeout(Some(IO_TIMEOUT))?;
+    stream.set_write_timeout(Some(IO_TIMEOUT))?;
     while tls.is_handshaking() {
         tls.complete_io(&mut stream)?;
     }

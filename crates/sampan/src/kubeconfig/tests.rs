@@ -1,4 +1,4 @@
-//! What kubeconfigs are read and written.
+//! Reading, resolving and merging kubeconfigs.
 
 use super::*;
 use apiserver::certificates::Authority;
@@ -63,7 +63,7 @@ impl Home {
     }
 }
 
-/// What a new plane writes.
+/// The entry of a new plane.
 fn entry() -> Entry {
     let now = Clock::system().now();
     let authority = Authority::new(now).unwrap();
@@ -94,7 +94,7 @@ fn the_current_context_is_followed_to_its_cluster_and_user() {
 }
 
 #[test]
-fn a_named_context_wins_and_a_token_file_wins_over_a_token() {
+fn a_named_context_and_a_token_file_take_precedence() {
     let access = Home::with(SHARED).resolve(Some("lab")).unwrap();
     assert_eq!(access.server, "https://lab.example");
     assert_eq!(access.token.as_deref(), Some("fresh"));
@@ -116,10 +116,10 @@ fn check_refusal(text: &str, context: Option<&str>, expected: &str) {
 }
 
 #[test]
-fn what_cannot_be_resolved_says_why() {
+fn the_error_of_an_unresolvable_context_names_the_cause() {
     check_refusal(SHARED, Some("home"), r#"no context "home"; it has: work, lab, cloud"#);
     check_refusal(SHARED, Some("torn"), r#"no user "nobody"; it has: ada, robot, cloud"#);
-    check_refusal(SHARED, Some("cloud"), r#"logs in by "exec", which is not supported"#);
+    check_refusal(SHARED, Some("cloud"), r#"authenticates by "exec", which is not supported"#);
     check_refusal("", None, "no current context");
     check_refusal("current-context: a", None, r#"no context "a"; it has: none"#);
     check_refusal("a: [", None, "is not valid YAML");
@@ -140,7 +140,7 @@ fn the_first_file_of_the_variable_is_the_default() {
 }
 
 #[test]
-fn a_new_file_is_private_and_resolves_to_what_was_written() {
+fn a_new_file_is_private_and_resolves_to_the_written_entry() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a/b/config");
     let entry = entry();
@@ -153,11 +153,11 @@ fn a_new_file_is_private_and_resolves_to_what_was_written() {
     assert_eq!(access.certificate_authority.as_deref(), Some(authority));
     assert_eq!(access.identity.unwrap().key, b"OUR KEY");
     let names: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
-    assert_eq!(names.len(), 1, "nothing temporary stays behind");
+    assert_eq!(names.len(), 1, "no temporary file remains");
 }
 
 #[test]
-fn a_merge_leaves_everything_else_as_it_was() {
+fn a_merge_preserves_all_other_entries() {
     let home = Home::with(SHARED);
     let before = home.document();
     fs::set_permissions(home.config(), fs::Permissions::from_mode(0o644)).unwrap();
@@ -172,7 +172,7 @@ fn a_merge_leaves_everything_else_as_it_was() {
 }
 
 #[test]
-fn a_merge_leaves_the_file_to_its_owner() {
+fn a_merge_preserves_the_owner_of_the_file() {
     use std::os::unix::fs::{MetadataExt, chown};
     let home = Home::with(SHARED);
     if chown(home.config(), Some(12345), Some(12346)).is_err() {
@@ -186,7 +186,7 @@ fn a_merge_leaves_the_file_to_its_owner() {
 }
 
 #[test]
-fn what_a_killed_process_left_unfinished_is_removed() {
+fn temporary_files_of_killed_processes_are_removed() {
     let home = Home::with(SHARED);
     let directory = home.config().parent().unwrap().to_owned();
     let unfinished = directory.join(".sampan-kubeconfig-a1B2c3");
@@ -198,7 +198,7 @@ fn what_a_killed_process_left_unfinished_is_removed() {
 }
 
 #[test]
-fn a_second_merge_renews_our_entries_and_keeps_the_chosen_namespace() {
+fn a_second_merge_replaces_the_entries_and_preserves_the_namespace() {
     let home = Home::with(SHARED);
     merge_into(&home.config(), &entry()).unwrap();
     let chosen = fs::read_to_string(home.config()).unwrap();
@@ -206,7 +206,7 @@ fn a_second_merge_renews_our_entries_and_keeps_the_chosen_namespace() {
     fs::write(home.config(), chosen).unwrap();
     let moved = Entry { server: "https://127.0.0.1:7443".to_owned(), ..entry() };
     let merged = merge_into(&home.config(), &moved).unwrap();
-    assert_eq!(merged.before.as_deref(), Some("https://127.0.0.1:6443"));
+    assert_eq!(merged.previous_server.as_deref(), Some("https://127.0.0.1:6443"));
     assert_eq!(home.document()["clusters"].as_array().unwrap().len(), 3);
     let access = home.resolve(Some("sampan")).unwrap();
     assert_eq!(access.server, "https://127.0.0.1:7443");
@@ -227,7 +227,7 @@ fn the_current_context_changes_on_request_only() {
 }
 
 #[test]
-fn an_empty_file_or_empty_lists_are_filled() {
+fn entries_are_merged_into_an_empty_file_and_empty_lists() {
     for text in ["", "clusters: null\nusers: []\ncurrent-context: ''\n"] {
         let home = Home::with(text);
         merge_into(&home.config(), &entry()).unwrap();
@@ -236,7 +236,7 @@ fn an_empty_file_or_empty_lists_are_filled() {
 }
 
 #[test]
-fn a_file_that_does_not_parse_is_refused_and_left_alone() {
+fn a_file_that_does_not_parse_is_refused_and_unchanged() {
     let others = ["kind: Pod", "apiVersion: apps/v1", "kind: Config\napiVersion: [v1]"];
     for text in ["clusters: [", "- a", "clusters: {}", "users: [1]"].into_iter().chain(others) {
         let home = Home::with(text);
@@ -284,7 +284,7 @@ fn a_link_into_a_directory_that_does_not_exist_is_refused_and_kept() {
 }
 
 #[test]
-fn entries_of_another_cluster_under_our_names_are_refused_and_left_alone() {
+fn entries_of_another_cluster_with_the_same_names_are_refused_and_unchanged() {
     for text in [
         "clusters: [{name: sampan, cluster: {server: 'https://prod.example'}}]",
         "clusters: [{name: sampan, cluster: {certificate-authority-data: Q0VSVA==}}]",
@@ -298,7 +298,7 @@ fn entries_of_another_cluster_under_our_names_are_refused_and_left_alone() {
 }
 
 #[test]
-fn a_kubeconfig_that_does_not_exist_comes_with_the_command_that_writes_it() {
+fn the_error_of_a_missing_kubeconfig_names_the_command_that_writes_it() {
     let error = resolve(Path::new("/no/such/config"), None).unwrap_err().to_string();
     assert!(error.contains("/no/such/config") && error.contains("`sampan up`"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! What a person meets at the command line: starting, stopping, and what goes wrong.
+//! The command line: start, stop, help texts and errors.
 
 use crate::http::{Client, Credentials};
 use crate::plane::{self, Plane};
@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
-/// Runs the program to its end. A plane that starts where it should not ends as well, as its
-/// kubeconfig cannot be written.
+/// Runs the program to its end. A plane that starts unexpectedly also ends, since its kubeconfig
+/// cannot be written.
 fn sampan(arguments: &[&str]) -> Output {
     let mut program = plane::sampan();
     program.args(arguments).env("KUBECONFIG", "/dev/null/kubeconfig");
@@ -31,9 +31,9 @@ fn signal(plane: &Plane, name: &str) {
 }
 
 #[test]
-fn a_plane_stops_cleanly_when_it_is_asked_to() {
-    // Tests that were started with nohup pass on that HUP is ignored.
-    let hup = (!is_hup_ignored()).then_some("HUP");
+fn a_plane_stops_cleanly_on_each_stop_signal() {
+    // A child process inherits an ignored SIGHUP, such as that of tests started with nohup.
+    let hup = (!ignores_hangup()).then_some("HUP");
     for name in ["INT", "TERM"].into_iter().chain(hup) {
         let mut plane = Plane::in_memory();
         let (code, _) = plane.client().send("GET", "/readyz", None).unwrap();
@@ -43,8 +43,8 @@ fn a_plane_stops_cleanly_when_it_is_asked_to() {
     }
 }
 
-/// Whether the tests themselves ignore SIGHUP.
-fn is_hup_ignored() -> bool {
+/// Returns whether the test process ignores SIGHUP.
+fn ignores_hangup() -> bool {
     cfg!(target_os = "linux") && ignored_signals(std::process::id()) & 1 == 1
 }
 
@@ -61,7 +61,7 @@ fn a_plane_that_is_started_with_nohup_outlives_its_terminal() {
     let plane = Plane::started_by("trap '' HUP; exec \"$0\" \"$@\"");
     assert_eq!(ignored_signals(plane.process.id()) & 1, 1);
     let other = Plane::in_memory();
-    assert_eq!(ignored_signals(other.process.id()) & 1 == 1, is_hup_ignored());
+    assert_eq!(ignored_signals(other.process.id()) & 1 == 1, ignores_hangup());
 }
 
 #[cfg(target_os = "linux")]
@@ -78,7 +78,7 @@ fn a_plane_may_open_as_many_files_as_the_system_allows() {
 
 #[cfg(unix)]
 #[test]
-fn what_a_plane_keeps_is_private_also_if_it_was_not() {
+fn data_files_are_made_private() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().unwrap();
     Plane::embedded(directory.path()).kill();
@@ -100,7 +100,7 @@ fn what_a_plane_keeps_is_private_also_if_it_was_not() {
 }
 
 #[test]
-fn a_kubeconfig_is_private_and_merged_into() {
+fn a_kubeconfig_is_private_and_keeps_other_entries() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("kubeconfig");
     let mine = "apiVersion: v1\nkind: Config\ncurrent-context: mine\nclusters:\n- name: mine\n  cluster: {server: 'https://example.com'}\ncontexts: []\nusers: []\n";
@@ -143,14 +143,14 @@ fn a_second_start_on_the_same_port_and_data_names_the_plane_that_is_running() {
 }
 
 #[test]
-fn the_context_of_a_plane_that_is_running_is_left_to_it() {
+fn the_context_of_a_running_plane_is_not_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let first = Plane::embedded(directory.path());
     let text = std::fs::read_to_string(&first.kubeconfig).unwrap();
     let file = first.kubeconfig.to_str().unwrap().to_owned();
     let second = ["up", "--in-memory", "--listen", "127.0.0.1:0", "--kubeconfig", &file];
     let error = error_of(&second);
-    let expect = format!("is that of a plane that is running at {}", first.url);
+    let expect = format!("belongs to a plane that is running at {}", first.url);
     assert!(error.contains(&expect) && error.contains("--kubeconfig ./"), "{error}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
     first.kill();
@@ -159,7 +159,7 @@ fn the_context_of_a_plane_that_is_running_is_left_to_it() {
 }
 
 #[test]
-fn objects_are_refused_beyond_the_limit_until_some_are_deleted() {
+fn creates_are_refused_at_the_size_limit_until_objects_are_deleted() {
     let directory = tempfile::tempdir().unwrap();
     let plane = Plane::with_arguments(directory.path(), &["--quota-backend-bytes", "3000000"]);
     let mut client = plane.client();
@@ -180,7 +180,7 @@ fn objects_are_refused_beyond_the_limit_until_some_are_deleted() {
 }
 
 #[test]
-fn what_is_not_there_yet_is_refused_by_name() {
+fn unsupported_flags_and_plugins_are_refused_by_name() {
     assert!(error_of(&["up", "--etcd", "http://127.0.0.1:2379"]).contains("--etcd"));
     assert!(error_of(&["up", "--nodes", "3"]).contains("--nodes"));
     assert!(error_of(&["up", "--with", "network"]).contains("network"));
@@ -195,7 +195,7 @@ fn what_is_not_there_yet_is_refused_by_name() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told() {
+fn the_error_of_a_port_in_use_suggests_another() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let error = error_of(&["up", "--in-memory", "--listen", &address]);
@@ -210,7 +210,7 @@ fn an_address_without_a_port_is_refused_with_examples() {
 }
 
 #[test]
-fn a_log_filter_that_cannot_be_read_is_refused() {
+fn a_log_filter_that_does_not_parse_is_refused() {
     let output = sampan(&["--log", "apiserver=loud", "up", "--in-memory"]);
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{error}");
@@ -218,30 +218,30 @@ fn a_log_filter_that_cannot_be_read_is_refused() {
 }
 
 #[test]
-fn a_data_directory_that_cannot_be_used_comes_with_the_flag_for_another() {
+fn the_error_of_an_unusable_data_directory_names_the_flags() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().join("data");
     let path = path.to_str().unwrap();
     let error = error_of(&["up", "--listen", "127.0.0.1:0", "--data-dir", path]);
-    assert!(error.contains(&format!("kept in {path}")), "{error}");
+    assert!(error.contains(&format!("stored in {path}")), "{error}");
     assert!(error.contains("--data-dir") && error.contains("--in-memory"), "{error}");
 }
 
 #[test]
-fn a_word_that_is_no_level_is_refused_as_a_log_filter() {
+fn a_log_filter_with_an_unknown_level_is_refused() {
     let error = error_of(&["--log", "verbose", "up", "--in-memory", "--listen", "127.0.0.1:0"]);
     assert!(error.contains("\"verbose\" is not a level: use one of"), "{error}");
 }
 
 #[test]
-fn a_file_system_that_cannot_be_written_is_not_reported_as_full() {
+fn a_read_only_file_system_is_not_reported_as_full() {
     let error = error_of(&["up", "--listen", "127.0.0.1:0", "--data-dir", "/proc/sampan"]);
-    assert!(error.starts_with("error: objects cannot be kept in /proc/sampan"), "{error}");
+    assert!(error.starts_with("error: objects cannot be stored in /proc/sampan"), "{error}");
     assert!(!error.contains("space"), "{error}");
 }
 
 #[test]
-fn a_file_or_network_that_cannot_be_used_comes_with_what_to_do() {
+fn the_error_of_an_unusable_file_or_network_names_a_remedy() {
     let directory = tempfile::tempdir().unwrap();
     let text = directory.path().join("text");
     std::fs::write(&text, "hello\n").unwrap();
@@ -259,7 +259,7 @@ fn a_file_or_network_that_cannot_be_used_comes_with_what_to_do() {
 }
 
 #[test]
-fn help_lists_only_flags_that_have_an_effect_and_has_examples() {
+fn help_lists_only_supported_flags_and_has_examples() {
     for command in [vec![], vec!["up"], vec!["bench"], vec!["completion"]] {
         let output = sampan(&[command.as_slice(), &["--help"]].concat());
         let help = String::from_utf8(output.stdout).unwrap();
@@ -271,7 +271,7 @@ fn help_lists_only_flags_that_have_an_effect_and_has_examples() {
 }
 
 #[test]
-fn a_line_of_a_token_or_policy_file_is_named_with_its_file() {
+fn the_error_of_a_token_or_policy_file_names_file_and_line() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     let path = path.to_str().unwrap();
@@ -322,7 +322,7 @@ fn a_closed_pipe_and_a_full_standard_error_are_ignored() {
 }
 
 #[test]
-fn a_kubeconfig_that_cannot_be_written_leaves_a_store_that_was_closed() {
+fn the_store_is_closed_if_the_kubeconfig_cannot_be_written() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -332,7 +332,7 @@ fn a_kubeconfig_that_cannot_be_written_leaves_a_store_that_was_closed() {
     assert_closed_cleanly(directory.path());
 }
 
-/// `sampan up` with its data in a directory, on a free port.
+/// The command `sampan up` with its data in a directory, on a free port.
 fn up(directory: &Path) -> Command {
     let mut command = plane::sampan();
     command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(directory.join("data"));
@@ -340,8 +340,8 @@ fn up(directory: &Path) -> Command {
     command
 }
 
-/// Starts a plane on the data in a directory, whose store says if it was left open, and has it end
-/// before it serves.
+/// Starts a plane on the data in a directory, which ends before it serves. Its store logs whether it
+/// was closed before.
 fn assert_closed_cleanly(directory: &Path) {
     let file = directory.join("no-directory");
     std::fs::write(&file, "").unwrap();
@@ -351,8 +351,8 @@ fn assert_closed_cleanly(directory: &Path) {
     assert!(!log.contains("not closed cleanly"), "{log}");
 }
 
-/// Whether a client that knows the plane by a name believes its certificate.
-fn is_known_as(plane: &Plane, name: &str) -> bool {
+/// Returns whether the certificate of the plane is valid for a name.
+fn has_serving_name(plane: &Plane, name: &str) -> bool {
     let config = Arc::new(Credentials::read(&plane.kubeconfig).anonymous_tls());
     let name = ServerName::try_from(name.to_owned()).unwrap();
     let mut tls = ClientConnection::new(config, name).unwrap();
@@ -361,28 +361,30 @@ fn is_known_as(plane: &Plane, name: &str) -> bool {
 }
 
 #[test]
-fn a_plane_on_all_addresses_is_known_by_those_of_the_machine_and_by_its_host_name() {
+fn a_certificate_for_all_addresses_has_those_of_the_machine_and_its_host_name() {
     let mut plane = Plane::listening_on("0.0.0.0:0");
     assert!(plane.url.starts_with("https://127.0.0.1:"), "{}", plane.url);
     let kubeconfig = std::fs::read_to_string(&plane.kubeconfig).unwrap();
     assert!(kubeconfig.contains(&format!("server: {}", plane.url)), "{kubeconfig}");
     let host = rustix::system::uname().nodename().to_str().unwrap().to_owned();
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-    // Nothing is sent; without a route to other machines there is no such address.
+    // No packet is sent; without a route to other machines there is no such address.
     let outside = socket.connect("198.51.100.1:9").and_then(|()| socket.local_addr());
     for name in
         ["127.0.0.1".to_owned(), host].into_iter().chain(outside.map(|it| it.ip().to_string()))
     {
-        assert!(is_known_as(&plane, &name), "{name}");
+        assert!(has_serving_name(&plane, &name), "{name}");
     }
     signal(&plane, "TERM");
     assert_eq!(plane.process.wait().unwrap().code(), Some(0));
     let elsewhere = Plane::listening_on("localhost:0");
-    assert!(is_known_as(&elsewhere, "localhost") && !is_known_as(&elsewhere, "192.0.2.77"));
+    assert!(
+        has_serving_name(&elsewhere, "localhost") && !has_serving_name(&elsewhere, "192.0.2.77")
+    );
 }
 
 #[test]
-fn plain_http_on_the_tls_port_is_answered_with_the_reason() {
+fn plain_http_on_the_tls_port_gets_an_explanation() {
     let plane = Plane::listening_on("127.0.0.1:0");
     let mut stream = TcpStream::connect(plane.url.strip_prefix("https://").unwrap()).unwrap();
     stream.write_all(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();

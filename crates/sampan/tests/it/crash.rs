@@ -1,5 +1,5 @@
-//! Killed with -9 under load, over and over: what was acknowledged is there, no revision is used
-//! twice, and a watch that is resumed has no gap.
+//! A plane that is killed repeatedly under load: acknowledged writes are not lost, no revision is
+//! used twice, and a resumed watch has no gap.
 
 mod synced;
 
@@ -16,19 +16,19 @@ const KILLS: u64 = 100;
 const WRITERS: u64 = 4;
 const COLLECTION: &str = "/api/v1/namespaces/default/configmaps";
 
-/// What a writer knows of its objects.
+/// The writes of one writer.
 #[derive(Default)]
 struct Ledger {
     /// The last acknowledged state of each name: its value, or None for deleted.
     acknowledged: BTreeMap<String, Option<String>>,
-    /// What was under way when the plane died: it may have happened or not.
+    /// The write in progress when the plane was killed, which may be stored or not.
     uncertain: BTreeMap<String, Option<String>>,
-    /// Every acknowledged revision that left an object behind.
+    /// The revisions of all acknowledged creates and updates.
     revisions: BTreeSet<u64>,
 }
 
 #[test]
-fn a_hundred_power_cuts_lose_nothing_that_was_acknowledged() {
+fn a_hundred_kills_lose_no_acknowledged_write() {
     let directory = tempfile::tempdir().unwrap();
     let mut ledgers: Vec<Ledger> = (0..WRITERS).map(|_| Ledger::default()).collect();
     let mut seen = BTreeSet::new();
@@ -66,13 +66,13 @@ fn a_hundred_power_cuts_lose_nothing_that_was_acknowledged() {
     assert!(missed.is_empty(), "the watch missed {missed:?}");
 }
 
-/// A moment for the writers; there is no condition to wait for, the kill is to come anywhere.
+/// Lets the writers run. There is no condition to wait for: the kill comes at any point.
 fn wait(milliseconds: u64) {
     let (_sender, receiver) = std::sync::mpsc::channel::<()>();
     let _ = receiver.recv_timeout(Duration::from_millis(milliseconds));
 }
 
-/// Every revision of this round is newer than all of the rounds before.
+/// Checks that every revision of this round is newer than those of earlier rounds.
 fn assert_fresh(ledgers: &[Ledger], highest: u64, round: u64) -> u64 {
     let all: BTreeSet<u64> = ledgers.iter().flat_map(|it| it.revisions.iter().copied()).collect();
     let count: usize = ledgers.iter().map(|it| it.revisions.len()).sum();
@@ -89,7 +89,7 @@ fn revision(object: &Value) -> Option<u64> {
     object.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()
 }
 
-/// Creates, changes and deletes objects until the plane is gone.
+/// Creates, updates and deletes objects until the plane is killed.
 fn write(
     mut client: Client,
     mut ledger: Ledger,
@@ -124,7 +124,7 @@ fn write(
     ledger
 }
 
-/// What is stored is what was acknowledged; of what was under way, either is right.
+/// Checks that the acknowledged state is stored; a write in progress may be stored or not.
 fn check(client: &mut Client, ledgers: &mut [Ledger], round: u64) {
     let (_, list) = client.send("GET", COLLECTION, None).unwrap();
     let stored: BTreeMap<String, String> = list["items"]
@@ -148,8 +148,8 @@ fn check(client: &mut Client, ledgers: &mut [Ledger], round: u64) {
     }
 }
 
-/// Follows the collection from `first` until the plane is gone: the revisions that it was told of,
-/// and the last of them.
+/// Watches the collection from `first` until the plane is killed. Returns the revisions of the
+/// events, and the last of them.
 fn watch(client: Client, first: u64) -> thread::JoinHandle<(Vec<u64>, u64)> {
     thread::spawn(move || {
         let path = format!("{COLLECTION}?watch=1&resourceVersion={first}");
@@ -167,7 +167,7 @@ fn watch(client: Client, first: u64) -> thread::JoinHandle<(Vec<u64>, u64)> {
     })
 }
 
-/// What is left to be told after the last round.
+/// The revisions of the events after the last round.
 fn drain(client: &Client, first: u64) -> Vec<u64> {
     let path = format!("{COLLECTION}?watch=1&timeoutSeconds=2&resourceVersion={first}");
     let mut events = client.watch(&path).unwrap();

@@ -1,5 +1,5 @@
-//! Bad input and hostile clients: whatever comes in, the answer is the one that Kubernetes gives,
-//! everybody else is served, and the plane neither dies nor swells.
+//! Invalid input and hostile clients: the response is that of Kubernetes, other clients are served,
+//! and the plane neither crashes nor uses much more memory.
 
 mod bodies;
 mod floods;
@@ -13,9 +13,9 @@ mod connections;
 mod half_open;
 mod slow_clients;
 mod http2;
-mod unread_answers;
+mod unread_responses;
 mod unsent_bodies;
-mod made_up_names;
+mod unknown_names;
 mod stalled_watchers;
 mod schemas;
 mod neighbors;
@@ -28,21 +28,21 @@ use std::fs;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What most attacks aim at.
+/// The collection that most attacks use.
 const COLLECTION: &str = "/api/v1/namespaces/default/configmaps";
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcecrds";
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 
-/// So much more memory, in KiB, may be in use after an attack.
+/// The limit of additional memory after an attack, in KiB.
 const GROWTH_MAX: u64 = 150 << 10;
 
-/// What has not come by then does not come.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// The limit of waiting for a state.
+const WAIT_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A definition of a kind Trap, whose objects have no namespace, with this schema.
+/// A CRD of the cluster-scoped kind Trap with a schema.
 fn traps(schema: &Value) -> Value {
     machinery::json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -56,20 +56,20 @@ fn traps(schema: &Value) -> Value {
     })
 }
 
-/// A plane that is attacked, and one of its clients.
-struct Siege {
+/// A plane under attack, and one of its clients.
+struct AttackedPlane {
     plane: Plane,
     client: Client,
     before: u64,
 }
 
-impl Siege {
-    fn begin() -> Self {
+impl AttackedPlane {
+    fn start() -> Self {
         Self::of(Plane::in_memory())
     }
 
-    /// The same for a plane that knows alice and bob, who have no rights, by their names as tokens.
-    fn begin_with_users() -> Self {
+    /// Starts a plane with the users alice and bob, who have no rights; their tokens are their names.
+    fn start_with_users() -> Self {
         Self::of(Plane::with_tokens("alice,alice,1\nbob,bob,2\n"))
     }
 
@@ -80,13 +80,13 @@ impl Siege {
         Self { plane, client, before }
     }
 
-    /// A client whose TLS is not the usual one.
+    /// A client with another TLS configuration.
     fn client_with(&self, tls: impl FnOnce(&Credentials) -> ClientConfig) -> Client {
         Client::with_tls(&self.plane.url, tls(&Credentials::read(&self.plane.kubeconfig)))
     }
 
     /// A client without a certificate.
-    fn stranger(&self) -> Client {
+    fn anonymous_client(&self) -> Client {
         self.client_with(Credentials::anonymous_tls)
     }
 
@@ -95,25 +95,25 @@ impl Siege {
         self.client.exchange(method, path, &[("content-type", media)], body).unwrap()
     }
 
-    /// Sends an object and expects it to be taken.
-    fn accepted(&mut self, method: &str, path: &str, object: &Value) -> Value {
+    /// Sends an object and expects success.
+    fn send_accepted(&mut self, method: &str, path: &str, object: &Value) -> Value {
         let (code, answer) = self.client.send(method, path, Some(object)).unwrap();
         assert!(code < 300, "{method} {path}: {code} {answer}");
         answer
     }
 
-    /// Creates a definition and waits until its kind is served.
-    fn define(&mut self, definition: &Value) {
-        self.accepted("POST", DEFINITIONS, definition);
-        let path = format!("{DEFINITIONS}/{}", definition["metadata"]["name"].as_str().unwrap());
-        self.until(&path, |definition| {
-            definition["status"]["conditions"].as_array().is_some_and(|it| {
+    /// Creates a CRD and waits until its kind is served.
+    fn create_crd(&mut self, crd: &Value) {
+        self.send_accepted("POST", CRDS, crd);
+        let path = format!("{CRDS}/{}", crd["metadata"]["name"].as_str().unwrap());
+        self.until(&path, |crd| {
+            crd["status"]["conditions"].as_array().is_some_and(|it| {
                 it.iter().any(|it| it["type"] == "Established" && it["status"] == "True")
             })
         });
     }
 
-    /// Reads an object again and again until it is as it should be.
+    /// Reads an object repeatedly until it meets a condition.
     fn until(&mut self, path: &str, wanted: impl Fn(&Value) -> bool) {
         let since = Instant::now();
         loop {
@@ -121,37 +121,37 @@ impl Siege {
             if wanted(&object) {
                 return;
             }
-            assert!(since.elapsed() < PATIENCE, "{path} is still {object}");
+            assert!(since.elapsed() < WAIT_TIMEOUT, "{path} is still {object}");
         }
     }
 
-    /// The plane is well: it answers, takes objects, and has not grown much.
-    fn survived(mut self) {
-        // The old connection was idle while others attacked, and is closed if that took long.
+    /// Checks that the plane responds, accepts objects, and does not use much more memory.
+    fn assert_healthy(mut self) {
+        // The old connection was idle during the attack, and is closed after a long one.
         self.client = self.plane.client();
         let (code, answer) = self.client.send("GET", "/readyz", None).unwrap();
         assert_eq!((code, answer.as_str()), (200, Some("ok")));
         let object = machinery::json!({"metadata": {"generateName": "after-"}});
-        self.accepted("POST", COLLECTION, &object);
+        self.send_accepted("POST", COLLECTION, &object);
         let after = resident(&self.plane);
         assert!(after < self.before + GROWTH_MAX, "from {} to {after} KiB", self.before);
         assert_eq!(self.plane.process.try_wait().unwrap(), None, "it has ended");
     }
 }
 
-/// The memory that a plane uses, in KiB.
+/// The memory of a plane, in KiB.
 fn resident(plane: &Plane) -> u64 {
     memory(plane, "VmRSS:")
 }
 
-/// A line about memory of what the kernel says of a plane's process, in KiB.
+/// A memory figure of a plane's process in `/proc`, in KiB.
 fn memory(plane: &Plane, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", plane.process.id())).unwrap();
     let line = status.lines().find_map(|it| it.strip_prefix(name)).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// An answer is a failure with this code and reason; how it is worded is given back.
+/// Checks the code and the reason of an error response, and returns its message.
 #[track_caller]
 fn refusal(answer: &Answer, code: u16, reason: &str) -> String {
     let found = answer.body["reason"].as_str().unwrap_or_default();
@@ -161,7 +161,7 @@ fn refusal(answer: &Answer, code: u16, reason: &str) -> String {
     answer.body["message"].as_str().unwrap().to_owned()
 }
 
-/// The same with the exact words.
+/// Checks the code, the reason and the message of an error response.
 #[track_caller]
 fn assert_refused(answer: &Answer, code: u16, reason: &str, message: &str) {
     assert_eq!(refusal(answer, code, reason), message);

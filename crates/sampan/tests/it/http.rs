@@ -1,4 +1,4 @@
-//! A small HTTPS client: one blocking connection, kept open between requests.
+//! A small HTTPS client with one blocking connection, which stays open between requests.
 
 use machinery::Value;
 use machinery::codec::{json, yaml};
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// TLS over TCP.
 pub(crate) type Connection = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 
-/// Whom to trust, and whom to be; all in PEM.
+/// The certificate authority of the server and the client certificate, in PEM.
 #[derive(Clone)]
 pub(crate) struct Credentials {
     pub authority: Vec<u8>,
@@ -25,7 +25,7 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// Those of a kubeconfig that has one user.
+    /// The credentials in a kubeconfig with one user.
     pub(crate) fn read(kubeconfig: &Path) -> Self {
         let text = fs::read(kubeconfig).unwrap();
         let value = yaml::decode(&text).unwrap().value;
@@ -51,25 +51,25 @@ impl Credentials {
             .with_root_certificates(roots)
     }
 
-    /// TLS that shows the certificate.
+    /// TLS with the client certificate.
     pub(crate) fn tls(&self) -> ClientConfig {
         let certificate = CertificateDer::from_pem_slice(&self.certificate).unwrap();
         let key = PrivateKeyDer::from_pem_slice(&self.key).unwrap();
         self.trusting().with_client_auth_cert(vec![certificate], key).unwrap()
     }
 
-    /// TLS that shows nothing.
+    /// TLS without a client certificate.
     pub(crate) fn anonymous_tls(&self) -> ClientConfig {
         self.trusting().with_no_client_auth()
     }
 }
 
-/// What came back.
+/// A response.
 pub(crate) struct Answer {
     pub code: u16,
-    /// Names in lower case.
+    /// The headers, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// What is no JSON is a string.
+    /// The body; a string if it is not JSON.
     pub body: Value,
 }
 
@@ -88,18 +88,18 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// With the credentials of a kubeconfig that has one user.
+    /// A client with the credentials in a kubeconfig with one user.
     pub(crate) fn new(url: &str, kubeconfig: &Path) -> Self {
         Self::with_tls(url, Credentials::read(kubeconfig).tls())
     }
 
-    /// With whatever `config` says.
+    /// A client with a TLS configuration.
     pub(crate) fn with_tls(url: &str, config: ClientConfig) -> Self {
         let address = url.strip_prefix("https://").unwrap().to_owned();
         Self { address, config: Arc::new(config), connection: None }
     }
 
-    /// A connection on which nothing has been said yet.
+    /// Opens a connection without sending a request.
     pub(crate) fn connect(&self) -> io::Result<Connection> {
         let stream = TcpStream::connect(&self.address)?;
         stream.set_nodelay(true)?;
@@ -109,7 +109,7 @@ impl Client {
         Ok(BufReader::new(StreamOwned::new(tls, stream)))
     }
 
-    /// Sends a request and reads the whole answer.
+    /// Sends a request and reads the whole response.
     pub(crate) fn send(
         &mut self,
         method: &str,
@@ -122,7 +122,7 @@ impl Client {
         Ok((answer.code, answer.body))
     }
 
-    /// The same with headers and bytes of one's own.
+    /// Sends a request with any headers and bytes.
     pub(crate) fn exchange(
         &mut self,
         method: &str,
@@ -135,14 +135,14 @@ impl Client {
             None => self.connect()?,
         };
         write_request(&mut connection, method, path, headers, body)?;
-        let answer = read_answer(&mut connection, method)?;
+        let answer = read_response(&mut connection, method)?;
         if answer.header("connection") != Some("close") {
             self.connection = Some(connection);
         }
         Ok(answer)
     }
 
-    /// Opens a stream of events; it ends with the server.
+    /// Opens a watch.
     pub(crate) fn watch(&self, path: &str) -> io::Result<Watch> {
         let mut connection = self.connect()?;
         write_request(&mut connection, "GET", path, &[], &[])?;
@@ -165,7 +165,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// The next event; an error when the stream breaks off, None when it ends.
+    /// The next event; an error if the connection is lost, none at the end of the watch.
     pub(crate) fn next(&mut self) -> io::Result<Option<Value>> {
         loop {
             if let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
@@ -198,8 +198,8 @@ fn write_request(
     stream.flush()
 }
 
-/// Reads the whole answer to a request.
-pub(crate) fn read_answer(connection: &mut Connection, method: &str) -> io::Result<Answer> {
+/// Reads the whole response to a request.
+pub(crate) fn read_response(connection: &mut Connection, method: &str) -> io::Result<Answer> {
     let (code, headers) = read_head(connection)?;
     let mut answer = Answer { code, headers, body: Value::Null };
     let text = match answer.header("content-length").and_then(|it| it.parse().ok()) {
@@ -224,7 +224,7 @@ pub(crate) fn read_answer(connection: &mut Connection, method: &str) -> io::Resu
     Ok(answer)
 }
 
-/// The code and the headers.
+/// Reads the code and the headers of a response.
 fn read_head(connection: &mut Connection) -> io::Result<(u16, Vec<(String, String)>)> {
     let broken = || io::Error::from(io::ErrorKind::UnexpectedEof);
     let mut line = String::new();

@@ -1,10 +1,10 @@
-//! The whole program, from outside: real processes, real sockets, real clients.
+//! Tests of the real binary: processes, sockets and clients.
 
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stderr,
-    reason = "a test may stop at the first surprise, and says what it skips"
+    reason = "a test may stop at the first surprise, and prints what it skips"
 )]
 
 #[path = "../../../apiserver/tests/it/https.rs"]
@@ -17,4 +17,4 @@ mod hostile;
 mod kubectl;
 mod recorded;
 mod oracle;
-mod definitions;
+mod crds;

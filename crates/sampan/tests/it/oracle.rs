@@ -1,9 +1,9 @@
-//! Recorded conversations with kube-apiserver, replayed: what we once answered as it does, we go on
-//! answering so, with the fields in the same order.
+//! Replays recorded conversations with kube-apiserver: the responses are the same, with the fields in
+//! the same order.
 //!
-//! The cases stand beside the repository (`../shared/oracle`, or where `SAMPAN_ORACLE` says). Where
-//! they are not, there is nothing to replay, and the test says so. Those that still differ are
-//! listed in `oracle_differs.txt`, each with its reason; the list may only shrink.
+//! The cases are beside the repository (`../shared/oracle`, or the folder in `SAMPAN_ORACLE`).
+//! Without them, the test prints that it is skipped. Known differences are listed in
+//! `oracle_differs.txt`, each with its reason; the list may only shrink.
 
 use crate::plane::Plane;
 use crate::recorded::{assert_differs, folder};
@@ -14,7 +14,7 @@ const TOKENS: &str =
     "admin-token,admin,admin-uid,\"system:masters\"\nalice-token,alice,,\nbob-token,bob,,\n";
 
 #[test]
-fn what_kube_apiserver_answered_we_answer_too() {
+fn responses_are_those_of_kube_apiserver() {
     let Some(oracle) = folder("oracle", "SAMPAN_ORACLE", "oracle.py") else { return };
     let plane = Plane::with_tokens(TOKENS);
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/oracle_order.py");

@@ -1,4 +1,4 @@
-//! A `sampan up` of a test's own, ended with it.
+//! A `sampan up` process for one test.
 
 use crate::http::Client;
 use std::env;
@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// The program under test: the one that was built with the tests, or another build of it that the
-/// environment names.
+/// The binary under test: the one built with the tests, or another build named in the environment.
 pub(crate) fn sampan() -> Command {
     let built = env!("CARGO_BIN_EXE_sampan");
     Command::new(env::var_os("SAMPAN_TEST_BINARY").unwrap_or_else(|| built.into()))
 }
 
-/// A running plane; killed when it is dropped.
+/// A running plane; killed when dropped.
 pub(crate) struct Plane {
     pub process: Child,
     pub url: String,
@@ -24,7 +23,7 @@ pub(crate) struct Plane {
 }
 
 impl Plane {
-    /// In memory, on a free port.
+    /// A plane in memory, on a free port.
     pub(crate) fn in_memory() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut plane = Self::start(directory.path(), &["--in-memory"]);
@@ -32,7 +31,7 @@ impl Plane {
         plane
     }
 
-    /// In memory, with a file of tokens.
+    /// A plane in memory, with a token file.
     pub(crate) fn with_tokens(tokens: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tokens.csv");
@@ -43,7 +42,7 @@ impl Plane {
         plane
     }
 
-    /// The same with ABAC policies.
+    /// A plane in memory, with a token file and ABAC policies.
     pub(crate) fn with_tokens_and_policies(tokens: &str, policies: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let [token_file, policy_file] =
@@ -64,7 +63,7 @@ impl Plane {
         plane
     }
 
-    /// In memory, started by a shell script, to which the program and its arguments are given.
+    /// A plane in memory, started by a shell script that gets the binary and its arguments.
     pub(crate) fn started_by(script: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut shell = Command::new("sh");
@@ -74,7 +73,7 @@ impl Plane {
         plane
     }
 
-    /// In memory, listening elsewhere.
+    /// A plane in memory, on a given address.
     pub(crate) fn listening_on(address: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let arguments = ["--in-memory", "--listen", address];
@@ -83,12 +82,12 @@ impl Plane {
         plane
     }
 
-    /// In memory, with further arguments.
+    /// A plane in memory, with further arguments.
     pub(crate) fn with_arguments(directory: &Path, arguments: &[&str]) -> Self {
         Self::start(directory, &[&["--in-memory"], arguments].concat())
     }
 
-    /// With its data below `directory`.
+    /// A plane with its data below `directory`.
     pub(crate) fn embedded(directory: &Path) -> Self {
         let data = directory.join("data");
         Self::start(directory, &["--data-dir", data.to_str().unwrap()])
@@ -129,7 +128,7 @@ impl Plane {
         Client::new(&self.url, &self.kubeconfig)
     }
 
-    /// Ends it at once, as a power cut would.
+    /// Kills the process, as in a crash.
     pub(crate) fn kill(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();

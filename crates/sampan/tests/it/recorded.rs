@@ -1,11 +1,10 @@
-//! What kube-apiserver once answered, recorded beside the repository, and the lists of where we
-//! answer otherwise.
+//! Recorded responses of kube-apiserver, beside the repository, and the lists of known differences.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The folder of recordings that `variable` names, or the usual one beside the repository; None,
-/// said aloud, where neither has the `program` that replays them.
+/// The folder of recordings in `variable`, or the default one beside the repository. Prints a
+/// message and returns none if neither has the `program` that replays them.
 pub(crate) fn folder(name: &str, variable: &str, program: &str) -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(name);
     let path = std::env::var_os(variable).map_or(beside, PathBuf::from);
@@ -16,7 +15,7 @@ pub(crate) fn folder(name: &str, variable: &str, program: &str) -> Option<PathBu
     Some(path)
 }
 
-/// What differs is what `list` says, no more and no less; `output` explains it.
+/// Checks that the differences are those in `list`, no more and no less; `output` explains them.
 pub(crate) fn assert_differs(differing: &[&str], list: &str, file: &str, output: &str) {
     let known = known(list);
     let new: Vec<&&str> = differing.iter().filter(|it| !known.contains_key(**it)).collect();
@@ -25,7 +24,7 @@ pub(crate) fn assert_differs(differing: &[&str], list: &str, file: &str, output:
     assert!(mended.is_empty(), "take these off {file}: {mended:#?}");
 }
 
-/// What differs, with the reason: `name  # reason`.
+/// Parses a list of known differences with their reasons: `name  # reason`.
 fn known(list: &str) -> BTreeMap<&str, &str> {
     list.lines()
         .filter(|it| !it.is_empty() && !it.starts_with('#'))

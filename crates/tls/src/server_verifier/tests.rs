@@ -1,7 +1,7 @@
-//! Each case is what Go's `crypto/x509` decides about the same certificates.
+//! Tests whose expected decisions are those of Go's `crypto/x509` for the same certificates.
 
 use super::*;
-use crate::fixtures::{Made, authority, decision, now, params, self_signed, signed};
+use crate::fixtures::{TestCertificate, authority, decision, now, params, self_signed, signed};
 use rcgen::{
     BasicConstraints, DnType, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, KeyUsagePurpose,
     NameConstraints, date_time_ymd,
@@ -9,15 +9,19 @@ use rcgen::{
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 
-/// The decision about `shown`, in 2030, for a server that is called `name`.
-fn decide(roots: &[&Made], shown: &[&Made], name: &str) -> Result<(), String> {
+/// The decision about `presented`, in 2030, for a server that is called `name`.
+fn decide(
+    roots: &[&TestCertificate],
+    presented: &[&TestCertificate],
+    name: &str,
+) -> Result<(), String> {
     let bundle: Vec<&str> = roots.iter().map(|it| it.pem.as_str()).collect();
     let bundle = bundle.join("# between certificates\n");
     let verifier =
         ServerVerifier::new(Roots::from_pem(bundle.as_bytes()), Arc::new(ring::default_provider()));
-    let intermediates: Vec<_> = shown[1..].iter().map(|it| it.der.clone()).collect();
+    let intermediates: Vec<_> = presented[1..].iter().map(|it| it.der.clone()).collect();
     let name = ServerName::try_from(name.to_owned()).unwrap();
-    decision(verifier.verify_server_cert(&shown[0].der, &intermediates, &name, &[], now()))
+    decision(verifier.verify_server_cert(&presented[0].der, &intermediates, &name, &[], now()))
 }
 
 fn refused(why: &str) -> Result<(), String> {
@@ -25,7 +29,7 @@ fn refused(why: &str) -> Result<(), String> {
 }
 
 #[test]
-fn a_certificate_that_is_in_the_bundle_is_believed_whoever_signed_it() {
+fn a_certificate_in_the_bundle_is_accepted_independently_of_its_issuer() {
     let stranger = self_signed(authority("stranger"));
     let serving = signed(params("a.svc"), &stranger);
     assert_eq!(decide(&[&serving], &[&serving], "a.svc"), Ok(()));
@@ -35,7 +39,7 @@ fn a_certificate_that_is_in_the_bundle_is_believed_whoever_signed_it() {
 }
 
 #[test]
-fn a_self_signed_certificate_is_believed_whether_or_not_it_is_an_authority() {
+fn a_self_signed_certificate_is_accepted_whether_or_not_it_is_an_authority() {
     for made in [self_signed(params("a.svc")), self_signed(authority("a.svc"))] {
         assert_eq!(decide(&[&made], &[&made], "a.svc"), Ok(()));
         let name = "certificate is valid for a.svc, not b.svc";
@@ -80,7 +84,7 @@ fn only_an_authority_signs() {
 }
 
 #[test]
-fn what_has_expired_is_refused_be_it_the_root() {
+fn an_expired_certificate_is_refused_also_as_a_root() {
     let mut old = authority("a.svc");
     old.not_after = date_time_ymd(2029, 1, 1);
     let expired = self_signed(old.clone());

@@ -1,15 +1,14 @@
-//! [`Observer`]: watches the pods and their owner, and checks after every event that there is not a
-//! pod too many.
+//! [`Observer`]: watches the pods and their owner, and checks after every event that there are not
+//! too many pods.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use machinery::{GroupVersion, Value};
-use runtime::{
-    Client,
-    client::ClientListWatch,
-    informer::{ListRequest, ListWatch, Scope, WatchEvent, WatchRequest, WatchStream},
-};
+use runtime::Client;
+use runtime::client::ClientListWatch;
+use runtime::informer::{ListRequest, ListWatch, Scope, WatchEvent, WatchRequest, WatchStream};
 
 use crate::world::World;
 
@@ -19,18 +18,18 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) struct Observer {
     pods: WatchStream,
     custom_pods: WatchStream,
-    /// Which pods there are, and whether they count.
+    /// The pods, and whether they count.
     pub(crate) known: BTreeMap<String, bool>,
     status: Value,
-    /// What was asked for, and at which revision.
+    /// The requested number of pods, by revision.
     wishes: Vec<(u64, usize)>,
-    /// At these revisions there were as many pods as were asked for.
+    /// The revisions at which the number of pods was as requested.
     settled: Vec<u64>,
     revision: u64,
 }
 
 impl Observer {
-    /// From now on; nothing must have happened yet but the wish for so many pods.
+    /// Observes from now on; nothing may have happened but the request of this number of pods.
     pub(crate) async fn new(world: &World, wish: usize) -> Self {
         let pods = Scope::all(GroupVersion::new("", "v1"), "pods");
         let custom_pods = Scope::all(GroupVersion::new("zhhnzw.mock.com", "v1"), "custompods");
@@ -45,12 +44,12 @@ impl Observer {
         }
     }
 
-    /// Notes that somebody asked for so many pods.
+    /// Records a request of this number of pods.
     pub(crate) fn wish(&mut self, revision: u64, replicas: usize) {
         self.wishes.push((revision, replicas));
     }
 
-    /// Waits until there are as many pods as were asked for at last, and the status says so.
+    /// Waits until the number of pods and the status are as requested.
     pub(crate) async fn settle(&mut self, world: &World) {
         let settling = async {
             while !self.is_settled() {
@@ -78,7 +77,7 @@ impl Observer {
         let (revision, wanted) = *self.wishes.last().unwrap();
         let live = self.live();
         let told = (&self.status["replicas"], &self.status["podNames"]);
-        // The status of before may look the same.
+        // The status from before may be equal.
         self.revision >= revision
             && live.len() == wanted
             && told == (&Value::from(wanted), &Value::from(live))
@@ -104,8 +103,8 @@ impl Observer {
         assert!(live.len() <= most, "{live:?} at {revision}, but {:?}", self.wishes);
     }
 
-    /// The most that was asked for between the last time that all was settled and `revision`: an
-    /// operator may learn of a wish late, but never make more than that.
+    /// The largest requested number between the last settled revision and `revision`: an operator
+    /// may learn of a request late, but never create more pods.
     fn most_wished(&self, revision: u64) -> usize {
         let settled = self.settled.iter().rev().find(|at| **at <= revision).unwrap();
         let in_force = self.wishes.iter().rposition(|(at, _)| at <= settled).unwrap();

@@ -1,19 +1,17 @@
-//! Wishes that change, pods that come to all kinds of ends, and an operator that is killed and
-//! started again in between: there is never a pod too many, and in the end as many as were wanted.
+//! Random requests, pods that end in different ways, and an operator that is killed and restarted:
+//! there are never too many pods, and in the end as many as requested.
 
 use keel::Entropy;
 use runtime::kube_core::params::ListParams;
 
-use crate::{
-    observer::Observer,
-    seeded::{for_seeds, pick},
-    world::World,
-};
+use crate::observer::Observer;
+use crate::seeded::{for_seeds, pick};
+use crate::world::World;
 
 const ROUNDS: usize = 12;
 
 #[test]
-fn a_random_walk_never_makes_a_pod_too_many() {
+fn a_random_walk_never_creates_too_many_pods() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for_seeds(6, |entropy| runtime.block_on(walk(&entropy)));
 }
@@ -57,7 +55,7 @@ async fn step(entropy: &Entropy, world: &mut World, observer: &mut Observer) {
             world.start_operator();
         }
     }
-    // Let the operator get somewhere, though not always to the end.
+    // Lets the operator make progress, not always to the end.
     for _ in 0..entropy.below(200) {
         tokio::task::yield_now().await;
     }

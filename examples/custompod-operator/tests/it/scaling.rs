@@ -1,16 +1,17 @@
-//! The textbook's definition, and its walk: one pod, three, one again.
+//! The CRD, and the number of pods: one, three, one again.
 
-use machinery::{Value, codec::yaml};
-use runtime::{crd, kube_core::CustomResourceExt, versions::CustomResourceDefinition};
+use machinery::Value;
+use machinery::codec::yaml;
+use runtime::crd;
+use runtime::kube_core::CustomResourceExt;
+use runtime::versions::CustomResourceDefinition;
 
-use crate::{
-    controller::CustomPod,
-    observer::Observer,
-    world::{CUSTOM_PODS, DEFINITION, SAMPLE, World},
-};
+use crate::controller::CustomPod;
+use crate::observer::Observer;
+use crate::world::{CUSTOM_PODS, DEFINITION, SAMPLE, World};
 
 #[test]
-fn the_definition_is_that_of_the_type() {
+fn the_crd_file_is_that_of_the_type() {
     let definition = CustomPod::crd();
     crd::validate(&definition).unwrap();
     let written = yaml::decode(DEFINITION.as_bytes()).unwrap().value;
@@ -20,7 +21,7 @@ fn the_definition_is_that_of_the_type() {
 }
 
 #[tokio::test]
-async fn pods_follow_the_wish_for_one_three_and_one() {
+async fn the_number_of_pods_follows_the_replicas() {
     let mut world = World::new(1).await;
     let mut observer = Observer::new(&world, 1).await;
     world.start_operator();
@@ -47,7 +48,7 @@ async fn a_pod_that_is_being_deleted_or_has_ended_is_replaced_at_once() {
     observer.settle(&world).await;
     world.set_phase("custompod-sample-0", "Running").await;
     world.delete("custompod-sample-0").await;
-    // The old one is still there, marked.
+    // The old pod still exists, and is being deleted.
     while observer.live() != ["custompod-sample-1"] {
         observer.see_next().await;
     }
@@ -62,7 +63,7 @@ async fn a_pod_that_is_being_deleted_or_has_ended_is_replaced_at_once() {
 }
 
 #[tokio::test]
-async fn the_reason_of_each_reconcile_is_on_record() {
+async fn the_cause_of_each_reconcile_is_recorded() {
     let mut world = World::new(3).await;
     let mut observer = Observer::new(&world, 1).await;
     world.start_operator();

@@ -6,20 +6,18 @@ use apiserver::{Config, Server};
 use http::Request;
 use k8s_openapi::api::core::v1::Pod;
 use machinery::{Value, json};
-use runtime::{
-    Api, Client, Manager, ManagerOptions,
-    keel::{Clock, Entropy, Tasks},
-    kube_core::params::{DeleteParams, ListParams, Patch, PatchParams},
-};
+use runtime::keel::{Clock, Entropy, Tasks};
+use runtime::kube_core::params::{DeleteParams, ListParams, Patch, PatchParams};
+use runtime::{Api, Client, Manager, ManagerOptions};
 
 use crate::controller;
 
-/// What the operator's users apply.
+/// The CRD in the repository.
 pub(crate) const DEFINITION: &str = include_str!("../../crd/custompods.yaml");
 const EXAMPLE: &str = include_str!("../../example/custompod-sample.yaml");
-/// Where the textbook's object is.
+/// The path of the object.
 pub(crate) const CUSTOM_PODS: &str = "/apis/zhhnzw.mock.com/v1/namespaces/default/custompods";
-/// What it is called.
+/// The name of the object.
 pub(crate) const SAMPLE: &str = "custompod-sample";
 
 /// See the [module documentation](self).
@@ -30,7 +28,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A server that knows the textbook's object, without an operator.
+    /// A server with the object, without an operator.
     pub(crate) async fn new(seed: u64) -> Self {
         let config =
             Config { clock: Clock::system(), entropy: Entropy::seeded(seed), ..Config::default() };
@@ -57,22 +55,22 @@ impl World {
         self.operator = Some((manager, tasks));
     }
 
-    /// Ends it between any two of its steps, as a power cut would.
+    /// Ends the operator between any two of its steps, like a power cut.
     pub(crate) async fn kill_operator(&mut self) {
         if let Some((_, tasks)) = self.operator.take() {
-            // It does not end cleanly, which is the point.
+            // It does not end cleanly, which is intended.
             let _ = tasks.stop(Duration::ZERO).await;
         }
     }
 
-    /// Why the operator did what it did lately.
+    /// The last reconciles of the operator.
     pub(crate) fn reasons(&self) -> Vec<String> {
         let (manager, _) = self.operator.as_ref().unwrap();
         let records = manager.records("custompod");
         records.iter().map(|record| record.causes.to_string()).collect()
     }
 
-    /// Asks for so many pods through the scale subresource; the revision of that wish.
+    /// Requests a number of pods through the scale subresource; returns the revision.
     pub(crate) async fn scale(&self, replicas: usize) -> u64 {
         let patch = json!({"spec": {"replicas": replicas}}).to_string();
         let request = Request::patch(format!("{CUSTOM_PODS}/{SAMPLE}/scale"))
@@ -83,10 +81,10 @@ impl World {
         scale["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
     }
 
-    /// Does what a kubelet would: a pod gets a node and a phase. One that has ended stays so.
+    /// Acts as a kubelet: a pod gets a node and a phase. A pod that has ended stays so.
     pub(crate) async fn set_phase(&self, name: &str, phase: &str) {
         let binding = json!({"metadata": {"name": name}, "target": {"name": "node-1"}}).to_string();
-        // A pod that has a node already is not bound again, and one may be gone meanwhile.
+        // A pod with a node is not bound again, and a pod may have been deleted.
         let path = format!("/api/v1/namespaces/default/pods/{name}/binding");
         let _ = self.post(&path, "application/json", &binding).await;
         let Some(pod) = self.pods().get_opt(name).await.unwrap() else { return };
@@ -99,12 +97,12 @@ impl World {
         let _ = self.pods().patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await;
     }
 
-    /// Marks a pod that has a node for deletion.
+    /// Deletes a pod with a node, which starts its deletion.
     pub(crate) async fn delete(&self, name: &str) {
         let _ = self.pods().delete(name, &DeleteParams::default()).await;
     }
 
-    /// Does what a kubelet would: what is marked is ended.
+    /// Acts as a kubelet: ends the deletion of pods.
     pub(crate) async fn end_marked(&self) {
         for pod in self.pods().list(&ListParams::default()).await.unwrap() {
             if pod.metadata.deletion_timestamp.is_some() {

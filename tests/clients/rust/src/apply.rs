@@ -1,4 +1,4 @@
-//! Server-side apply: who owns which field, conflicts, force.
+//! Server-side apply: managed fields, conflicts, force.
 
 use crate::custom::Boat;
 use crate::session::{Session, expect, expect_refusal};
@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 pub async fn check(session: &mut Session) {
-    session.check("apply: owners and conflicts", conflicts(&session.api())).await;
+    session.check("apply: managers and conflicts", conflicts(&session.api())).await;
     session.check("apply: lists are merged by key", lists(&session.api())).await;
     session.check("apply: boats and their status", boats(&session.api())).await;
 }
@@ -31,7 +31,7 @@ async fn conflicts(maps: &Api<ConfigMap>) -> Result<()> {
         it.managed_fields().iter().filter_map(|it| it.manager.as_deref()).collect();
     owners.sort_unstable();
     expect("owners", owners, ["one", "two"])?;
-    // What an owner no longer names, and nobody else owns, is gone.
+    // A field without any remaining manager is removed.
     let it = maps.patch("owned", &one, &config(&json!({}))).await?;
     let data = it.data.context("it has data")?;
     expect("left", data.into_iter().collect::<Vec<_>>(), [("a".to_owned(), "2".to_owned())])

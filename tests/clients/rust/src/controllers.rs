@@ -22,7 +22,7 @@ type Failure = kube::runtime::finalizer::Error<kube::Error>;
 
 const FINALIZER: &str = "rust.interop.example/moored";
 
-/// What the operator needs.
+/// The context of the operator.
 struct Harbor {
     client: Client,
     boats: Api<Boat>,
@@ -32,7 +32,7 @@ struct Harbor {
 
 pub async fn check(session: &mut Session) {
     let client = session.client.clone();
-    session.check("controllers: an operator creates, heals, finalizes", operate(client)).await;
+    session.check("controllers: an operator creates, repairs, finalizes", operate(client)).await;
 }
 
 async fn operate(client: Client) -> Result<()> {
@@ -59,7 +59,7 @@ async fn operate(client: Client) -> Result<()> {
     await_condition(boats.clone(), "flagship", aboard(1)).await?;
     expect("finalizers", boats.get("flagship").await?.finalizers(), [FINALIZER])?;
 
-    // The child comes back, and follows its owner.
+    // The child is created again, and is updated with its owner.
     maps.delete("log-of-flagship", &DeleteParams::default()).await?;
     await_condition(maps.clone(), "log-of-flagship", conditions::is_created()).await?;
     let two = json!({"spec": {"crew": 2}});
@@ -73,8 +73,8 @@ async fn operate(client: Client) -> Result<()> {
     await_condition(boats.clone(), "flagship", conditions::is_deleted(&uid)).await?;
     expect("after cleanup", maps.get_opt("log-of-flagship").await?.is_some(), false)?;
     let events: Api<Told> = Api::namespaced(harbor.client.clone(), NAMESPACE);
-    let told = events.list(&ListParams::default().fields("reason=Moored")).await?;
-    expect("events", told.items.is_empty(), false)?;
+    let moored = events.list(&ListParams::default().fields("reason=Moored")).await?;
+    expect("events", moored.items.is_empty(), false)?;
     drop(stop);
     running.await?;
     Ok(())
@@ -99,7 +99,7 @@ async fn reconcile(it: Arc<Boat>, harbor: Arc<Harbor>) -> Result<Action, Failure
     .await
 }
 
-/// Writes the boat's log and status.
+/// Writes the boat's child and status.
 async fn moor(it: &Boat, harbor: &Harbor) -> kube::Result<()> {
     let name = it.name_any();
     let mut log = map(&format!("log-of-{name}"), &it.spec.crew.to_string());

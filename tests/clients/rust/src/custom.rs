@@ -1,4 +1,4 @@
-//! A custom resource by kube's derive: its definition, rules, defaults and subresources.
+//! A custom resource by kube's derive: CRD, rules, defaults and subresources.
 
 use crate::session::{Session, expect, expect_refusal};
 use anyhow::{Context, Result};
@@ -9,7 +9,7 @@ use kube::{Api, CustomResource, CustomResourceExt, KubeSchema, ResourceExt};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// What a boat should be.
+/// The desired state of a boat.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, Serialize, Deserialize)]
 #[kube(
     group = "rust.interop.example",
@@ -25,13 +25,13 @@ use serde_json::json;
 )]
 pub struct BoatSpec {
     #[serde(default = "one")]
-    #[x_kube(validation = Rule::new("self >= 1").message("somebody must steer"))]
+    #[x_kube(validation = Rule::new("self >= 1").message("a boat needs a crew"))]
     pub crew: i32,
     #[serde(default)]
     pub port: String,
 }
 
-/// What a boat is.
+/// The observed state of a boat.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct BoatStatus {
     pub aboard: i32,
@@ -41,31 +41,31 @@ fn one() -> i32 {
     1
 }
 
-/// A boat with one at the helm.
+/// A boat with a crew of one.
 pub fn boat(name: &str) -> Boat {
     Boat::new(name, BoatSpec { crew: 1, port: "home".to_owned() })
 }
 
 pub async fn check(session: &mut Session) {
-    let definitions = Api::all(session.client.clone());
-    session.check("custom: a derived definition is established", define(&definitions)).await;
+    let crds = Api::all(session.client.clone());
+    session.check("custom: a derived CRD is established", create_crd(&crds)).await;
     let boats: Api<Boat> = session.api();
-    session.check("custom: boats live and die", live_and_die(&boats)).await;
-    session.check("custom: rules in CEL refuse", rules(&boats)).await;
+    session.check("custom: boats are created, read, changed and deleted", lifecycle(&boats)).await;
+    session.check("custom: violations of CEL rules are refused", rules(&boats)).await;
     session.check("custom: a boat has a status and is scaled", subresources(&boats)).await;
-    session.check("custom: a finalizer holds a boat back", finalizers(&boats)).await;
+    session.check("custom: a boat exists until its finalizer is removed", finalizers(&boats)).await;
 }
 
-async fn define(definitions: &Api<CustomResourceDefinition>) -> Result<()> {
+async fn create_crd(crds: &Api<CustomResourceDefinition>) -> Result<()> {
     let manager = PatchParams::apply("rust").force();
     let name = "boats.rust.interop.example";
-    definitions.patch(name, &manager, &Patch::Apply(Boat::crd())).await?;
+    crds.patch(name, &manager, &Patch::Apply(Boat::crd())).await?;
     let established = conditions::is_crd_established();
-    await_condition(definitions.clone(), name, established).await?;
+    await_condition(crds.clone(), name, established).await?;
     Ok(())
 }
 
-async fn live_and_die(boats: &Api<Boat>) -> Result<()> {
+async fn lifecycle(boats: &Api<Boat>) -> Result<()> {
     let mut it = boats.create(&PostParams::default(), &boat("dinghy")).await?;
     it.spec.crew = 2;
     let it = boats.replace("dinghy", &PostParams::default(), &it).await?;
@@ -85,7 +85,7 @@ async fn rules(boats: &Api<Boat>) -> Result<()> {
     let mut adrift = boat("adrift");
     adrift.spec.crew = 0;
     let refused = boats.create(&PostParams::default(), &adrift).await;
-    expect_refusal(refused, 422, "spec.crew: Invalid value: 0: somebody must steer")
+    expect_refusal(refused, 422, "spec.crew: Invalid value: 0: a boat needs a crew")
 }
 
 async fn subresources(boats: &Api<Boat>) -> Result<()> {

@@ -1,7 +1,7 @@
-//! Drives the API server of `$KUBECONFIG` with the crates kube and kube-runtime, as they are out of
-//! the box.
+//! Tests the API server of `$KUBECONFIG` with the crates kube and kube-runtime in their default
+//! configuration.
 //!
-//! Prints `ok NAME` or `FAIL NAME: reason` for each check, and fails if one did.
+//! Prints `ok NAME` or `FAIL NAME: reason` for each check, and fails if a check failed.
 
 mod session;
 mod typed;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
-    let mut session = Session::begin().await?;
+    let mut session = Session::start().await?;
     typed::check(&mut session).await;
     custom::check(&mut session).await;
     apply::check(&mut session).await;

@@ -1,4 +1,4 @@
-//! [`Session`]: a client, a namespace of its own, and the checks that are made with them.
+//! [`Session`]: a client, a namespace, and the results of the checks.
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::NamespaceResourceScope;
@@ -8,10 +8,10 @@ use kube::{Api, Client, Resource};
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// The namespace in which all checks are made.
+/// The namespace of all checks.
 pub const NAMESPACE: &str = "rust";
 
-/// A check that takes longer has failed.
+/// The timeout of a check.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// See the [module documentation](self).
@@ -21,8 +21,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// With the client of `$KUBECONFIG`.
-    pub async fn begin() -> Result<Self> {
+    /// Starts a session with the client of `$KUBECONFIG`.
+    pub async fn start() -> Result<Self> {
         let client = Client::try_default().await?;
         let namespace = Namespace { metadata: named(NAMESPACE), ..Namespace::default() };
         Api::all(client.clone()).create(&PostParams::default(), &namespace).await?;
@@ -37,7 +37,7 @@ impl Session {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
-    /// Makes a check and says how it ended.
+    /// Runs a check and prints its result.
     pub async fn check(&mut self, name: &str, check: impl Future<Output = Result<()>>) {
         let made = tokio::time::timeout(PATIENCE, check).await;
         let made = made.unwrap_or_else(|_| bail!("not done after {PATIENCE:?}"));
@@ -51,7 +51,7 @@ impl Session {
     }
 }
 
-/// Metadata with a name, and a label `run` that says the same.
+/// Metadata with a name, and a label `run` with the same value.
 pub fn named(name: &str) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),
@@ -68,7 +68,7 @@ pub fn expect<A: PartialEq<B> + Debug, B: Debug>(what: &str, got: A, wanted: B) 
     Ok(())
 }
 
-/// Fails unless the server answered with this code, and with these words somewhere in its message.
+/// Fails unless the response has a code, and a message that contains some words.
 pub fn expect_refusal<T>(result: kube::Result<T>, code: u16, words: &str) -> Result<()> {
     match result.err().context("it was accepted")? {
         kube::Error::Api(status) => {

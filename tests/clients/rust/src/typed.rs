@@ -1,4 +1,4 @@
-//! Built-in kinds as k8s-openapi has them: verbs, patches, subresources.
+//! Built-in kinds with the types of k8s-openapi: verbs, patches, subresources.
 
 use crate::session::{Session, expect, expect_refusal, named};
 use anyhow::{Context, Result};
@@ -14,15 +14,15 @@ use serde_json::{Value, from_value, json};
 
 pub async fn check(session: &mut Session) {
     let maps: Api<ConfigMap> = session.api();
-    session.check("typed: configmaps live and die", live_and_die(&maps)).await;
+    session.check("typed: configmaps are created, read, changed and deleted", lifecycle(&maps)).await;
     session.check("typed: a stale writer is refused", stale(&maps)).await;
     session.check("typed: lists have pages and selectors", lists(&maps)).await;
-    session.check("typed: every sort of patch is taken", patches(&maps)).await;
-    session.check("typed: entries are made and changed", entries(&maps)).await;
-    session.check("typed: a watch sees a life", watch(&maps)).await;
+    session.check("typed: patches of all types are accepted", patches(&maps)).await;
+    session.check("typed: entries are created and changed", entries(&maps)).await;
+    session.check("typed: a watch reports all events", watch(&maps)).await;
     session.check("typed: pods have a status and are evicted", pods(&session.api())).await;
     session.check("typed: deployments are scaled and restarted", scale(&session.api())).await;
-    session.check("typed: accounts get tokens", tokens(&session.api())).await;
+    session.check("typed: service accounts get tokens", tokens(&session.api())).await;
 }
 
 pub fn map(name: &str, value: &str) -> ConfigMap {
@@ -33,7 +33,7 @@ pub fn map(name: &str, value: &str) -> ConfigMap {
     }
 }
 
-async fn live_and_die(maps: &Api<ConfigMap>) -> Result<()> {
+async fn lifecycle(maps: &Api<ConfigMap>) -> Result<()> {
     let dry = PostParams { dry_run: true, ..PostParams::default() };
     maps.create(&dry, &map("alive", "1")).await?;
     expect("after a dry run", maps.get_opt("alive").await?, None)?;
@@ -130,8 +130,8 @@ async fn watch(maps: &Api<ConfigMap>) -> Result<()> {
     expect("events", seen, ["added", "modified"])?;
     let short = WatchParams::default().timeout(1).labels("no=body");
     let events: Vec<_> = maps.watch(&short, &version).await?.collect().await;
-    let told = events.iter().filter(|it| !matches!(it, Ok(WatchEvent::Bookmark(_)))).count();
-    expect("a watch whose time is over", told, 0)
+    let count = events.iter().filter(|it| !matches!(it, Ok(WatchEvent::Bookmark(_)))).count();
+    expect("events of a watch after its timeout", count, 0)
 }
 
 async fn pods(pods: &Api<Pod>) -> Result<()> {

@@ -19,10 +19,10 @@ pub async fn check(session: &mut Session) {
         ("listed", watcher::Config::default().page_size(2)),
         ("streamed", watcher::Config::default().streaming_lists()),
     ] {
-        let told = tell(&maps, name, config.clone());
-        session.check(&format!("watches: a watcher tells of a life ({name})"), told).await;
+        let watched = watch(&maps, name, config.clone());
+        session.check(&format!("watches: a watcher reports all events ({name})"), watched).await;
         let reflected = reflect(&maps, name, config);
-        session.check(&format!("watches: a reflector keeps a store ({name})"), reflected).await;
+        session.check(&format!("watches: a reflector fills a store ({name})"), reflected).await;
     }
     session.check("watches: metadata alone", metadata(&maps, session.api())).await;
 }
@@ -47,8 +47,8 @@ async fn change(maps: &Api<ConfigMap>, name: &str) -> Result<()> {
     Ok(())
 }
 
-async fn tell(maps: &Api<ConfigMap>, name: &str, config: watcher::Config) -> Result<()> {
-    let label = format!("told-{name}");
+async fn watch(maps: &Api<ConfigMap>, name: &str, config: watcher::Config) -> Result<()> {
+    let label = format!("watched-{name}");
     create(maps, &label).await?;
     let mut events = pin!(watcher(maps.clone(), config.labels(&format!("bunch={label}"))));
     let mut initial = Vec::new();
@@ -90,7 +90,7 @@ async fn reflect(maps: &Api<ConfigMap>, name: &str, config: watcher::Config) -> 
     for _ in 0..3 {
         events.try_next().await?.context("it never ends")?;
     }
-    // It is polled on until all is in place.
+    // The reflector is polled until the store has all objects.
     tokio::select! {
         ready = store.wait_until_ready() => ready?,
         event = events.try_next() => bail!("unexpected: {event:?}"),

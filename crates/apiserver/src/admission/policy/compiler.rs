@@ -1,12 +1,11 @@
-//! [`Compiler`]: from the text of a policy's expression to a program, with what the expressions of
-//! policies may speak of.
+//! [`Compiler`]: compiles the expressions of a policy, with these variables:
 //!
 //! ```text
-//! object, oldObject, params      anything: what kind they are is known only when they come,
+//! object, oldObject, params      any type: their kind is not known when a policy is compiled,
 //!                                unless types are checked for one kind
-//! request, namespaceObject       the types below
-//! authorizer                     not in messages, which must not depend on who reads them
-//! variables                      those that were declared so far
+//! request, namespaceObject       the types of the module `types`
+//! authorizer                     not in messages, which must not depend on the user's rights
+//! variables                      the variables that are declared before the expression
 //! ```
 
 use super::types;
@@ -14,136 +13,143 @@ use cel::library::authorizer::{authorizer_type, resource_check_type};
 use cel::{CompileError, CompileErrors, DeclType, Env, Library, Program, Type};
 use std::sync::Arc;
 
-/// Compiles the expressions of one policy, in the order in which they stand.
+/// Compiles the expressions of one policy in their order.
 pub(in crate::admission) struct Compiler {
     object: DeclType,
-    /// None if the policy has none.
+    /// The type of `params`; None if the policy has no parameters.
     params: Option<DeclType>,
-    /// The variables so far, or None if expressions may not use any.
+    /// The variables that are declared so far; None if expressions cannot use variables.
     variables: Option<Vec<(String, DeclType)>>,
 }
 
-/// What an expression may use besides the objects.
+/// The declarations that an expression can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::admission) enum Use {
-    /// The objects alone.
+pub(in crate::admission) enum Declarations {
+    /// The objects, the request and the namespace.
     Objects,
-    /// And the authorizer.
+    /// In addition, the authorizer.
     Authorizer,
-    /// And the types that patches are made of.
+    /// In addition, the types of patches.
     Patches,
 }
 
-/// Why an expression has no program.
+/// The reasons for which an expression does not compile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(in crate::admission) enum Fault {
-    /// The author's: show it to them.
+pub(in crate::admission) enum ExpressionError {
+    /// The expression is invalid. Report the field as invalid.
     #[error("{0}")]
     Invalid(String),
-    /// A constant part can only fail, which upstream finds too late to blame the author.
+    /// A constant subexpression always fails. Upstream finds this after compilation and reports an
+    /// internal error.
     #[error("{0}")]
     Internal(String),
 }
 
-/// An expression, compiled if it could be.
+/// The source of an expression, and its program or compile error.
 pub(super) struct Expression {
     pub source: String,
-    pub program: Result<Program, Fault>,
+    pub program: Result<Program, ExpressionError>,
 }
 
-/// A named expression that others use as `variables.name`.
+/// A named expression that other expressions use as `variables.name`.
 pub(super) struct Variable {
     pub name: String,
-    pub program: Result<Program, Fault>,
+    pub program: Result<Program, ExpressionError>,
 }
 
 impl Compiler {
-    /// For a policy whose expressions see `params` if it has them.
+    /// A compiler for a policy. `has_params` declares the variable `params`.
     pub(in crate::admission) fn new(has_params: bool) -> Self {
         let params = has_params.then(DeclType::any);
         Self { object: DeclType::any(), params, variables: None }
     }
 
-    /// The same for a policy with variables, even if there are none.
-    pub(super) fn composing(has_params: bool) -> Self {
+    /// A compiler that declares `variables`, even if the policy has none.
+    pub(super) fn with_variables(has_params: bool) -> Self {
         Self { variables: Some(Vec::new()), ..Self::new(has_params) }
     }
 
-    /// The same for objects and parameters of these types, to find out whether the policy fits.
+    /// A compiler for objects and parameters of these types, for type checking.
     pub(super) fn typed(object: DeclType, params: Option<DeclType>) -> Self {
         Self { object, params, variables: Some(Vec::new()) }
     }
 
-    /// Compiles an expression that must give one of `results`; none stands for anything.
+    /// Compiles an expression whose type is one of `results`; an empty list allows every type.
     pub(in crate::admission) fn program(
         &self,
         source: &str,
-        may_use: Use,
+        declarations: Declarations,
         results: &[Type],
-    ) -> Result<Program, Fault> {
-        let program = self.env(may_use).compile(source).map_err(|error| match error {
-            CompileError::Issues(_) => Fault::Invalid(error.to_string()),
-            CompileError::Instantiation(_) => Fault::Internal(error.to_string()),
+    ) -> Result<Program, ExpressionError> {
+        let program = self.env(declarations).compile(source).map_err(|error| match error {
+            CompileError::Issues(_) => ExpressionError::Invalid(error.to_string()),
+            CompileError::Instantiation(_) => ExpressionError::Internal(error.to_string()),
         })?;
         let found = program.result_type();
         if results.is_empty() || results.contains(found) {
             return Ok(program);
         }
         let names: Vec<String> = results.iter().map(types::name).collect();
-        let wanted = match names.as_slice() {
+        let expected = match names.as_slice() {
             [only] => only.clone(),
             several => format!("one of [{}]", several.join(" ")),
         };
         let found = types::name(found);
-        Err(Fault::Invalid(format!("must evaluate to {wanted} but got {found}")))
+        Err(ExpressionError::Invalid(format!("must evaluate to {expected} but got {found}")))
     }
 
-    /// The same, keeping the text.
-    pub(super) fn expression(&self, source: &str, may_use: Use, results: &[Type]) -> Expression {
-        let program = self.program(source, may_use, results);
+    /// Compiles an expression and keeps its source.
+    pub(super) fn expression(
+        &self,
+        source: &str,
+        declarations: Declarations,
+        results: &[Type],
+    ) -> Expression {
+        let program = self.program(source, declarations, results);
         Expression { source: source.to_owned(), program }
     }
 
-    /// Compiles a variable, which those that come after it may use. One that does not compile is
-    /// there all the same, so that its fault is told once.
+    /// Compiles a variable and declares it for later expressions. A variable that does not compile
+    /// is declared too, so that its error is reported once.
     pub(super) fn variable(&mut self, name: &str, source: &str) -> Variable {
-        let program = self.program(source, Use::Authorizer, &[]);
+        let program = self.program(source, Declarations::Authorizer, &[]);
         let decl = match &program {
-            Ok(program) => types::declared(program.result_type()),
+            Ok(program) => types::variable_type(program.result_type()),
             Err(_) => DeclType::any(),
         };
         self.variables.get_or_insert_default().push((name.to_owned(), decl));
         Variable { name: name.to_owned(), program }
     }
 
-    /// What an expression gives, if its types fit. Upstream does not tell those who only look at
-    /// types of `authorizer.requestResource`.
+    /// Type checks an expression and returns its type. Upstream: type checking does not declare
+    /// `authorizer.requestResource`.
     pub(super) fn check(&self, source: &str) -> Result<Type, CompileErrors> {
         let authorizer = DeclType::value(authorizer_type());
-        self.env(Use::Objects).variable("authorizer", authorizer).check(source)
+        self.env(Declarations::Objects).variable("authorizer", authorizer).check(source)
     }
 
-    /// Declares a variable by the type that it has, or as anything if it has none.
+    /// Declares a variable with the type of its expression, or with any type if the check fails.
     pub(super) fn check_variable(&mut self, name: &str, source: &str) {
-        let decl = self.check(source).map_or_else(|_| DeclType::any(), |ty| types::declared(&ty));
+        let decl =
+            self.check(source).map_or_else(|_| DeclType::any(), |ty| types::variable_type(&ty));
         self.variables.get_or_insert_default().push((name.to_owned(), decl));
     }
 
-    fn env(&self, may_use: Use) -> Env {
-        let library = match may_use {
-            Use::Patches => Library::kubernetes_patches(),
-            Use::Objects | Use::Authorizer => Library::kubernetes(),
+    fn env(&self, declarations: Declarations) -> Env {
+        let library = match declarations {
+            Declarations::Patches => Library::kubernetes_patches(),
+            Declarations::Objects | Declarations::Authorizer => Library::kubernetes(),
         };
         let mut env = Env::new(library)
             .variable("object", self.object.clone())
             .variable("oldObject", self.object.clone())
             .variable("namespaceObject", types::namespace())
             .variable("request", types::request())
-            .messages(Arc::new(types::Messages { patches: may_use == Use::Patches }));
+            .messages(Arc::new(types::Messages { patches: declarations == Declarations::Patches }));
         if let Some(params) = &self.params {
             env = env.variable("params", params.clone());
         }
-        if may_use != Use::Objects {
+        if declarations != Declarations::Objects {
             env = env
                 .variable("authorizer", DeclType::value(authorizer_type()))
                 .variable("authorizer.requestResource", DeclType::value(resource_check_type()));

@@ -1,23 +1,24 @@
-//! Whether the expressions of a policy compile, asked before the policy is stored. The rest of the
-//! policy is judged with its kind.
+//! Validates the expressions of a policy before it is stored. The other fields of the policy are
+//! validated by its kind.
 
-use super::compiler::{Compiler, Fault, Use};
-use super::definition::text;
+use super::compiler::{Compiler, Declarations, ExpressionError};
+use super::policy_spec::text;
 use super::types;
-use crate::admission::fault_order;
+use crate::admission::error_order;
 use cel::{Program, Type};
 use machinery::field_path::ErrorType;
 use machinery::{ErrorList, Object, Path, Value};
 
 static SPEC: Path<'static> = Path::root("spec");
 
-/// The longest expression of an audit annotation that is looked at.
+/// The maximum length of an audit annotation's expression that is compiled. The kind rejects longer
+/// ones.
 const MAX_ANNOTATION: usize = 5 << 10;
 
 /// Validates the expressions of a policy.
 pub(crate) fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
-    let nothing = Value::Null;
-    let spec = new.get(&["spec"]).unwrap_or(&nothing);
+    let null = Value::Null;
+    let spec = new.get(&["spec"]).unwrap_or(&null);
     let old = old.and_then(|it| it.get(&["spec"]));
     let mut found = ErrorList::new();
     match new.kind() {
@@ -33,14 +34,14 @@ pub(crate) fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorLis
         }
         _ => {}
     }
-    fault_order::merge(errors, found);
+    error_order::merge(errors, found);
 }
 
 fn has_params(spec: &Value) -> bool {
     spec["paramKind"].is_object()
 }
 
-/// Conditions that did not change are left alone. They do not see variables.
+/// Validates the match conditions if they have changed. They cannot use variables.
 fn conditions(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let are_same =
         |old: &Value| ["paramKind", "matchConditions"].into_iter().all(|key| old[key] == spec[key]);
@@ -52,18 +53,18 @@ fn conditions(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     for (index, condition) in list(spec, "matchConditions").iter().enumerate() {
         let source = text(condition, "expression").trim();
         if !source.is_empty() {
-            let compiled = compiler.program(source, Use::Authorizer, &[Type::Bool]);
+            let compiled = compiler.program(source, Declarations::Authorizer, &[Type::Bool]);
             report(errors, &path.index(index).child("expression"), source, compiled);
         }
     }
 }
 
-/// Judges the variables, and returns what compiles that which may use them.
+/// Validates the variables. Returns the compiler for the expressions that use them.
 fn variables(spec: &Value, errors: &mut ErrorList) -> Compiler {
     let variables = list(spec, "variables");
     let mut compiler = match variables {
         [] if spec["mutations"].is_null() => Compiler::new(has_params(spec)),
-        _ => Compiler::composing(has_params(spec)),
+        _ => Compiler::with_variables(has_params(spec)),
     };
     let path = SPEC.child("variables");
     for (index, variable) in variables.iter().enumerate() {
@@ -80,13 +81,13 @@ fn validations(spec: &Value, compiler: &Compiler, errors: &mut ErrorList) {
     let path = SPEC.child("validations");
     for (index, validation) in list(spec, "validations").iter().enumerate() {
         let path = path.index(index);
-        for (key, may_use, result) in [
-            ("expression", Use::Authorizer, Type::Bool),
-            ("messageExpression", Use::Objects, Type::String),
+        for (key, declarations, result) in [
+            ("expression", Declarations::Authorizer, Type::Bool),
+            ("messageExpression", Declarations::Objects, Type::String),
         ] {
             let source = text(validation, key);
             if !source.trim().is_empty() {
-                let compiled = compiler.program(source, may_use, &[result]);
+                let compiled = compiler.program(source, declarations, &[result]);
                 report(errors, &path.child(key), source, compiled);
             }
         }
@@ -98,7 +99,7 @@ fn validations(spec: &Value, compiler: &Compiler, errors: &mut ErrorList) {
             continue;
         }
         let results = [Type::String, Type::Null];
-        let compiled = compiler.program(source.trim(), Use::Authorizer, &results);
+        let compiled = compiler.program(source.trim(), Declarations::Authorizer, &results);
         report(errors, &path.index(index).child("valueExpression"), source, compiled);
     }
 }
@@ -107,24 +108,29 @@ fn mutations(spec: &Value, compiler: &Compiler, errors: &mut ErrorList) {
     let path = SPEC.child("mutations");
     for (index, mutation) in list(spec, "mutations").iter().enumerate() {
         let (key, result) = match text(mutation, "patchType") {
-            "ApplyConfiguration" => ("applyConfiguration", types::configuration()),
-            "JSONPatch" => ("jsonPatch", types::patch()),
+            "ApplyConfiguration" => ("applyConfiguration", types::apply_configuration()),
+            "JSONPatch" => ("jsonPatch", types::json_patch()),
             _ => continue,
         };
         let source = text(&mutation[key], "expression").trim();
         if !source.is_empty() {
-            let compiled = compiler.program(source, Use::Patches, &[result]);
+            let compiled = compiler.program(source, Declarations::Patches, &[result]);
             let path = path.index(index);
             report(errors, &path.child(key).child("expression"), source, compiled);
         }
     }
 }
 
-fn report(errors: &mut ErrorList, path: &Path<'_>, source: &str, compiled: Result<Program, Fault>) {
+fn report(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    source: &str,
+    compiled: Result<Program, ExpressionError>,
+) {
     match compiled {
         Ok(_) => {}
-        Err(Fault::Invalid(why)) => errors.invalid(path, source, &why),
-        Err(Fault::Internal(why)) => errors.add(ErrorType::Internal, path, None, &why),
+        Err(ExpressionError::Invalid(why)) => errors.invalid(path, source, &why),
+        Err(ExpressionError::Internal(why)) => errors.add(ErrorType::Internal, path, None, &why),
     }
 }
 

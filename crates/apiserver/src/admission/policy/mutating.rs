@@ -1,18 +1,21 @@
-//! Policies that change what is to be stored.
+//! Policies that mutate objects.
 //!
-//! A policy that is `IfNeeded` is asked once more if something was changed after it. That is known
-//! only when all who change things have had their turn, so they are asked in rounds:
+//! A policy with the reinvocation policy `IfNeeded` is evaluated again if the object changes after
+//! its evaluation. All mutating plugins and webhooks run in between, so policies are evaluated in
+//! two rounds:
 //!
 //! ```text
-//! first round    a (IfNeeded)  b (Never)  c changes the object     a may have missed something
+//! first round    a (IfNeeded)  b (Never)  c changes the object     a has not seen the change
 //! second round   a
 //! ```
 
-use super::definition::{self, Binding, Bindings, Definition, Failure, Invocation, Seen};
-use super::patch::{Error, Mutation, Target};
-use super::{Refusal, refusal_name};
+use super::patch::{Mutation, MutationError, PatchTarget};
+use super::policy_spec::{
+    self, Binding, FailurePolicy, PolicyBindings, PolicyInvocation, PolicySpec, VersionedAttributes,
+};
+use super::{Denial, denied_name};
 use crate::admission::Attributes;
-use crate::admission::matching::Matched;
+use crate::admission::matching::MatchedResource;
 use crate::cache::watch_cache::Snapshot;
 use crate::registry::conversion;
 use crate::registry::shape;
@@ -22,71 +25,71 @@ use machinery::{Object, Reason, Status, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A policy, compiled.
-pub(super) struct Policy {
-    definition: Definition,
+/// A compiled policy.
+pub(super) struct MutatingPolicy {
+    spec: PolicySpec,
     mutations: Vec<Mutation>,
-    /// Whether it is asked again when others changed something after it.
-    again: bool,
+    /// Whether the policy is evaluated again if the object changes after its evaluation.
+    reinvoke_if_needed: bool,
 }
 
-/// Policies by their names.
-pub(super) type Policies = BTreeMap<String, Arc<Policy>>;
+/// The policies by their names.
+pub(super) type MutatingPolicies = BTreeMap<String, Arc<MutatingPolicy>>;
 
-/// All policies.
-pub(super) fn compile(snapshot: &Snapshot) -> Policies {
-    definition::by_name(snapshot, Policy::of)
+/// Compiles all policies.
+pub(super) fn compile(snapshot: &Snapshot) -> MutatingPolicies {
+    policy_spec::by_name(snapshot, MutatingPolicy::of)
 }
 
-impl Policy {
+impl MutatingPolicy {
     fn of(object: &Object) -> Self {
-        let (definition, compiler) = Definition::of(object);
+        let (spec, compiler) = PolicySpec::of(object);
         let mutations = object.get(&["spec", "mutations"]).and_then(Value::as_array);
         let mutations = mutations.into_iter().flatten().map(|it| Mutation::of(it, &compiler));
         Self {
             mutations: mutations.collect(),
-            again: object.str_at(&["spec", "reinvocationPolicy"]) == "IfNeeded",
-            definition,
+            reinvoke_if_needed: object.str_at(&["spec", "reinvocationPolicy"]) == "IfNeeded",
+            spec,
         }
     }
 }
 
-/// Policy, binding and parameter (its namespace and name).
-type Key = (String, String, String, String);
+/// The names of a policy and its binding, and the namespace and name of a parameter.
+type InvocationKey = (String, String, String, String);
 
-/// What is remembered from the first round to the second.
+/// The state that the second round needs from the first.
 #[derive(Default)]
-pub(crate) struct Rounds {
-    is_second: bool,
-    /// Those that may be asked again, as long as nothing was changed after them.
-    asked: BTreeSet<Key>,
-    /// Those that are to be asked again.
-    missed_something: BTreeSet<Key>,
-    /// What the first round left, if that matters to anybody.
-    left: Option<Object>,
+pub(crate) struct PolicyReinvokeContext {
+    is_reinvoke: bool,
+    /// Invocations with `IfNeeded` after which the object has not changed.
+    previously_invoked: BTreeSet<InvocationKey>,
+    /// Invocations that are repeated in the second round.
+    to_reinvoke: BTreeSet<InvocationKey>,
+    /// The object after the first round; None if no invocation can be repeated.
+    last_output: Option<Object>,
 }
 
-impl Rounds {
-    fn something_changed(&mut self) {
-        self.missed_something.append(&mut self.asked);
+impl PolicyReinvokeContext {
+    fn require_reinvocation(&mut self) {
+        self.to_reinvoke.append(&mut self.previously_invoked);
     }
 }
 
-/// A policy's turn.
-struct Turn<'a> {
-    policy: &'a Policy,
+/// An invocation of a policy with a binding and a parameter.
+struct ReadyInvocation<'a> {
+    policy: &'a MutatingPolicy,
     binding: &'a Binding,
-    matched: Matched,
+    matched: MatchedResource,
     params: Option<Object>,
 }
 
-impl Turn<'_> {
-    fn key(&self) -> Key {
+impl ReadyInvocation<'_> {
+    fn key(&self) -> InvocationKey {
         let params = |part: fn(&Object) -> &str| {
             self.params.as_ref().map(part).unwrap_or_default().to_owned()
         };
         (
-            self.policy.definition.name.clone(),
+            self.policy.spec.name.clone(),
             self.binding.name.clone(),
             params(Object::namespace),
             params(Object::name),
@@ -94,71 +97,82 @@ impl Turn<'_> {
     }
 }
 
-/// One round: asks all policies. Tells whether something was changed.
-pub(super) async fn round(
-    policies: &Policies,
-    bindings: &Bindings,
+/// Evaluates all policies once. Returns whether a policy changed the object.
+pub(super) async fn mutate_all(
+    policies: &MutatingPolicies,
+    bindings: &PolicyBindings,
     attributes: &Attributes<'_>,
     object: &mut Object,
-    rounds: &mut Rounds,
+    reinvocation: &mut PolicyReinvokeContext,
 ) -> Result<bool, Status> {
-    let mut failures: Vec<Refusal> = Vec::new();
-    // Who is asked is settled before anything changes.
-    let mut turns = Vec::new();
+    let mut failures: Vec<Denial> = Vec::new();
+    // The invocations are determined before any policy changes the object.
+    let mut invocations = Vec::new();
     for (name, bindings) in bindings {
         let Some(policy) = policies.get(name) else { continue };
-        let definition = &policy.definition;
-        for invocation in definition.invocations(bindings, attributes, Some(object)).await {
+        let policy_spec = &policy.spec;
+        for invocation in policy_spec.invocations(bindings, attributes, Some(object)).await {
             match invocation {
-                Invocation::Ready { binding, matched, params } => {
-                    turns.push(Turn { policy, binding, matched, params });
+                PolicyInvocation::Ready { binding, matched, params } => {
+                    invocations.push(ReadyInvocation { policy, binding, matched, params });
                 }
-                Invocation::Misconfigured { binding, why } => {
-                    failures.extend(failure(definition, binding, &why, Reason::Forbidden));
+                PolicyInvocation::Misconfigured { binding, why } => {
+                    failures.extend(failure(policy_spec, binding, &why, Reason::Forbidden));
                 }
             }
         }
     }
-    if rounds.is_second && rounds.left.as_ref().is_some_and(|left| left != object) {
-        rounds.something_changed();
+    if reinvocation.is_reinvoke
+        && reinvocation.last_output.as_ref().is_some_and(|last_output| last_output != object)
+    {
+        reinvocation.require_reinvocation();
     }
     let mut changed = false;
-    for turn in &turns {
-        changed |= take(turn, attributes, object, rounds, &mut failures).await?;
+    for invocation in &invocations {
+        changed |= invoke(invocation, attributes, object, reinvocation, &mut failures).await?;
     }
-    // Upstream: at the end of a round a change counts as one that nobody has seen yet, not even
-    // those who made it.
+    // Upstream: at the end of a round, a change marks all policies for reinvocation, including
+    // those that made the change.
     if changed {
-        rounds.something_changed();
+        reinvocation.require_reinvocation();
     }
-    rounds.is_second = true;
-    rounds.left = (!rounds.asked.is_empty()).then(|| object.clone());
+    reinvocation.is_reinvoke = true;
+    reinvocation.last_output =
+        (!reinvocation.previously_invoked.is_empty()).then(|| object.clone());
     let Some(first) = failures.first() else { return Ok(changed) };
-    let mut status =
-        Status::forbidden(&attributes.scope.what(), refusal_name(attributes, Some(object)), "");
+    let mut status = Status::forbidden(
+        &attributes.scope.group_resource(),
+        denied_name(attributes, Some(object)),
+        "",
+    );
     status.message.clone_from(&first.message);
     status.reason = first.reason;
-    let cause = |it: Refusal| Cause { message: it.message, ..Cause::default() };
+    let cause = |it: Denial| Cause { message: it.message, ..Cause::default() };
     let causes = failures.into_iter().map(cause);
     status.details.get_or_insert_default().causes.extend(causes);
     Err(status)
 }
 
-/// Lets one policy change the object, if it is its turn.
-async fn take(
-    turn: &Turn<'_>,
+/// Applies one policy to the object, unless it need not be repeated in the second round.
+async fn invoke(
+    invocation: &ReadyInvocation<'_>,
     attributes: &Attributes<'_>,
     object: &mut Object,
-    rounds: &mut Rounds,
-    failures: &mut Vec<Refusal>,
+    reinvocation: &mut PolicyReinvokeContext,
+    failures: &mut Vec<Denial>,
 ) -> Result<bool, Status> {
-    let definition = &turn.policy.definition;
-    let seen = Seen::new(attributes, &turn.matched).await?;
-    let binding = Some(turn.binding);
-    let mut fail = |why: &str| failures.extend(failure(definition, binding, why, Reason::Invalid));
-    let params = turn.params.as_ref();
-    let shown = seen.object(attributes, object).await?;
-    match definition.holds(&seen.evaluation(attributes, definition, Some(&shown), params)) {
+    let policy_spec = &invocation.policy.spec;
+    let versioned = VersionedAttributes::new(attributes, &invocation.matched).await?;
+    let binding = Some(invocation.binding);
+    let mut fail = |why: &str| failures.extend(failure(policy_spec, binding, why, Reason::Invalid));
+    let params = invocation.params.as_ref();
+    let versioned_object = versioned.object(attributes, object).await?;
+    match policy_spec.matches_conditions(&versioned.evaluation(
+        attributes,
+        policy_spec,
+        Some(&versioned_object),
+        params,
+    )) {
         Ok(true) => {}
         Ok(false) => return Ok(false),
         Err(why) => {
@@ -166,64 +180,65 @@ async fn take(
             return Ok(false);
         }
     }
-    let key = turn.key();
-    if rounds.is_second && !rounds.missed_something.contains(&key) {
+    let key = invocation.key();
+    if reinvocation.is_reinvoke && !reinvocation.to_reinvoke.contains(&key) {
         return Ok(false);
     }
     let scope = attributes.scope;
     let served = &scope.served;
     let mut changed = false;
-    for mutation in &turn.policy.mutations {
-        let shown = seen.object(attributes, object).await?;
-        let made = {
-            let evaluation = seen.evaluation(attributes, definition, Some(&shown), params);
+    for mutation in &invocation.policy.mutations {
+        let versioned_object = versioned.object(attributes, object).await?;
+        let mutated = {
+            let evaluation =
+                versioned.evaluation(attributes, policy_spec, Some(&versioned_object), params);
             let target = match &attributes.kind {
-                Some(kind) => Target::Sent(kind),
-                None => Target::Stored(served, turn.matched.version),
+                Some(kind) => PatchTarget::Subresource(kind),
+                None => PatchTarget::Resource(served, invocation.matched.version),
             };
-            mutation.apply(&evaluation, &target, &shown)
+            mutation.apply(&evaluation, &target, &versioned_object)
         };
-        match made {
-            Ok(made) => {
-                let made = if attributes.kind.is_some() {
-                    made
+        match mutated {
+            Ok(mutated) => {
+                let mutated = if attributes.kind.is_some() {
+                    mutated
                 } else {
-                    let working = conversion::working_version(scope);
-                    let made = conversion::object(scope, working, made).await?;
-                    shape::working(scope, made)
+                    let memory_version = conversion::memory_version(scope);
+                    let mutated = conversion::object(scope, memory_version, mutated).await?;
+                    shape::to_memory_version(scope, mutated)
                 };
-                changed |= made != *object;
-                *object = made;
+                changed |= mutated != *object;
+                *object = mutated;
             }
-            Err(Error::Policy(why)) => fail(&why),
-            Err(Error::Request(status)) => return Err(status),
+            Err(MutationError::Policy(why)) => fail(&why),
+            Err(MutationError::Request(status)) => return Err(status),
         }
     }
     if changed {
-        rounds.something_changed();
+        reinvocation.require_reinvocation();
     }
-    if turn.policy.again {
-        rounds.asked.insert(key);
+    if invocation.policy.reinvoke_if_needed {
+        reinvocation.previously_invoked.insert(key);
     }
     Ok(changed)
 }
 
-/// What the client is told of a failure, unless it is to be ignored.
+/// The denial for a failed policy; None if its failure policy is `Ignore`.
 fn failure(
-    definition: &Definition,
+    policy_spec: &PolicySpec,
     binding: Option<&Binding>,
     why: &str,
     reason: Reason,
-) -> Option<Refusal> {
-    if definition.failure == Failure::Ignore {
+) -> Option<Denial> {
+    if policy_spec.failure_policy == FailurePolicy::Ignore {
         return None;
     }
-    let policy = &definition.name;
+    let policy = &policy_spec.name;
     let message = match binding {
         Some(binding) => {
             format!("policy '{policy}' with binding '{}' denied request: {why}", binding.name)
         }
         None => format!("policy {} denied request: {why}", quote(policy)),
     };
-    Some(Refusal { message, reason })
+    Some(Denial { message, reason })
 }

@@ -1,6 +1,6 @@
-//! The parameters of a policy: objects of the kind that the policy names, found as its binding says.
+//! The parameters of a policy: objects of the kind that the policy names, selected by its binding.
 
-use super::definition::text;
+use super::policy_spec::text;
 use crate::cache::catalog::{Catalog, Served};
 use crate::cache::conversion;
 use crate::cache::storage::Storage;
@@ -9,31 +9,31 @@ use machinery::selector::LabelSelector;
 use machinery::{Object, Value};
 use std::sync::Arc;
 
-/// The kind of a policy's parameters.
+/// The `paramKind` of a policy.
 pub(super) struct ParamKind {
     group: String,
     version: String,
     kind: String,
 }
 
-/// The resource of that kind.
+/// The served resource and version of a `paramKind`.
 #[derive(Clone, Copy)]
-pub(super) struct Found<'c> {
+pub(super) struct ParamResource<'c> {
     pub served: &'c Arc<Served>,
     pub version: usize,
 }
 
-/// Which objects of it a binding means.
+/// The `paramRef` of a binding.
 pub(super) struct ParamRef {
     name: String,
     namespace: String,
     selector: Option<Result<LabelSelector, String>>,
-    /// Whether a request is refused if there is none.
+    /// Whether a request is denied if no parameter is found.
     required: bool,
 }
 
 impl ParamKind {
-    /// None if the policy has no parameters.
+    /// Parses a `paramKind`; None if the policy has no parameters.
     pub(super) fn of(kind: &Value) -> Option<Self> {
         kind.as_object()?;
         let api_version = text(kind, "apiVersion");
@@ -45,15 +45,15 @@ impl ParamKind {
         })
     }
 
-    /// Where its objects are.
-    pub(super) fn find<'c>(&self, catalog: &'c Catalog) -> Result<Found<'c>, String> {
+    /// Finds the resource in the catalog.
+    pub(super) fn find<'c>(&self, catalog: &'c Catalog) -> Result<ParamResource<'c>, String> {
         let found = catalog.served().iter().filter(|it| it.resource.kind == self.kind);
         let found = found.filter_map(|served| {
             let resource = &served.resource;
             let version = resource.versions.iter().position(|it| {
                 it.served && it.name == self.version && resource.group_of(it) == self.group
             })?;
-            Some(Found { served, version })
+            Some(ParamResource { served, version })
         });
         found.into_iter().next().ok_or_else(|| {
             let Self { group, version, kind } = self;
@@ -65,7 +65,7 @@ impl ParamKind {
 }
 
 impl ParamRef {
-    /// Of a binding's `paramRef`.
+    /// Parses a `paramRef`.
     pub(super) fn of(reference: &Value) -> Self {
         Self {
             name: text(reference, "name").to_owned(),
@@ -75,11 +75,11 @@ impl ParamRef {
         }
     }
 
-    /// The objects, for a request about `namespace`, in the version that the policy names.
+    /// The parameters for a request in `namespace`, in the version that the policy names.
     pub(super) async fn collect(
         &self,
         storage: &Storage,
-        kind: &Found<'_>,
+        kind: &ParamResource<'_>,
         namespace: &str,
     ) -> Result<Vec<Object>, String> {
         let served = kind.served;
@@ -95,7 +95,7 @@ impl ParamRef {
                 return Err("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources".to_owned());
             }
             (true, "") => namespace,
-            (true, own) => own,
+            (true, named) => named,
         };
         let (entries, selector) = match &self.selector {
             _ if !self.name.is_empty() => {
@@ -120,7 +120,8 @@ impl ParamRef {
                 "no params found for policy binding with `Deny` parameterNotFoundAction".to_owned()
             );
         }
-        let object = |entry: &Arc<Entry>| conversion::local(served, kind.version, entry.object());
+        let object =
+            |entry: &Arc<Entry>| conversion::convert_locally(served, kind.version, entry.object());
         Ok(entries.iter().map(object).collect())
     }
 }

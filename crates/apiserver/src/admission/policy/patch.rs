@@ -1,8 +1,8 @@
-//! What a mutating policy makes of an object: a configuration laid over it, or a patch.
+//! The mutations of a policy: apply configurations and JSON patches.
 
-use super::compiler::{Compiler, Expression, Use};
-use super::definition::text;
+use super::compiler::{Compiler, Declarations, Expression};
 use super::evaluation::{BUDGET, Evaluation};
+use super::policy_spec::text;
 use super::types;
 use crate::cache::catalog::Served;
 use crate::registry::shape;
@@ -12,62 +12,69 @@ use machinery::patch::apply::overlay;
 use machinery::patch::json::{self, PatchError};
 use machinery::{GroupVersionKind, Map, Object, Status, Value};
 
-/// One change that a policy makes.
+/// One mutation of a policy.
 pub(super) enum Mutation {
-    /// The expression makes a part of the object, which is merged into it.
-    Configuration(Expression),
-    /// The expression makes the operations of a JSON patch.
-    Patch(Expression),
+    /// The expression returns a partial object, which is merged into the object.
+    ApplyConfiguration(Expression),
+    /// The expression returns the operations of a JSON patch.
+    JsonPatch(Expression),
 }
 
-/// What is changed.
-pub(super) enum Target<'a> {
-    /// An object of a resource, in the version of this index.
-    Stored(&'a Served, usize),
-    /// Something of another kind, sent to a subresource. Upstream knows no way to merge these.
-    Sent(&'a GroupVersionKind),
+/// The type of the object that is mutated.
+pub(super) enum PatchTarget<'a> {
+    /// An object of a resource, in the version with this index.
+    Resource(&'a Served, usize),
+    /// An object of another kind that is sent to a subresource. Upstream cannot merge these.
+    Subresource(&'a GroupVersionKind),
 }
 
-/// Why a change was not made.
+/// The reasons for which a mutation fails.
 #[derive(Debug)]
-pub(super) enum Error {
-    /// The policy failed; what follows is its own to say.
+pub(super) enum MutationError {
+    /// The policy failed. Its failure policy applies.
     Policy(String),
-    /// The request fails, whatever the policy says.
+    /// The request fails, independent of the failure policy.
     Request(Status),
 }
 
-impl From<String> for Error {
+impl From<String> for MutationError {
     fn from(why: String) -> Self {
         Self::Policy(why)
     }
 }
 
 impl Mutation {
-    /// Of a policy's `mutations`.
+    /// Compiles an item of a policy's `mutations`.
     pub(super) fn of(mutation: &Value, compiler: &Compiler) -> Self {
         let compiled = |key: &str, result| {
-            compiler.expression(text(&mutation[key], "expression"), Use::Patches, &[result])
+            compiler.expression(
+                text(&mutation[key], "expression"),
+                Declarations::Patches,
+                &[result],
+            )
         };
         match text(mutation, "patchType") {
-            "JSONPatch" => Self::Patch(compiled("jsonPatch", types::patch())),
-            _ => Self::Configuration(compiled("applyConfiguration", types::configuration())),
+            "JSONPatch" => Self::JsonPatch(compiled("jsonPatch", types::json_patch())),
+            _ => Self::ApplyConfiguration(compiled(
+                "applyConfiguration",
+                types::apply_configuration(),
+            )),
         }
     }
 
-    /// What becomes of the object that `evaluation` looks at.
+    /// Applies the mutation to the object of `evaluation`.
     pub(super) fn apply(
         &self,
         evaluation: &Evaluation<'_>,
-        target: &Target<'_>,
+        target: &PatchTarget<'_>,
         object: &Object,
-    ) -> Result<Object, Error> {
+    ) -> Result<Object, MutationError> {
         match self {
-            Self::Configuration(expression) => {
-                let config = evaluated(evaluation, expression, configuration)?;
-                let &Target::Stored(served, version) = target else {
+            Self::ApplyConfiguration(expression) => {
+                let config = evaluate(evaluation, expression, to_configuration)?;
+                let &PatchTarget::Resource(served, version) = target else {
                     let kind = object.gvk();
-                    return Err(Error::Policy(format!(
+                    return Err(MutationError::Policy(format!(
                         "error applying patch: failed to convert patch object to typed object: no corresponding type for {kind}"
                     )));
                 };
@@ -81,19 +88,19 @@ impl Mutation {
                 shape::shape(served, version, &mut object)?;
                 Ok(object)
             }
-            Self::Patch(expression) => {
-                let operations = evaluated(evaluation, expression, operations)?;
-                patched(&operations, target, object)
+            Self::JsonPatch(expression) => {
+                let operations = evaluate(evaluation, expression, to_operations)?;
+                apply_json_patch(&operations, target, object)
             }
         }
     }
 }
 
-impl Target<'_> {
-    /// Makes a patched object fit its type, and returns what does not belong there.
+impl PatchTarget<'_> {
+    /// Makes a patched object fit its type. Returns messages about unknown fields.
     fn fit(&self, object: &mut Object) -> Result<Vec<String>, String> {
         match self {
-            Self::Stored(served, version) => {
+            Self::Resource(served, version) => {
                 let unknown = shape::shape(served, *version, object)?;
                 Ok(if served.resource.conventions.prunes_policy_results {
                     Vec::new()
@@ -101,7 +108,7 @@ impl Target<'_> {
                     unknown
                 })
             }
-            Self::Sent(kind) => {
+            Self::Subresource(kind) => {
                 let mut unknown = Vec::new();
                 let api_version = kind.group_version().to_string();
                 if let Some(ty) = ::types::of_kind(&api_version, &kind.kind) {
@@ -115,14 +122,14 @@ impl Target<'_> {
     }
 }
 
-/// What the expression makes.
-fn evaluated<T>(
+/// Evaluates an expression and reads its value.
+fn evaluate<T>(
     evaluation: &Evaluation<'_>,
     expression: &Expression,
     read: impl Fn(&cel::Value<'_>) -> Result<T, String>,
 ) -> Result<T, String> {
-    if let Err(fault) = &expression.program {
-        return Err(fault.to_string());
+    if let Err(error) = &expression.program {
+        return Err(error.to_string());
     }
     let mut budget = BUDGET;
     let outcomes = evaluation.run([Some(expression)], &mut budget, read);
@@ -130,7 +137,7 @@ fn evaluated<T>(
     outcome.unwrap_or_else(|| Err("there is no expression".to_owned()))?
 }
 
-fn configuration(value: &cel::Value<'_>) -> Result<Map<String, Value>, String> {
+fn to_configuration(value: &cel::Value<'_>) -> Result<Map<String, Value>, String> {
     check_names(value)?;
     match value.to_json() {
         Ok(Value::Object(config)) => Ok(config),
@@ -142,14 +149,14 @@ fn configuration(value: &cel::Value<'_>) -> Result<Map<String, Value>, String> {
     }
 }
 
-fn operations(value: &cel::Value<'_>) -> Result<Value, String> {
+fn to_operations(value: &cel::Value<'_>) -> Result<Value, String> {
     let cel::Value::List(list) = value else {
         return Err("type mismatch: JSONPatchType.expression should evaluate to array".to_owned());
     };
     let mut operations = Vec::new();
     for item in list.iter() {
         let item = item.map_err(|error| error.to_string())?;
-        let cel::Value::Struct(made) = &item else {
+        let cel::Value::Struct(structure) = &item else {
             return Err(
                 "type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch"
                     .to_owned(),
@@ -158,7 +165,7 @@ fn operations(value: &cel::Value<'_>) -> Result<Value, String> {
         let mut operation = Map::new();
         operation.insert("op".to_owned(), "".into());
         operation.insert("path".to_owned(), "".into());
-        for (name, value) in &made.fields {
+        for (name, value) in &structure.fields {
             if matches!(value, cel::Value::Struct(_)) {
                 check_names(value)?;
             }
@@ -172,18 +179,23 @@ fn operations(value: &cel::Value<'_>) -> Result<Value, String> {
     Ok(Value::Array(operations))
 }
 
-/// The patched object. A test that does not hold is no failure: there is nothing to be changed.
-fn patched(operations: &Value, target: &Target<'_>, object: &Object) -> Result<Object, Error> {
+/// Applies a JSON patch. A failed `test` operation is not an error and leaves the object unchanged.
+fn apply_json_patch(
+    operations: &Value,
+    target: &PatchTarget<'_>,
+    object: &Object,
+) -> Result<Object, MutationError> {
     let mut value = object.clone().into_value();
     match json::apply(&mut value, operations.to_string().as_bytes()) {
         Ok(()) => {}
         Err(PatchError::TestFailed { .. }) => return Ok(object.clone()),
         Err(error) => {
-            let why = complaint(operations, &error, value).unwrap_or_else(|| error.to_string());
-            return Err(Error::Policy(format!("JSON Patch: {why}")));
+            let why =
+                patch_error_message(operations, &error, value).unwrap_or_else(|| error.to_string());
+            return Err(MutationError::Policy(format!("JSON Patch: {why}")));
         }
     }
-    let broken = |why: String| Error::Request(Status::internal(why));
+    let broken = |why: String| MutationError::Request(Status::internal(why));
     let Some(mut patched) = Object::from_value(value) else {
         return Err(broken("the patched object is no object".to_owned()));
     };
@@ -194,17 +206,21 @@ fn patched(operations: &Value, target: &Target<'_>, object: &Object) -> Result<O
     Ok(patched)
 }
 
-/// What upstream's library says of the operation that failed, for what authors get wrong most: a
-/// path that leads nowhere.
-fn complaint(operations: &Value, error: &PatchError, mut document: Value) -> Option<String> {
+/// The message of upstream's library for a failed operation whose path does not exist, which is the
+/// most frequent error of authors.
+fn patch_error_message(
+    operations: &Value,
+    error: &PatchError,
+    mut document: Value,
+) -> Option<String> {
     let PatchError::DoesNotApply { index, .. } = error else { return None };
     let (before, operation) = (&operations.as_array()?[..*index], &operations[*index]);
     json::apply(&mut document, Value::from(before.to_vec()).to_string().as_bytes()).ok()?;
     let (kind, path) = (text(operation, "op"), text(operation, "path"));
     if matches!(kind, "move" | "copy") {
-        return misplaced(kind, text(operation, "from"), path, &document);
+        return move_error_message(kind, text(operation, "from"), path, &document);
     }
-    let (parent, key) = holder(&document, path)?;
+    let (parent, key) = parent_of(&document, path)?;
     Some(match (kind, parent) {
         ("test", None) => {
             format!("test operation does not apply: is missing path: {path}: missing value")
@@ -229,15 +245,15 @@ fn complaint(operations: &Value, error: &PatchError, mut document: Value) -> Opt
     })
 }
 
-/// The object or list that a path leads into, if it is there, and the last part of the path.
-fn holder<'d, 'p>(document: &'d Value, path: &'p str) -> Option<(Option<&'d Value>, &'p str)> {
+/// The object or list that contains the last element of a path, if it exists, and that element.
+fn parent_of<'d, 'p>(document: &'d Value, path: &'p str) -> Option<(Option<&'d Value>, &'p str)> {
     let (parent, key) = path.rsplit_once('/')?;
     Some((document.pointer(parent).filter(|it| it.is_object() || it.is_array()), key))
 }
 
-/// The same for operations that take something from one place to another.
-fn misplaced(kind: &str, from: &str, path: &str, document: &Value) -> Option<String> {
-    let (source, key) = holder(document, from)?;
+/// The message of upstream's library for a failed `move` or `copy`.
+fn move_error_message(kind: &str, from: &str, path: &str, document: &Value) -> Option<String> {
+    let (source, key) = parent_of(document, from)?;
     let missing = |what: &str| {
         format!("{kind} operation does not apply: doc is missing {what}: missing value")
     };
@@ -255,16 +271,16 @@ fn misplaced(kind: &str, from: &str, path: &str, document: &Value) -> Option<Str
             "error in move for path: '{key}': Unable to remove nonexistent key: {key}: missing value"
         ));
     }
-    let (destination, _) = holder(document, path)?;
+    let (destination, _) = parent_of(document, path)?;
     destination.is_none().then(|| missing(&format!("destination path: {path}")))
 }
 
-/// Whether every part that was made is named after its place: `Object.spec.template` stands at
+/// Checks that the type name of every nested object is its path: `Object.spec.template` at
 /// `spec.template`.
 fn check_names(value: &cel::Value<'_>) -> Result<(), String> {
     let mut misnamed = Vec::new();
-    if let cel::Value::Struct(made) = value {
-        find_misnamed(value, &made.name, &mut misnamed);
+    if let cel::Value::Struct(structure) = value {
+        find_misnamed(value, &structure.name, &mut misnamed);
     }
     if misnamed.is_empty() {
         return Ok(());
@@ -274,14 +290,14 @@ fn check_names(value: &cel::Value<'_>) -> Result<(), String> {
 
 fn find_misnamed(value: &cel::Value<'_>, path: &str, misnamed: &mut Vec<String>) {
     match value {
-        cel::Value::Struct(made) => {
-            if *made.name != *path {
+        cel::Value::Struct(structure) => {
+            if *structure.name != *path {
                 misnamed.push(format!(
                     "unexpected type name \"{}\", expected \"{path}\", which matches field name path from root Object type",
-                    made.name
+                    structure.name
                 ));
             }
-            for (name, value) in &made.fields {
+            for (name, value) in &structure.fields {
                 find_misnamed(value, &format!("{path}.{name}"), misnamed);
             }
         }

@@ -1,5 +1,5 @@
-//! Shows in the status of each validating policy whether its expressions fit what it is about.
-//! Nothing is decided by it.
+//! The status controller of validating policies: writes the result of type checking to the status
+//! of each policy. Admission does not read the status.
 
 use super::{GROUP, type_checking};
 use crate::cache::storage::Storage;
@@ -8,16 +8,16 @@ use machinery::{Object, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long to wait before a status is written again that could not be written.
-const AGAIN: Duration = Duration::from_secs(1);
+/// The delay before a failed write is retried.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Under this name upstream's controller manager does the same.
-const MANAGER: &str = "validatingadmissionpolicy-status";
+/// The field manager of upstream's controller, which runs in the controller manager.
+const FIELD_MANAGER: &str = "validatingadmissionpolicy-status";
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 
-/// Keeps the status of all policies true until the storage stops.
-pub(crate) async fn keep_true(storage: Arc<Storage>, client: LoopbackClient) {
+/// Writes the status of all policies until the plane stops.
+pub(crate) async fn run_policy_status_controller(storage: Arc<Storage>, client: LoopbackClient) {
     let catalog = storage.catalog.load_full();
     let Some(policies) = catalog.resource(GROUP, "validatingadmissionpolicies") else { return };
     let mut changed = policies.cache.subscribe();
@@ -26,27 +26,27 @@ pub(crate) async fn keep_true(storage: Arc<Storage>, client: LoopbackClient) {
     loop {
         changed.mark_seen();
         let snapshot = policies.cache.snapshot().initialized();
-        let mut unwritten = false;
+        let mut has_failed = false;
         for entry in snapshot.entries.values() {
-            unwritten |= !show(&storage, &client, &entry.object()).await;
+            has_failed |= !sync_status(&storage, &client, &entry.object()).await;
         }
-        let pause = async {
-            if unwritten {
-                storage.clock.sleep(AGAIN).await;
+        let retry = async {
+            if has_failed {
+                storage.clock.sleep(RETRY_DELAY).await;
             } else {
                 std::future::pending::<()>().await;
             }
         };
         tokio::select! {
             () = changed.changed() => {}
-            () = pause => {}
+            () = retry => {}
             () = &mut stop => return,
         }
     }
 }
 
-/// Writes the status of a policy that has changed; whether that needs no other try.
-async fn show(storage: &Storage, client: &LoopbackClient, policy: &Object) -> bool {
+/// Writes the status of a changed policy. Returns false if the write must be retried.
+async fn sync_status(storage: &Storage, client: &LoopbackClient, policy: &Object) -> bool {
     let observed = policy.get(&["status", "observedGeneration"]).and_then(Value::as_i64);
     if policy.generation() <= observed.unwrap_or(0) || policy.deletion_timestamp().is_some() {
         return true;
@@ -60,6 +60,6 @@ async fn show(storage: &Storage, client: &LoopbackClient, policy: &Object) -> bo
         "status": status,
     });
     let path = format!("{POLICIES}/{}/status", policy.name());
-    // One that is gone, or is another by now, wakes us anyway.
-    matches!(client.apply(&path, MANAGER, &config).await.code, ..400 | 404 | 409)
+    // A policy that was deleted or replaced causes another change, which wakes the controller.
+    matches!(client.apply(&path, FIELD_MANAGER, &config).await.code, ..400 | 404 | 409)
 }

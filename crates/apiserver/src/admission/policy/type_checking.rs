@@ -1,5 +1,5 @@
-//! Whether the validations of a policy fit the kinds that it is about. That they do not is no fault:
-//! it is told in the policy's status, and the policy holds all the same.
+//! Type checking of validating policies: checks expressions against the kinds that the policy
+//! matches. A type error is reported in the policy's status, and does not disable the policy.
 //!
 //! ```text
 //! resources: [deployments]    "object.spec.replica > 1"
@@ -7,26 +7,26 @@
 //! ```
 
 use super::compiler::Compiler;
-use super::declared;
-use super::definition::text;
+use super::kind_types;
 use super::params::ParamKind;
+use super::policy_spec::text;
 use crate::cache::catalog::{Catalog, Served};
 use cel::DeclType;
 use machinery::{Map, Object, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Of so many kinds one rule is checked.
+/// The maximum number of kinds that are checked for one rule.
 const MAX_KINDS: usize = 10;
 
-/// By group, version and kind.
+/// The kinds by group, version and name.
 type Kinds<'c> = BTreeMap<(&'c str, &'c str, &'c str), (&'c Arc<Served>, usize)>;
 
-/// What does not fit, as `status.typeChecking.expressionWarnings` has it. `salt` makes the names of
-/// types unlike any that an expression could mean.
+/// The items of `status.typeChecking.expressionWarnings`. `salt` makes type names unique, so that
+/// no expression can refer to them.
 pub(super) fn warnings(catalog: &Catalog, policy: &Object, salt: u32) -> Vec<Value> {
-    let nothing = Value::Null;
-    let spec = policy.get(&["spec"]).unwrap_or(&nothing);
+    let null = Value::Null;
+    let spec = policy.get(&["spec"]).unwrap_or(&null);
     let compilers = compilers(catalog, spec, salt);
     let mut warnings = Vec::new();
     for (index, validation) in list(&spec["validations"]).enumerate() {
@@ -35,28 +35,28 @@ pub(super) fn warnings(catalog: &Catalog, policy: &Object, salt: u32) -> Vec<Val
             if key == "messageExpression" && source.is_empty() {
                 continue;
             }
-            let told: Vec<String> = compilers
+            let messages: Vec<String> = compilers
                 .iter()
                 .filter_map(|(kind, compiler)| {
                     let issues = compiler.check(source).err()?;
                     Some(format!("{kind}: {issues}\n"))
                 })
                 .collect();
-            if !told.is_empty() {
+            if !messages.is_empty() {
                 let field = format!("spec.validations[{index}].{key}");
-                warnings.push(json!({"fieldRef": field, "warning": told.join("\n")}));
+                warnings.push(json!({"fieldRef": field, "warning": messages.join("\n")}));
             }
         }
     }
     warnings
 }
 
-/// For each kind what checks expressions about it, all variables declared.
+/// One compiler for each kind, with all variables declared.
 fn compilers(catalog: &Catalog, spec: &Value, salt: u32) -> Vec<(String, Compiler)> {
     let params = params(catalog, spec, salt);
     let mut compilers = Vec::new();
     for ((group, version, kind), (served, at)) in kinds(catalog, spec) {
-        let object = declared::of(served, at, &format!("{kind}{salt}"));
+        let object = kind_types::declare(served, at, &format!("{kind}{salt}"));
         let mut compiler = Compiler::typed(object.unwrap_or_else(DeclType::any), params.clone());
         for variable in list(&spec["variables"]) {
             compiler.check_variable(text(variable, "name"), text(variable, "expression"));
@@ -70,11 +70,11 @@ fn params(catalog: &Catalog, spec: &Value, salt: u32) -> Option<DeclType> {
     let kind = ParamKind::of(&spec["paramKind"])?;
     let found = kind.find(catalog).ok();
     let name = format!("{}{salt}", text(&spec["paramKind"], "kind"));
-    let declared = found.and_then(|it| declared::of(it.served, it.version, &name));
+    let declared = found.and_then(|it| kind_types::declare(it.served, it.version, &name));
     Some(declared.unwrap_or_else(DeclType::any))
 }
 
-/// The kinds that the policy names, so far as it names them one by one.
+/// The kinds that the policy names without wildcards.
 fn kinds<'c>(catalog: &'c Catalog, spec: &Value) -> Kinds<'c> {
     let mut kinds = Kinds::new();
     for rule in list(&spec["matchConstraints"]["resourceRules"]) {
@@ -98,7 +98,7 @@ fn kinds<'c>(catalog: &'c Catalog, spec: &Value) -> Kinds<'c> {
             kinds.insert(key, (served, at));
             count += 1;
         }
-        // Upstream: who names more than that in one rule is not heard any further.
+        // Upstream: a rule with the maximum number of kinds ends the search.
         if count == MAX_KINDS {
             break;
         }
@@ -106,7 +106,7 @@ fn kinds<'c>(catalog: &'c Catalog, spec: &Value) -> Kinds<'c> {
     kinds
 }
 
-/// Upstream: no group stands for all of them, and the singular for the plural.
+/// Upstream: the group "" matches all groups, and a resource can be named in the singular.
 fn find<'c>(
     catalog: &'c Catalog,
     group: &str,
@@ -116,10 +116,10 @@ fn find<'c>(
     let resource = resource.to_lowercase();
     let groups = catalog.groups().iter().filter(|it| group.is_empty() || it.name == group);
     let all = groups.flat_map(|it| catalog.resources(&it.name, version));
-    let is_it = |it: &(&Arc<Served>, usize)| {
+    let is_match = |it: &(&Arc<Served>, usize)| {
         it.0.resource.plural == resource || it.0.resource.singular == resource
     };
-    all.filter(is_it).collect()
+    all.filter(is_match).collect()
 }
 
 fn names<'v>(rule: &'v Value, key: &str) -> Vec<&'v str> {
@@ -132,7 +132,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// What the status of the policy should be.
+/// The status of the policy.
 pub(super) fn status(catalog: &Catalog, policy: &Object, salt: u32) -> Value {
     let mut checked = Map::new();
     let warnings = warnings(catalog, policy, salt);

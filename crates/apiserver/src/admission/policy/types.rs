@@ -1,10 +1,9 @@
-//! The types that the expressions of policies know: the request, its namespace, and what patches
-//! are made of.
+//! The CEL types of policies: the request, the namespace, and the types of patches.
 
 use cel::{DeclKind, DeclType, Object, Type};
 use std::sync::Arc;
 
-/// What `request` is.
+/// The type of `request`.
 pub(super) fn request() -> DeclType {
     let kind = || object("kubernetes.GroupVersionKind", texts(&["group", "version", "kind"]));
     let resource =
@@ -26,7 +25,7 @@ pub(super) fn request() -> DeclType {
     object(REQUEST, fields)
 }
 
-/// What `namespaceObject` is.
+/// The type of `namespaceObject`.
 pub(super) fn namespace() -> DeclType {
     let time = || DeclType::new(DeclKind::Timestamp, 0);
     let labels = || DeclType::map(text(), u64::MAX);
@@ -54,13 +53,13 @@ pub(super) fn namespace() -> DeclType {
     object("kubernetes.Namespace", [("metadata", metadata), ("spec", spec), ("status", status)])
 }
 
-/// The type of what is applied.
-pub(super) fn configuration() -> Type {
+/// The type of an apply configuration.
+pub(super) fn apply_configuration() -> Type {
     Type::Object(Arc::new(Object::new(OBJECT, [])))
 }
 
-/// The type of a list of operations.
-pub(super) fn patch() -> Type {
+/// The type of the operations of a JSON patch.
+pub(super) fn json_patch() -> Type {
     Type::list(Type::Object(operation()))
 }
 
@@ -74,10 +73,11 @@ fn operation() -> Arc<Object> {
     Arc::new(Object::new(OPERATION, fields.map(owned)))
 }
 
-/// Types that expressions may make values of, and fields that the declarations above cannot have.
+/// The types that expressions can construct, and the fields that the declarations above cannot
+/// express.
 #[derive(Debug)]
 pub(super) struct Messages {
-    /// Whether there are any.
+    /// Whether the types of patches are declared.
     pub patches: bool,
 }
 
@@ -93,7 +93,7 @@ impl cel::Messages for Messages {
 
     fn open_field(&self, type_name: &str, field: &str) -> Option<Type> {
         match (type_name, field) {
-            // A reserved word, which schemas escape and these types do not.
+            // `namespace` is a reserved word of CEL. Schemas escape it; these types do not.
             (REQUEST | METADATA, "namespace") => Some(Type::String),
             (name, _) if is_part(name) => Some(Type::Dyn),
             _ => None,
@@ -101,18 +101,18 @@ impl cel::Messages for Messages {
     }
 }
 
-/// `Object` or `Object.spec`.
+/// Whether a type name is `Object` or nested in it, such as `Object.spec`.
 fn is_part(name: &str) -> bool {
     name.strip_prefix(OBJECT).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// How a variable whose expression gives `ty` appears to other expressions.
-pub(super) fn declared(ty: &Type) -> DeclType {
-    DeclType::value(kept(ty))
+/// The declared type of a variable whose expression has the type `ty`.
+pub(super) fn variable_type(ty: &Type) -> DeclType {
+    DeclType::value(json_type(ty))
 }
 
-/// Upstream: of a variable's type only what JSON has is kept.
-fn kept(ty: &Type) -> Type {
+/// Upstream: only the JSON types of a variable are kept; others become dynamic.
+fn json_type(ty: &Type) -> Type {
     match ty {
         Type::Bool
         | Type::Bytes
@@ -123,13 +123,13 @@ fn kept(ty: &Type) -> Type {
         | Type::String
         | Type::Timestamp
         | Type::Uint => ty.clone(),
-        Type::List(element) => Type::list(kept(element)),
-        Type::Map(key, value) => Type::map(kept(key), kept(value)),
+        Type::List(element) => Type::list(json_type(element)),
+        Type::Map(key, value) => Type::map(json_type(key), json_type(value)),
         _ => Type::Dyn,
     }
 }
 
-/// A type as the complaints about results spell it.
+/// The name of a type in messages about wrong result types.
 pub(super) fn name(ty: &Type) -> String {
     match ty {
         Type::Null => "null_type".to_owned(),

@@ -1,9 +1,12 @@
-//! Policies that judge: what their expressions decide, and what the client is told of it.
+//! Policies that validate objects: evaluates their expressions, and builds the messages for the
+//! client and the audit log.
 
-use super::compiler::{Expression, Use};
-use super::definition::{self, Binding, Definition, Failure, Invocation, Seen, text};
-use super::evaluation::{BUDGET, Evaluation, Exhausted, Outcome};
-use super::{Refusal, refusal_name};
+use super::compiler::{Declarations, Expression};
+use super::evaluation::{BUDGET, BudgetExhausted, Evaluation, EvaluationResult};
+use super::policy_spec::{
+    self, Binding, FailurePolicy, PolicyInvocation, PolicySpec, VersionedAttributes, text,
+};
+use super::{Denial, denied_name};
 use crate::admission::Attributes;
 use crate::auth::audit;
 use crate::cache::watch_cache::Snapshot;
@@ -14,11 +17,11 @@ use machinery::{Object, Reason, Status, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A policy, compiled.
-pub(super) struct Policy {
-    definition: Definition,
+/// A compiled policy.
+pub(super) struct ValidatingPolicy {
+    spec: PolicySpec,
     validations: Vec<Validation>,
-    annotations: Vec<Annotation>,
+    annotations: Vec<AuditAnnotation>,
 }
 
 struct Validation {
@@ -28,46 +31,46 @@ struct Validation {
     reason: Reason,
 }
 
-/// Something to be noted in the audit log.
-struct Annotation {
+/// An audit annotation of a policy.
+struct AuditAnnotation {
     key: String,
     expression: Expression,
 }
 
-/// The longest message that an expression may make, in bytes.
+/// The maximum length of a message expression's result, in bytes.
 const MAX_MESSAGE: usize = 5 << 10;
 
-/// The longest value in the audit log, in bytes.
+/// The maximum length of an audit annotation's value, in bytes.
 const MAX_VALUE: usize = 10 << 10;
 
-/// More failures than this are not noted in the audit log.
+/// The maximum number of failures in the audit log.
 const MAX_FAILURES: usize = 50;
 
 const FAILURES: &str = "validation.policy.admission.k8s.io/validation_failure";
 
-/// Policies by their names.
-pub(super) type Policies = BTreeMap<String, Arc<Policy>>;
+/// The policies by their names.
+pub(super) type ValidatingPolicies = BTreeMap<String, Arc<ValidatingPolicy>>;
 
-/// All policies.
-pub(super) fn compile(snapshot: &Snapshot) -> Policies {
-    definition::by_name(snapshot, Policy::of)
+/// Compiles all policies.
+pub(super) fn compile(snapshot: &Snapshot) -> ValidatingPolicies {
+    policy_spec::by_name(snapshot, ValidatingPolicy::of)
 }
 
-impl Policy {
+impl ValidatingPolicy {
     fn of(object: &Object) -> Self {
-        let (definition, compiler) = Definition::of(object);
+        let (spec, compiler) = PolicySpec::of(object);
         let list = |key| object.get(&["spec", key]).and_then(Value::as_array);
         let validations = list("validations").into_iter().flatten().map(|it| {
             let message = it["messageExpression"].as_str().filter(|it| !it.is_empty());
             Validation {
                 expression: compiler.expression(
                     text(it, "expression"),
-                    Use::Authorizer,
+                    Declarations::Authorizer,
                     &[Type::Bool],
                 ),
                 message: text(it, "message").to_owned(),
                 message_expression: message
-                    .map(|it| compiler.expression(it, Use::Objects, &[Type::String])),
+                    .map(|it| compiler.expression(it, Declarations::Objects, &[Type::String])),
                 reason: match text(it, "reason") {
                     "Forbidden" => Reason::Forbidden,
                     "RequestEntityTooLarge" => Reason::RequestEntityTooLarge,
@@ -75,67 +78,72 @@ impl Policy {
                 },
             }
         });
-        let annotations = list("auditAnnotations").into_iter().flatten().map(|it| Annotation {
-            key: text(it, "key").to_owned(),
-            expression: compiler.expression(
-                text(it, "valueExpression"),
-                Use::Authorizer,
-                &[Type::String, Type::Null],
-            ),
-        });
-        Self { validations: validations.collect(), annotations: annotations.collect(), definition }
+        let annotations =
+            list("auditAnnotations").into_iter().flatten().map(|it| AuditAnnotation {
+                key: text(it, "key").to_owned(),
+                expression: compiler.expression(
+                    text(it, "valueExpression"),
+                    Declarations::Authorizer,
+                    &[Type::String, Type::Null],
+                ),
+            });
+        Self { validations: validations.collect(), annotations: annotations.collect(), spec }
     }
 }
 
-/// What the policies have said so far.
-pub(super) struct Verdicts<'a> {
+/// The decisions of the policies that are evaluated so far.
+pub(super) struct PolicyDecisions<'a> {
     attributes: &'a Attributes<'a>,
     object: Option<&'a Object>,
-    /// The first refusal, which the client is told.
-    refusal: Option<Refusal>,
+    /// The first denial, which is the answer to the client.
+    denial: Option<Denial>,
     failures: Vec<Value>,
 }
 
-impl<'a> Verdicts<'a> {
-    /// None yet.
+impl<'a> PolicyDecisions<'a> {
+    /// No decisions.
     pub(super) fn new(attributes: &'a Attributes<'a>, object: Option<&'a Object>) -> Self {
-        Self { attributes, object, refusal: None, failures: Vec::new() }
+        Self { attributes, object, denial: None, failures: Vec::new() }
     }
 
-    /// Asks one policy.
-    pub(super) async fn ask(
+    /// Evaluates one policy.
+    pub(super) async fn evaluate(
         &mut self,
-        policy: &Policy,
+        policy: &ValidatingPolicy,
         bindings: &[Binding],
     ) -> Result<(), Status> {
-        let definition = &policy.definition;
+        let policy_spec = &policy.spec;
         let (attributes, object) = (self.attributes, self.object);
-        let mut seen: Option<Seen<'_>> = None;
+        let mut versioned: Option<VersionedAttributes<'_>> = None;
         let mut annotations: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        for invocation in definition.invocations(bindings, attributes, object).await {
+        for invocation in policy_spec.invocations(bindings, attributes, object).await {
             match invocation {
-                Invocation::Misconfigured { binding, why } => {
-                    if definition.failure == Failure::Fail {
-                        self.deny(definition, binding, &Refusal::invalid(why));
+                PolicyInvocation::Misconfigured { binding, why } => {
+                    if policy_spec.failure_policy == FailurePolicy::Fail {
+                        self.deny(policy_spec, binding, &Denial::invalid(why));
                     }
                 }
-                Invocation::Ready { binding, matched, params } => {
-                    // A policy looks at all that it is asked about in the same version.
-                    let seen = match &mut seen {
-                        Some(seen) => seen,
-                        none => none.insert(Seen::new(attributes, &matched).await?),
+                PolicyInvocation::Ready { binding, matched, params } => {
+                    // All invocations of a policy match the request in the same version.
+                    let versioned = match &mut versioned {
+                        Some(versioned) => versioned,
+                        none => none.insert(VersionedAttributes::new(attributes, &matched).await?),
                     };
-                    let shown = match object {
-                        Some(object) => Some(seen.object(attributes, object).await?),
+                    let versioned_object = match object {
+                        Some(object) => Some(versioned.object(attributes, object).await?),
                         None => None,
                     };
-                    let shown = shown.as_deref();
-                    let evaluation =
-                        seen.evaluation(attributes, definition, shown, params.as_ref());
+                    let versioned_object = versioned_object.as_deref();
+                    let evaluation = versioned.evaluation(
+                        attributes,
+                        policy_spec,
+                        versioned_object,
+                        params.as_ref(),
+                    );
                     let found = policy.validate(&evaluation);
                     for (index, decision) in found.decisions.into_iter().enumerate() {
-                        if let Some(refusal) = decision {
-                            self.refuse(definition, binding, index, &refusal);
+                        if let Some(denial) = decision {
+                            self.enforce(policy_spec, binding, index, &denial);
                         }
                     }
                     for (key, value) in found.annotations {
@@ -147,7 +155,7 @@ impl<'a> Verdicts<'a> {
                                 }
                             }
                             Err(why) => {
-                                self.deny(definition, Some(binding), &Refusal::invalid(why));
+                                self.deny(policy_spec, Some(binding), &Denial::invalid(why));
                             }
                         }
                     }
@@ -155,24 +163,24 @@ impl<'a> Verdicts<'a> {
             }
         }
         for (key, values) in annotations {
-            let key = format!("{}/{key}", definition.name);
+            let key = format!("{}/{key}", policy_spec.name);
             annotate(attributes.scope, &key, &values.join(", "));
         }
         Ok(())
     }
 
-    /// Does with a refusal what the binding says.
-    fn refuse(
+    /// Performs the binding's actions for a denial.
+    fn enforce(
         &mut self,
-        definition: &Definition,
+        policy_spec: &PolicySpec,
         binding: &Binding,
         index: usize,
-        refusal: &Refusal,
+        denial: &Denial,
     ) {
-        let (policy, message) = (&definition.name, &refusal.message);
+        let (policy, message) = (&policy_spec.name, &denial.message);
         for action in &binding.actions {
             match action.as_str() {
-                "Deny" => self.deny(definition, Some(binding), refusal),
+                "Deny" => self.deny(policy_spec, Some(binding), denial),
                 "Warn" => self.attributes.scope.warn(format!(
                     "Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{}': {message}",
                     binding.name
@@ -185,68 +193,72 @@ impl<'a> Verdicts<'a> {
         }
     }
 
-    fn deny(&mut self, definition: &Definition, binding: Option<&Binding>, refusal: &Refusal) {
-        let bound = binding.map(|it| format!(" with binding '{}'", it.name)).unwrap_or_default();
-        self.refusal.get_or_insert_with(|| Refusal {
+    fn deny(&mut self, policy_spec: &PolicySpec, binding: Option<&Binding>, denial: &Denial) {
+        let with_binding =
+            binding.map(|it| format!(" with binding '{}'", it.name)).unwrap_or_default();
+        self.denial.get_or_insert_with(|| Denial {
             message: format!(
-                "ValidatingAdmissionPolicy '{}'{bound} denied request: {}",
-                definition.name, refusal.message
+                "ValidatingAdmissionPolicy '{}'{with_binding} denied request: {}",
+                policy_spec.name, denial.message
             ),
-            reason: refusal.reason,
+            reason: denial.reason,
         });
     }
 
-    /// What follows for the request.
-    pub(super) fn conclude(mut self) -> Result<(), Status> {
+    /// The result for the request.
+    pub(super) fn into_result(mut self) -> Result<(), Status> {
         if !self.failures.is_empty() {
             self.failures.truncate(MAX_FAILURES);
             annotate(self.attributes.scope, FAILURES, &Value::Array(self.failures).to_string());
         }
-        let Some(refusal) = self.refusal else { return Ok(()) };
-        let name = refusal_name(self.attributes, self.object);
-        let mut status = Status::forbidden(&self.attributes.scope.what(), name, &refusal.message);
-        status.reason = refusal.reason;
-        status.code = match refusal.reason {
+        let Some(denial) = self.denial else { return Ok(()) };
+        let name = denied_name(self.attributes, self.object);
+        let mut status =
+            Status::forbidden(&self.attributes.scope.group_resource(), name, &denial.message);
+        status.reason = denial.reason;
+        status.code = match denial.reason {
             Reason::Forbidden => 403,
             Reason::RequestEntityTooLarge => 413,
             _ => 422,
         };
-        let cause = Cause { message: refusal.message, ..Cause::default() };
+        let cause = Cause { message: denial.message, ..Cause::default() };
         status.details.get_or_insert_default().causes.push(cause);
         Err(status)
     }
 }
 
-/// What one policy finds about one request and parameter.
-struct Found<'p> {
-    /// For each validation, unless the policy as a whole could not be asked.
-    decisions: Vec<Option<Refusal>>,
-    /// What is to be noted, or why that is not known.
+/// The decisions of one policy for one binding and parameter.
+struct ValidationResult<'p> {
+    /// One decision for each validation, or one for the whole policy if it fails.
+    decisions: Vec<Option<Denial>>,
+    /// The audit annotations, or the errors of their expressions.
     annotations: Vec<(&'p str, Result<String, String>)>,
 }
 
-impl Policy {
-    fn validate(&self, evaluation: &Evaluation<'_>) -> Found<'_> {
-        match self.definition.holds(evaluation) {
+impl ValidatingPolicy {
+    fn validate(&self, evaluation: &Evaluation<'_>) -> ValidationResult<'_> {
+        match self.spec.matches_conditions(evaluation) {
             Ok(true) => {}
-            Ok(false) => return Found { decisions: Vec::new(), annotations: Vec::new() },
+            Ok(false) => {
+                return ValidationResult { decisions: Vec::new(), annotations: Vec::new() };
+            }
             Err(why) => return self.failed(why),
         }
         let mut budget = BUDGET;
         let expressions = self.validations.iter().map(|it| Some(&it.expression));
         let holds = |value: &cel::Value<'_>| value.as_bool() == Some(true);
-        let verdicts = match evaluation.run(expressions, &mut budget, holds) {
-            Ok(verdicts) => verdicts,
+        let outcomes = match evaluation.run(expressions, &mut budget, holds) {
+            Ok(outcomes) => outcomes,
             Err(exhausted) => return self.failed(exhausted.to_string()),
         };
         let without_authorizer = Evaluation { authorizer: None, ..*evaluation };
         let expressions = self.validations.iter().map(|it| it.message_expression.as_ref());
         let messages = without_authorizer
             .run(expressions, &mut budget, |value| value.as_str().unwrap_or_default().to_owned());
-        let decisions = self.validations.iter().zip(verdicts).enumerate();
-        let decisions = decisions.map(|(index, (validation, verdict))| {
+        let decisions = self.validations.iter().zip(outcomes).enumerate();
+        let decisions = decisions.map(|(index, (validation, outcome))| {
             let message = messages.as_ref().map(|it| it[index].as_ref());
-            self.decide(validation, verdict?, message)
+            self.decide(validation, outcome?, message)
         });
         let decisions = decisions.collect();
         let mut budget = BUDGET;
@@ -263,30 +275,30 @@ impl Policy {
                     "valueExpression '{}' resulted in unsupported return type: {kind}. Return type must be either string or null.",
                     it.expression.source
                 )),
-                Err(_) if self.definition.failure == Failure::Ignore => return None,
+                Err(_) if self.spec.failure_policy == FailurePolicy::Ignore => return None,
                 Err(why) => Err(why),
             };
             Some((it.key.as_str(), value))
         });
-        Found { decisions, annotations: annotations.collect() }
+        ValidationResult { decisions, annotations: annotations.collect() }
     }
 
-    /// The policy could not be asked.
-    fn failed(&self, why: String) -> Found<'_> {
-        Found { decisions: vec![self.failure(why)], annotations: Vec::new() }
+    /// The result of a policy that fails as a whole.
+    fn failed(&self, why: String) -> ValidationResult<'_> {
+        ValidationResult { decisions: vec![self.failure(why)], annotations: Vec::new() }
     }
 
-    fn failure(&self, why: String) -> Option<Refusal> {
-        (self.definition.failure == Failure::Fail).then(|| Refusal::invalid(why))
+    fn failure(&self, why: String) -> Option<Denial> {
+        (self.spec.failure_policy == FailurePolicy::Fail).then(|| Denial::invalid(why))
     }
 
     fn decide(
         &self,
         validation: &Validation,
-        verdict: Outcome<bool>,
-        message: Result<Option<&Outcome<String>>, &Exhausted>,
-    ) -> Option<Refusal> {
-        let holds = match verdict {
+        outcome: EvaluationResult<bool>,
+        message: Result<Option<&EvaluationResult<String>>, &BudgetExhausted>,
+    ) -> Option<Denial> {
+        let holds = match outcome {
             Ok(holds) => holds,
             Err(why) => return self.failure(why),
         };
@@ -296,25 +308,24 @@ impl Policy {
                 return self.failure(format!("failed messageExpression: {exhausted}"));
             }
         };
-        (!holds)
-            .then(|| Refusal { message: validation.message(message), reason: validation.reason })
+        (!holds).then(|| Denial { message: validation.message(message), reason: validation.reason })
     }
 }
 
 impl Validation {
-    /// What the expression made, unless it is not fit to be shown; else what the author wrote.
-    fn message(&self, made: Option<&Outcome<String>>) -> String {
-        let made = made.and_then(|it| it.as_ref().ok()).map(|it| it.trim());
+    /// The result of the message expression if it is usable, otherwise the message in the policy.
+    fn message(&self, evaluated: Option<&EvaluationResult<String>>) -> String {
+        let evaluated = evaluated.and_then(|it| it.as_ref().ok()).map(|it| it.trim());
         let fit = |it: &&str| !it.is_empty() && it.len() <= MAX_MESSAGE && !it.contains('\n');
-        match (made.filter(fit), self.message.trim()) {
-            (Some(made), _) => made.to_owned(),
+        match (evaluated.filter(fit), self.message.trim()) {
+            (Some(evaluated), _) => evaluated.to_owned(),
             (None, "") => format!("failed expression: {}", self.expression.source.trim()),
             (None, written) => written.to_owned(),
         }
     }
 }
 
-/// What to note, if anything; an error names the type of what cannot be noted.
+/// The value of an audit annotation, if any. An error has the name of an unsupported type.
 fn annotation(value: &cel::Value<'_>) -> Result<Option<String>, String> {
     match value {
         cel::Value::Null => Ok(None),

@@ -1,11 +1,12 @@
-//! Shows in the status of each quota what is allowed and what is used. Nothing is decided by it.
+//! The status controller of quotas: writes the limits and the usage to the status of each quota.
+//! Admission does not read the status.
 //!
-//! Each change of an object may change what is used of a quota. What stored objects use is compared
-//! with what the status showed last, and only if that differs, or the quota itself has changed, a
-//! status is made and written. A status that is too large to be stored, which repeats all names of
-//! the quota twice, is not tried again until it can have become smaller.
+//! Every change of an object can change the usage of a quota. The controller compares the usage of
+//! stored objects with the last written status, and writes a status only if the usage or the quota
+//! itself has changed. A status contains each name of the quota twice; one that is too large to be
+//! stored is retried only when it has become shorter.
 
-use super::{ParsedQuota, stored};
+use super::{ParsedQuota, stored_usage};
 use crate::admission::Admission;
 use crate::cache::catalog::{Catalog, Served};
 use crate::cache::storage::Storage;
@@ -19,107 +20,109 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::Revision;
 
-/// The pause after a status could not be written for the first time, and the longest one.
-const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_mins(1)];
+/// The first and the longest delay before a failed write is retried.
+const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(200), Duration::from_mins(1)];
 
-/// Keeps the status of all quotas true until the plane stops.
-pub(crate) async fn keep_true(
+/// Writes the status of all quotas until the plane stops.
+pub(crate) async fn run_quota_status_controller(
     storage: Arc<Storage>,
     admission: Arc<Admission>,
     client: LoopbackClient,
 ) {
     let catalog = storage.catalog.load_full();
     let Some(quotas) = catalog.resource("", "resourcequotas") else { return };
-    let (mut any, mut all) = (quotas.cache.subscribe(), storage.cache.follow());
+    let (mut quotas_changed, mut store_changed) =
+        (quotas.cache.subscribe(), storage.cache.follow());
     let clock = storage.clock.clone();
     let stop = storage.tasks.shutdown();
     tokio::pin!(stop);
     let mut writer = StatusWriter { storage, admission, client, quotas: HashMap::new() };
     loop {
-        // Where there are no quotas, nobody needs to hear of every change.
-        any.mark_seen();
-        all.mark_unchanged();
+        // Without quotas, the controller waits for changes of quotas only, not for every write.
+        quotas_changed.mark_seen();
+        store_changed.mark_unchanged();
         let snapshot = quotas.cache.snapshot();
-        writer.show_all(&snapshot).await;
+        writer.sync_all(&snapshot).await;
         let retry = async {
-            match writer.pause() {
-                Some(pause) => clock.sleep(pause).await,
+            match writer.retry_delay() {
+                Some(retry_delay) => clock.sleep(retry_delay).await,
                 None => std::future::pending().await,
             }
         };
-        let is_over = if snapshot.entries.is_empty() {
-            tokio::select! { () = any.changed() => false, () = &mut stop => true }
+        let is_stopped = if snapshot.entries.is_empty() {
+            tokio::select! { () = quotas_changed.changed() => false, () = &mut stop => true }
         } else {
             tokio::select! {
-                changed = all.changed() => changed.is_err(),
+                changed = store_changed.changed() => changed.is_err(),
                 () = retry => false,
                 () = &mut stop => true,
             }
         };
-        if is_over {
+        if is_stopped {
             return;
         }
     }
 }
 
-/// Writes the statuses of quotas.
+/// Writes the status of quotas.
 struct StatusWriter {
     storage: Arc<Storage>,
     admission: Arc<Admission>,
     client: LoopbackClient,
-    /// By the keys of the quotas.
-    quotas: HashMap<Arc<str>, ShownQuota>,
+    /// The quotas by their keys.
+    quotas: HashMap<Arc<str>, TrackedQuota>,
 }
 
-/// A quota, and what was last done for its status.
-struct ShownQuota {
-    /// The revision of the quota, as it was read or as the last write of its status has left it.
+/// A quota and the last write of its status.
+struct TrackedQuota {
+    /// The revision of the quota: the one that was read, or the one that the last status write
+    /// created.
     revision: Revision,
     parsed: Arc<ParsedQuota>,
     catalog: Arc<Catalog>,
-    /// The resources of `catalog` whose objects the quota is about.
-    measured: Vec<(Arc<Served>, Measure)>,
+    /// The resources of `catalog` that the quota limits.
+    measured_resources: Vec<(Arc<Served>, Measure)>,
     last: LastWrite,
 }
 
-/// What objects use of a quota, as text, without what they do not use.
+/// The usage of a quota by resource name, as text; names without usage are absent.
 type Used = BTreeMap<String, String>;
 
 enum LastWrite {
-    /// Nothing was tried, or what was tried met another change.
+    /// No write, or a write that conflicted with another change.
     None,
-    /// The stored status shows this.
-    Shown(Used),
-    /// The status that shows this is too large.
+    /// The stored status has this usage.
+    Written(Used),
+    /// The status with this usage is too large.
     TooLarge(Used),
-    /// It is to be repeated after a pause.
-    Failed { at: Moment, pause: Duration },
+    /// The write failed and is retried after the delay.
+    Failed { at: Moment, retry_delay: Duration },
 }
 
 impl StatusWriter {
-    async fn show_all(&mut self, snapshot: &Snapshot) {
+    async fn sync_all(&mut self, snapshot: &Snapshot) {
         let catalog = self.storage.catalog.load_full();
         self.quotas.retain(|key, _| snapshot.entries.contains_key(key));
         for entry in snapshot.entries.values() {
-            self.show(snapshot, entry, &catalog).await;
+            self.sync(snapshot, entry, &catalog).await;
         }
-        // Drops the tallies of quotas that are gone.
+        // Removes the counters of deleted quotas.
         let uids: HashSet<&str> = self.quotas.values().map(|it| it.parsed.uid.as_str()).collect();
-        let mut state = self.admission.ledger.lock();
-        state.tallies.retain(|key, _| uids.contains(key.quota.as_str()));
+        let mut state = self.admission.quota_accounting.lock();
+        state.counters.retain(|key, _| uids.contains(key.quota.as_str()));
     }
 
-    /// How long to wait until a failed write is repeated.
-    fn pause(&self) -> Option<Duration> {
-        self.quotas.values().filter_map(|it| it.last.pause(&self.storage.clock)).min()
+    /// The shortest delay until a failed write is retried.
+    fn retry_delay(&self) -> Option<Duration> {
+        self.quotas.values().filter_map(|it| it.last.retry_delay(&self.storage.clock)).min()
     }
 
-    async fn show(&mut self, snapshot: &Snapshot, entry: &Entry, catalog: &Arc<Catalog>) {
+    async fn sync(&mut self, snapshot: &Snapshot, entry: &Entry, catalog: &Arc<Catalog>) {
         let Self { storage, admission, client, quotas } = self;
-        let read = || ShownQuota::read(admission, snapshot, entry, catalog);
+        let read = || TrackedQuota::read(admission, snapshot, entry, catalog);
         let quota = quotas.entry(Arc::clone(&entry.key)).or_insert_with(read);
         if quota.revision > entry.revision {
-            // The last write of its status is yet to be seen.
+            // The watch cache does not have the last status write yet.
             return;
         }
         if quota.revision < entry.revision {
@@ -136,7 +139,7 @@ impl StatusWriter {
         let status = quota.status(&used);
         let mut object = entry.object();
         if object.map().get("status") == Some(&status) {
-            quota.last = LastWrite::Shown(used);
+            quota.last = LastWrite::Written(used);
             return;
         }
         object.map_mut().insert("status".to_owned(), status);
@@ -148,17 +151,17 @@ impl StatusWriter {
                 let revision = answer.object.resource_version().parse().unwrap_or(entry.revision);
                 admission.quotas.carry_over(&entry.key, entry.revision, revision);
                 quota.revision = revision;
-                LastWrite::Shown(used)
+                LastWrite::Written(used)
             }
             413 => LastWrite::TooLarge(used),
-            // Another change was faster. It is seen next.
+            // Another write came first. The controller sees it next.
             404 | 409 => LastWrite::None,
             _ => quota.last.failed(&storage.clock),
         };
     }
 }
 
-impl ShownQuota {
+impl TrackedQuota {
     fn read(
         admission: &Admission,
         snapshot: &Snapshot,
@@ -166,34 +169,41 @@ impl ShownQuota {
         catalog: &Arc<Catalog>,
     ) -> Self {
         let parsed = admission.quotas.get(snapshot, entry);
-        let measured = measured(&parsed, catalog);
+        let measured_resources = measured_resources(&parsed, catalog);
         let catalog = Arc::clone(catalog);
-        Self { revision: entry.revision, parsed, catalog, measured, last: LastWrite::None }
+        Self {
+            revision: entry.revision,
+            parsed,
+            catalog,
+            measured_resources,
+            last: LastWrite::None,
+        }
     }
 
-    /// Finds the resources anew if others are served now.
+    /// Resolves the resources again if the catalog has changed.
     fn resolve(&mut self, catalog: &Arc<Catalog>) {
         if !Arc::ptr_eq(&self.catalog, catalog) {
-            self.measured = measured(&self.parsed, catalog);
+            self.measured_resources = measured_resources(&self.parsed, catalog);
             self.catalog = Arc::clone(catalog);
         }
     }
 
-    /// What stored objects use of everything that the quota limits.
+    /// The usage of everything that the quota limits, by stored objects.
     fn used(&self, admission: &Admission, namespace: &str) -> Used {
         let mut amounts = Vec::new();
         {
-            let mut state = admission.ledger.lock();
-            for (served, measure) in &self.measured {
+            let mut state = admission.quota_accounting.lock();
+            for (served, measure) in &self.measured_resources {
                 let snapshot = served.cache.snapshot();
-                let tally = &mut state.tallies;
+                let counters = &mut state.counters;
                 amounts.push(
-                    stored(tally, served, &snapshot, namespace, &self.parsed, measure).clone(),
+                    stored_usage(counters, served, &snapshot, namespace, &self.parsed, measure)
+                        .clone(),
                 );
             }
         }
-        let limited = |name: &String| self.parsed.quota.hard.contains_key(name);
-        let amounts = amounts.into_iter().flatten().filter(|(name, _)| limited(name));
+        let is_limited = |name: &String| self.parsed.quota.hard.contains_key(name);
+        let amounts = amounts.into_iter().flatten().filter(|(name, _)| is_limited(name));
         amounts.map(|(name, amount)| (name, amount.to_string())).collect()
     }
 
@@ -208,48 +218,50 @@ impl ShownQuota {
     }
 }
 
-/// The resources that are served and whose objects a quota is about.
-fn measured(parsed: &ParsedQuota, catalog: &Catalog) -> Vec<(Arc<Served>, Measure)> {
+/// The served resources that a quota limits.
+fn measured_resources(parsed: &ParsedQuota, catalog: &Catalog) -> Vec<(Arc<Served>, Measure)> {
     let resources = parsed.quota.resources().into_iter();
-    let measured = resources.filter_map(|(group, plural)| {
+    let measured_resources = resources.filter_map(|(group, plural)| {
         let served = catalog.resource(&group, &plural)?;
         Some((Arc::clone(served), Measure::of(&group, &plural)?))
     });
-    measured.collect()
+    measured_resources.collect()
 }
 
 impl LastWrite {
-    /// Whether a status that shows `used` is to be made.
+    /// Whether a status with the usage `used` must be written.
     fn is_due(&self, used: &Used, clock: &Clock) -> bool {
         match self {
             Self::None => true,
-            Self::Shown(shown) => shown != used,
-            Self::TooLarge(refused) => digits(used) < digits(refused),
-            Self::Failed { at, pause } => clock.passed_since(at) >= *pause,
+            Self::Written(written) => written != used,
+            Self::TooLarge(too_large) => extra_length(used) < extra_length(too_large),
+            Self::Failed { at, retry_delay } => clock.passed_since(at) >= *retry_delay,
         }
     }
 
-    /// What follows a failure.
+    /// The state after a failed write: the retry delay doubles.
     fn failed(&self, clock: &Clock) -> Self {
-        let [first, longest] = PAUSES;
-        let pause = match self {
-            Self::Failed { pause, .. } => longest.min(2 * *pause),
-            Self::None | Self::Shown(_) | Self::TooLarge(_) => first,
+        let [first, longest] = RETRY_DELAYS;
+        let retry_delay = match self {
+            Self::Failed { retry_delay, .. } => longest.min(2 * *retry_delay),
+            Self::None | Self::Written(_) | Self::TooLarge(_) => first,
         };
-        Self::Failed { at: clock.moment(), pause }
+        Self::Failed { at: clock.moment(), retry_delay }
     }
 
-    /// How much of the pause after a failure is left.
-    fn pause(&self, clock: &Clock) -> Option<Duration> {
+    /// The remaining delay after a failed write.
+    fn retry_delay(&self, clock: &Clock) -> Option<Duration> {
         match self {
-            Self::Failed { at, pause } => Some(pause.saturating_sub(clock.passed_since(at))),
-            Self::None | Self::Shown(_) | Self::TooLarge(_) => None,
+            Self::Failed { at, retry_delay } => {
+                Some(retry_delay.saturating_sub(clock.passed_since(at)))
+            }
+            Self::None | Self::Written(_) | Self::TooLarge(_) => None,
         }
     }
 }
 
-/// How much longer a status is than one that shows no use at all.
-fn digits(used: &Used) -> usize {
+/// The length of a status beyond that of a status without usage.
+fn extra_length(used: &Used) -> usize {
     used.values().map(|amount| amount.len().saturating_sub(1)).sum()
 }
 
@@ -263,36 +275,36 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_is_too_large_is_tried_again_when_it_has_become_shorter() {
+    fn a_status_that_is_too_large_is_retried_when_it_is_shorter() {
         let clock = Clock::manual(Timestamp::from_seconds(0));
-        let refused = LastWrite::TooLarge(used("10"));
-        let is_due = |amount: &str| refused.is_due(&used(amount), &clock);
+        let too_large = LastWrite::TooLarge(used("10"));
+        let is_due = |amount: &str| too_large.is_due(&used(amount), &clock);
         assert_eq!(["10", "11", "100", "9"].map(is_due), [false, false, false, true]);
-        assert!(refused.is_due(&Used::new(), &clock));
+        assert!(too_large.is_due(&Used::new(), &clock));
     }
 
     #[test]
-    fn a_status_is_written_when_what_is_used_has_changed() {
+    fn a_status_is_written_when_the_usage_has_changed() {
         let clock = Clock::manual(Timestamp::from_seconds(0));
-        let shown = LastWrite::Shown(used("10"));
-        assert!(!shown.is_due(&used("10"), &clock));
-        assert!(shown.is_due(&used("11"), &clock));
-        assert_eq!(shown.pause(&clock), None);
+        let written = LastWrite::Written(used("10"));
+        assert!(!written.is_due(&used("10"), &clock));
+        assert!(written.is_due(&used("11"), &clock));
+        assert_eq!(written.retry_delay(&clock), None);
     }
 
     #[test]
-    fn a_failed_write_is_repeated_after_a_pause_that_doubles() {
+    fn the_delay_before_a_retry_doubles() {
         let clock = Clock::manual(Timestamp::from_seconds(0));
         let mut last = LastWrite::None;
-        for pause in [200, 400, 800] {
+        for retry_delay in [200, 400, 800] {
             last = last.failed(&clock);
-            assert_eq!(last.pause(&clock), Some(Duration::from_millis(pause)));
-            clock.advance(Duration::from_millis(pause - 1));
+            assert_eq!(last.retry_delay(&clock), Some(Duration::from_millis(retry_delay)));
+            clock.advance(Duration::from_millis(retry_delay - 1));
             assert!(!last.is_due(&used("1"), &clock));
             clock.advance(Duration::from_millis(1));
             assert!(last.is_due(&used("1"), &clock));
         }
         let longest = (0..20).fold(last, |last, _| last.failed(&clock));
-        assert_eq!(longest.pause(&clock), Some(PAUSES[1]));
+        assert_eq!(longest.retry_delay(&clock), Some(RETRY_DELAYS[1]));
     }
 }

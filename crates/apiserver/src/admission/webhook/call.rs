@@ -1,9 +1,9 @@
-//! Asks a webhook: one POST, in the time that is left.
+//! Calls a webhook with one POST request, within the remaining time of the client's request.
 
-use super::hook::Hook;
-use super::invocation::Invocation;
-use super::metrics::Kind;
-use super::review::Verdict;
+use super::invocation::WebhookInvocation;
+use super::metrics::WebhookType;
+use super::parsed_webhook::ParsedWebhook;
+use super::review::ReviewResponse;
 use crate::admission::Attributes;
 use crate::outbound;
 use crate::registry::scope::RequestScope;
@@ -15,47 +15,48 @@ use machinery::{Status, Value, codec};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// The largest answer that is read: room for a patch that replaces the largest object there can be,
-/// in base64.
-const MAX_ANSWER: usize = 4 << 20;
+/// The maximum size of a response. It has room for a patch in base64 that replaces the largest
+/// possible object.
+const MAX_RESPONSE: usize = 4 << 20;
 
-/// Why a webhook has no say.
-pub(super) enum Fault {
-    /// It was not understood. Its configuration says what that means.
+/// The reasons for which a webhook does not admit a request.
+pub(super) enum WebhookError {
+    /// The call failed. The failure policy of the webhook applies.
     Calling(CallError),
-    /// It said no.
-    Refused(Box<Status>),
-    /// It cannot be asked, or did what it may not do. The request fails.
-    Ours(Box<Status>),
+    /// The webhook rejected the request.
+    Rejected(Box<Status>),
+    /// The webhook does not support dry runs, or returned a patch that cannot be applied. The
+    /// request fails.
+    Internal(Box<Status>),
 }
 
-/// Why it was not understood, in the words that users know.
+/// The reasons for which a call fails, with kube-apiserver's messages.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallError {
-    /// It was not reached, or gave no answer that could be read.
+    /// The webhook is unreachable, or its response is unreadable.
     #[error("failed to call webhook: {0}")]
     Failed(String),
-    /// Its answer makes no sense.
+    /// The response is not a valid review.
     #[error("received invalid webhook response: {0}")]
     Invalid(String),
-    /// Its patch is none.
+    /// The patch is malformed.
     #[error("received undecodable patch in webhook response: {0}")]
     Patch(String),
-    /// Its patch is of a kind that nobody knows.
+    /// The patch type is unknown.
     #[error("unsupported patch type {0:?}")]
     PatchType(String),
-    /// It was configured when other versions were spoken.
+    /// The webhook supports no known version of `AdmissionReview`.
     #[error(
         "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"
     )]
     Version,
-    /// Its certificates cannot be read.
+    /// The client configuration is invalid, for example its CA bundle.
     #[error("could not get REST client: {0}")]
     Client(String),
 }
 
 impl CallError {
-    /// Under what it is counted.
+    /// The status code for the metrics.
     pub(super) fn code(&self) -> u16 {
         match self {
             Self::Version => 400,
@@ -65,50 +66,55 @@ impl CallError {
     }
 }
 
-/// What the webhook says, unless it says no.
-pub(super) async fn ask(
-    hook: &Hook,
+/// Calls the webhook and returns its response. A rejection is an error.
+pub(super) async fn call_webhook(
+    webhook: &ParsedWebhook,
     attributes: &Attributes<'_>,
-    invocation: &Invocation,
-    kind: Kind,
-) -> Result<Verdict, Fault> {
+    invocation: &WebhookInvocation,
+    webhook_type: WebhookType,
+) -> Result<ReviewResponse, WebhookError> {
     let scope = attributes.scope;
-    let refused = |status| Fault::Ours(Box::new(status));
-    hook.check_dry_run(attributes.dry_run).map_err(refused)?;
-    let version = hook.review.ok_or(Fault::Calling(CallError::Version))?;
+    let internal = |status| WebhookError::Internal(Box::new(status));
+    webhook.check_dry_run(attributes.dry_run).map_err(internal)?;
+    let version = webhook.review_version.ok_or(WebhookError::Calling(CallError::Version))?;
     let uid = scope.storage.entropy.uuid();
-    let question = version.write(invocation.to_request(&uid));
-    let answer = post(hook, scope, question).await.map_err(Fault::Calling)?;
-    let verdict = version.read(kind, &uid, &answer).map_err(Fault::Calling)?;
-    for (key, value) in &verdict.annotations {
-        tracing::info!(target: "audit", webhook = hook.name, key, value, "annotation");
+    let body = version.encode_request(invocation.to_request(&uid));
+    let answer = post(webhook, scope, body).await.map_err(WebhookError::Calling)?;
+    let response =
+        version.decode_response(webhook_type, &uid, &answer).map_err(WebhookError::Calling)?;
+    for (key, value) in &response.annotations {
+        tracing::info!(target: "audit", webhook = webhook.name, key, value, "annotation");
     }
-    for warning in &verdict.warnings {
+    for warning in &response.warnings {
         scope.warn(warning.clone());
     }
-    if verdict.allowed {
-        return Ok(verdict);
+    if response.allowed {
+        return Ok(response);
     }
-    Err(Fault::Refused(Box::new(verdict.result.into_status(&hook.name))))
+    Err(WebhookError::Rejected(Box::new(response.result.into_status(&webhook.name))))
 }
 
-async fn post(hook: &Hook, scope: &RequestScope, question: Vec<u8>) -> Result<Bytes, CallError> {
+async fn post(
+    webhook: &ParsedWebhook,
+    scope: &RequestScope,
+    body: Vec<u8>,
+) -> Result<Bytes, CallError> {
     let now = Instant::now();
-    let deadline = scope.deadline.min(now + hook.timeout);
+    let deadline = scope.deadline.min(now + webhook.timeout);
     let timeout = deadline.saturating_duration_since(now);
-    let url = format!("{}?timeout={}s", hook.client.url(), whole_seconds(timeout));
+    let url = format!("{}?timeout={}s", webhook.client.url(), whole_seconds(timeout));
     let failed = |why: &dyn std::fmt::Display| CallError::Failed(format!("Post {url:?}: {why}"));
     let request = Request::post(&url)
         .header(CONTENT_TYPE, "application/json")
         .header(ACCEPT, "application/json, */*")
         .header(USER_AGENT, "kube-apiserver-admission")
-        .body(Full::from(question))
+        .body(Full::from(body))
         .map_err(|error| failed(&error))?;
-    let destination = hook.client.destination(&*scope.storage).map_err(|why| failed(&why))?;
-    let asked = scope.storage.outbound.call(&destination, request, MAX_ANSWER, deadline);
-    let answer = match timeout_at(deadline, asked).await {
+    let destination = webhook.client.destination(&*scope.storage).map_err(|why| failed(&why))?;
+    let call = scope.storage.outbound.call(&destination, request, MAX_RESPONSE, deadline);
+    let answer = match timeout_at(deadline, call).await {
         Err(_) => return Err(failed(&"context deadline exceeded")),
-        Ok(Err(outbound::Error::Unusable(error))) => {
+        Ok(Err(outbound::Error::Config(error))) => {
             return Err(CallError::Client(error.to_string()));
         }
         Ok(Err(error @ outbound::Error::TooLarge(_))) => {
@@ -120,16 +126,16 @@ async fn post(hook: &Hook, scope: &RequestScope, question: Vec<u8>) -> Result<By
     if matches!(answer.status().as_u16(), 200..=206) {
         return Ok(answer.into_body());
     }
-    Err(CallError::Failed(complaint(&answer)))
+    Err(CallError::Failed(failure_message(&answer)))
 }
 
-/// Upstream: the webhook is told how long it has, in seconds, rounded up.
+/// Upstream: the query parameter `timeout` has whole seconds, rounded up.
 fn whole_seconds(timeout: Duration) -> u64 {
     timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0)
 }
 
-/// What client-go makes of an answer that is a failure.
-fn complaint(answer: &Response<Bytes>) -> String {
+/// The message of client-go for a response with an error status.
+fn failure_message(answer: &Response<Bytes>) -> String {
     let decoded = codec::json::decode(answer.body()).map(|it| it.value).unwrap_or_default();
     if decoded["kind"] == "Status"
         && let Some(message) = decoded["message"].as_str().filter(|it| !it.is_empty())
@@ -139,11 +145,11 @@ fn complaint(answer: &Response<Bytes>) -> String {
     let media = answer.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
     let is_text = media.is_none_or(|it| it.starts_with("text/"));
     let text = String::from_utf8_lossy(answer.body());
-    let said = if is_text { text.trim() } else { "unknown" };
-    let words = match answer.status().as_u16() {
+    let response_text = if is_text { text.trim() } else { "unknown" };
+    let message = match answer.status().as_u16() {
         400 => "the server rejected our request for an unknown reason",
         401 => "the server has asked for the client to provide credentials",
-        403 | 415 => said,
+        403 | 415 => response_text,
         404 => "the server could not find the requested resource",
         405 => "the server does not allow this method on the requested resource",
         409 => "the server reported a conflict",
@@ -154,9 +160,9 @@ fn complaint(answer: &Response<Bytes>) -> String {
             "the server was unable to return a response in the time allotted, but may still be processing the request"
         }
         code if code >= 500 => {
-            let said = Value::from(said);
+            let response_text = Value::from(response_text);
             return format!(
-                "an error on the server ({said}) has prevented the request from succeeding"
+                "an error on the server ({response_text}) has prevented the request from succeeding"
             );
         }
         code => {
@@ -165,7 +171,7 @@ fn complaint(answer: &Response<Bytes>) -> String {
             );
         }
     };
-    words.to_owned()
+    message.to_owned()
 }
 
 #[cfg(test)]
@@ -175,11 +181,11 @@ mod tests {
     fn check(code: u16, media: &str, body: &str, expect: &str) {
         let answer = Response::builder().status(code).header(CONTENT_TYPE, media);
         let answer = answer.body(Bytes::from(body.to_owned())).unwrap();
-        assert_eq!(complaint(&answer), expect);
+        assert_eq!(failure_message(&answer), expect);
     }
 
     #[test]
-    fn failures_are_told_as_client_go_tells_them() {
+    fn failures_have_the_messages_of_client_go() {
         check(
             500,
             "text/plain",
@@ -204,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_webhook_is_told_whole_seconds() {
+    fn a_timeout_is_rounded_up_to_whole_seconds() {
         assert_eq!(whole_seconds(Duration::from_secs(10)), 10);
         assert_eq!(whole_seconds(Duration::from_millis(9_001)), 10);
     }

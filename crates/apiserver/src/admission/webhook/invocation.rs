@@ -1,43 +1,46 @@
-//! [`Invocation`]: what one webhook is shown of a request that it is about.
+//! [`WebhookInvocation`]: the request that one webhook gets.
 
-use super::hook::Hook;
-use crate::admission::matching::Matched;
-use crate::admission::{Attributes, request};
+use super::parsed_webhook::ParsedWebhook;
+use crate::admission::matching::MatchedResource;
+use crate::admission::{Attributes, admission_request};
 use machinery::{Object, Status, Value};
 
-/// See the [module documentation](self). Objects are in the version that the webhook knows.
-pub(super) struct Invocation {
-    /// How the webhook knows the resource.
-    pub matched: Matched,
-    /// The request, without uid and objects.
+/// See the [module documentation](self). Objects are in the version that the webhook's rules match.
+pub(super) struct WebhookInvocation {
+    /// The version and subresource in which the webhook's rules match the request.
+    pub matched: MatchedResource,
+    /// The `AdmissionRequest` without uid and objects.
     pub request: Value,
     /// The new object, or null.
     pub object: Value,
-    /// The object before, or null.
+    /// The stored object, or null.
     pub old: Value,
 }
 
-impl Invocation {
-    /// None if the request is none of the webhook's business.
+impl WebhookInvocation {
+    /// The invocation of a webhook; None if the webhook does not match the request.
     pub(super) async fn of(
-        hook: &Hook,
+        webhook: &ParsedWebhook,
         attributes: &Attributes<'_>,
         object: Option<&Object>,
     ) -> Result<Option<Self>, Status> {
-        let Some(matched) = hook.criteria.matched(attributes, object)? else { return Ok(None) };
+        let Some(matched) = webhook.criteria.find_match(attributes, object)? else {
+            return Ok(None);
+        };
         let invocation = Self {
-            request: Value::Object(request::of(attributes, &matched)),
-            object: request::shown(attributes, &matched, object).await?,
-            old: request::shown(attributes, &matched, attributes.old).await?,
+            request: Value::Object(admission_request::build(attributes, &matched)),
+            object: admission_request::versioned_object(attributes, &matched, object).await?,
+            old: admission_request::versioned_object(attributes, &matched, attributes.old).await?,
             matched,
         };
-        let wanted = hook.conditions.hold(attributes, &invocation);
-        let wanted = wanted
-            .map_err(|why| Status::forbidden(&attributes.scope.what(), &attributes.name, &why))?;
-        Ok(wanted.then_some(invocation))
+        let is_matched = webhook.match_conditions.matches(attributes, &invocation);
+        let is_matched = is_matched.map_err(|why| {
+            Status::forbidden(&attributes.scope.group_resource(), &attributes.name, &why)
+        })?;
+        Ok(is_matched.then_some(invocation))
     }
 
-    /// The request as it is sent.
+    /// The complete `AdmissionRequest`.
     pub(super) fn to_request(&self, uid: &str) -> Value {
         let mut request = self.request.clone();
         request["uid"] = uid.into();

@@ -1,4 +1,4 @@
-//! What is counted of webhooks, under kube-apiserver's own names.
+//! The metrics of admission webhooks, under the names of kube-apiserver.
 
 use crate::metrics::Count;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
@@ -16,43 +16,43 @@ pub(crate) struct WebhookMetrics {
     failed_open: Family<FailOpenLabel, Count>,
 }
 
-/// What a webhook does.
+/// The type of a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
-    /// It changes objects.
+pub(crate) enum WebhookType {
+    /// The webhook mutates objects.
     Mutating,
-    /// It judges them.
+    /// The webhook validates objects.
     Validating,
 }
 
-/// A request to a webhook.
+/// A finished call of a webhook.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
-    /// Of the webhook.
+pub(super) struct WebhookCall<'a> {
+    /// The name of the webhook.
     pub name: &'a str,
-    /// Its kind.
-    pub kind: Kind,
-    /// Of the client.
+    /// The type of the webhook.
+    pub webhook_type: WebhookType,
+    /// The operation of the client's request.
     pub operation: &'static str,
-    /// Until it was answered.
-    pub took: Duration,
+    /// The duration of the call.
+    pub duration: Duration,
 }
 
-/// Why a request is refused.
+/// The reason why a request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Rejection {
-    /// The webhook could not be asked.
-    NotAsked,
-    /// We could not make anything of what it wants.
-    NotUnderstood,
-    /// It said no.
-    Refused,
+    /// The call of the webhook failed.
+    CallingWebhook,
+    /// The response of the webhook could not be applied.
+    Internal,
+    /// The webhook denied the request.
+    Denied,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabel {
     name: String,
-    r#type: Kind,
+    r#type: WebhookType,
     operation: &'static str,
     code: u16,
     rejected: &'static str,
@@ -61,7 +61,7 @@ struct RequestLabel {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DurationLabel {
     name: String,
-    r#type: Kind,
+    r#type: WebhookType,
     operation: &'static str,
     rejected: &'static str,
 }
@@ -69,7 +69,7 @@ struct DurationLabel {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RejectionLabel {
     name: String,
-    r#type: Kind,
+    r#type: WebhookType,
     operation: &'static str,
     error_type: Rejection,
     rejection_code: u16,
@@ -78,10 +78,10 @@ struct RejectionLabel {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct FailOpenLabel {
     name: String,
-    r#type: Kind,
+    r#type: WebhookType,
 }
 
-impl EncodeLabelValue for Kind {
+impl EncodeLabelValue for WebhookType {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
         encoder.write_str(match self {
             Self::Mutating => "admit",
@@ -93,15 +93,15 @@ impl EncodeLabelValue for Kind {
 impl EncodeLabelValue for Rejection {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
         encoder.write_str(match self {
-            Self::NotAsked => "calling_webhook_error",
-            Self::NotUnderstood => "apiserver_internal_error",
-            Self::Refused => "no_error",
+            Self::CallingWebhook => "calling_webhook_error",
+            Self::Internal => "apiserver_internal_error",
+            Self::Denied => "no_error",
         })
     }
 }
 
 impl WebhookMetrics {
-    /// All at zero, in `registry`.
+    /// Registers the metrics in `registry`.
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let requests = Family::<RequestLabel, Count>::default();
         let durations = Family::<DurationLabel, Histogram>::new_with_constructor(|| {
@@ -111,35 +111,35 @@ impl WebhookMetrics {
         let failed_open = Family::<FailOpenLabel, Count>::default();
         registry.register(
             "apiserver_admission_webhook_request_total",
-            "Requests to webhooks, by name, type, operation, code and whether they refused",
+            "Requests to webhooks, by name, type, operation, code and whether they rejected the request",
             requests.clone(),
         );
         registry.register(
             "apiserver_admission_webhook_admission_duration_seconds",
-            "How long webhooks took, by name, type, operation and whether they refused",
+            "Duration of calls of webhooks, by name, type, operation and whether they rejected the request",
             durations.clone(),
         );
         registry.register(
             "apiserver_admission_webhook_rejection_count",
-            "Requests that were refused because of a webhook",
+            "Requests that were rejected because of a webhook",
             rejections.clone(),
         );
         registry.register(
             "apiserver_admission_webhook_fail_open_count",
-            "Failures of webhooks that were ignored",
+            "Failed calls of webhooks that were ignored",
             failed_open.clone(),
         );
         Self { requests, durations, rejections, failed_open }
     }
 
-    /// A webhook was asked; if it is the reason for a refusal, the refusal is counted, too.
-    pub(super) fn observe(&self, asked: &Asked<'_>, rejection: Option<Rejection>, code: u16) {
-        let Asked { name, kind, operation, took } = *asked;
-        let (name, r#type) = (name.to_owned(), kind);
+    /// Records a call, and a rejection if the call caused one.
+    pub(super) fn observe(&self, call: &WebhookCall<'_>, rejection: Option<Rejection>, code: u16) {
+        let WebhookCall { name, webhook_type, operation, duration } = *call;
+        let (name, r#type) = (name.to_owned(), webhook_type);
         let rejected = if rejection.is_some() { "true" } else { "false" };
         let label = DurationLabel { name: name.clone(), r#type, operation, rejected };
-        self.durations.get_or_create(&label).observe(took.as_secs_f64());
-        // Upstream: codes are counted one by one up to 600.
+        self.durations.get_or_create(&label).observe(duration.as_secs_f64());
+        // Upstream: codes above 600 are recorded as 600.
         let code = code.min(600);
         let label = RequestLabel { name: name.clone(), r#type, operation, code, rejected };
         self.requests.get_or_create(&label).inc();
@@ -150,9 +150,9 @@ impl WebhookMetrics {
         }
     }
 
-    /// A failure was ignored.
-    pub(super) fn fail_open(&self, name: &str, kind: Kind) {
-        let label = FailOpenLabel { name: name.to_owned(), r#type: kind };
+    /// Records a failed call that was ignored.
+    pub(super) fn fail_open(&self, name: &str, webhook_type: WebhookType) {
+        let label = FailOpenLabel { name: name.to_owned(), r#type: webhook_type };
         self.failed_open.get_or_create(&label).inc();
     }
 }

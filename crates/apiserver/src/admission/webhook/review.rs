@@ -1,7 +1,7 @@
-//! `AdmissionReview`: how a webhook is asked, and what its answer means.
+//! `AdmissionReview`: encodes the request for a webhook, and decodes and verifies its response.
 
 use super::call::CallError;
-use super::metrics::Kind;
+use super::metrics::WebhookType;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use machinery::status::{Cause, Details};
@@ -10,16 +10,17 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use types::Ordered;
 
-/// The versions that we speak.
+/// The supported versions of `AdmissionReview`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Version {
+pub(super) enum ReviewVersion {
     V1,
-    /// Its answers were never checked as closely.
+    /// Upstream: the uid, the type and the patch type of responses in this version are not
+    /// verified.
     V1beta1,
 }
 
-impl Version {
-    /// None if it is not one of ours.
+impl ReviewVersion {
+    /// The version of this name; None if it is not supported.
     pub(super) fn parse(name: &str) -> Option<Self> {
         match name {
             "v1" => Some(Self::V1),
@@ -35,8 +36,8 @@ impl Version {
         }
     }
 
-    /// The question.
-    pub(super) fn write(self, request: Value) -> Vec<u8> {
+    /// Encodes a review with this request.
+    pub(super) fn encode_request(self, request: Value) -> Vec<u8> {
         let mut review = json!({"kind": "AdmissionReview", "apiVersion": self.api_version()});
         review["request"] = request;
         let mut body = Vec::new();
@@ -44,18 +45,28 @@ impl Version {
         body
     }
 
-    /// The answer to the question with this uid.
-    pub(super) fn read(self, kind: Kind, uid: &str, body: &[u8]) -> Result<Verdict, CallError> {
+    /// Decodes and verifies the response to the review with this uid.
+    pub(super) fn decode_response(
+        self,
+        webhook_type: WebhookType,
+        uid: &str,
+        body: &[u8],
+    ) -> Result<ReviewResponse, CallError> {
         let decoded = codec::json::decode(body).map_err(|error| {
             let why = format!("couldn't get version/kind; json parse error: {error}");
             CallError::Failed(why)
         })?;
-        let answer: Answer = serde_json::from_value(decoded.value)
+        let answer: AdmissionReview = serde_json::from_value(decoded.value)
             .map_err(|error| CallError::Failed(format!("cannot read the answer: {error}")))?;
-        self.verified(kind, uid, answer).map_err(CallError::Invalid)
+        self.verify(webhook_type, uid, answer).map_err(CallError::Invalid)
     }
 
-    fn verified(self, kind: Kind, uid: &str, answer: Answer) -> Result<Verdict, String> {
+    fn verify(
+        self,
+        webhook_type: WebhookType,
+        uid: &str,
+        answer: AdmissionReview,
+    ) -> Result<ReviewResponse, String> {
         let Some(response) = answer.response else {
             return Err("webhook response was absent".to_owned());
         };
@@ -76,13 +87,13 @@ impl Version {
                     "expected webhook response of {expected}, Kind=AdmissionReview, got {found}, Kind={found_kind}"
                 ));
             }
-            check_patch(kind, &patch, patch_type.as_deref())?;
+            check_patch(webhook_type, &patch, patch_type.as_deref())?;
         }
-        let patch = match kind {
-            Kind::Mutating => patch,
-            Kind::Validating => Vec::new(),
+        let patch = match webhook_type {
+            WebhookType::Mutating => patch,
+            WebhookType::Validating => Vec::new(),
         };
-        Ok(Verdict {
+        Ok(ReviewResponse {
             allowed: response.allowed.unwrap_or_default(),
             result: response.status.unwrap_or_default(),
             warnings: response.warnings.unwrap_or_default(),
@@ -93,91 +104,99 @@ impl Version {
     }
 }
 
-fn check_patch(kind: Kind, patch: &[u8], patch_type: Option<&str>) -> Result<(), String> {
-    let complaint = match (kind, patch.is_empty(), patch_type) {
-        (Kind::Validating, false, _) => "validating webhook may not return response.patch",
-        (Kind::Validating, true, Some(_)) => "validating webhook may not return response.patchType",
-        (Kind::Mutating, false, None) => {
+fn check_patch(
+    webhook_type: WebhookType,
+    patch: &[u8],
+    patch_type: Option<&str>,
+) -> Result<(), String> {
+    let message = match (webhook_type, patch.is_empty(), patch_type) {
+        (WebhookType::Validating, false, _) => "validating webhook may not return response.patch",
+        (WebhookType::Validating, true, Some(_)) => {
+            "validating webhook may not return response.patchType"
+        }
+        (WebhookType::Mutating, false, None) => {
             "webhook returned response.patch but not response.patchType"
         }
-        (Kind::Mutating, true, Some(_)) => {
+        (WebhookType::Mutating, true, Some(_)) => {
             "webhook returned response.patchType but not response.patch"
         }
-        (Kind::Mutating, false, Some("")) => "webhook returned invalid response.patchType of \"\"",
+        (WebhookType::Mutating, false, Some("")) => {
+            "webhook returned invalid response.patchType of \"\""
+        }
         _ => return Ok(()),
     };
-    Err(complaint.to_owned())
+    Err(message.to_owned())
 }
 
-/// An answer as it comes. Go takes null for what is not there.
+/// A review as a webhook sends it. Go decodes null as an absent value.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+struct AdmissionReview {
     api_version: Option<String>,
     kind: Option<String>,
-    response: Option<Response>,
+    response: Option<AdmissionResponse>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Response {
+struct AdmissionResponse {
     uid: Option<String>,
     allowed: Option<bool>,
-    status: Option<Refusal>,
+    status: Option<RejectionStatus>,
     patch: Option<String>,
     patch_type: Option<String>,
     audit_annotations: Option<BTreeMap<String, String>>,
     warnings: Option<Vec<String>>,
 }
 
-/// An answer that is in order.
+/// A verified response.
 #[derive(Debug)]
-pub(super) struct Verdict {
-    /// Whether the webhook has nothing against the request.
+pub(super) struct ReviewResponse {
+    /// Whether the webhook allows the request.
     pub allowed: bool,
-    /// What it has.
-    pub result: Refusal,
-    /// What the client should be told.
+    /// The status of a rejection.
+    pub result: RejectionStatus,
+    /// The warnings for the client.
     pub warnings: Vec<String>,
-    /// What should be noted.
+    /// The audit annotations.
     pub annotations: BTreeMap<String, String>,
-    /// The changes, or nothing.
+    /// The patch in JSON; empty if the webhook does not change the object.
     pub patch: Vec<u8>,
-    /// Of what kind they are, where that must be said.
+    /// The type of the patch, in v1 only.
     pub patch_type: Option<String>,
 }
 
-/// The Status that a webhook refuses with.
+/// The Status in a response that rejects the request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Refusal {
+pub(super) struct RejectionStatus {
     code: Option<i64>,
     reason: Option<String>,
     message: Option<String>,
-    details: Option<RefusalDetails>,
+    details: Option<RejectionDetails>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct RefusalDetails {
+struct RejectionDetails {
     name: Option<String>,
     group: Option<String>,
     kind: Option<String>,
     uid: Option<String>,
-    causes: Option<Vec<RefusalCause>>,
+    causes: Option<Vec<RejectionCause>>,
     retry_after_seconds: Option<u32>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct RefusalCause {
+struct RejectionCause {
     reason: Option<String>,
     message: Option<String>,
     field: Option<String>,
 }
 
-impl Refusal {
-    /// As the client is told; a code that is none for a failure is not believed.
+impl RejectionStatus {
+    /// The Status for the client. A code that is not an error code is replaced by 400.
     pub(super) fn into_status(self, webhook: &str) -> Status {
         let message = self.message.filter(|it| !it.is_empty());
         let reason = self.reason.filter(|it| !it.is_empty());
@@ -188,7 +207,7 @@ impl Refusal {
         };
         let message = format!("admission webhook {webhook:?} denied the request{why}");
         let code = match self.code.unwrap_or_default() {
-            code @ 400..=599 => u16::try_from(code).expect("it is small"),
+            code @ 400..=599 => u16::try_from(code).expect("a code below 600 fits"),
             code if code >= 600 => 500,
             _ => 400,
         };
@@ -199,7 +218,7 @@ impl Refusal {
     }
 }
 
-impl RefusalDetails {
+impl RejectionDetails {
     fn into_details(self) -> Details {
         let causes = self.causes.unwrap_or_default().into_iter().map(|it| Cause {
             reason: it.reason.unwrap_or_default(),
@@ -221,23 +240,29 @@ impl RefusalDetails {
 mod tests {
     use super::*;
 
-    fn read(version: Version, kind: Kind, answer: &Value) -> Result<Verdict, String> {
+    fn read(
+        version: ReviewVersion,
+        webhook_type: WebhookType,
+        answer: &Value,
+    ) -> Result<ReviewResponse, String> {
         let body = answer.to_string();
-        version.read(kind, "u", body.as_bytes()).map_err(|error| error.to_string())
+        version
+            .decode_response(webhook_type, "u", body.as_bytes())
+            .map_err(|error| error.to_string())
     }
 
     fn v1(response: &Value) -> Value {
         json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
     }
 
-    /// What is wrong with an answer in v1.
-    fn check(kind: Kind, response: &Value, expect: &str) {
-        let why = read(Version::V1, kind, &v1(response)).unwrap_err();
+    /// Compares the error of a v1 response.
+    fn check(webhook_type: WebhookType, response: &Value, expect: &str) {
+        let why = read(ReviewVersion::V1, webhook_type, &v1(response)).unwrap_err();
         assert_eq!(why, format!("received invalid webhook response: {expect}"));
     }
 
     #[test]
-    fn a_question_has_its_fields_as_they_are_declared() {
+    fn a_review_has_its_fields_in_the_declared_order() {
         let widget =
             json!({"kind": "W", "apiVersion": "a.b/v1", "metadata": {"uid": "1", "name": "w"}});
         let secret =
@@ -245,8 +270,8 @@ mod tests {
         let request = json!({"uid": "u", "userInfo": {"groups": ["g"], "username": "n"},
             "operation": "UPDATE", "kind": {"group": "", "kind": "Secret", "version": "v1"},
             "object": secret, "oldObject": widget, "dryRun": false, "name": "s"});
-        for version in [Version::V1, Version::V1beta1] {
-            let text = String::from_utf8(version.write(request.clone())).unwrap();
+        for version in [ReviewVersion::V1, ReviewVersion::V1beta1] {
+            let text = String::from_utf8(version.encode_request(request.clone())).unwrap();
             let expect = format!(
                 r#"{{"kind":"AdmissionReview","apiVersion":"{}","request":{{"uid":"u","kind":{{"group":"","version":"v1","kind":"Secret"}},"name":"s","operation":"UPDATE","userInfo":{{"username":"n","groups":["g"]}},"object":{{"kind":"Secret","apiVersion":"v1","metadata":{{"name":"s","uid":"1"}}}},"oldObject":{{"apiVersion":"a.b/v1","kind":"W","metadata":{{"name":"w","uid":"1"}}}},"dryRun":false}}}}"#,
                 version.api_version()
@@ -256,10 +281,15 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_to_the_question_that_was_asked() {
-        check(Kind::Validating, &json!({"uid": "x"}), r#"expected response.uid="u", got "x""#);
-        check(Kind::Validating, &Value::Null, "webhook response was absent");
-        let why = read(Version::V1, Kind::Validating, &json!({"response": {"uid": "u"}}));
+    fn the_uid_and_the_type_of_a_response_are_verified() {
+        check(
+            WebhookType::Validating,
+            &json!({"uid": "x"}),
+            r#"expected response.uid="u", got "x""#,
+        );
+        check(WebhookType::Validating, &Value::Null, "webhook response was absent");
+        let why =
+            read(ReviewVersion::V1, WebhookType::Validating, &json!({"response": {"uid": "u"}}));
         assert_eq!(
             why.unwrap_err(),
             "received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind="
@@ -267,57 +297,67 @@ mod tests {
     }
 
     #[test]
-    fn only_who_may_change_objects_sends_a_patch_and_says_of_what_kind() {
+    fn only_a_mutating_webhook_may_return_a_patch_with_its_type() {
         let patch = json!({"uid": "u", "patch": "W10="});
-        check(Kind::Validating, &patch, "validating webhook may not return response.patch");
-        check(Kind::Mutating, &patch, "webhook returned response.patch but not response.patchType");
+        check(WebhookType::Validating, &patch, "validating webhook may not return response.patch");
         check(
-            Kind::Mutating,
+            WebhookType::Mutating,
+            &patch,
+            "webhook returned response.patch but not response.patchType",
+        );
+        check(
+            WebhookType::Mutating,
             &json!({"uid": "u", "patchType": "JSONPatch"}),
             "webhook returned response.patchType but not response.patch",
         );
     }
 
     #[test]
-    fn the_old_version_is_not_so_strict() {
+    fn responses_in_v1beta1_are_not_verified() {
         let answer = json!({"response": {"allowed": true, "patch": "W10="}});
-        let verdict = read(Version::V1beta1, Kind::Mutating, &answer).unwrap();
-        assert!(verdict.allowed);
-        assert_eq!(verdict.patch, b"[]");
+        let response = read(ReviewVersion::V1beta1, WebhookType::Mutating, &answer).unwrap();
+        assert!(response.allowed);
+        assert_eq!(response.patch, b"[]");
     }
 
     #[test]
-    fn rubbish_is_not_an_answer() {
-        let why = Version::V1.read(Kind::Mutating, "u", b"rubbish").unwrap_err().to_string();
+    fn a_malformed_response_is_an_error() {
+        let why = ReviewVersion::V1
+            .decode_response(WebhookType::Mutating, "u", b"rubbish")
+            .unwrap_err()
+            .to_string();
         assert!(
             why.starts_with(
                 "failed to call webhook: couldn't get version/kind; json parse error: "
             ),
             "{why}"
         );
-        assert!(read(Version::V1, Kind::Mutating, &v1(&json!({"allowed": "yes"}))).is_err());
+        assert!(
+            read(ReviewVersion::V1, WebhookType::Mutating, &v1(&json!({"allowed": "yes"})))
+                .is_err()
+        );
     }
 
     #[test]
-    fn a_refusal_is_passed_on_as_a_failure() {
-        let told = |refusal: &Value| {
-            let refusal: Refusal = serde_json::from_value(refusal.clone()).unwrap();
-            let status = refusal.into_status("a.b.c").to_value();
+    fn a_rejection_has_an_error_code_and_a_message() {
+        let rejected = |rejection: &Value| {
+            let rejection: RejectionStatus = serde_json::from_value(rejection.clone()).unwrap();
+            let status = rejection.into_status("a.b.c").to_value();
             (status["code"].clone(), status["reason"].clone(), status["message"].clone())
         };
         let denied = "admission webhook \"a.b.c\" denied the request";
         assert_eq!(
-            told(&json!({})),
+            rejected(&json!({})),
             (json!(400), Value::Null, json!(format!("{denied} without explanation")))
         );
         assert_eq!(
-            told(&json!({"code": 200, "reason": "TooBlue"})),
+            rejected(&json!({"code": 200, "reason": "TooBlue"})),
             (json!(400), json!("TooBlue"), json!(format!("{denied}: TooBlue")))
         );
         assert_eq!(
-            told(&json!({"code": 418, "message": "tea"})),
+            rejected(&json!({"code": 418, "message": "tea"})),
             (json!(418), Value::Null, json!(format!("{denied}: tea")))
         );
-        assert_eq!(told(&json!({"code": 70_000})).0, json!(500));
+        assert_eq!(rejected(&json!({"code": 70_000})).0, json!(500));
     }
 }

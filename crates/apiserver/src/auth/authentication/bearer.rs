@@ -1,5 +1,5 @@
-//! Where a request carries its bearer token: the `Authorization` header, or, since browsers cannot
-//! set that one for a WebSocket, a subprotocol.
+//! Reads the bearer token of a request from the `Authorization` header, or from a WebSocket
+//! subprotocol, since browsers cannot set that header for a WebSocket.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -8,14 +8,13 @@ use http::{HeaderMap, HeaderValue};
 use machinery::Status;
 use std::borrow::Cow;
 
-/// A subprotocol with this prefix is a token in base64.
+/// The prefix of a subprotocol that is a token in base64.
 const PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
-/// The token in the first `Authorization` header. A header of another scheme or without a token
-/// carries none.
+/// The token in the first `Authorization` header. None if the header has another scheme or no token.
 ///
 /// Upstream: authentication/request/bearertoken. The token ends at the first space; one that is not
-/// UTF-8 is a token that is not known.
+/// UTF-8 is an unknown token.
 pub(super) fn header(headers: &HeaderMap) -> Result<Option<&str>, Status> {
     let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
     let mut parts = value.as_bytes().trim_ascii().splitn(3, |it| *it == b' ');
@@ -28,8 +27,8 @@ pub(super) fn header(headers: &HeaderMap) -> Result<Option<&str>, Status> {
 
 /// The token in a subprotocol of a request for a WebSocket.
 ///
-/// Upstream: authentication/request/websocket. The token must be the only one, and there must be
-/// another subprotocol, which the server can choose.
+/// Upstream: authentication/request/websocket. The request must have exactly one token, and another
+/// subprotocol, which the server can choose.
 pub(super) fn websocket_protocol(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>, Status> {
     if !is_websocket(headers) {
         return Ok(None);
@@ -57,9 +56,9 @@ pub(super) fn websocket_protocol(headers: &HeaderMap) -> Result<Option<Cow<'_, s
     }
 }
 
-/// The subprotocols of a request without those that are a token; None if there are no others.
+/// The subprotocols of a request without tokens; None if it has no others.
 ///
-/// Upstream: authentication/request/websocket, which removes the token once it has read it.
+/// Upstream: authentication/request/websocket, which removes the token after reading it.
 pub(crate) fn protocols_without_token(headers: &HeaderMap) -> Option<HeaderValue> {
     let mut kept: Vec<&[u8]> = Vec::new();
     for value in headers.get_all(SEC_WEBSOCKET_PROTOCOL) {
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_is_not_utf_8_is_an_unknown_one() {
+    fn a_token_that_is_not_utf_8_is_unknown() {
         assert_eq!(bearer(&[b"Bearer \xff"]), Err(401));
     }
 

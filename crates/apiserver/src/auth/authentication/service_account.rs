@@ -1,12 +1,12 @@
-//! Tokens of service accounts: signed by the plane, so that nothing has to be stored for them.
+//! Tokens of service accounts. They are signed by the plane, so nothing is stored for them.
 //!
-//! A token is a JSON web token with Kubernetes' claims, signed with ES256. It is good as long as it
-//! has not expired and its account is still the one for which it was made. A token that is bound to
-//! a pod, a secret or a node is good as long as that exists, too.
+//! A token is a JSON web token with Kubernetes' claims, signed with ES256. It is valid until it
+//! expires or its service account is deleted. A token that is bound to a pod, a secret or a node is
+//! also invalid after the deletion of that object.
 
 mod claims;
 
-pub use claims::{Claims, Lookup, Reference, Referenced};
+pub use claims::{Claims, Lookup, Reference, ReferencedObject};
 
 use super::User;
 use base64::Engine;
@@ -20,65 +20,66 @@ use ring::signature::{
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Who signs, and the audience of tokens that are meant for the API itself.
+/// The issuer of tokens, which is also the audience of tokens for the API server itself.
 pub const ISSUER: &str = "https://kubernetes.default.svc";
 
 /// The prefix of a service account's user name.
 const USER: &str = "system:serviceaccount:";
 
-/// How far the clocks of issuer and verifier may be apart, in seconds. Upstream: jwt.DefaultLeeway.
+/// The allowed difference between the clocks of issuer and verifier, in seconds. Upstream:
+/// jwt.DefaultLeeway.
 const LEEWAY: i64 = 60;
 
-/// Why a token is not accepted.
+/// The reason why a token is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// It was not signed here: another authenticator may know it.
+    /// The token has another issuer: another authenticator may accept it.
     #[error("invalid bearer token")]
     Unknown,
-    /// It was signed here and is not good, for this reason.
+    /// The token has this issuer and is not valid, for this reason.
     #[error("[invalid bearer token, {0}]")]
     Invalid(String),
 }
 
-/// Makes and checks tokens.
+/// Signs and verifies tokens.
 pub struct TokenSigner {
     key: EcdsaKeyPair,
     key_id: String,
     random: SystemRandom,
 }
 
-/// Why there is no key to sign with.
+/// The reason why the signing key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Check the directory and its permissions.
     #[error("cannot read or write {path}")]
     File {
-        /// Of the key.
+        /// The path of the key file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// Deleting the file makes a new key; tokens signed with the old one are then worthless.
+    /// Delete the file to have a new key generated; tokens signed with the old one are then invalid.
     #[error(
-        "the key in {path} cannot be used; restore it from a backup, or delete it: a new key is made then, and tokens of service accounts have to be issued anew"
+        "the key in {path} cannot be used; restore it from a backup, or delete it: a new key is generated then, and the tokens of service accounts have to be issued again"
     )]
     Key {
-        /// Of the key.
+        /// The path of the key file.
         path: PathBuf,
     },
-    /// Not expected.
-    #[error("cannot make a key")]
-    Make,
+    /// Not expected: the system's source of randomness failed.
+    #[error("cannot generate a key")]
+    GenerateKey,
 }
 
 impl TokenSigner {
-    /// With a key that only this process knows.
+    /// A signer with a new key, which is not stored.
     pub fn new() -> Result<Self, Error> {
-        Self::from_der(&new_key()?).ok_or(Error::Make)
+        Self::from_der(&new_key()?).ok_or(Error::GenerateKey)
     }
 
-    /// With the key in `directory`, made at the first start.
+    /// A signer with the key in `directory`, which is generated at the first start.
     pub fn open(directory: &Path) -> Result<Self, Error> {
         let path = directory.join("sa.key");
         let file = |source| Error::File { path: path.clone(), source };
@@ -100,7 +101,7 @@ impl TokenSigner {
         Some(Self { key, key_id: BASE64_URL_SAFE_NO_PAD.encode(digest), random })
     }
 
-    /// A token that says this; None if the machine has no randomness to sign with.
+    /// A token with these claims; None if the system's source of randomness failed.
     pub fn sign(&self, claims: &Claims) -> Option<String> {
         let header = json!({"alg": "ES256", "kid": self.key_id, "typ": "JWT"});
         let payload = json!({
@@ -114,7 +115,7 @@ impl TokenSigner {
         Some(format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// What a token says that we signed and that is good at `now`.
+    /// The claims of a token whose signature is valid and whose lifetime includes `now`.
     pub fn verify(&self, token: &str, now: i64) -> Result<Claims, TokenError> {
         let (claims, not_before) = Self::read(token).ok_or(TokenError::Unknown)?;
         if self.check_signature(token).is_none() {
@@ -133,7 +134,7 @@ impl TokenSigner {
         Err(TokenError::Invalid(why.to_owned()))
     }
 
-    /// Some if it was signed with our key.
+    /// Some if the signature is that of this signer's key.
     fn check_signature(&self, token: &str) -> Option<()> {
         let (signed, signature) = token.rsplit_once('.')?;
         let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).ok()?;
@@ -141,7 +142,7 @@ impl TokenSigner {
         key.verify(signed.as_bytes(), &signature).ok()
     }
 
-    /// What a token says, and since when, that names us as its issuer. Anybody can write that.
+    /// The claims and the `nbf` time of a token with this issuer. The signature is not verified.
     fn read(token: &str) -> Option<(Claims, i64)> {
         let (signed, _) = token.rsplit_once('.')?;
         let (_, payload) = signed.split_once('.')?;
@@ -150,7 +151,7 @@ impl TokenSigner {
         let number = |key: &str| payload.get(&[key]).and_then(Value::as_i64);
         let private = payload.get(&["kubernetes.io"])?;
         let claims = Claims {
-            audiences: texts(payload.get(&["aud"])),
+            audiences: strings(payload.get(&["aud"])),
             issued: number("iat")?,
             expires: number("exp")?,
             id: payload.str_at(&["jti"]).to_owned(),
@@ -160,8 +161,8 @@ impl TokenSigner {
     }
 }
 
-/// The user that a service account is.
-pub fn account(namespace: &str, name: &str, uid: &str) -> User {
+/// The user of a service account.
+pub fn user(namespace: &str, name: &str, uid: &str) -> User {
     User::authenticated(&format!("{USER}{namespace}:{name}"), uid, groups(namespace))
 }
 
@@ -178,7 +179,7 @@ pub fn parse_user(name: &str) -> Option<(&str, &str)> {
     is_valid.then_some((namespace, name))
 }
 
-fn texts(value: Option<&Value>) -> Vec<String> {
+fn strings(value: Option<&Value>) -> Vec<String> {
     let items = value.and_then(Value::as_array).into_iter().flatten();
     items.filter_map(Value::as_str).map(ToOwned::to_owned).collect()
 }
@@ -186,11 +187,11 @@ fn texts(value: Option<&Value>) -> Vec<String> {
 fn new_key() -> Result<Vec<u8>, Error> {
     let random = SystemRandom::new();
     let der = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random);
-    der.map(|it| it.as_ref().to_vec()).map_err(|_| Error::Make)
+    der.map(|it| it.as_ref().to_vec()).map_err(|_| Error::GenerateKey)
 }
 
 impl std::fmt::Debug for TokenSigner {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "TokenSigner({})", self.key_id)
     }
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_says_what_it_was_made_for() {
+    fn a_verified_token_has_the_signed_claims() {
         let signer = TokenSigner::new().unwrap();
         let token = signer.sign(&claims()).unwrap();
         assert_eq!(signer.verify(&token, 1500), Ok(claims()));
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_good_for_its_time_only() {
+    fn a_token_is_valid_during_its_lifetime() {
         let signer = TokenSigner::new().unwrap();
         let token = signer.sign(&claims()).unwrap();
         let refused = |why: &str| Err(TokenError::Invalid(why.to_owned()));
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_can_make_one() {
+    fn a_token_with_another_signature_is_refused() {
         let signer = TokenSigner::new().unwrap();
         let foreign = TokenSigner::new().unwrap().sign(&claims()).unwrap();
         let refused = Err(TokenError::Invalid(
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_outlives_the_process() {
+    fn the_key_is_the_same_after_a_restart() {
         let directory = tempfile::tempdir().unwrap();
         let token = TokenSigner::open(directory.path()).unwrap().sign(&claims()).unwrap();
         let again = TokenSigner::open(directory.path()).unwrap();

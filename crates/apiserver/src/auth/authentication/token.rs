@@ -5,8 +5,8 @@ use ring::digest::{SHA256, digest};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Tokens and whose they are. Only their digests are kept, so that looking one up takes the same
-/// time however much of it was guessed right.
+/// Tokens and their users. Only digests of tokens are stored, so that the time of a lookup does not
+/// depend on how much of a token was guessed.
 #[derive(Debug, Default, Clone)]
 pub struct TokenFile(HashMap<[u8; 32], User>);
 
@@ -33,7 +33,7 @@ pub enum Error {
     },
 }
 
-/// A line that is no token. Lines are counted from one.
+/// A line that is not valid. Lines are counted from one.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
     /// Add the missing columns.
@@ -78,7 +78,7 @@ impl TokenFile {
         Self::parse_lines(text, |line, message| tracing::warn!(line, "{message}"))
     }
 
-    /// Calls `warn` for lines that have no effect, or undo an earlier one.
+    /// Parses the lines; calls `warn` for lines that have no effect or replace an earlier one.
     ///
     /// Upstream: pkg/authentication/token/tokenfile `NewCSV`, which accepts a user without a name.
     fn parse_lines(text: &str, mut warn: impl FnMut(usize, &str)) -> Result<Self, LineError> {
@@ -112,7 +112,7 @@ impl TokenFile {
         self.0.insert(hash(token), user);
     }
 
-    /// Whose token it is.
+    /// The user of a token.
     pub fn user(&self, token: &str) -> Option<&User> {
         self.0.get(&hash(token))
     }
@@ -123,8 +123,8 @@ fn hash(token: &str) -> [u8; 32] {
 }
 
 /// Splits a line of CSV by the rules of Go's `encoding/csv`: a column that begins with a quote may
-/// hold commas, `""` in it is a quote, and no other column has quotes. `None` if a quote is elsewhere
-/// or not closed. Spaces around columns are dropped.
+/// contain commas, `""` in it is a quote, and no other column has quotes. `None` if a quote is
+/// elsewhere or not closed. Spaces around columns are removed.
 fn split(line: &str) -> Option<Vec<String>> {
     let mut columns = Vec::new();
     let mut rest = line.trim();

@@ -1,4 +1,5 @@
-//! The user that a verified client certificate names: common name, and organizations as groups.
+//! The user of a verified client certificate: the common name is the user name, and the organizations
+//! are the groups.
 
 use super::User;
 use x509_parser::prelude::{AttributeTypeAndValue, FromDer, X509Certificate, X509Error};
@@ -14,8 +15,8 @@ pub enum Error {
     Name(#[source] X509Error),
 }
 
-/// Reads the subject of a certificate that TLS has verified; None if it names no user. A group that
-/// cannot be read makes the certificate invalid, since rules may depend on any group.
+/// Reads the subject of a certificate that TLS has verified; None if it has no common name. A group
+/// that cannot be read makes the certificate invalid, since authorization may depend on any group.
 pub fn user(der: &[u8]) -> Result<Option<User>, Error> {
     let (_, certificate) = X509Certificate::from_der(der).map_err(Error::Certificate)?;
     let subject = certificate.subject();

@@ -2,7 +2,7 @@
 //! line.
 //!
 //! ```text
-//! # Alice may do everything in one namespace, and everybody who is authenticated may read pods.
+//! # Alice may do everything in one namespace, and all authenticated users may read pods.
 //! {"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"alice","namespace":"team","resource":"*","apiGroup":"*"}}
 //! {"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"group":"system:authenticated","namespace":"*","resource":"pods","readonly":true}}
 //! ```
@@ -44,7 +44,7 @@ pub enum Error {
     },
 }
 
-/// A line that is no policy. Lines and columns are counted from one.
+/// A line that is not a valid policy. Lines and columns are counted from one.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
     /// Write the object on one line.
@@ -78,7 +78,7 @@ impl LineError {
         if error.is_eof() {
             return Self::Unfinished { line };
         }
-        // The text ends with a position, whose line is always the first: lines are read one by one.
+        // The text ends with a position, whose line is always 1, since each line is parsed alone.
         let text = error.to_string();
         let detail = text.rsplit_once(" at line ").map_or(text.as_str(), |(detail, _)| detail);
         Self::Json { line, column: error.column(), detail: detail.to_owned() }
@@ -96,8 +96,8 @@ struct Document {
     spec: Policy,
 }
 
-/// An empty field matches only what is empty; `*` matches everything, and as a user or a group all
-/// that are authenticated.
+/// An empty field matches only an empty value, and `*` matches every value. As a user or a group, `*`
+/// matches all authenticated users.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Policy {
@@ -144,8 +144,8 @@ impl Authorizer for PolicyFile {
     }
 
     fn rules(&self, user: &User, namespace: &str, rules: &mut Rules) {
-        let is_there = |it: &&Policy| is_match(&it.namespace, namespace);
-        for policy in self.0.iter().filter(|it| it.is_about(user)).filter(is_there) {
+        let is_in_namespace = |it: &&Policy| is_match(&it.namespace, namespace);
+        for policy in self.0.iter().filter(|it| it.applies_to(user)).filter(is_in_namespace) {
             let verbs: &[&str] = if policy.readonly { &["get", "list", "watch"] } else { &["*"] };
             if !policy.resource.is_empty() {
                 rules.resources.push(json!({
@@ -161,7 +161,7 @@ impl Authorizer for PolicyFile {
 }
 
 impl Policy {
-    /// In this version, any user or any group means all users that are authenticated.
+    /// In this version, `*` as user or group stands for all authenticated users.
     /// Upstream: pkg/apis/abac/v1beta1/conversion.go
     fn normalized(mut self) -> Self {
         if self.user == "*" || self.group == "*" {
@@ -172,7 +172,7 @@ impl Policy {
     }
 
     fn allows(&self, attributes: &Attributes<'_>) -> bool {
-        if !self.is_about(attributes.user) || (self.readonly && !attributes.is_read()) {
+        if !self.applies_to(attributes.user) || (self.readonly && !attributes.is_read()) {
             return false;
         }
         match attributes.resource {
@@ -185,14 +185,14 @@ impl Policy {
         }
     }
 
-    /// A policy that names neither a user nor a group is about nobody.
-    fn is_about(&self, user: &User) -> bool {
+    /// A policy without a user and a group applies to no user.
+    fn applies_to(&self, user: &User) -> bool {
         let is_user = self.user.is_empty() || self.user == user.name;
         let is_group = self.group.is_empty() || user.is_in(&self.group);
         (!self.user.is_empty() || !self.group.is_empty()) && is_user && is_group
     }
 
-    /// `/metrics`, or `/logs/*` for everything below.
+    /// Whether the policy's path (`/metrics`, or `/logs/*` for all paths under it) matches.
     fn is_path(&self, path: &str) -> bool {
         let named = self.non_resource_path.as_str();
         named == path || (named.ends_with('*') && path.starts_with(named.trim_end_matches('*')))
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_for_its_user_its_namespace_and_its_resources() {
+    fn a_policy_applies_to_its_user_its_namespace_and_its_resources() {
         let spec = r#"{"user":"alice","namespace":"team","resource":"pods","apiGroup":""}"#;
         let [alice, bob] = ["alice", "bob"].map(|it| User::authenticated(it, "", vec![]));
         let pods = "/api/v1/namespaces/team/pods";
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_matched_whole_or_by_its_beginning() {
+    fn a_path_is_matched_exactly_or_by_its_prefix() {
         let anonymous = User::anonymous();
         let below = r#"{"group":"system:unauthenticated","nonResourcePath":"/debug/*"}"#;
         assert!(allows(below, &anonymous, &Method::GET, "/debug/pprof"));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_for_everybody_is_not_for_anonymous_users() {
+    fn a_policy_for_all_users_does_not_apply_to_anonymous_users() {
         let alice = User::authenticated("alice", "", vec![]);
         for who in [r#""user":"*""#, r#""group":"*""#, r#""user":"bob","group":"*""#] {
             let spec = format!(r#"{{{who},"namespace":"*","resource":"*","apiGroup":"*"}}"#);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_policy_is_named() {
+    fn an_error_has_the_number_of_the_invalid_line() {
         let text = format!("# a comment\n\n{}\n{{}}", policy("{}"));
         assert_eq!(PolicyFile::parse(&text).unwrap_err(), LineError::Kind { line: 4 });
         let error = PolicyFile::parse(&policy(r#"{"usr":"alice"}"#)).unwrap_err().to_string();
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_on_several_lines_is_refused_with_the_rule() {
+    fn an_object_on_several_lines_is_refused_with_an_explanation() {
         let pretty = "{\n  \"kind\": \"Policy\"\n}";
         let error = PolicyFile::parse(pretty).unwrap_err();
         assert_eq!(error, LineError::Unfinished { line: 1 });

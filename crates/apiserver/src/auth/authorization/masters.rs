@@ -1,4 +1,4 @@
-//! The group `system:masters`, whose members may do everything. No other module knows its name.
+//! The group `system:masters`, whose members may do everything. No other module contains its name.
 
 use crate::auth::authentication::User;
 
@@ -9,11 +9,11 @@ pub(crate) fn member(name: &str) -> User {
     User::authenticated(name, "", vec![GROUP.to_owned()])
 }
 
-/// The groups of a client certificate that makes its holder a member.
+/// The groups of the client certificate of a member.
 pub(crate) const GROUPS: [&str; 1] = [GROUP];
 
-/// Whether a user is a member. Only flow control asks this, as the flow schema `exempt` does; whether
-/// a request is allowed is what authorizers decide.
+/// Whether a user is a member. Besides the authorizers, only flow control calls this, like the flow
+/// schema `exempt`.
 pub(crate) fn contains(user: &User) -> bool {
     user.is_in(GROUP)
 }

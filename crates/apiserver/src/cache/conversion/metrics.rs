@@ -1,4 +1,4 @@
-//! What is counted of conversion webhooks, under kube-apiserver's own names.
+//! Metrics of conversion webhooks, with kube-apiserver's names.
 
 use crate::metrics::Count;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
@@ -18,13 +18,13 @@ pub(crate) struct ConversionMetrics {
 /// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Failure {
-    /// There is no answer.
+    /// The request was not answered with a success.
     Call,
-    /// The answer is none.
+    /// The answer is not a `ConversionReview` with a successful result.
     Malformed,
-    /// Objects are missing in it.
+    /// The answer does not have as many objects as the request.
     Partial,
-    /// An object is not what it should be.
+    /// An object in the answer is not valid.
     Object,
 }
 
@@ -59,7 +59,7 @@ impl EncodeLabelValue for FailureType {
 }
 
 impl ConversionMetrics {
-    /// All at zero, in `registry`.
+    /// Registers the metrics in `registry`.
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let requests = Family::<RequestLabel, Count>::default();
         let durations = Family::<RequestLabel, Histogram>::new_with_constructor(|| {
@@ -88,25 +88,25 @@ impl ConversionMetrics {
         Self { requests, durations, conversions }
     }
 
-    /// A webhook was asked.
-    pub(super) fn asked(&self, failure: Option<Failure>, took: Duration) {
+    /// Records a request to a webhook.
+    pub(super) fn record_request(&self, failure: Option<Failure>, took: Duration) {
         let result = if failure.is_none() { "success" } else { "failure" };
         let label = RequestLabel { result, failure_type: FailureType(failure) };
         self.requests.get_or_create(&label).inc();
         self.durations.get_or_create(&label).observe(took.as_secs_f64());
     }
 
-    /// Objects of a definition were to be converted.
-    pub(super) fn converted(
+    /// Records the conversion of objects of a CRD.
+    pub(super) fn record_conversion(
         &self,
-        definition: &str,
+        crd: &str,
         from: &str,
         to: &str,
         succeeded: bool,
         took: Duration,
     ) {
         let label = ConversionLabel {
-            crd_name: definition.to_owned(),
+            crd_name: crd.to_owned(),
             from_version: from.to_owned(),
             to_version: to.to_owned(),
             succeeded: if succeeded { "true" } else { "false" },

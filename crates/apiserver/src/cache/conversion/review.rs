@@ -1,20 +1,20 @@
-//! `ConversionReview`: how a webhook is asked, and what is accepted as its answer.
+//! `ConversionReview`: the request to a conversion webhook, and the validation of its response.
 //!
 //! Upstream: `apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go`.
 
 use machinery::nested::type_name;
 use machinery::{ErrorList, GroupVersionKind, Map, Object, Path, Value, codec, meta};
 
-/// The kinds of reviews.
+/// The versions of `ConversionReview`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Review {
+pub(super) enum ReviewVersion {
     V1,
     V1Beta1,
 }
 
-impl Review {
-    /// The one with this name.
-    pub(super) fn named(name: &str) -> Option<Self> {
+impl ReviewVersion {
+    /// The version with this name, if it is supported.
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         match name {
             "v1" => Some(Self::V1),
             "v1beta1" => Some(Self::V1Beta1),
@@ -29,7 +29,7 @@ impl Review {
         }
     }
 
-    /// The body of a request: `objects`, each in JSON, are wanted in the version `wanted`.
+    /// The body of a request to convert `objects`, each in JSON, to the `apiVersion` `wanted`.
     pub(super) fn request(self, uid: &str, wanted: &str, objects: &[Vec<u8>]) -> Vec<u8> {
         let (api_version, wanted) = (self.api_version(), Value::from(wanted));
         let mut body = format!(
@@ -37,15 +37,15 @@ impl Review {
         )
         .into_bytes();
         body.extend_from_slice(&objects.join(&b','));
-        // Go writes the answer that is not there yet.
+        // Go encodes the empty response too.
         body.extend_from_slice(
             br#"]},"response":{"uid":"","convertedObjects":null,"result":{"metadata":{}}}}"#,
         );
         body
     }
 
-    /// The objects in an answer to the request with this uid, or why there are none.
-    pub(super) fn answered(self, uid: &str, body: &[u8]) -> Result<Vec<Value>, String> {
+    /// The objects in the response to the request with this uid. The error is upstream's message.
+    pub(super) fn decode_response(self, uid: &str, body: &[u8]) -> Result<Vec<Value>, String> {
         let decoded = codec::json::decode(body)
             .map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
         let mut review = Object::from_value(decoded.value).unwrap_or_default();
@@ -53,7 +53,7 @@ impl Review {
             let text = String::from_utf8_lossy(body);
             return Err(format!("Object 'Kind' is missing in '{text}'"));
         }
-        // Reviews of v1beta1 were never checked for that.
+        // Upstream does not check these fields of v1beta1 reviews.
         let is_checked = self == Self::V1;
         let expected = GroupVersionKind::new("apiextensions.k8s.io", "v1", "ConversionReview");
         let found = review.gvk();
@@ -82,9 +82,9 @@ impl Review {
     }
 }
 
-/// The answered objects, if they are what `originals` are in the version `wanted`. Their metadata
-/// is that of the originals, but for labels and annotations.
-pub(super) fn checked(
+/// Validates that the converted objects are the `originals` in the `apiVersion` `wanted`. Except for
+/// labels and annotations, their metadata is restored from the originals.
+pub(super) fn validate_objects(
     what: &GroupVersionKind,
     wanted: &str,
     originals: Vec<Object>,
@@ -98,8 +98,8 @@ pub(super) fn checked(
     }
     let mut converted = Vec::with_capacity(expected);
     for (index, (original, answered)) in originals.into_iter().zip(answered).enumerate() {
-        let object = one(wanted, original, answered).map_err(|refused| {
-            let returned = refused.told(index, expected);
+        let object = validate_object(wanted, original, answered).map_err(|invalid| {
+            let returned = invalid.message(index, expected);
             format!("conversion webhook for {what} returned {returned}")
         })?;
         converted.push(object);
@@ -107,16 +107,16 @@ pub(super) fn checked(
     Ok(converted)
 }
 
-/// What is wrong with an answered object.
-enum Refused {
+/// The error in a converted object.
+enum InvalidObject {
     Type(String),
     Object(String),
     Metadata(String),
 }
 
-impl Refused {
-    /// Upstream has other words for one object than for one of several.
-    fn told(self, index: usize, count: usize) -> String {
+impl InvalidObject {
+    /// Upstream words the message for a single object differently.
+    fn message(self, index: usize, count: usize) -> String {
         match (self, count) {
             (Self::Type(why), 1) => format!("invalid object at index 0: {why}"),
             (Self::Object(why), 1) => format!("invalid object: {why}"),
@@ -131,21 +131,25 @@ impl Refused {
     }
 }
 
-fn one(wanted: &str, original: Object, answered: Value) -> Result<Object, Refused> {
+fn validate_object(
+    wanted: &str,
+    original: Object,
+    answered: Value,
+) -> Result<Object, InvalidObject> {
     let text = answered.to_string();
     let mut object = Object::from_value(answered).unwrap_or_default();
     if object.kind().is_empty() {
-        return Err(Refused::Type(format!("Object 'Kind' is missing in '{text}'")));
+        return Err(InvalidObject::Type(format!("Object 'Kind' is missing in '{text}'")));
     }
     if object.api_version() != wanted {
         let found = object.api_version();
         let why = format!("invalid groupVersion (expected {wanted}, received {found})");
-        return Err(Refused::Type(why));
+        return Err(InvalidObject::Type(why));
     }
     if object.kind() != original.kind() {
         let (expected, found) = (original.kind(), object.kind());
         let why = format!("invalid kind (expected {expected}, received {found})");
-        return Err(Refused::Type(why));
+        return Err(InvalidObject::Type(why));
     }
     for (field, before, after) in [
         ("name", original.name(), object.name()),
@@ -154,10 +158,10 @@ fn one(wanted: &str, original: Object, answered: Value) -> Result<Object, Refuse
     ] {
         if before != after {
             let why = format!("must have the same {field}: {before} != {after}");
-            return Err(Refused::Object(why));
+            return Err(InvalidObject::Object(why));
         }
     }
-    restore_metadata(original, &mut object).map_err(Refused::Metadata)?;
+    restore_metadata(original, &mut object).map_err(InvalidObject::Metadata)?;
     Ok(object)
 }
 
@@ -176,7 +180,7 @@ fn restore_metadata(mut original: Object, object: &mut Object) -> Result<(), Str
         match answered.remove(field) {
             None | Some(Value::Null) => {}
             Some(Value::Object(map)) => {
-                check_texts(field, before.as_ref().and_then(Value::as_object), &map)?;
+                validate_map(field, before.as_ref().and_then(Value::as_object), &map)?;
                 metadata.insert(field.to_owned(), Value::Object(map));
             }
             Some(other) => {
@@ -191,8 +195,8 @@ fn restore_metadata(mut original: Object, object: &mut Object) -> Result<(), Str
     Ok(())
 }
 
-/// Judges labels or annotations that a webhook has changed.
-fn check_texts(
+/// Validates labels or annotations that a webhook has changed.
+fn validate_map(
     field: &str,
     before: Option<&Map<String, Value>>,
     after: &Map<String, Value>,

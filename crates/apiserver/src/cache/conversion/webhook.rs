@@ -1,7 +1,7 @@
-//! [`Webhook`]: somebody else who converts, asked over HTTPS.
+//! [`ConversionWebhook`]: calls the conversion webhook of a CRD over HTTPS.
 
 use super::metrics::Failure;
-use super::review::{self, Review};
+use super::review::{self, ReviewVersion};
 use crate::cache::storage::Storage;
 use crate::http::request_body::MAX_BODY;
 use crate::outbound::ClientConfig;
@@ -13,34 +13,37 @@ use machinery::{Object, Value, codec};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// How long an answer may take.
+/// The time limit of one request.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// More objects than this, or more bytes, are sent in several requests, one after the other.
+/// The maximum number of objects in one request. More objects are sent in several requests, one after
+/// the other.
 const MAX_OBJECTS: usize = 1000;
+
+/// The maximum size of the objects in one request, unless it has only one object.
 const MAX_BYTES: usize = 8 << 20;
 
-/// Nobody makes more of them than this.
+/// The maximum size of a response.
 const MAX_ANSWER: usize = 64 << 20;
 
 /// See the [module documentation](self).
-pub(super) struct Webhook {
-    /// The kind of review that it understands; None if we speak none of them.
-    review: Option<Review>,
+pub(super) struct ConversionWebhook {
+    /// The first review version of the CRD's list that this server supports.
+    review: Option<ReviewVersion>,
     client: ClientConfig,
 }
 
-impl Webhook {
-    /// From `spec.conversion.webhook` of a definition.
-    pub(super) fn of(webhook: &Value) -> Self {
+impl ConversionWebhook {
+    /// Reads `spec.conversion.webhook` of a CRD.
+    pub(super) fn new(webhook: &Value) -> Self {
         let reviews = webhook["conversionReviewVersions"].as_array();
         let mut names = reviews.into_iter().flatten().filter_map(Value::as_str);
         let client = ClientConfig::from_value(&webhook["clientConfig"]);
-        Self { review: names.find_map(Review::named), client }
+        Self { review: names.find_map(ReviewVersion::from_name), client }
     }
 
-    /// The objects in the version `wanted`, in the same order. None of them is in it already. The
-    /// error is in Kubernetes' words.
+    /// Converts the objects, none of which is in the `apiVersion` `wanted`, and keeps their order. The
+    /// error is upstream's message.
     pub(super) async fn convert(
         &self,
         storage: &Storage,
@@ -75,23 +78,23 @@ impl Webhook {
         let what = objects.first().map(Object::gvk).unwrap_or_default();
         let uid = storage.entropy.uuid();
         let request = review.request(&uid, wanted, sent);
-        // An object that could not have been sent to us cannot be an answer either.
+        // A converted object is not larger than the largest object that this server accepts.
         let limit = MAX_BODY.saturating_mul(objects.len()).min(MAX_ANSWER);
         let started = Instant::now();
-        let answer = self.ask(storage, request, limit).await;
-        let asked = |failure| storage.conversion.asked(failure, started.elapsed());
+        let answer = self.call(storage, request, limit).await;
+        let record = |failure| storage.conversion.record_request(failure, started.elapsed());
         let failed = |failure: Failure, why: String| {
-            asked(Some(failure));
+            record(Some(failure));
             let message = format!("conversion webhook for {what} failed: {why}");
             tracing::warn!(wanted, message, "a conversion failed");
             message
         };
         let body = answer.map_err(|why| failed(Failure::Call, why))?;
         let answered =
-            review.answered(&uid, &body).map_err(|why| failed(Failure::Malformed, why))?;
+            review.decode_response(&uid, &body).map_err(|why| failed(Failure::Malformed, why))?;
         let is_whole = answered.len() == objects.len();
-        let converted = review::checked(&what, wanted, objects, answered);
-        asked(match &converted {
+        let converted = review::validate_objects(&what, wanted, objects, answered);
+        record(match &converted {
             Ok(_) => None,
             Err(_) if is_whole => Some(Failure::Object),
             Err(_) => Some(Failure::Partial),
@@ -99,8 +102,8 @@ impl Webhook {
         converted
     }
 
-    /// The body of the answer, or why there is none, in Go's words.
-    async fn ask(&self, storage: &Storage, body: Vec<u8>, limit: usize) -> Result<Bytes, String> {
+    /// The body of the response. The error is the message of Go's client.
+    async fn call(&self, storage: &Storage, body: Vec<u8>, limit: usize) -> Result<Bytes, String> {
         let url = format!("{}?timeout={}s", self.client.url(), TIMEOUT.as_secs());
         let failed = |why: &dyn std::fmt::Display| format!("Post \"{url}\": {why}");
         let uri: Uri = url.parse().map_err(|why: http::uri::InvalidUri| failed(&why))?;
@@ -119,13 +122,14 @@ impl Webhook {
         let answer = answer.map_err(|why| failed(&why))?;
         match answer.status().as_u16() {
             200..=206 => Ok(answer.into_body()),
-            code => Err(refusal(code, answer.body())),
+            code => Err(error_text(code, answer.body())),
         }
     }
 }
 
-/// What client-go makes of a refusal: what a Status says, or a text of its own.
-fn refusal(code: u16, body: &[u8]) -> String {
+/// The error message of client-go for an unsuccessful response: that of the Status in the body, or one
+/// for the code.
+fn error_text(code: u16, body: &[u8]) -> String {
     let status = codec::json::decode(body).ok().and_then(|it| Object::from_value(it.value));
     if let Some(status) = status.filter(|it| it.kind() == "Status") {
         return status.str_at(&["message"]).to_owned();
@@ -157,12 +161,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_told_by_its_status_or_by_its_code() {
+    fn an_error_has_the_message_of_its_status_or_of_its_code() {
         let status = br#"{"kind":"Status","apiVersion":"v1","message":"not today"}"#;
-        assert_eq!(refusal(500, status), "not today");
-        assert_eq!(refusal(404, b""), "the server could not find the requested resource");
+        assert_eq!(error_text(500, status), "not today");
+        assert_eq!(error_text(404, b""), "the server could not find the requested resource");
         assert_eq!(
-            refusal(500, b"broken\n"),
+            error_text(500, b"broken\n"),
             "an error on the server (\"broken\") has prevented the request from succeeding"
         );
     }

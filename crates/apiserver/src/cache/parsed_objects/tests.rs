@@ -1,4 +1,4 @@
-//! Tests of what is parsed, how often, and how much of it is kept.
+//! Tests of how often objects are parsed and which results are cached.
 
 use super::*;
 use std::sync::Barrier;
@@ -60,12 +60,12 @@ impl Fixture {
         self.parsed.get(snapshot, snapshot.entries.get(key.as_str()).unwrap())
     }
 
-    /// Whether an object is parsed again when it is needed again.
-    fn is_kept(&self, path: &str) -> bool {
+    /// Whether a second read returns the cached parsed form.
+    fn is_cached(&self, path: &str) -> bool {
         Arc::ptr_eq(&self.get(path), &self.get(path))
     }
 
-    fn kept(&self) -> usize {
+    fn cached(&self) -> usize {
         self.parsed.lock().by_key.len()
     }
 
@@ -84,11 +84,11 @@ fn an_object_is_parsed_once_for_each_revision() {
     assert!(Arc::ptr_eq(&first, &fixture.get("default/a")));
     fixture.store("default/a", 0);
     assert!(!Arc::ptr_eq(&first, &fixture.get("default/a")));
-    assert!(fixture.is_kept("default/a"));
+    assert!(fixture.is_cached("default/a"));
 }
 
 #[test]
-fn requests_that_need_an_object_at_once_share_what_is_parsed() {
+fn concurrent_requests_share_the_parsed_form() {
     let mut fixture = Fixture::new();
     fixture.store("default/a", 0);
     let (fixture, barrier) = (&fixture, &Barrier::new(8));
@@ -112,11 +112,11 @@ fn objects_of_other_namespaces_are_not_read() {
     let prefix = format!("{PREFIX}/default/");
     let parsed = fixture.parsed.under(&fixture.cache.snapshot(), &prefix, |_| true);
     assert_eq!(parsed.iter().map(|it| it.as_str()).collect::<Vec<_>>(), ["a", "b"]);
-    assert_eq!(fixture.kept(), 2);
+    assert_eq!(fixture.cached(), 2);
 }
 
 #[test]
-fn an_older_snapshot_does_not_replace_what_is_newer() {
+fn an_older_snapshot_does_not_replace_a_newer_parsed_form() {
     let mut fixture = Fixture::new();
     fixture.store("default/a", 0);
     let older = fixture.cache.snapshot();
@@ -130,7 +130,7 @@ fn an_older_snapshot_does_not_replace_what_is_newer() {
 }
 
 #[test]
-fn what_is_carried_over_is_not_parsed_again() {
+fn a_parsed_form_that_is_carried_over_is_not_parsed_again() {
     let mut fixture = Fixture::new();
     fixture.store("default/a", 0);
     let (first, older) = (fixture.get("default/a"), fixture.cache.snapshot());
@@ -144,7 +144,7 @@ fn what_is_carried_over_is_not_parsed_again() {
 }
 
 #[test]
-fn what_is_gone_is_not_kept_for_long() {
+fn the_parsed_forms_of_deleted_objects_are_removed() {
     let mut fixture = Fixture::new();
     for index in 0..10 {
         fixture.store(&format!("default/stays-{index}"), 0);
@@ -156,30 +156,30 @@ fn what_is_gone_is_not_kept_for_long() {
         fixture.get(&path);
         fixture.delete(&path);
     }
-    assert!(fixture.kept() <= 2 * 11 + 1, "{}", fixture.kept());
+    assert!(fixture.cached() <= 2 * 11 + 1, "{}", fixture.cached());
 }
 
 #[test]
-fn large_objects_are_kept_while_there_is_room() {
+fn large_objects_are_cached_up_to_a_total_size() {
     const SIZE: usize = 1 << 20;
     const FITTING: usize = LARGE_BYTES_MAX / (SIZE + 100);
     let mut fixture = Fixture::new();
     for index in 0..=FITTING {
         fixture.store(&format!("default/{index}"), SIZE);
-        let is_kept = fixture.is_kept(&format!("default/{index}"));
-        assert_eq!(is_kept, index < FITTING, "{index} of {FITTING}");
+        let is_cached = fixture.is_cached(&format!("default/{index}"));
+        assert_eq!(is_cached, index < FITTING, "{index} of {FITTING}");
     }
     assert!(fixture.large_bytes() <= LARGE_BYTES_MAX);
-    // Small objects need no room.
+    // The limit does not apply to small objects.
     fixture.store("default/small", 0);
-    assert!(fixture.is_kept("default/small"));
-    // What has changed or is gone makes room.
+    assert!(fixture.is_cached("default/small"));
+    // Changed and deleted objects make room.
     fixture.delete("default/0");
     fixture.store("default/1", 0);
-    assert!(fixture.is_kept(&format!("default/{FITTING}")));
+    assert!(fixture.is_cached(&format!("default/{FITTING}")));
     fixture.store("default/last", SIZE);
-    assert!(fixture.is_kept("default/last"));
-    assert!(fixture.is_kept("default/1"));
-    let kept = fixture.large_bytes();
-    assert!(((FITTING - 1) * SIZE..=LARGE_BYTES_MAX).contains(&kept), "{kept}");
+    assert!(fixture.is_cached("default/last"));
+    assert!(fixture.is_cached("default/1"));
+    let cached = fixture.large_bytes();
+    assert!(((FITTING - 1) * SIZE..=LARGE_BYTES_MAX).contains(&cached), "{cached}");
 }

@@ -1,50 +1,48 @@
-//! [`ChangeLog`]: the recent changes of one resource, oldest first, bounded by their number and by
-//! the memory that they keep alive.
+//! [`ChangeLog`]: the recent changes of one resource, oldest first, bounded by their number and their
+//! memory.
 //!
-//! A change keeps the object alive that it replaced or deleted, since the snapshot has it no more,
-//! and the events that were encoded for watchers. The object that it stored is in the snapshot; it
-//! counts once another change has replaced it.
+//! The memory of a change is that of the object that it replaced or deleted, and of the events that
+//! were encoded for watchers. The object that it stored is in the snapshot, and counts once another
+//! change has replaced it.
 //!
 //! Invariants:
-//! - every change after `floor` is here, in revision order, without gaps;
-//! - the ledger counts what the changes in the log keep alive, and nothing else.
+//! - the log has every change after `floor`, in revision order, without gaps;
+//! - the counter counts the memory of the changes in the log, and nothing else.
 
+use super::byte_counter::ByteCounter;
 use super::entry::Entry;
-use super::ledger::Ledger;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use store::Revision;
 
-/// More changes than this are forgotten, oldest first. A watcher that is further behind must list
-/// again.
+/// The largest number of changes. A watcher that is further behind must list again.
 pub(super) const MAX_CHANGES: usize = 20_000;
 
-/// The same for the bytes that the changes keep alive.
+/// The largest memory of the changes.
 pub(super) const MAX_BYTES: usize = 64 << 20;
 
-/// What a change costs beside the object that it replaced: itself, and what an entry has beside
-/// its bytes.
+/// The memory of a change without the bytes of the replaced object.
 const CHANGE_OVERHEAD: usize = 256;
 
-/// The number of changes that are looked at one by one before the log is searched: a search looks
-/// at a dozen that nothing else has in the processor's cache.
+/// The number of changes that are compared one by one before a binary search, whose dozen changes are
+/// not in the cache of the processor.
 const RECENT: usize = 8;
 
 /// One change of one object.
 #[derive(Debug)]
 pub(crate) struct Change {
-    /// When.
+    /// The revision of the change.
     pub revision: Revision,
-    /// Before; None if it was created.
+    /// The object before; None if it was created.
     pub old: Option<Arc<Entry>>,
-    /// After; None if it was deleted.
+    /// The object after; None if it was deleted.
     pub new: Option<Arc<Entry>>,
     encodings: Mutex<Encodings>,
 }
 
-/// What distinguishes one encoding of a change from another.
+/// Identifies an encoding of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EncodingKey {
     /// `ADDED`, for example.
@@ -55,34 +53,33 @@ pub(crate) struct EncodingKey {
     pub version: usize,
     /// The number of the form.
     pub form: u8,
-    /// When the ages in a Table are those that it shows, in seconds since 1970; 0 for other forms.
+    /// The time for which a Table shows ages, in seconds since 1970; 0 for other forms.
     pub second: i64,
 }
 
-/// The encodings of one form that are kept for different seconds. A watcher that takes longer than
-/// that to read a large one lists again.
+/// The number of encodings of one form for different seconds. A watcher that reads a large one for
+/// longer lists again.
 const MAX_SECONDS: usize = 4;
 
-/// A change as it is sent, encoded once for each form in which it is watched, and shared by all
-/// watchers of that form.
+/// The encodings of a change, one for each form, which all watchers of that form share.
 #[derive(Debug)]
 struct Encodings {
     forms: Vec<(EncodingKey, Arc<OnceLock<Bytes>>)>,
-    /// The bytes that the ledger counts for this change beside its weight.
+    /// The memory that is counted for this change in addition to its weight.
     counted: usize,
-    /// Counts the forms as long as the change is in the log.
-    ledger: Option<Arc<Ledger>>,
+    /// Counts the encodings while the change is in the log.
+    counter: Option<Arc<ByteCounter>>,
 }
 
 impl Encodings {
     fn count(&mut self, bytes: usize) {
-        if let Some(ledger) = &self.ledger {
-            ledger.add(bytes);
+        if let Some(counter) = &self.counter {
+            counter.add(bytes);
             self.counted += bytes;
         }
     }
 
-    /// Makes room for the encoding of another second.
+    /// Removes the oldest second if there are too many.
     fn remove_oldest_second(&mut self, key: EncodingKey) {
         let is_same = |it: &EncodingKey| EncodingKey { second: key.second, ..*it } == key;
         if self.forms.iter().filter(|(it, _)| is_same(it)).count() < MAX_SECONDS {
@@ -90,8 +87,8 @@ impl Encodings {
         }
         let Some(oldest) = self.forms.iter().position(|(it, _)| is_same(it)) else { return };
         let (_, removed) = self.forms.remove(oldest);
-        if let (Some(ledger), Some(bytes)) = (&self.ledger, removed.get()) {
-            ledger.subtract(bytes.len());
+        if let (Some(counter), Some(bytes)) = (&self.counter, removed.get()) {
+            counter.subtract(bytes.len());
             self.counted -= bytes.len();
         }
     }
@@ -102,14 +99,14 @@ impl Change {
         self.encodings.lock().expect("nothing panics while it holds the forms")
     }
 
-    /// The bytes of this change in one form, made by `encode` for the first watcher of that form.
+    /// The bytes of this change in one form, encoded by `encode` for the first watcher of that form.
     pub(crate) fn encoded(&self, key: EncodingKey, encode: impl FnOnce() -> Vec<u8>) -> Bytes {
         let form = self.form(key);
         if let Some(bytes) = form.get() {
             return bytes.clone();
         }
-        // Without the lock, which the task that follows the store takes as well: it must neither
-        // wait for `encode` nor end with it, should it panic.
+        // Without the lock, which the reflector takes, too: it must not wait for `encode`, nor end if
+        // `encode` panics.
         let mut is_first = false;
         let bytes = form.get_or_init(|| {
             is_first = true;
@@ -121,14 +118,14 @@ impl Change {
         bytes.clone()
     }
 
-    /// The bytes of this change in one form, if they were made.
+    /// The bytes of this change in one form, if they are encoded.
     pub(crate) fn encoding(&self, key: EncodingKey) -> Option<Bytes> {
         let encodings = self.encodings();
         let (_, form) = encodings.forms.iter().find(|(it, _)| *it == key)?;
         form.get().cloned()
     }
 
-    /// Where the bytes of one form are, once they are made.
+    /// The cell for the bytes of one form.
     fn form(&self, key: EncodingKey) -> Arc<OnceLock<Bytes>> {
         let mut encodings = self.encodings();
         if let Some((_, form)) = encodings.forms.iter().find(|(it, _)| *it == key) {
@@ -140,21 +137,21 @@ impl Change {
         form
     }
 
-    /// Counts the object that this change stored, which is no longer in the snapshot.
+    /// Counts the object that this change stored, after it was replaced in the snapshot.
     pub(super) fn count_new(&self) {
         let bytes = self.new.as_ref().map_or(0, |new| new.len());
         self.encodings().count(bytes);
     }
 
-    /// What it costs without its encodings.
+    /// The memory without encodings.
     fn weight(&self) -> usize {
         CHANGE_OVERHEAD + self.old.as_ref().map_or(0, |old| old.len())
     }
 
-    /// Ends the counting of its encodings, and returns what it was counted with.
+    /// Ends the counting of encodings, and returns the counted memory.
     fn leave_log(&self) -> usize {
         let mut encodings = self.encodings();
-        encodings.ledger = None;
+        encodings.counter = None;
         self.weight() + encodings.counted
     }
 }
@@ -163,13 +160,13 @@ impl Change {
 pub(super) struct ChangeLog {
     changes: VecDeque<Arc<Change>>,
     floor: Revision,
-    ledger: Arc<Ledger>,
+    counter: Arc<ByteCounter>,
 }
 
 impl ChangeLog {
-    /// An empty one; its bytes are part of `total`.
+    /// An empty log, whose memory is added to `total`.
     pub(super) fn new(floor: Revision, total: &Arc<AtomicUsize>) -> Self {
-        Self { changes: VecDeque::new(), floor, ledger: Arc::new(Ledger::new(total)) }
+        Self { changes: VecDeque::new(), floor, counter: Arc::new(ByteCounter::new(total)) }
     }
 
     /// The oldest revision from which a watch may begin.
@@ -181,9 +178,9 @@ impl ChangeLog {
         self.floor = floor;
     }
 
-    /// The bytes that the changes keep alive.
+    /// The memory of the changes.
     pub(super) fn bytes(&self) -> usize {
-        self.ledger.bytes()
+        self.counter.bytes()
     }
 
     pub(super) fn push(
@@ -192,20 +189,20 @@ impl ChangeLog {
         old: Option<Arc<Entry>>,
         new: Option<Arc<Entry>>,
     ) {
-        let ledger = Some(Arc::clone(&self.ledger));
-        let encodings = Encodings { forms: Vec::new(), counted: 0, ledger };
+        let counter = Some(Arc::clone(&self.counter));
+        let encodings = Encodings { forms: Vec::new(), counted: 0, counter };
         let change = Change { revision, old, new, encodings: Mutex::new(encodings) };
-        self.ledger.add(change.weight());
+        self.counter.add(change.weight());
         self.changes.push_back(Arc::new(change));
     }
 
-    /// Takes out the oldest change if the log exceeds its bounds.
+    /// Removes the oldest change if the log exceeds its bounds.
     pub(super) fn pop_excess(&mut self) -> Option<Arc<Change>> {
         let exceeds = self.changes.len() > MAX_CHANGES || self.bytes() > MAX_BYTES;
         if exceeds { self.pop() } else { None }
     }
 
-    /// Takes out the oldest change if it is not after `upto`.
+    /// Removes the oldest change if it is not after `upto`.
     pub(super) fn pop_until(&mut self, upto: Revision) -> Option<Arc<Change>> {
         let is_old = self.changes.front().is_some_and(|change| change.revision <= upto);
         if is_old { self.pop() } else { None }
@@ -213,7 +210,7 @@ impl ChangeLog {
 
     fn pop(&mut self) -> Option<Arc<Change>> {
         let change = self.changes.pop_front()?;
-        self.ledger.subtract(change.leave_log());
+        self.counter.subtract(change.leave_log());
         self.floor = change.revision;
         Some(change)
     }
@@ -223,7 +220,7 @@ impl ChangeLog {
         &self,
         revision: Revision,
     ) -> impl DoubleEndedIterator<Item = &Arc<Change>> {
-        // Most watchers want the last few.
+        // Most watchers request the last few.
         let recent = self.changes.iter().rev().take(RECENT);
         let first = match recent.take_while(|it| it.revision > revision).count() {
             RECENT => self.changes.partition_point(|it| it.revision <= revision),

@@ -1,10 +1,9 @@
-//! Forgets history by its age, as kube-apiserver lets etcd do it: every five minutes, what is older
-//! than five minutes. So a `continue` token is good for five to ten minutes, and what was deleted
-//! does not stay in memory for longer.
+//! Compacts the history by its age, as kube-apiserver does with etcd: every five minutes, the history
+//! that is older than five minutes. A `continue` token is therefore valid for five to ten minutes, and
+//! deleted objects stay in memory no longer than that.
 //!
-//! The age of history is decided here alone: the store keeps what it is not told to compact. A
-//! store that cannot be compacted is told again after the next interval, and does not keep the
-//! caches from being compacted.
+//! The store compacts its history only on request, and within its bounds. A failed compaction of the
+//! store is repeated after the next interval; the caches are compacted all the same.
 //!
 //! Upstream: storage/etcd3/compact.go
 

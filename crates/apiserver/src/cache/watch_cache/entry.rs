@@ -1,8 +1,8 @@
-//! [`Entry`]: one stored object as the server reads it: bytes, and the few fields that selection
-//! needs.
+//! [`Entry`]: a stored object in memory: its bytes, and the fields that selection needs.
 //!
-//! Stored bytes are in the order in which they are served and have no resourceVersion, which is
-//! known only once they are stored. So an object is served by copying, with two seams:
+//! The fields of stored bytes are in the order in which they are served. They have no resourceVersion,
+//! which is unknown until they are stored. An object is served by copying its bytes around two
+//! insertions:
 //!
 //! ```text
 //! {"kind":"Secret","apiVersion":"v1","metadata":{"name":"a","uid":"…","creationTimestamp":… },…}
@@ -10,8 +10,8 @@
 //!                             version                               └ "resourceVersion":"42",
 //! ```
 //!
-//! The version is exchanged when another one is asked for; kind and version are left out in lists of
-//! built-in kinds. `layout.rs` finds the seams.
+//! The version is replaced if another one is requested; kind and version are left out in lists of
+//! built-in kinds. `layout.rs` finds the offsets.
 
 mod field_cache;
 mod layout;
@@ -33,28 +33,27 @@ use types::resource::Selectable;
 /// See the [module documentation](self).
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// Where it is stored.
+    /// The key in the store.
     pub key: Arc<str>,
-    /// When it was last written.
+    /// The revision of the last write.
     pub revision: Revision,
     bytes: Bytes,
-    /// Where the seams of `bytes` are.
+    /// The offsets in `bytes`.
     layout: Layout,
     /// The length of the resource's prefix, without the slash after it.
     prefix_len: u16,
-    /// Whether somebody still has to work on it before others may see it.
+    /// Whether the object has pending initializers, and is hidden from other clients.
     pub uninitialized: bool,
-    /// `key=value` lines, sorted by key: one place in memory to look at, for a selector that looks
-    /// at many.
+    /// `key=value` lines, sorted by key: contiguous, since a selector reads those of many objects.
     labels: Box<str>,
-    /// The values of selectable fields, once a request has asked for them.
+    /// The values of selectable fields, after the first request for them.
     fields: FieldCache,
 }
 
-/// Labels up to this length are read one after the other, longer ones are searched.
+/// Labels up to this length are compared one by one; longer ones are searched.
 const SCANNED: usize = 512;
 
-/// How the beginning of an object is written.
+/// The beginning of a served object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Head<'a> {
     /// As it is stored.
@@ -66,11 +65,11 @@ pub(crate) enum Head<'a> {
 }
 
 impl Entry {
-    /// Reads what selection needs out of a record; `prefix_len` is that of its resource.
+    /// The entry of a record; `prefix_len` is the length of the prefix of its resource.
     pub(crate) fn of(record: &Record, prefix_len: usize) -> Self {
         let (bytes, (layout, metadata)) = match layout::find(&record.value) {
             Some(found) => (record.value.clone(), found),
-            // Not written by us: put it into an order of ours first.
+            // Another program has written it.
             None => layout::reorder(&record.value),
         };
         Self {
@@ -85,7 +84,7 @@ impl Entry {
         }
     }
 
-    /// An entry with other content at the same place and revision; only for custom kinds, whose
+    /// An entry with another content and the same key and revision; only for custom kinds, whose
     /// fields are sorted.
     pub(crate) fn with_object(&self, object: &Object) -> Self {
         let record = Record {
@@ -98,7 +97,7 @@ impl Entry {
         Self::of(&record, usize::from(self.prefix_len))
     }
 
-    /// An entry with the same content, whose selectable fields are yet to be found.
+    /// An entry with the same content, without values of selectable fields.
     pub(crate) fn without_fields(&self) -> Self {
         Self {
             key: Arc::clone(&self.key),
@@ -143,7 +142,7 @@ impl Entry {
         self.labels.len()
     }
 
-    /// Which labels it may have.
+    /// The mask of its labels.
     pub(super) fn label_mask(&self) -> LabelMask {
         LabelMask::of(&self.labels)
     }
@@ -171,7 +170,7 @@ impl Entry {
         }
     }
 
-    /// How many bytes it holds.
+    /// The number of its bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -188,14 +187,14 @@ impl Entry {
         out.extend_from_slice(&self.bytes[rest..]);
     }
 
-    /// The same as two pieces, of which the second, and larger, is shared and not copied.
+    /// The same as two pieces. The second, larger one is shared and not copied.
     pub(crate) fn pieces(&self, head: Head<'_>, revision: Revision) -> [Bytes; 2] {
         let mut out = Vec::with_capacity(self.layout.resource_version_at() + 128);
         let rest = self.write_head(&mut out, head, revision);
         [out.into(), self.bytes.slice(rest..)]
     }
 
-    /// Appends everything up to the resourceVersion, and returns where the rest begins.
+    /// Appends the bytes up to the resourceVersion, and returns the offset of the rest.
     fn write_head(&self, out: &mut Vec<u8>, head: Head<'_>, revision: Revision) -> usize {
         let seam = self.layout.resource_version_at();
         match head {
@@ -211,7 +210,7 @@ impl Entry {
                 out.extend_from_slice(&self.bytes[stored.end..seam]);
             }
         }
-        // There is a member on one side of it, or on both.
+        // The metadata have a member before it, after it, or both.
         let is_last = self.bytes[seam..].starts_with(b"}");
         let (before, after) = if is_last { (",", "") } else { ("", ",") };
         write!(out, "{before}\"resourceVersion\":\"{revision}\"{after}")
@@ -229,7 +228,7 @@ impl Entry {
     /// The object in its working form, without a resourceVersion, as it is stored.
     pub(crate) fn object_as_stored(&self) -> Object {
         let mut reader = serde_json::Deserializer::from_slice(&self.bytes);
-        // How deep it may be was judged when it came in.
+        // The depth was checked when the object was received.
         reader.disable_recursion_limit();
         let map = Map::deserialize(&mut reader).expect("stored bytes were written as JSON");
         Object::new(map)
@@ -245,7 +244,7 @@ impl Entry {
         self.bytes == other.bytes
     }
 
-    /// Whether `bytes`, in stored form, would change nothing.
+    /// Whether `bytes`, in stored form, are the same content.
     pub(crate) fn holds(&self, bytes: &[u8]) -> bool {
         *self.bytes == *bytes
     }
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_revision_of_a_sorted_object_is_in_its_place() {
+    fn the_revision_of_a_sorted_object_is_in_order() {
         let custom = entry(
             br#"{"apiVersion":"a.b/v1","kind":"W","metadata":{"labels":{"uid":"y"},"name":"a","uid":"u"}}"#,
         );
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_custom_kind_may_have_fields_before_and_between_those_of_every_object() {
+    fn a_custom_kind_may_have_fields_before_and_between_the_common_ones() {
         let custom = entry(
             br#"{"aaa":{"metadata":{"a":1},"apiVersion":"x"},"apiVersion":"a.b/v1","data":"\u003c","kind":"W","metadata":{"name":"a","uid":"u"}}"#,
         );
@@ -313,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_is_left_out_or_exchanged() {
+    fn the_head_is_left_out_or_replaced() {
         assert!(written(&entry(SECRET), Head::Absent).starts_with(r#"{"metadata":{"name":"a","#));
         assert!(
             written(&entry(SECRET), Head::Version("v2"))
@@ -322,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_release_stored_is_served_in_its_order() {
+    fn an_object_of_an_earlier_release_is_served_in_its_order() {
         let earlier = entry(
             br#"{"apiVersion":"v1","kind":"Secret","metadata":{"labels":{"x":"y"},"name":"a"},"data":{},"type":"Opaque"}"#,
         );
@@ -342,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_with_initializers_is_known_by_its_metadata() {
+    fn an_object_with_initializers_is_recognized_by_its_metadata() {
         assert!(!entry(SECRET).uninitialized);
         let waiting = entry(
             br#"{"apiVersion":"v1","kind":"S","metadata":{"initializers":{"pending":[{"name":"a.b.c"}]},"labels":{"x":"y"}},"spec":{"initializers":1}}"#,
@@ -352,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_bytes_are_sorted() {
+    fn bytes_of_another_program_are_sorted() {
         let entry = entry(
             br#"{"type": "Opaque", "metadata":{"name":"a"},"kind":"Secret","apiVersion":"v1"}"#,
         );
@@ -363,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selectable_field_is_found_by_its_path_and_absent_otherwise() {
+    fn a_selectable_field_is_found_by_its_path() {
         let entry = entry(
             br#"{"apiVersion":"v1","kind":"P","metadata":{"name":"a"},"spec":{"n":3,"on":"n1"}}"#,
         );

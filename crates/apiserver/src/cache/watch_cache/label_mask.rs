@@ -1,8 +1,8 @@
-//! [`LabelMask`]: a few bits that say which labels an object surely does not have.
+//! [`LabelMask`]: a Bloom filter of the labels of an object.
 //!
-//! They lie beside the object's key in the snapshot, so that a list by label passes over most
-//! objects without a look at them: of ten thousand of which a hundred match, some four hundred are
-//! read. Objects that have all the bits may have the labels or not, and are looked at.
+//! The mask is beside the key of the object in the snapshot, so that a list by label skips most
+//! objects without reading them: of ten thousand objects, a hundred of which match, about four hundred
+//! are read. An object that has all the bits may or may not have the labels.
 
 use machinery::selector::{LabelSelector, Operator};
 
@@ -11,7 +11,7 @@ use machinery::selector::{LabelSelector, Operator};
 pub(crate) struct LabelMask(u64);
 
 impl LabelMask {
-    /// Of labels in `key=value` lines.
+    /// The mask of labels in `key=value` lines.
     pub(super) fn of(labels: &str) -> Self {
         labels.split_terminator('\n').fold(Self::default(), |mask, line| {
             let key = line.split_once('=').map_or(line, |(key, _)| key);
@@ -19,7 +19,7 @@ impl LabelMask {
         })
     }
 
-    /// The bits that every object has which a selector selects.
+    /// The bits that all objects have that a selector selects.
     pub(crate) fn wanted(selector: &LabelSelector) -> Self {
         let wanted = selector.requirements().iter().map(|it| match (it.operator, &it.values[..]) {
             (Operator::Equals | Operator::DoubleEquals | Operator::In, [value]) => {
@@ -33,13 +33,13 @@ impl LabelMask {
         Self(wanted.fold(0, |all, bits| all | bits))
     }
 
-    /// Whether an object with this mask may be one of those that want `wanted`.
+    /// Whether an object with this mask may have the `wanted` labels.
     pub(crate) fn may_have(self, wanted: Self) -> bool {
         self.0 & wanted.0 == wanted.0
     }
 }
 
-/// Two of the 64 bits, by the FNV-1a hash of the text.
+/// Two of the 64 bits, chosen by the FNV-1a hash of the text.
 fn bits(parts: &[&str]) -> u64 {
     let bytes = parts.iter().flat_map(|it| it.bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matches_is_never_passed_over() {
+    fn a_matching_object_is_never_skipped() {
         for selector in [
             "",
             "app=web",
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn most_of_what_does_not_match_is_passed_over() {
+    fn most_objects_that_do_not_match_are_skipped() {
         let passed = (0..1000).filter(|it| !may_have(&format!("app=web-{it}\n"), "app=db")).count();
         assert!(passed > 950, "{passed}");
         assert!(!may_have("", "app"));

@@ -26,8 +26,8 @@ use std::time::Duration;
 use store::{Error, Event, Record, Revision, Store, WatchResponse};
 use tokio::sync::watch;
 
-/// The store has one reflector, for which consistent reads wait. A store that sends progress
-/// notifications needs no timeout to detect a lost connection.
+/// The store has one reflector, for which consistent reads wait, so a first failure has no delay. A
+/// watch has no timeout: the backend detects a lost connection and ends the watch.
 const OPTIONS: ReflectorOptions = ReflectorOptions {
     page_size: u32::MAX,
     watch_timeout: None,

@@ -2,21 +2,21 @@
 //!
 //! Invariants:
 //! - `snapshot` is the state after the last change in the log;
-//! - a watcher is a revision: it has seen everything up to there and asks for what came after;
-//! - once retired, nothing changes any more.
+//! - a watcher is a revision: it has the changes up to it, and requests those after it;
+//! - a retired cache does not change.
 
 use super::change_log::{Change, ChangeLog};
 use super::entry::Entry;
-use super::pinned::PinnedSnapshots;
-use super::snapshot::{Held, Snapshot};
-use super::subscription::{Bell, Subscription};
+use super::retained_snapshots::RetainedSnapshots;
+use super::snapshot::{Snapshot, SnapshotEntry};
+use super::subscription::{Subscription, WakerSet};
 use arc_swap::ArcSwap;
 use imbl::ordmap::DiffItem;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use store::{Event, Record, Revision};
 
-/// How often the objects that have changed during a rewrite are rewritten without the lock.
+/// The number of passes, without the lock, over objects that have changed during a rewrite.
 const MAX_UNLOCKED_REWRITES: usize = 8;
 
 /// See the [module documentation](self).
@@ -24,10 +24,10 @@ pub(crate) struct ResourceCache {
     prefix: Arc<str>,
     snapshot: ArcSwap<Snapshot>,
     state: Mutex<State>,
-    changed: Arc<Bell>,
+    changed: Arc<WakerSet>,
 }
 
-/// The asked-for history is gone; `floor` is the oldest revision from which a watch may begin.
+/// The requested revision was compacted; `floor` is the oldest revision that can be watched from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooOld {
     /// See the type.
@@ -36,79 +36,77 @@ pub(crate) struct TooOld {
 
 struct State {
     log: ChangeLog,
-    pinned: PinnedSnapshots,
-    /// It is no longer among the caches that are kept up to date.
+    retained: RetainedSnapshots,
+    /// Whether the cache was removed, and gets no events.
     retired: bool,
 }
 
-/// The resource is no longer cached here; the event belongs to a cache that is yet to be made.
+/// The cache was removed; the event belongs to a cache that replaces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Retired;
 
 impl ResourceCache {
-    /// An empty one, of which nothing is known before `floor`. What its history keeps alive is
-    /// part of `total`.
+    /// An empty cache whose history begins at `floor`. The memory of its history is added to `total`.
     pub(crate) fn new(prefix: &str, floor: Revision, total: &Arc<AtomicUsize>) -> Self {
         let log = ChangeLog::new(floor, total);
-        let pinned = PinnedSnapshots::new(total);
+        let retained = RetainedSnapshots::new(total);
         Self {
             prefix: prefix.into(),
             snapshot: ArcSwap::from_pointee(Snapshot { revision: floor, ..Snapshot::default() }),
-            state: Mutex::new(State { log, pinned, retired: false }),
+            state: Mutex::new(State { log, retained, retired: false }),
             changed: Arc::default(),
         }
     }
 
-    /// Whether a key is one of this resource's.
+    /// Whether a key belongs to this resource.
     pub(crate) fn holds(&self, key: &str) -> bool {
         key.strip_prefix(&*self.prefix).is_some_and(|it| it.starts_with('/'))
     }
 
-    /// Takes in all records at the start, before anybody reads.
+    /// Loads all records at the start, before the first read.
     pub(crate) fn load(&self, records: &[Arc<Record>]) {
         let entries = records
             .iter()
             .map(|it| Arc::new(Entry::of(it, self.prefix.len())))
-            .map(|it| (Arc::clone(&it.key), Held::from(it)))
+            .map(|it| (Arc::clone(&it.key), SnapshotEntry::from(it)))
             .collect();
         let revision = self.snapshot.load().revision;
         self.snapshot.store(Arc::new(Snapshot::of(entries, revision)));
     }
 
-    /// Ends the loading: what is here is the state at `revision`, and the store will tell again
-    /// what happened since `floor`.
+    /// Ends the load: the records are those at `revision`, and the events since `floor` follow.
     pub(crate) fn loaded(&self, revision: Revision, floor: Revision) {
         self.lock().log.set_floor(floor);
         self.snapshot.rcu(|snapshot| Snapshot { revision, ..Snapshot::clone(snapshot) });
     }
 
-    /// Puts the state of the store at `revision` in the place of what is here. What happened before
-    /// is no longer known.
+    /// Replaces the content with the records of the store at `revision`. The earlier history is
+    /// removed.
     pub(crate) fn replace(&self, records: &[Arc<Record>], revision: Revision) {
         let mut state = self.lock();
         let before = self.snapshot.load();
         let entries = records
             .iter()
             .map(|record| match before.entries.get(&record.key) {
-                // As it is here, it may have the defaults of a later schema.
+                // The present entry may have the defaults of a later schema.
                 Some(held) if held.revision == record.modified => held.clone(),
-                _ => Held::from(Arc::new(Entry::of(record, self.prefix.len()))),
+                _ => SnapshotEntry::from(Arc::new(Entry::of(record, self.prefix.len()))),
             })
             .map(|held| (Arc::clone(&held.key), held))
             .collect();
         let next = Snapshot { rewrites: before.rewrites, ..Snapshot::of(entries, revision) };
-        state.forget(revision);
+        state.compact_log(revision);
         state.log.set_floor(revision);
-        // What pinned snapshots keep alive of the objects whose events were lost.
+        // The replaced objects, whose events were lost, may be in retained snapshots.
         for (key, held) in &before.entries {
             if next.entries.get(key).is_none_or(|now| now.revision != held.revision) {
-                state.pinned.count(held, revision);
+                state.retained.count(held, revision);
             }
         }
         self.snapshot.store(Arc::new(next));
     }
 
-    /// Takes in a change. One from before the load goes to the log alone.
+    /// Applies an event. An event from before the load is added to the log only.
     pub(crate) fn apply(&self, event: &Event) -> Result<(), Retired> {
         let mut state = self.lock();
         if state.retired {
@@ -134,32 +132,32 @@ impl ResourceCache {
         Ok(())
     }
 
-    /// Wakes the watchers after all of a batch is in.
+    /// Wakes the watchers, after a batch of events was applied.
     pub(crate) fn wake(&self) {
-        self.changed.ring();
+        self.changed.wake_all();
     }
 
-    /// Wakes up whenever there may be something new.
+    /// A subscription to changes.
     pub(crate) fn subscribe(&self) -> Subscription {
         self.changed.subscribe()
     }
 
-    /// The objects as they are now.
+    /// The present objects.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
     }
 
-    /// Whether the objects are still as in `snapshot`.
+    /// Whether `snapshot` has the present objects.
     pub(crate) fn is_now(&self, snapshot: &Arc<Snapshot>) -> bool {
         Arc::ptr_eq(&self.snapshot.load(), snapshot)
     }
 
-    /// Whether there are no objects now.
+    /// Whether there are no objects.
     pub(crate) fn is_empty(&self) -> bool {
         self.snapshot.load().entries.is_empty()
     }
 
-    /// One object as it is now.
+    /// One present object.
     pub(crate) fn get(&self, key: &str) -> Option<Arc<Entry>> {
         self.snapshot.load().entries.get(key).map(|it| Arc::clone(it))
     }
@@ -175,15 +173,15 @@ impl ResourceCache {
         Ok(state.log.after(revision).take(limit).cloned().collect())
     }
 
-    /// The objects as they were at `revision`, found by undoing what came after.
+    /// The objects at `revision`: the present ones after undoing the later changes.
     pub(crate) fn at(&self, revision: Revision) -> Result<Arc<Snapshot>, TooOld> {
         let state = self.lock();
         let now = self.snapshot.load_full();
         if now.revision <= revision {
             return Ok(now);
         }
-        if let Some(pinned) = state.pinned.get(revision) {
-            return Ok(Arc::clone(pinned));
+        if let Some(retained) = state.retained.get(revision) {
+            return Ok(Arc::clone(retained));
         }
         state.check(revision)?;
         let mut then = Snapshot { revision, ..Snapshot::clone(&now) };
@@ -195,38 +193,37 @@ impl ResourceCache {
         Ok(Arc::new(then))
     }
 
-    /// Keeps `snapshot`, at the revision that its readers were told, for those who read it in
-    /// pages. A snapshot is not kept if its objects were rewritten, or the log has forgotten changes
-    /// of them: what it would keep alive is no longer counted for it.
-    pub(crate) fn pin(&self, snapshot: &Snapshot, revision: Revision) {
+    /// Retains `snapshot`, at the revision that the list has, for the next pages of the list. It is
+    /// not retained if its objects were rewritten, or changes of them were removed from the log:
+    /// its memory could not be counted.
+    pub(crate) fn retain_snapshot(&self, snapshot: &Snapshot, revision: Revision) {
         let mut state = self.lock();
         let is_rewritten = snapshot.rewrites != self.snapshot.load().rewrites;
         if !is_rewritten && state.check(revision).is_ok() {
-            state.pinned.add(snapshot, revision);
+            state.retained.add(snapshot, revision);
         }
     }
 
-    /// Forgets the changes up to `upto`, and the pinned snapshots from before it. Watchers that
-    /// have seen all of these changes go on.
+    /// Removes the changes up to `upto`, and the retained snapshots from before it. Watchers that have
+    /// these changes continue.
     pub(crate) fn compact(&self, upto: Revision) {
         let mut state = self.lock();
-        state.pinned.drop_before(upto);
-        state.forget(upto);
+        state.retained.drop_before(upto);
+        state.compact_log(upto);
     }
 
-    /// The bytes that its history and its pinned snapshots keep alive.
+    /// The memory of the history and of the retained snapshots.
     pub(crate) fn history_bytes(&self) -> usize {
         let state = self.lock();
-        state.log.bytes() + state.pinned.bytes()
+        state.log.bytes() + state.retained.bytes()
     }
 
-    /// Drops half of its history, the oldest first, or of its pinned snapshots if these keep more
-    /// alive.
-    pub(crate) fn shed(&self) {
+    /// Drops the older half of the history, or of the retained snapshots if these have more memory.
+    pub(crate) fn drop_older_half(&self) {
         let mut state = self.lock();
-        if state.pinned.bytes() > state.log.bytes() {
-            let half = state.pinned.bytes() / 2;
-            while state.pinned.bytes() > half && state.pinned.pop() {}
+        if state.retained.bytes() > state.log.bytes() {
+            let half = state.retained.bytes() / 2;
+            while state.retained.bytes() > half && state.retained.pop() {}
             return;
         }
         let half = state.log.bytes() / 2;
@@ -236,17 +233,17 @@ impl ResourceCache {
         }
     }
 
-    /// Ends the cache if it is empty; whether it is. Events from then on are refused.
+    /// Retires the cache if it is empty, and returns whether it is retired. It refuses later events.
     pub(crate) fn retire_if_empty(&self) -> bool {
         let mut state = self.lock();
         state.retired |= self.snapshot.load().entries.is_empty();
         state.retired
     }
 
-    /// Shows every object as `rewrite` makes it, unless that returns None: a definition's schema
-    /// has changed, and its new defaults hold for what is stored already.
+    /// Replaces every object for which `rewrite` returns one: the schema of a CRD has changed, and its
+    /// new defaults apply to stored objects.
     ///
-    /// The objects are rewritten without the lock, and then those that have changed meanwhile.
+    /// The objects are rewritten without the lock, followed by those that have changed meanwhile.
     pub(crate) fn rewrite(&self, rewrite: impl Fn(&Entry) -> Option<Entry>) {
         let mut seen = self.snapshot();
         let mut next = Snapshot::clone(&seen);
@@ -267,8 +264,8 @@ impl ResourceCache {
             }
             next.revision = now.revision;
         };
-        // Each time fewer objects have changed. The last few, if others write all the time, are
-        // rewritten with the lock.
+        // Each pass has fewer changed objects. Under constant writes, the last few are rewritten with
+        // the lock.
         for _ in 0..MAX_UNLOCKED_REWRITES {
             let now = self.snapshot();
             if Arc::ptr_eq(&now, &seen) {
@@ -285,7 +282,7 @@ impl ResourceCache {
             state.count_rewritten(&now, &next);
             self.snapshot.store(Arc::new(next));
         }
-        // What was rewritten is freed without the lock.
+        // The replaced objects are freed without the lock.
         drop(state);
     }
 
@@ -300,10 +297,10 @@ impl State {
         if revision < floor { Err(TooOld { floor }) } else { Ok(()) }
     }
 
-    /// Drops the pinned snapshots, which keep alive what was rewritten, and counts what the log
-    /// keeps alive of it.
+    /// Drops the retained snapshots, which have the objects before the rewrite, and counts those that
+    /// the log has.
     fn count_rewritten(&mut self, before: &Snapshot, after: &Snapshot) {
-        self.pinned.clear();
+        self.retained.clear();
         for change in self.log.after(self.log.floor()) {
             let Some(new) = &change.new else { continue };
             let was_current =
@@ -316,24 +313,24 @@ impl State {
         self.trim();
     }
 
-    /// Forgets the changes that exceed the bounds of the log.
+    /// Removes the changes that exceed the bounds of the log.
     fn trim(&mut self) {
         while let Some(change) = self.log.pop_excess() {
             self.count(&change);
         }
     }
 
-    /// Forgets the changes up to `upto`.
-    fn forget(&mut self, upto: Revision) {
+    /// Removes the changes up to `upto` from the log.
+    fn compact_log(&mut self, upto: Revision) {
         while let Some(change) = self.log.pop_until(upto) {
             self.count(&change);
         }
     }
 
-    /// Counts what a forgotten change has replaced for the pinned snapshot that keeps it alive.
+    /// Counts the object that a removed change has replaced for the retained snapshot that has it.
     fn count(&mut self, change: &Change) {
         if let Some(old) = &change.old {
-            self.pinned.count(old, change.revision);
+            self.retained.count(old, change.revision);
         }
     }
 }

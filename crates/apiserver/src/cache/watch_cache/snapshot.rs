@@ -11,37 +11,36 @@ use store::Revision;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Snapshot {
     /// By key.
-    pub entries: OrdMap<Arc<str>, Held>,
-    /// Of the last change to this resource, or of the load.
+    pub entries: OrdMap<Arc<str>, SnapshotEntry>,
+    /// The revision of the last change of the resource, or of the load.
     pub revision: Revision,
-    /// How many of the objects somebody still has to work on before others may see them: mostly
-    /// none, and then nobody has to look.
+    /// The number of objects with pending initializers. With none, lists need no filter.
     pub uninitialized: usize,
     /// The number of times that the objects were rewritten because of a changed schema.
     pub(super) rewrites: u64,
 }
 
-/// An object, and beside it what spares a look at it.
+/// An object, and a mask of its labels, which is checked without reading the object.
 #[derive(Debug, Clone)]
-pub(crate) struct Held {
+pub(crate) struct SnapshotEntry {
     pub(super) entry: Arc<Entry>,
     labels: LabelMask,
 }
 
-impl From<Arc<Entry>> for Held {
+impl From<Arc<Entry>> for SnapshotEntry {
     fn from(entry: Arc<Entry>) -> Self {
         Self { labels: entry.label_mask(), entry }
     }
 }
 
-/// Whether they are the same entry, not only one with the same content.
-impl PartialEq for Held {
+/// Compares identity, not content.
+impl PartialEq for SnapshotEntry {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.entry, &other.entry)
     }
 }
 
-impl Deref for Held {
+impl Deref for SnapshotEntry {
     type Target = Arc<Entry>;
 
     fn deref(&self) -> &Arc<Entry> {
@@ -50,12 +49,12 @@ impl Deref for Held {
 }
 
 impl Snapshot {
-    pub(super) fn of(entries: OrdMap<Arc<str>, Held>, revision: Revision) -> Self {
+    pub(super) fn of(entries: OrdMap<Arc<str>, SnapshotEntry>, revision: Revision) -> Self {
         let uninitialized = entries.values().filter(|it| it.uninitialized).count();
         Self { entries, revision, uninitialized, rewrites: 0 }
     }
 
-    /// Without the objects that not everybody may see yet.
+    /// The snapshot without objects with pending initializers.
     pub(crate) fn initialized(self: &Arc<Self>) -> Arc<Self> {
         if self.uninitialized == 0 {
             return Arc::clone(self);
@@ -66,7 +65,7 @@ impl Snapshot {
         Arc::new(Self { entries, revision, uninitialized: 0, rewrites })
     }
 
-    /// Puts one state of an object in the place of another.
+    /// Replaces, adds or removes an object.
     pub(super) fn exchange(&mut self, key: &Arc<str>, entry: Option<&Arc<Entry>>) {
         let before = match entry {
             Some(entry) => self.entries.insert(Arc::clone(key), Arc::clone(entry).into()),
@@ -86,14 +85,14 @@ impl Snapshot {
         self.labeled(prefix, start, LabelMask::default())
     }
 
-    /// The same without those that surely lack the `wanted` labels.
+    /// The same without objects whose mask excludes the `wanted` labels.
     pub(crate) fn labeled(
         &self,
         prefix: &str,
         start: Option<&str>,
         wanted: LabelMask,
     ) -> impl Iterator<Item = &Arc<Entry>> {
-        // The end is found once, since to look at each key costs as much as all the rest.
+        // The end is searched once: comparing each key would double the cost.
         let end = prefix.strip_suffix('/').map(|it| format!("{it}0")).unwrap_or_default();
         let start = start.unwrap_or(prefix).min(&end);
         let range = (Bound::Included(start), Bound::Excluded(end.as_str()));

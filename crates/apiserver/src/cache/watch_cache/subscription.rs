@@ -1,15 +1,15 @@
-//! [`Bell`] and [`Subscription`]: how a resource's watchers learn that something has changed.
+//! [`WakerSet`] and [`Subscription`]: notify the watchers of a resource of changes.
 //!
-//! A thousand may wait for one bell, so to wait costs one place in a list, and to ring it takes the
-//! wakers out under the lock and wakes them after it. A bell does not say what has happened, only
-//! that the log should be looked at.
+//! A set may have thousands of subscriptions. Each is one slot in a list; a notification takes the
+//! wakers out of the slots under the lock, and wakes them after it. A notification has no content:
+//! the subscriber reads the log.
 //!
 //! ```text
 //! subscriber:  mark_seen   read the log   poll_changed → pending   (woken)   poll_changed → ready
-//! bell:                                                          ring
+//! set:                                                         wake_all
 //! ```
 //!
-//! A ring between `mark_seen` and `poll_changed` is not missed: it makes the latter ready at once.
+//! A notification between `mark_seen` and `poll_changed` is not missed: the latter is ready at once.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,74 +18,74 @@ use std::task::{Context, Poll, Waker};
 
 /// See the [module documentation](self).
 #[derive(Default)]
-pub(crate) struct Bell {
-    /// How often it has rung; changed under the lock of `places`.
-    rung: AtomicU64,
-    places: Mutex<Places>,
+pub(crate) struct WakerSet {
+    /// The number of notifications; changed under the lock of `slots`.
+    generation: AtomicU64,
+    slots: Mutex<Slots>,
 }
 
-/// One place for each subscription, in the order in which they came, as far as none has left.
+/// One slot for each subscription. The slots of dropped subscriptions are used again.
 #[derive(Default)]
-struct Places {
+struct Slots {
     wakers: Vec<Option<Waker>>,
     free: Vec<usize>,
 }
 
-/// Somebody who waits for the bell, again and again.
+/// Waits for the notifications of a [`WakerSet`].
 pub(crate) struct Subscription {
-    bell: Arc<Bell>,
-    place: usize,
+    set: Arc<WakerSet>,
+    slot: usize,
     seen: u64,
 }
 
-impl Bell {
-    /// Wakes everybody who waits.
-    pub(crate) fn ring(&self) {
+impl WakerSet {
+    /// Notifies all subscriptions.
+    pub(crate) fn wake_all(&self) {
         let waiting: Vec<Waker> = {
-            let mut places = self.lock();
-            self.rung.fetch_add(1, Ordering::SeqCst);
-            places.wakers.iter_mut().filter_map(Option::take).collect()
+            let mut slots = self.lock();
+            self.generation.fetch_add(1, Ordering::SeqCst);
+            slots.wakers.iter_mut().filter_map(Option::take).collect()
         };
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits for rings from now on.
+    /// A subscription to the notifications from now on.
     pub(crate) fn subscribe(self: &Arc<Self>) -> Subscription {
-        let mut places = self.lock();
-        let place = places.free.pop().unwrap_or_else(|| {
-            places.wakers.push(None);
-            places.wakers.len() - 1
+        let mut slots = self.lock();
+        let slot = slots.free.pop().unwrap_or_else(|| {
+            slots.wakers.push(None);
+            slots.wakers.len() - 1
         });
-        let seen = self.rung.load(Ordering::SeqCst);
-        Subscription { bell: Arc::clone(self), place, seen }
+        let seen = self.generation.load(Ordering::SeqCst);
+        Subscription { set: Arc::clone(self), slot, seen }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().expect("nothing panics while it holds the places")
+    fn lock(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().expect("nothing panics while it holds the slots")
     }
 }
 
 impl Subscription {
-    /// Whatever has happened so far is no news.
+    /// Marks all notifications so far as seen.
     pub(crate) fn mark_seen(&mut self) {
-        self.seen = self.bell.rung.load(Ordering::SeqCst);
+        self.seen = self.set.generation.load(Ordering::SeqCst);
     }
 
-    /// Ready when the bell has rung since [`mark_seen`](Self::mark_seen).
+    /// Ready if there was a notification since [`mark_seen`](Self::mark_seen).
     pub(crate) fn poll_changed(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let news = || self.bell.rung.load(Ordering::SeqCst) != self.seen;
-        if news() {
+        let is_notified = || self.set.generation.load(Ordering::SeqCst) != self.seen;
+        if is_notified() {
             return Poll::Ready(());
         }
-        let mut places = self.bell.lock();
-        if news() {
+        let mut slots = self.set.lock();
+        if is_notified() {
             return Poll::Ready(());
         }
-        places.wakers[self.place] = Some(cx.waker().clone());
+        slots.wakers[self.slot] = Some(cx.waker().clone());
         Poll::Pending
     }
 
-    /// Waits until the bell has rung since [`mark_seen`](Self::mark_seen).
+    /// Waits for a notification since [`mark_seen`](Self::mark_seen).
     pub(crate) async fn changed(&self) {
         poll_fn(|cx| self.poll_changed(cx)).await;
     }
@@ -93,9 +93,9 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut places = self.bell.lock();
-        places.wakers[self.place] = None;
-        places.free.push(self.place);
+        let mut slots = self.set.lock();
+        slots.wakers[self.slot] = None;
+        slots.free.push(self.slot);
     }
 }
 
@@ -109,11 +109,11 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_is_heard_until_it_is_marked_as_seen() {
-        let bell = Arc::new(Bell::default());
-        let mut subscription = bell.subscribe();
+    fn a_notification_is_ready_until_it_is_marked_as_seen() {
+        let set = Arc::new(WakerSet::default());
+        let mut subscription = set.subscribe();
         assert!(!woken(&subscription));
-        bell.ring();
+        set.wake_all();
         assert!(woken(&subscription));
         assert!(woken(&subscription));
         subscription.mark_seen();
@@ -121,20 +121,20 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_later_does_not_hear_what_was_before() {
-        let bell = Arc::new(Bell::default());
-        bell.ring();
-        assert!(!woken(&bell.subscribe()));
+    fn a_subscription_does_not_get_earlier_notifications() {
+        let set = Arc::new(WakerSet::default());
+        set.wake_all();
+        assert!(!woken(&set.subscribe()));
     }
 
     #[test]
-    fn the_place_of_who_leaves_is_taken_by_who_comes() {
-        let bell = Arc::new(Bell::default());
-        let (first, second) = (bell.subscribe(), bell.subscribe());
+    fn the_slot_of_a_dropped_subscription_is_used_again() {
+        let set = Arc::new(WakerSet::default());
+        let (first, second) = (set.subscribe(), set.subscribe());
         drop(first);
-        let third = bell.subscribe();
-        assert_eq!(bell.lock().wakers.len(), 2);
-        bell.ring();
+        let third = set.subscribe();
+        assert_eq!(set.lock().wakers.len(), 2);
+        set.wake_all();
         assert!(woken(&second) && woken(&third));
     }
 }

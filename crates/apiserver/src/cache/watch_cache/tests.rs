@@ -1,4 +1,4 @@
-//! Tests of all resources' caches together, on a store in memory.
+//! Tests of the caches of all resources together, on a store in memory.
 
 use super::*;
 use keel::Timestamp;
@@ -6,7 +6,7 @@ use store::{Expect, Memory, Options};
 
 const MEGABYTE: usize = 1 << 20;
 
-/// Longer than the slowest machine takes.
+/// Sufficient on a slow machine.
 const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
 struct Fixture {
@@ -33,7 +33,7 @@ impl Fixture {
         self.cache.catch_up().await.unwrap();
     }
 
-    /// Lets the tasks run until the compaction sleeps; nothing else does.
+    /// Lets the tasks run until the compaction sleeps, as the only task.
     async fn until_asleep(&self) {
         for _ in 0..1000 {
             if self.clock.next_deadline().is_some() {
@@ -51,7 +51,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn a_consistent_read_does_not_wait_for_an_event_of_a_write_elsewhere_in_the_store() {
+async fn a_consistent_read_does_not_wait_for_an_event_of_a_key_outside_of_the_registry() {
     let it = fixture().await;
     let record = it.store.put("/elsewhere/a", "1".into(), Expect::Any, None).await.unwrap();
     let caught_up = tokio::time::timeout(TIMEOUT, it.cache.catch_up()).await;
@@ -74,7 +74,7 @@ async fn the_histories_of_all_resources_together_are_bounded() {
 }
 
 #[tokio::test]
-async fn what_was_deleted_is_forgotten_after_ten_minutes_without_a_write() {
+async fn deleted_objects_leave_the_history_after_ten_minutes_without_a_write() {
     let it = fixture().await;
     it.put("/registry/group/r/a", MEGABYTE).await;
     it.delete("/registry/group/r/a").await;
@@ -90,7 +90,7 @@ async fn what_was_deleted_is_forgotten_after_ten_minutes_without_a_write() {
 }
 
 #[tokio::test]
-async fn the_cache_of_a_removed_resource_is_dropped_and_made_anew_for_a_later_event() {
+async fn the_cache_of_a_removed_resource_is_dropped_and_created_again_by_a_later_event() {
     let it = fixture().await;
     let (prefix, key) = ("/registry/group/r", "/registry/group/r/a");
     it.put(key, MEGABYTE).await;
@@ -120,4 +120,18 @@ async fn a_resource_that_is_removed_during_a_relist_is_dropped_after_it_unless_s
     it.cache.apply_deferred_removals();
     let caches = it.cache.caches.load();
     assert_eq!(prefixes.map(|prefix| caches.contains_key(prefix)), [false, true, true]);
+}
+
+#[tokio::test]
+async fn the_cache_of_a_closed_store_is_stopped() {
+    let it = fixture().await;
+    assert_eq!(it.cache.phase(), ReflectorPhase::Watching);
+    it.store.close().await.unwrap();
+    let stopped = async {
+        while it.cache.phase() != ReflectorPhase::Stopped {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(TIMEOUT, stopped).await.expect("the reflector stops");
+    assert!(matches!(it.cache.catch_up().await, Err(Error::Closed)));
 }

@@ -1,4 +1,4 @@
-//! Reads a body in whichever media type it came, and says in Kubernetes' words why it cannot.
+//! Decodes a body in any supported media type; the error messages are those of Kubernetes.
 
 use super::list_objects;
 use machinery::codec::{self, Decoded};
@@ -6,79 +6,80 @@ use machinery::{Map, Reason, Status, Value};
 use types::Type;
 use types::protobuf::{self, Envelope};
 
-/// What bodies may be; the last only where there is a message for them, though all are told of it.
-const MEDIA: [&str; 3] = ["application/json", "application/yaml", protobuf::MEDIA_TYPE];
+/// The media types of bodies. The error message lists all of them, although protobuf is supported
+/// only for types with a message.
+const MEDIA_TYPES: [&str; 3] = ["application/json", "application/yaml", protobuf::MEDIA_TYPE];
 
-/// A body that cannot be read.
+/// The reason why a body cannot be decoded.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unreadable {
-    /// It is of another media type than these.
-    Media(&'static [&'static str]),
-    /// It is not known what it is.
+pub(crate) enum BodyDecodeError {
+    /// The media type is not one of these.
+    UnsupportedMediaType(&'static [&'static str]),
+    /// The body cannot be parsed, or its type cannot be determined.
     Unrecognized(String),
-    /// It is known to be what it should be, but broken.
-    Broken(protobuf::Error),
-    /// Its lists have more than [`LIST_OBJECTS_MAX`](list_objects::LIST_OBJECTS_MAX) objects.
+    /// The body has the expected type, but is malformed.
+    Malformed(protobuf::Error),
+    /// The lists of the body have more than [`MAX_LIST_OBJECTS`](list_objects::MAX_LIST_OBJECTS)
+    /// objects.
     TooManyObjects,
 }
 
-impl Unreadable {
-    /// What the sender is told where it goes without saying what should have been sent.
+impl BodyDecodeError {
+    /// The Status without the expected type.
     pub(crate) fn plain_status(&self) -> Status {
         match self {
-            Self::Media(accepted) => unsupported(accepted),
+            Self::UnsupportedMediaType(accepted) => unsupported_media_type(accepted),
             Self::Unrecognized(why) => Status::bad_request(why),
-            Self::Broken(why) => Status::bad_request(why.to_string()),
+            Self::Malformed(why) => Status::bad_request(why.to_string()),
             Self::TooManyObjects => list_objects::too_many(),
         }
     }
 
-    /// What the sender is told, who should have sent a `kind` of `version`.
+    /// The Status with the expected type, `kind` of `version`.
     pub(crate) fn status(&self, kind: &str, version: &str, bytes: &[u8]) -> Status {
         match self {
-            Self::Media(accepted) => unsupported(accepted),
+            Self::UnsupportedMediaType(accepted) => unsupported_media_type(accepted),
             Self::Unrecognized(why) => unrecognized(kind, why, bytes),
-            Self::Broken(why) => unfit(kind, version, kind, &why.to_string()),
+            Self::Malformed(why) => cannot_be_handled(kind, version, kind, &why.to_string()),
             Self::TooManyObjects => list_objects::too_many(),
         }
     }
 }
 
-/// Reads a body. It may be in protobuf if it is known to be a `ty`, or should be.
-pub(crate) fn read(
+/// Decodes a body. Protobuf is supported only if its type `ty` is known.
+pub(crate) fn decode_body(
     content_type: &str,
     bytes: &[u8],
     ty: Option<&'static Type>,
-) -> Result<Decoded, Unreadable> {
+) -> Result<Decoded, BodyDecodeError> {
     let mut parts = content_type.split(';').map(str::trim);
     let media = parts.next().unwrap_or_default().to_ascii_lowercase();
     if parts.any(|parameter| !parameter.is_empty() && !parameter.contains('=')) {
-        return Err(Unreadable::Media(&MEDIA));
+        return Err(BodyDecodeError::UnsupportedMediaType(&MEDIA_TYPES));
     }
     let decoded = match (media.as_str(), ty) {
         ("" | "application/json", _) => codec::json::decode_exact(bytes).map_err(|error| {
             let why = format!("couldn't get version/kind; json parse error: {error}");
-            Unreadable::Unrecognized(why)
+            BodyDecodeError::Unrecognized(why)
         }),
-        ("application/yaml", _) => {
-            codec::yaml::decode(bytes).map_err(|error| Unreadable::Unrecognized(error.to_string()))
-        }
-        (protobuf::MEDIA_TYPE, Some(ty)) => message(ty, bytes),
-        _ => Err(Unreadable::Media(&MEDIA)),
+        ("application/yaml", _) => codec::yaml::decode(bytes)
+            .map_err(|error| BodyDecodeError::Unrecognized(error.to_string())),
+        (protobuf::MEDIA_TYPE, Some(ty)) => decode_protobuf(ty, bytes),
+        _ => Err(BodyDecodeError::UnsupportedMediaType(&MEDIA_TYPES)),
     }?;
-    if list_objects::exceed_limit(&decoded.value) {
-        return Err(Unreadable::TooManyObjects);
+    if list_objects::exceeds_limit(&decoded.value) {
+        return Err(BodyDecodeError::TooManyObjects);
     }
     Ok(decoded)
 }
 
-fn message(ty: &'static Type, bytes: &[u8]) -> Result<Decoded, Unreadable> {
+fn decode_protobuf(ty: &'static Type, bytes: &[u8]) -> Result<Decoded, BodyDecodeError> {
     let envelope =
-        Envelope::read(bytes).map_err(|error| Unreadable::Unrecognized(error.to_string()))?;
+        Envelope::read(bytes).map_err(|error| BodyDecodeError::Unrecognized(error.to_string()))?;
     let mut object = Map::new();
-    // What says that it is something else is refused by its name.
+    // An object of another kind is not decoded: its kind is sufficient for the error.
     if envelope.kind.is_empty() || envelope.kind == ty.short_name() {
-        object = protobuf::decode(ty, envelope.raw).map_err(Unreadable::Broken)?;
+        object = protobuf::decode(ty, envelope.raw).map_err(BodyDecodeError::Malformed)?;
     }
     for (member, text) in [("apiVersion", envelope.api_version), ("kind", envelope.kind)] {
         if !text.is_empty() {
@@ -88,8 +89,8 @@ fn message(ty: &'static Type, bytes: &[u8]) -> Result<Decoded, Unreadable> {
     Ok(Decoded { value: Value::Object(object), ..Decoded::default() })
 }
 
-/// The body is in a format that we do not read.
-pub(crate) fn unsupported(accepted: &[&str]) -> Status {
+/// The Status for an unsupported media type.
+pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Status {
     let message = format!(
         "the body of the request was in an unknown format - accepted media types include: {}",
         accepted.join(", ")
@@ -97,7 +98,7 @@ pub(crate) fn unsupported(accepted: &[&str]) -> Status {
     Status::new(415, Reason::UnsupportedMediaType, message)
 }
 
-/// The body should be a `kind`, but it cannot be told what it is.
+/// The Status for a body that should be a `kind` but cannot be parsed.
 pub(super) fn unrecognized(kind: &str, why: &str, bytes: &[u8]) -> Status {
     let summary = summary(bytes);
     Status::bad_request(format!(
@@ -105,23 +106,23 @@ pub(super) fn unrecognized(kind: &str, why: &str, bytes: &[u8]) -> Status {
     ))
 }
 
-/// The body is a `kind` of a `version`, but not a good one, or not what is `wanted`.
-pub(crate) fn unfit(kind: &str, version: &str, wanted: &str, why: &str) -> Status {
+/// The Status for a body of `kind` and `version` that is invalid, or not a `wanted`.
+pub(crate) fn cannot_be_handled(kind: &str, version: &str, wanted: &str, why: &str) -> Status {
     let message = format!("{kind} in version \"{version}\" cannot be handled as a {wanted}: {why}");
     Status::bad_request(message)
 }
 
-/// The beginning of a body, for error messages: as text if it looks like JSON, else in hex.
+/// The beginning of a body for error messages: text if it looks like JSON, otherwise hexadecimal.
 fn summary(bytes: &[u8]) -> String {
-    const SHOWN: usize = 30;
-    let shown = &bytes[..bytes.len().min(SHOWN)];
-    let more = if bytes.len() > SHOWN { " ..." } else { "" };
+    const MAX_SUMMARY: usize = 30;
+    let start = &bytes[..bytes.len().min(MAX_SUMMARY)];
+    let more = if bytes.len() > MAX_SUMMARY { " ..." } else { "" };
     match bytes.first() {
         None => "<empty>".to_owned(),
-        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(shown)),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(start)),
         Some(_) => {
             let mut hex = String::new();
-            for byte in shown {
+            for byte in start {
                 hex += &format!("{byte:02x}");
             }
             hex + more
@@ -136,27 +137,27 @@ mod tests {
 
     fn config_map(bytes: &[u8]) -> Result<Value, String> {
         let ty = types::find("core/v1.ConfigMap");
-        match read(protobuf::MEDIA_TYPE, bytes, ty) {
+        match decode_body(protobuf::MEDIA_TYPE, bytes, ty) {
             Ok(decoded) => Ok(decoded.value),
             Err(error) => Err(error.status("ConfigMap", "v1", bytes).message),
         }
     }
 
     #[test]
-    fn an_object_in_protobuf_is_read() {
+    fn an_object_is_decoded_from_protobuf() {
         let sent = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}});
         assert_eq!(config_map(&protobuf::encode(&sent).unwrap()), Ok(sent));
     }
 
     #[test]
-    fn of_another_kind_only_the_name_is_read() {
+    fn only_the_kind_of_an_unexpected_object_is_decoded() {
         let sent = json!({"apiVersion": "v1", "kind": "Secret", "data": {"a": "AA=="}});
         let found = config_map(&protobuf::encode(&sent).unwrap());
         assert_eq!(found, Ok(json!({"apiVersion": "v1", "kind": "Secret"})));
     }
 
     #[test]
-    fn what_is_not_protobuf_is_told_in_upstreams_words() {
+    fn invalid_protobuf_has_upstreams_error() {
         assert_eq!(
             config_map(b"hello"),
             Err("the object provided is unrecognized (must be of type ConfigMap): provided data does not appear to be a protobuf message, expected prefix [107 56 115 0] (68656c6c6f)".to_owned())
@@ -169,9 +170,15 @@ mod tests {
     }
 
     #[test]
-    fn without_a_message_protobuf_is_not_read() {
-        assert_eq!(read(protobuf::MEDIA_TYPE, b"", None).unwrap_err(), Unreadable::Media(&MEDIA));
+    fn protobuf_is_unsupported_for_a_kind_without_a_message() {
+        assert_eq!(
+            decode_body(protobuf::MEDIA_TYPE, b"", None).unwrap_err(),
+            BodyDecodeError::UnsupportedMediaType(&MEDIA_TYPES)
+        );
         let ty = types::find("core/v1.ConfigMap");
-        assert_eq!(read("text/csv", b"", ty).unwrap_err(), Unreadable::Media(&MEDIA));
+        assert_eq!(
+            decode_body("text/csv", b"", ty).unwrap_err(),
+            BodyDecodeError::UnsupportedMediaType(&MEDIA_TYPES)
+        );
     }
 }

@@ -1,7 +1,7 @@
-//! Lists as text or messages, in every form in which they can be asked for.
+//! Encodes lists in every media type and representation.
 //!
 //! A list of more than one chunk is encoded chunk by chunk while the client reads it: until then it
-//! is only a list of entries, which the cache has as well.
+//! is only a list of entries, which the cache holds as well.
 //!
 //! ```text
 //! head  {"kind":"PodList","apiVersion":"v1","metadata":{…},"items":[
@@ -10,15 +10,15 @@
 //! ```
 
 use crate::cache::catalog::Served;
-use crate::cache::conversion::local;
+use crate::cache::conversion::convert_locally;
 use crate::cache::watch_cache::{Entry, Head};
-use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
+use crate::endpoints::object_response;
 use crate::endpoints::protobuf;
 use crate::endpoints::table;
 use crate::endpoints::table::RowWriter;
 use crate::http::body::Body;
-use crate::http::negotiation::{Accepted, Form, Media, list_as_one};
+use crate::http::negotiation::{Media, MediaTypeOptions, Representation, list_as_object};
 use crate::http::response;
 use bytes::Bytes;
 use http::Response;
@@ -29,65 +29,68 @@ use std::vec;
 use types::Ordered;
 use types::resource::Shape;
 
-/// A list is sent in pieces of about this size.
+/// The approximate size of the chunks in which a list is sent.
 pub(crate) const CHUNK: usize = 64 << 10;
 
-/// A piece is made of objects of about this size together: rows and metadata are much smaller than
-/// the objects that have to be read for them.
-const READ_AT_ONCE: usize = 256 << 10;
+/// The maximum total size of the objects that are read for one chunk: rows and metadata are much
+/// smaller than the objects that have to be decoded for them.
+const MAX_READ: usize = 256 << 10;
 
-/// Most last items of a piece exceed it by less than this.
+/// The reserve of a chunk's capacity: the last item of most chunks exceeds the size by less than
+/// this.
 pub(crate) const MARGIN: usize = 4 << 10;
 
-/// Writes a list, whose entries are in the version of the request as far as others convert them.
+/// Responds with a list. Entries of a kind with a conversion webhook are already in the version of
+/// the request.
 pub(in crate::endpoints) fn write(
     cx: &RequestContext,
     metadata: &Value,
     entries: Vec<Arc<Entry>>,
 ) -> Result<Response<Body>, Status> {
-    if cx.accepted.form == Form::Partial {
-        return Err(list_as_one(cx.scope.resource()));
+    if cx.accepted.representation == Representation::PartialObjectMetadata {
+        return Err(list_as_object(cx.scope.resource()));
     }
     let estimate = entries.iter().map(|it| it.len() + 64).sum();
     let mut memory = None;
     if estimate > CHUNK {
-        memory = cx.plane.flow.list_memory(&cx.scope.user, estimate)?;
+        memory = cx.plane.flow_control.list_memory(&cx.scope.user, estimate)?;
     }
     if cx.accepted.media == Media::Protobuf {
-        let body = protobuf::list(cx, metadata, entries, estimate).holding(memory);
+        let body = protobuf::list(cx, metadata, entries, estimate).with_guard(memory);
         return Ok(response::bytes(200, Media::Protobuf.content_type(), body));
     }
-    let mut text = if cx.accepted == Accepted::JSON {
-        copied(cx, metadata, entries)
+    let mut text = if cx.accepted == MediaTypeOptions::JSON {
+        copied_items(cx, metadata, entries)
     } else {
-        framed(cx, metadata, entries)?
+        encoded_items(cx, metadata, entries)?
     };
     text.capacity = estimate.min(CHUNK) + MARGIN;
     let body =
-        if estimate > CHUNK { Body::made(estimate, text) } else { Body::Chunks(text.collect()) };
-    Ok(response::bytes(200, cx.accepted.media.content_type(), body.holding(memory)))
+        if estimate > CHUNK { Body::lazy(estimate, text) } else { Body::Chunks(text.collect()) };
+    Ok(response::bytes(200, cx.accepted.media.content_type(), body.with_guard(memory)))
 }
 
-/// Appends an item, or the beginning of one whose rest is shared with the cache and returned.
-type Append = Box<dyn Fn(&Entry, &mut Vec<u8>) -> Option<Bytes> + Send>;
+/// Appends an item, or its beginning; in the latter case the rest, which is shared with the cache,
+/// is returned.
+type WriteItem = Box<dyn Fn(&Entry, &mut Vec<u8>) -> Option<Bytes> + Send>;
 
-/// The text of a list, chunk by chunk.
-struct Text {
-    /// What comes before the items; None when it was written.
+/// The chunks of a list in JSON or YAML.
+struct ListText {
+    /// The text before the items; None once it is sent.
     head: Option<Vec<u8>>,
     entries: vec::IntoIter<Arc<Entry>>,
-    append: Append,
-    /// The rest of the item that was begun last.
+    append: WriteItem,
+    /// The rest of the last item, if only its beginning is sent.
     rest: Option<Bytes>,
-    /// What comes before the first item, and before every other.
+    /// The separators before the first item and before every other item.
     separators: [&'static str; 2],
-    /// What most pieces need.
+    /// The initial capacity of a chunk, sufficient for most.
     capacity: usize,
-    /// What comes after the items; None at the end.
+    /// The text after the items; None at the end.
     tail: Option<Vec<u8>>,
 }
 
-impl Iterator for Text {
+impl Iterator for ListText {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
@@ -96,18 +99,18 @@ impl Iterator for Text {
         }
         self.tail.as_ref()?;
         let mut out = Vec::with_capacity(self.capacity);
-        let [mut separator, others] = self.separators;
+        let [mut separator, between] = self.separators;
         match self.head.take() {
             Some(head) => out.extend(head),
-            None => separator = others,
+            None => separator = between,
         }
         let mut read = 0;
         for entry in self.entries.by_ref() {
             read += entry.len();
             out.extend_from_slice(separator.as_bytes());
-            separator = others;
+            separator = between;
             self.rest = (self.append)(&entry, &mut out);
-            if self.rest.is_some() || out.len() >= CHUNK || read >= READ_AT_ONCE {
+            if self.rest.is_some() || out.len() >= CHUNK || read >= MAX_READ {
                 return Some(out.into());
             }
         }
@@ -116,12 +119,12 @@ impl Iterator for Text {
     }
 }
 
-/// A list whose items are copied where they need not be changed.
-fn copied(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Text {
+/// A list in JSON whose items are copied where they need no conversion.
+fn copied_items(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> ListText {
     let (served, version) = (Arc::clone(&cx.scope.served), cx.scope.version);
-    let append: Append = Box::new(move |entry, out| write_item(&served, version, entry, out));
-    let (head, tail) = around(cx, metadata);
-    Text {
+    let append: WriteItem = Box::new(move |entry, out| write_item(&served, version, entry, out));
+    let (head, tail) = head_and_tail(cx, metadata);
+    ListText {
         head: Some(head),
         entries: entries.into_iter(),
         append,
@@ -132,9 +135,9 @@ fn copied(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Te
     }
 }
 
-/// What is before the items of a list, and what is after them. A list of custom resources is sorted
-/// as these are.
-fn around(cx: &RequestContext, metadata: &Value) -> (Vec<u8>, Vec<u8>) {
+/// The text before and after the items of a list. The members of a list of custom resources are
+/// sorted, as those of its items.
+fn head_and_tail(cx: &RequestContext, metadata: &Value) -> (Vec<u8>, Vec<u8>) {
     let (kind, api_version) =
         (&cx.scope.resource().list_kind, cx.scope.served.api_version(cx.scope.version));
     let (mut head, mut tail) = (Vec::new(), Vec::new());
@@ -154,16 +157,16 @@ fn around(cx: &RequestContext, metadata: &Value) -> (Vec<u8>, Vec<u8>) {
 }
 
 fn write_item(served: &Served, version: usize, entry: &Entry, out: &mut Vec<u8>) -> Option<Bytes> {
-    let head = match answer::head(served, version, entry) {
+    let head = match object_response::head(served, version, entry) {
         Some(_) if !served.resource.conventions.unstructured_lists => Head::Absent,
         Some(head) => head,
         None => {
-            let object = local(served, version, entry.object());
-            served.version(version).shape.write(&nameless(served, object), out);
+            let object = convert_locally(served, version, entry.object());
+            served.version(version).shape.write(&without_type_meta(served, object), out);
             return None;
         }
     };
-    if entry.len() < answer::LARGE {
+    if entry.len() < object_response::LARGE_OBJECT {
         entry.write(out, head, entry.revision);
         return None;
     }
@@ -172,8 +175,8 @@ fn write_item(served: &Served, version: usize, entry: &Entry, out: &mut Vec<u8>)
     Some(rest)
 }
 
-/// An item of a built-in list does not say its type.
-fn nameless(served: &Served, mut object: Object) -> Object {
+/// Removes the type metadata from an item of a built-in list, as upstream does.
+fn without_type_meta(served: &Served, mut object: Object) -> Object {
     if !served.resource.conventions.unstructured_lists {
         object.map_mut().remove("apiVersion");
         object.map_mut().remove("kind");
@@ -181,19 +184,23 @@ fn nameless(served: &Served, mut object: Object) -> Object {
     object
 }
 
-/// Appends one item of a framed list.
-type AppendObject = Box<dyn Fn(Object, Style, &mut Vec<u8>) + Send>;
+/// Appends one encoded item.
+type WriteObject = Box<dyn Fn(Object, Style, &mut Vec<u8>) + Send>;
 
-/// A list of values in a document that is written around them.
-fn framed(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Result<Text, Status> {
+/// A list whose items are decoded, converted to the representation, and encoded again.
+fn encoded_items(
+    cx: &RequestContext,
+    metadata: &Value,
+    entries: Vec<Arc<Entry>>,
+) -> Result<ListText, Status> {
     let (served, version) = (Arc::clone(&cx.scope.served), cx.scope.version);
     let is_empty = entries.is_empty();
-    // Upstream: nothing was ever put into some empty lists.
+    // Upstream: the items of some empty lists are null.
     let none = if is_empty { Value::Null } else { json!([]) };
-    let (member, document, append): (_, _, AppendObject) = match cx.accepted.form {
-        Form::Table => {
+    let (member, document, append): (_, _, WriteObject) = match cx.accepted.representation {
+        Representation::Table => {
             let writer = RowWriter::new(cx)?;
-            let mut table = table::around(cx, metadata, Vec::new());
+            let mut table = table::from_rows(cx, metadata, Vec::new());
             if !is_empty {
                 table = table.with_rows();
             }
@@ -201,17 +208,20 @@ fn framed(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Re
                 move |object, style: Style, out: &mut _| style.append(&writer.row(object), out);
             ("rows", response::encode(cx.accepted, &table), Box::new(row))
         }
-        Form::Partial | Form::PartialList => {
+        Representation::PartialObjectMetadata | Representation::PartialObjectMetadataList => {
             let list = json!({
                 "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
                 "metadata": metadata, "items": none,
             });
             let item = |object, style: Style, out: &mut _| {
-                style.append(&Ordered::document(&answer::partial(object)), out);
+                style.append(
+                    &Ordered::document(&object_response::partial_object_metadata(object)),
+                    out,
+                );
             };
             ("items", response::encode(cx.accepted, &Ordered::document(&list)), Box::new(item))
         }
-        Form::Whole => {
+        Representation::Object => {
             let list = json!({
                 "kind": cx.scope.resource().list_kind,
                 "apiVersion": cx.scope.resource().api_version(cx.scope.version()),
@@ -219,7 +229,7 @@ fn framed(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Re
             });
             let served = Arc::clone(&served);
             let item = move |object, style: Style, out: &mut _| {
-                let value = nameless(&served, object).into_value();
+                let value = without_type_meta(&served, object).into_value();
                 let ty = match &served.version(version).shape {
                     Shape::Typed(ty) => Some(*ty),
                     Shape::Structural(_) => None,
@@ -231,12 +241,12 @@ fn framed(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Re
     };
     let style = Style::of(cx.accepted);
     let (head, tail) = style.split(member, document, is_empty);
-    let append: Append = Box::new(move |entry, out| {
-        append(local(&served, version, entry.object()), style, out);
+    let append: WriteItem = Box::new(move |entry, out| {
+        append(convert_locally(&served, version, entry.object()), style, out);
         None
     });
     let separators = style.separators();
-    Ok(Text {
+    Ok(ListText {
         head: Some(head),
         entries: entries.into_iter(),
         append,
@@ -247,7 +257,7 @@ fn framed(cx: &RequestContext, metadata: &Value, entries: Vec<Arc<Entry>>) -> Re
     })
 }
 
-/// How a document is written, as far as it matters for what is in a list.
+/// The text format of a document, with the layout of list items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
     Json,
@@ -256,7 +266,7 @@ enum Style {
 }
 
 impl Style {
-    fn of(accepted: Accepted) -> Self {
+    fn of(accepted: MediaTypeOptions) -> Self {
         match accepted.media {
             Media::Yaml => Self::Yaml,
             Media::Json | Media::Protobuf if accepted.pretty => Self::Pretty,
@@ -264,13 +274,14 @@ impl Style {
         }
     }
 
-    /// What comes before the items of `member` in the text of a document in which it is empty, and
-    /// what comes after.
+    /// Splits the text of a document at `member`, which is an empty list, into the text before and
+    /// after its items.
     fn split(self, member: &str, text: Vec<u8>, is_empty: bool) -> (Vec<u8>, Vec<u8>) {
         if is_empty {
             return (text, Vec::new());
         }
-        // No other member begins so: within a string, quotes are escaped, and text is indented.
+        // The pattern is unique: quotes within strings are escaped, and members of other levels
+        // have another indentation.
         let (empty, before, after) = match self {
             Self::Json => (format!("\"{member}\":[]"), format!("\"{member}\":["), "]"),
             Self::Pretty => {
@@ -297,7 +308,7 @@ impl Style {
         match self {
             Self::Json => codec::json::write(out, item),
             Self::Pretty => {
-                // Strings have no line breaks in them: each is one of the document's own.
+                // JSON strings contain no raw line breaks: each belongs to the layout.
                 let mut text = Vec::new();
                 codec::json::write_pretty(&mut text, item);
                 for line in text.split_inclusive(|it| *it == b'\n') {
@@ -308,7 +319,7 @@ impl Style {
                 }
             }
             Self::Yaml => {
-                let item = serde_json::to_value(item).expect("items are JSON");
+                let item = serde_json::to_value(item).expect("items serialize to JSON");
                 out.extend(codec::yaml::encode(&Value::Array(vec![item])).into_bytes());
             }
         }

@@ -1,4 +1,4 @@
-//! A client that speaks nothing but protobuf, at the in-process client.
+//! Requests of a client that supports only protobuf, through the in-process client.
 
 use crate::InProcessClient;
 use crate::config::{Config, StoreConfig};
@@ -12,7 +12,7 @@ use machinery::{Value, json};
 use tower_service::Service;
 use types::protobuf::{self, Envelope};
 
-const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const METADATA: &str =
     "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
@@ -44,18 +44,18 @@ impl Client {
         self.client.call(request.unwrap()).await.unwrap()
     }
 
-    /// The status and the object of an answer, which must be in protobuf.
-    async fn ask(&mut self, method: Method, path: &str, body: Vec<u8>) -> (u16, Value) {
+    /// The status code and the object of a response, which must be in protobuf.
+    async fn request(&mut self, method: Method, path: &str, body: Vec<u8>) -> (u16, Value) {
         let response = self.send(method, path, protobuf::MEDIA_TYPE, body).await;
         assert_eq!(response.headers()[CONTENT_TYPE], protobuf::MEDIA_TYPE);
         let code = response.status().as_u16();
-        (code, opened(&response.into_body().collect().await.unwrap().to_bytes()))
+        (code, decode_envelope(&response.into_body().collect().await.unwrap().to_bytes()))
     }
 
     async fn create(&mut self, name: &str) -> (u16, Value) {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name},
             "data": {"k": "v"}});
-        self.ask(Method::POST, MAPS, protobuf::encode(&map).unwrap()).await
+        self.request(Method::POST, CONFIG_MAPS, protobuf::encode(&map).unwrap()).await
     }
 
     async fn stop(self) {
@@ -63,8 +63,8 @@ impl Client {
     }
 }
 
-/// An object out of its envelope.
-fn opened(bytes: &[u8]) -> Value {
+/// Decodes an object in its envelope.
+fn decode_envelope(bytes: &[u8]) -> Value {
     let Envelope { api_version, kind, raw } = Envelope::read(bytes).unwrap();
     let ty = types::of_kind(&api_version, &kind)
         .or_else(|| types::of_kind("meta.k8s.io/v1", &kind))
@@ -74,7 +74,7 @@ fn opened(bytes: &[u8]) -> Value {
     Value::Object(object)
 }
 
-/// An event off the front of a watch, if it is there as a whole.
+/// Removes the first event from the bytes of a watch, if it is complete.
 fn next_event(bytes: &mut Vec<u8>) -> Option<(String, Value)> {
     let (length, rest) = bytes.split_first_chunk()?;
     let length = u32::from_be_bytes(*length) as usize;
@@ -83,32 +83,32 @@ fn next_event(bytes: &mut Vec<u8>) -> Option<(String, Value)> {
     let kind_end = 2 + usize::from(event[1]);
     let kind = String::from_utf8(event[2..kind_end].to_vec()).unwrap();
     let object_at = event.windows(4).position(|it| it == b"k8s\0").unwrap();
-    let object = opened(&event[object_at..]);
+    let object = decode_envelope(&event[object_at..]);
     bytes.drain(..4 + length);
     Some((kind, object))
 }
 
 #[tokio::test]
-async fn objects_go_in_and_out() {
+async fn objects_are_created_and_read_in_protobuf() {
     let mut client = Client::start().await;
     let (code, created) = client.create("a").await;
     assert_eq!(
         (code, &created["kind"], &created["data"]),
         (201, &json!("ConfigMap"), &json!({"k": "v"}))
     );
-    let (code, found) = client.ask(Method::GET, &format!("{MAPS}/a"), Vec::new()).await;
+    let (code, found) = client.request(Method::GET, &format!("{CONFIG_MAPS}/a"), Vec::new()).await;
     assert_eq!((code, found), (200, created));
     let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]});
     let options = protobuf::encode(&options).unwrap();
-    let (code, status) = client.ask(Method::DELETE, &format!("{MAPS}/a"), options).await;
+    let (code, status) = client.request(Method::DELETE, &format!("{CONFIG_MAPS}/a"), options).await;
     assert_eq!((code, &status["status"]), (200, &json!("Success")));
-    let (code, _) = client.ask(Method::GET, &format!("{MAPS}/a"), Vec::new()).await;
+    let (code, _) = client.request(Method::GET, &format!("{CONFIG_MAPS}/a"), Vec::new()).await;
     assert_eq!(code, 200, "the deletion was a dry run");
     client.stop().await;
 }
 
 #[tokio::test]
-async fn failures_are_in_protobuf_too() {
+async fn a_failure_is_in_protobuf() {
     let mut client = Client::start().await;
     client.create("a").await;
     let (code, status) = client.create("a").await;
@@ -116,17 +116,17 @@ async fn failures_are_in_protobuf_too() {
         (code, &status["kind"], &status["reason"]),
         (409, &json!("Status"), &json!("AlreadyExists"))
     );
-    let (code, status) = client.ask(Method::POST, MAPS, b"{}".to_vec()).await;
+    let (code, status) = client.request(Method::POST, CONFIG_MAPS, b"{}".to_vec()).await;
     assert_eq!((code, &status["reason"]), (400, &json!("BadRequest")));
     client.stop().await;
 }
 
 #[tokio::test]
-async fn lists_are_in_protobuf_whole_or_as_metadata() {
+async fn lists_of_objects_and_of_metadata_are_in_protobuf() {
     let mut client = Client::start().await;
     client.create("a").await;
     client.create("b").await;
-    let (_, list) = client.ask(Method::GET, MAPS, Vec::new()).await;
+    let (_, list) = client.request(Method::GET, CONFIG_MAPS, Vec::new()).await;
     assert_eq!(list["kind"], "ConfigMapList");
     assert_eq!(list["items"][1]["metadata"]["name"], "b");
     assert_eq!(list["items"][1]["data"], json!({"k": "v"}));
@@ -134,19 +134,19 @@ async fn lists_are_in_protobuf_whole_or_as_metadata() {
         list["metadata"]["resourceVersion"],
         list["items"][1]["metadata"]["resourceVersion"]
     );
-    let response = client.send(Method::GET, MAPS, METADATA, Vec::new()).await;
-    let metadata = opened(&response.into_body().collect().await.unwrap().to_bytes());
+    let response = client.send(Method::GET, CONFIG_MAPS, METADATA, Vec::new()).await;
+    let metadata = decode_envelope(&response.into_body().collect().await.unwrap().to_bytes());
     assert_eq!(metadata["kind"], "PartialObjectMetadataList");
     assert_eq!(metadata["items"][0], json!({"metadata": list["items"][0]["metadata"]}));
     client.stop().await;
 }
 
 #[tokio::test]
-async fn a_watch_is_a_row_of_events_with_their_lengths() {
+async fn a_watch_is_a_sequence_of_events_with_length_prefixes() {
     let mut client = Client::start().await;
     client.create("a").await;
     let path = format!(
-        "{MAPS}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+        "{CONFIG_MAPS}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     );
     let response = client.send(Method::GET, &path, protobuf::MEDIA_TYPE, Vec::new()).await;
     let stream = "application/vnd.kubernetes.protobuf;stream=watch";

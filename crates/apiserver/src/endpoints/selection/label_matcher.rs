@@ -1,8 +1,8 @@
-//! [`LabelMatcher`]: a label selector in the form in which it is stored and compared with objects.
+//! [`LabelMatcher`]: a label selector in a compact form that is compared with objects.
 //!
-//! A client may send tens of thousands of requirements, and an object may have as many labels. So
-//! requirements take a few bytes each, repeated ones are dropped, and a comparison looks up the
-//! smaller of the two sets in the larger one.
+//! A selector can have tens of thousands of requirements, and an object as many labels.
+//! Requirements therefore take a few bytes each, duplicates are dropped, and a comparison looks up
+//! the smaller of the two sets in the larger one.
 //!
 //! ```text
 //! app in (a,b),!old    text  "appabold"   ends  3 4 5 8   requirements  (0, In) (3, DoesNotExist)
@@ -17,12 +17,12 @@ use machinery::selector::{LabelRequirement, LabelSelector, Operator};
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// The number of requirements that are looked up in the labels one by one in any case.
-const FEW: usize = 8;
+/// Up to this number of requirements, each key is looked up in the labels.
+const FEW_REQUIREMENTS: usize = 8;
 
-/// The labels are looked up in the requirements up to this many bytes of labels for each of these,
-/// which is less than a label has.
-const LABEL_BYTES: usize = 4;
+/// With more requirements, each label is looked up in the requirements if the labels have at most
+/// this many bytes per requirement, which is less than the size of a label.
+const LABEL_BYTES_PER_REQUIREMENT: usize = 4;
 
 /// See the [module documentation](self).
 #[derive(Debug)]
@@ -30,9 +30,9 @@ pub(super) struct LabelMatcher {
     text: Box<str>,
     /// The end of each piece of the text.
     ends: Box<[u32]>,
-    /// The index of the piece that is the key, and how its value is compared.
+    /// The index of the piece with the key, and the operator.
     requirements: Box<[(u32, Operator)]>,
-    /// The number of different keys that an object must have to be selected.
+    /// The number of distinct keys that a selected object must have.
     needed_keys: usize,
 }
 
@@ -64,7 +64,7 @@ impl LabelMatcher {
         }
     }
 
-    /// Whether it selects everything.
+    /// Whether the matcher selects everything.
     pub(super) fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
@@ -74,14 +74,16 @@ impl LabelMatcher {
         self.requirements.len()
     }
 
-    /// The bytes that it takes on the heap.
+    /// The size of the matcher on the heap, in bytes.
     pub(super) fn heap_size(&self) -> usize {
         self.text.len() + size_of_val(&*self.ends) + size_of_val(&*self.requirements)
     }
 
     /// Whether a stored object is selected.
     pub(super) fn matches(&self, entry: &Entry) -> bool {
-        if self.len() <= FEW || entry.label_bytes() > self.len() * LABEL_BYTES {
+        if self.len() <= FEW_REQUIREMENTS
+            || entry.label_bytes() > self.len() * LABEL_BYTES_PER_REQUIREMENT
+        {
             return self.matches_by_key(|key| entry.label(key));
         }
         self.matches_by_label(entry.labels())
@@ -101,7 +103,7 @@ impl LabelMatcher {
         })
     }
 
-    /// Looks up each label in the requirements. The keys of the labels differ.
+    /// Looks up each label in the requirements. The keys of the labels are distinct.
     fn matches_by_label<'a>(&self, labels: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
         let mut found_keys = 0;
         for (key, value) in labels {
@@ -138,7 +140,7 @@ impl LabelMatcher {
         self.piece(self.requirements[index].0 as usize)
     }
 
-    /// The pieces that are the values of a requirement.
+    /// The range of the pieces with the values of a requirement.
     fn values(&self, index: usize) -> Range<usize> {
         let next = self.requirements.get(index + 1);
         let end = next.map_or(self.ends.len(), |(piece, _)| *piece as usize);
@@ -152,10 +154,10 @@ impl LabelMatcher {
 }
 
 fn offset(length: usize) -> u32 {
-    u32::try_from(length).expect("a selector is part of a request's target")
+    u32::try_from(length).expect("the size of a selector is limited by that of a request line")
 }
 
-/// The first index of a range for which `is_before` is false; it is true for those before.
+/// The first index of a range for which `is_before` is false; it is true for all indices before.
 fn partition_point(range: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (range.start, range.end);
     while low < high {
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn it_selects_what_the_selector_selects() {
+    fn a_matcher_selects_what_its_selector_selects() {
         let labels: [&[(&str, &str)]; 4] =
             [&[], &[("a", "1")], &[("a", ""), ("b", "2")], &[("a", "3"), ("b", "1"), ("c", "x")]];
         let requirements = [

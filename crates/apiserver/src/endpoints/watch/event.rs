@@ -1,12 +1,12 @@
-//! How the events of a watch are written: `{"type":"ADDED","object":{…}}`, one a line, or in
-//! protobuf with their lengths between them.
+//! Encodes watch events: `{"type":"ADDED","object":{…}}`, one per line, or protobuf with length
+//! prefixes.
 
 use crate::cache::watch_cache::{Change, EncodingKey, Entry};
-use crate::endpoints::answer;
 use crate::endpoints::context::RequestContext;
+use crate::endpoints::object_response;
 use crate::endpoints::protobuf;
 use crate::endpoints::table;
-use crate::http::negotiation::{Form, Media};
+use crate::http::negotiation::{Media, Representation};
 use crate::registry::conversion;
 use bytes::Bytes;
 use machinery::{Object, Status, codec, json};
@@ -17,29 +17,30 @@ use store::Revision;
 use types::Ordered;
 use types::resource::Shape;
 
-/// Writes events in the version and the form that were asked for.
+/// Encodes events in the requested version and representation.
 pub(super) struct Encoder {
-    /// What all watchers have in common that share their events with this one.
-    shared: Shared,
-    /// A Table names its columns once in a watch.
+    /// The watchers that share their encoded events with this one.
+    group: EncodingGroup,
+    /// Whether the columns of a Table have been sent, which happens once in a watch.
     columns_sent: bool,
 }
 
-/// The edition of the kind, its version, and the number of the form.
-type Shared = (Revision, usize, u8);
+/// The edition of the kind, its version, and the number of the representation.
+type EncodingGroup = (Revision, usize, u8);
 
 impl Encoder {
-    /// Fails at once if events could not be written as asked.
+    /// Fails if events cannot be encoded in the requested representation.
     pub(super) fn new(cx: &RequestContext) -> Result<Self, Status> {
-        if cx.accepted.form == Form::Table {
+        if cx.accepted.representation == Representation::Table {
             table::table(cx, &json!({}), Vec::new())?;
         }
-        Ok(Self { shared: shared(cx), columns_sent: false })
+        Ok(Self { group: encoding_group(cx), columns_sent: false })
     }
 
-    /// What a change means to a watcher: something came into view, changed, or went out of it.
-    /// `old` and `new` are the object before and after it, in the version of the request, as far as
-    /// it is selected. With the event comes the key under which the change has it for all watchers.
+    /// The event of a change: an object was added to the selection, modified, or removed from it.
+    /// `old` and `new` are the object before and after the change, in the version of the request,
+    /// or None if it is not selected. Returns the event and the key under which the change caches
+    /// it for all watchers.
     pub(super) fn change(
         &mut self,
         cx: &RequestContext,
@@ -50,14 +51,16 @@ impl Encoder {
             (None, None) => return None,
             (None, Some(new)) => ("ADDED", new),
             (Some(_), Some(new)) => ("MODIFIED", new),
-            // Upstream: what is shown is the last state that was seen, with the time of its end.
+            // Upstream: the event has the last selected state, with the revision of the deletion.
             (Some(old), None) => ("DELETED", old),
         };
-        let (edition, version, form) = self.shared;
+        let (edition, version, form) = self.group;
         let with_columns = self.sends_columns(cx);
-        let second = match cx.accepted.form {
-            Form::Table => cx.scope.storage.clock.now().seconds(),
-            Form::Whole | Form::Partial | Form::PartialList => 0,
+        let second = match cx.accepted.representation {
+            Representation::Table => cx.scope.storage.clock.now().seconds(),
+            Representation::Object
+            | Representation::PartialObjectMetadata
+            | Representation::PartialObjectMetadataList => 0,
         };
         let form = form + u8::from(with_columns);
         let key = EncodingKey { event: kind, edition, version, form, second };
@@ -69,18 +72,19 @@ impl Encoder {
         Some((event, key))
     }
 
-    /// An object that was there before the watch.
+    /// Appends an event for an object that existed before the watch.
     pub(super) fn added(&mut self, cx: &RequestContext, entry: &Entry, out: &mut Vec<u8>) {
         let with_columns = self.sends_columns(cx);
         write(cx, "ADDED", entry, entry.revision, with_columns, out);
     }
 
-    /// Whether the next event names the columns of a Table.
+    /// Whether the next event has the columns of a Table.
     fn sends_columns(&mut self, cx: &RequestContext) -> bool {
-        cx.accepted.form == Form::Table && !std::mem::replace(&mut self.columns_sent, true)
+        cx.accepted.representation == Representation::Table
+            && !std::mem::replace(&mut self.columns_sent, true)
     }
 
-    /// How far the watch is.
+    /// A bookmark event with the progress of the watch.
     pub(super) fn bookmark(
         &mut self,
         cx: &RequestContext,
@@ -104,24 +108,24 @@ impl Encoder {
     }
 }
 
-/// Upstream: events are never indented, so that `pretty` makes no other form. That of a Table with
-/// columns has the next number.
-fn shared(cx: &RequestContext) -> Shared {
-    let form = match (cx.accepted.media, cx.accepted.form) {
-        (Media::Protobuf, Form::Whole) => 1,
+/// The encoding group of a request. Upstream: events are never indented, so `pretty` has no effect.
+/// A Table with columns has the next higher number.
+fn encoding_group(cx: &RequestContext) -> EncodingGroup {
+    let form = match (cx.accepted.media, cx.accepted.representation) {
+        (Media::Protobuf, Representation::Object) => 1,
         (Media::Protobuf, _) => 2,
-        (_, Form::Whole) => 0,
-        (_, Form::Partial | Form::PartialList) => 3,
-        (_, Form::Table) => match cx.scope.query.text("includeObject") {
+        (_, Representation::Object) => 0,
+        (_, Representation::PartialObjectMetadata | Representation::PartialObjectMetadataList) => 3,
+        (_, Representation::Table) => match cx.scope.query.text("includeObject") {
             "Object" => 4,
             "None" => 6,
             _ => 8,
         },
     };
-    (cx.scope.served.edition, cx.scope.version, form)
+    (cx.scope.served.crd_revision, cx.scope.version, form)
 }
 
-/// Appends an event with a stored object in the form that was asked for.
+/// Appends an event with a stored object in the requested representation.
 fn write(
     cx: &RequestContext,
     kind: &str,
@@ -134,19 +138,19 @@ fn write(
         protobuf::event(kind, &protobuf::entry(cx, entry, revision), out);
         return;
     }
-    if cx.accepted.form == Form::Whole {
+    if cx.accepted.representation == Representation::Object {
         out.reserve(entry.len() + 96);
         begin(kind, out);
-        answer::write_entry(&cx.scope.served, cx.scope.version, entry, revision, out);
+        object_response::write_entry(&cx.scope.served, cx.scope.version, entry, revision, out);
         out.extend_from_slice(b"}\n");
         return;
     }
-    let mut object = conversion::requested(&cx.scope, entry.object());
+    let mut object = conversion::in_request_version(&cx.scope, entry.object());
     object.set_meta("resourceVersion", revision.to_string());
     write_object(cx, kind, object, with_columns, out);
 }
 
-/// Appends an event with an object in the form that was asked for.
+/// Appends an event with an object in the requested representation.
 fn write_object(
     cx: &RequestContext,
     kind: &str,
@@ -154,15 +158,15 @@ fn write_object(
     with_columns: bool,
     out: &mut Vec<u8>,
 ) {
-    match cx.accepted.form {
-        Form::Whole => {
+    match cx.accepted.representation {
+        Representation::Object => {
             let value = object.into_value();
-            line(kind, &answer::ordered(cx, &value), out);
+            line(kind, &object_response::ordered(cx, &value), out);
         }
-        Form::Partial | Form::PartialList => {
-            line(kind, &Ordered::document(&answer::partial(object)), out);
+        Representation::PartialObjectMetadata | Representation::PartialObjectMetadataList => {
+            line(kind, &Ordered::document(&object_response::partial_object_metadata(object)), out);
         }
-        Form::Table => match table::event(cx, object, with_columns) {
+        Representation::Table => match table::event_table(cx, object, with_columns) {
             Ok(table) => line(kind, &table, out),
             Err(status) => line(kind, &Ordered::document(&status.to_value()), out),
         },
@@ -182,10 +186,10 @@ fn line(kind: &str, object: &impl Serialize, out: &mut Vec<u8>) {
 }
 
 fn begin(kind: &str, out: &mut Vec<u8>) {
-    write!(out, "{{\"type\":\"{kind}\",\"object\":").expect("memory takes every write");
+    write!(out, "{{\"type\":\"{kind}\",\"object\":").expect("a write to memory does not fail");
 }
 
-/// An object of which nothing is set; Go writes some fields even then.
+/// An object without any field set; Go encodes some fields even then.
 fn empty(cx: &RequestContext) -> Object {
     let mut object = Object::default();
     if let Shape::Typed(ty) = &cx.scope.version().shape {
@@ -199,15 +203,15 @@ fn empty(cx: &RequestContext) -> Object {
     object
 }
 
-/// One event is passed on as it is, shared with all other watchers; several are joined.
-pub(super) fn joined(mut events: Vec<Bytes>) -> Option<Bytes> {
+/// Concatenates events. A single event is not copied, but shared with all other watchers.
+pub(super) fn concatenated(mut events: Vec<Bytes>) -> Option<Bytes> {
     match events.len() {
         0 | 1 => events.pop(),
         _ => Some(events.concat().into()),
     }
 }
 
-/// The event that ends a watch which cannot go on.
+/// The error event that ends a watch.
 pub(super) fn error(cx: &RequestContext, status: &Status) -> Bytes {
     if cx.accepted.media == Media::Protobuf {
         return frame("ERROR", &protobuf::status(status));

@@ -1,70 +1,75 @@
-//! [`Verdict`]: whether an aggregated server is available, and its condition, which says so.
+//! [`Availability`]: the result of an availability check of an aggregated server, and the `Available`
+//! condition of its `APIService`.
 
-use super::follower::Follower;
-use super::remote::condition;
-use super::{Remote, SERVICES};
+use super::aggregation_controller::AggregationController;
+use super::remote_api_service::available_condition;
+use super::{RemoteApiService, SERVICES};
 use crate::outbound::service::ServiceError;
 use machinery::{Object, Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// How long the answer to a check may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The time limit of a check.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The size up to which the answer to a check is read.
+/// The maximum size of the response to a check.
 const MAX_ANSWER: usize = 1 << 20;
 
-/// The reason of a server that was asked and did not answer as it should.
-const FAILED: &str = "FailedDiscoveryCheck";
+/// The condition's reason if the server did not answer with a success.
+const FAILED_DISCOVERY_CHECK: &str = "FailedDiscoveryCheck";
 
-/// Whether a server is there, as its condition says it.
-pub(super) struct Verdict {
+/// The content of the `Available` condition.
+pub(super) struct Availability {
     pub available: bool,
     reason: &'static str,
     message: String,
 }
 
-impl Verdict {
-    /// Whether the server was asked in vain.
+impl Availability {
+    /// Whether the request to the server failed.
     pub(super) fn is_failed(&self) -> bool {
-        self.reason == FAILED
+        self.reason == FAILED_DISCOVERY_CHECK
     }
 }
 
-impl Follower {
-    /// Asks the server, if it has an address.
-    pub(super) async fn availability(&self, remote: &Remote) -> Verdict {
-        let deadline = Instant::now() + PATIENCE;
-        match timeout_at(deadline, self.check(remote, deadline)).await {
-            Ok(verdict) => verdict,
+impl AggregationController {
+    /// Checks the server's service, then sends a request to it.
+    pub(super) async fn check_availability(&self, remote: &RemoteApiService) -> Availability {
+        let deadline = Instant::now() + CHECK_TIMEOUT;
+        match timeout_at(deadline, self.request_availability(remote, deadline)).await {
+            Ok(availability) => availability,
             Err(_) => failing(&self.address(remote), "context deadline exceeded"),
         }
     }
 
-    async fn check(&self, remote: &Remote, deadline: Instant) -> Verdict {
+    async fn request_availability(
+        &self,
+        remote: &RemoteApiService,
+        deadline: Instant,
+    ) -> Availability {
         let (name, namespace) = (&remote.service.name, &remote.service.namespace);
-        let bad = |reason, message| Verdict { available: false, reason, message };
+        let unavailable = |reason, message| Availability { available: false, reason, message };
         match self.aggregation.destination(remote) {
-            Err(ServiceError::MissingService(_)) => {
+            Err(ServiceError::ServiceNotFound(_)) => {
                 let message = format!("service/{name} in {namespace:?} is not present");
-                return bad("ServiceNotFound", message);
+                return unavailable("ServiceNotFound", message);
             }
-            Err(ServiceError::ClosedPort { port, .. }) => {
+            Err(ServiceError::PortNotFound { port, .. }) => {
                 let message =
                     format!("service/{name} in {namespace:?} is not listening on port {port}");
-                return bad("ServicePortError", message);
+                return unavailable("ServicePortError", message);
             }
-            Err(ServiceError::Deserted(_)) => {
+            Err(ServiceError::NoEndpoints(_)) => {
                 let message =
                     format!("endpoints for service/{name} in {namespace:?} have no addresses");
-                return bad("MissingEndpoints", message);
+                return unavailable("MissingEndpoints", message);
             }
             Ok(_) => {}
         }
         let answer =
             self.get(remote, &remote.path(), "application/json", MAX_ANSWER, deadline).await;
         match answer {
-            Ok((200..=299, _)) => Verdict {
+            Ok((200..=299, _)) => Availability {
                 available: true,
                 reason: "Passed",
                 message: "all checks passed".to_owned(),
@@ -81,16 +86,20 @@ impl Follower {
         }
     }
 
-    /// Where the check goes, for messages.
-    fn address(&self, remote: &Remote) -> String {
+    /// The URL of the check, for messages.
+    fn address(&self, remote: &RemoteApiService) -> String {
         let found = self.aggregation.destination(remote).ok();
         let address = found.and_then(|it| it.addresses.first().cloned()).unwrap_or_default();
         format!("https://{address}{}", remote.path())
     }
 
-    /// Writes the condition if it is not the one that is there; false if that did not work.
-    pub(super) async fn write_condition(&self, remote: &Remote, verdict: &Verdict) -> bool {
-        let status = if verdict.available { "True" } else { "False" };
+    /// Writes the condition if it differs from the stored one; returns false if the write failed.
+    pub(super) async fn write_condition(
+        &self,
+        remote: &RemoteApiService,
+        availability: &Availability,
+    ) -> bool {
+        let status = if availability.available { "True" } else { "False" };
         let path = format!("{SERVICES}/{}", remote.name);
         let answer = self.client.get(&path).await;
         if answer.code != 200 {
@@ -98,37 +107,37 @@ impl Follower {
         }
         let mut object = answer.object;
         let mut since = self.aggregation.storage.now();
-        if let Some(found) = condition(&object) {
+        if let Some(found) = available_condition(&object) {
             if found["status"] == status {
                 since = found["lastTransitionTime"].as_str().unwrap_or(&since).to_owned();
             }
             if found["status"] == status
-                && found["reason"] == verdict.reason
-                && found["message"] == verdict.message.as_str()
+                && found["reason"] == availability.reason
+                && found["message"] == availability.message.as_str()
             {
                 return true;
             }
         }
-        set(
+        set_condition(
             &mut object,
             json!({
                 "type": "Available", "status": status, "lastTransitionTime": since,
-                "reason": verdict.reason, "message": verdict.message,
+                "reason": availability.reason, "message": availability.message,
             }),
         );
         let answer = self.client.update(&format!("{path}/status"), &object.into_value()).await;
         matches!(answer.code, 200 | 404)
     }
 }
-fn failing(address: &str, why: &str) -> Verdict {
-    Verdict {
+fn failing(address: &str, why: &str) -> Availability {
+    Availability {
         available: false,
-        reason: FAILED,
+        reason: FAILED_DISCOVERY_CHECK,
         message: format!("failing or missing response from {address}: {why}"),
     }
 }
 
-fn set(object: &mut Object, condition: Value) {
+fn set_condition(object: &mut Object, condition: Value) {
     let status = object.map_at(&["status"]);
     let conditions = status.entry("conditions").or_insert_with(|| json!([]));
     let Some(conditions) = conditions.as_array_mut() else { return };

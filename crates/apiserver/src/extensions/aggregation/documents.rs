@@ -1,8 +1,8 @@
-//! What an aggregated server says of itself: its part of discovery, and its OpenAPI documents.
+//! Reads the discovery and OpenAPI documents of aggregated servers.
 
-use super::follower::{Follower, Unanswered};
-use super::openapi::{LeftOut, MAX_DOCUMENT, OpenApiPart, OpenApiV2};
-use super::{Remote, Told};
+use super::aggregation_controller::{AggregationController, RequestError};
+use super::openapi::{MAX_DOCUMENT, OmitReason, OpenApiPart, OpenApiV2};
+use super::{RemoteApiService, RemoteDocuments};
 use crate::outbound;
 use bytes::Bytes;
 use machinery::{Value, codec, json};
@@ -15,42 +15,41 @@ use tokio::time::{Instant, timeout_at};
 
 const JSON: &str = "application/json";
 
-/// How long one document may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The time limit of one document.
+const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The size up to which the discovery of all groups of a server is read, or the index of its OpenAPI
-/// documents.
+/// The maximum size of the aggregated discovery document of a server, and of its OpenAPI index.
 const MAX_INDEX: usize = 1 << 20;
 
-/// The size up to which the resources of one version are read.
+/// The maximum size of the resource list of one version.
 const MAX_RESOURCES: usize = 256 << 10;
 
-/// The number of OpenAPI documents that are in memory at the same time while they are read.
+/// The maximum number of OpenAPI documents that are read at the same time, each of which is in memory.
 pub(super) const DOWNLOADS: usize = 4;
 
-/// What is left of reading a document.
-enum Reading {
+/// The result of a request for a document.
+enum DocumentResult {
     Document(Bytes),
     /// The server does not have it.
     Absent,
     /// It is larger than the limit.
     TooLarge,
-    /// It may exist.
+    /// The request failed, so the document may exist.
     Unknown,
 }
 
-/// The aggregated discovery document, as far as it is read.
+/// The fields of the aggregated discovery document that are used.
 #[derive(Deserialize)]
-struct Groups<'a> {
+struct ApiGroupDiscoveryList<'a> {
     #[serde(borrow)]
-    items: Option<Vec<Group<'a>>>,
+    items: Option<Vec<ApiGroupDiscovery<'a>>>,
 }
 
 #[derive(Deserialize)]
-struct Group<'a> {
+struct ApiGroupDiscovery<'a> {
     metadata: Metadata,
     #[serde(borrow)]
-    versions: Option<Vec<Version<'a>>>,
+    versions: Option<Vec<ApiVersionDiscovery<'a>>>,
 }
 
 #[derive(Deserialize)]
@@ -60,110 +59,120 @@ struct Metadata {
 }
 
 #[derive(Deserialize)]
-struct Version<'a> {
+struct ApiVersionDiscovery<'a> {
     version: String,
     #[serde(borrow)]
     resources: Option<&'a RawValue>,
 }
 
-/// The index of the OpenAPI documents of version 3.
+/// The index of the OpenAPI v3 documents.
 #[derive(Deserialize)]
-struct Index {
-    paths: BTreeMap<String, Place>,
+struct OpenApiV3Index {
+    paths: BTreeMap<String, OpenApiV3Entry>,
 }
 
 #[derive(Deserialize)]
-struct Place {
+struct OpenApiV3Entry {
     #[serde(rename = "serverRelativeURL")]
     address: String,
 }
 
-impl Follower {
-    /// What the server says of itself. What cannot be read stays as it was `before`.
-    pub(super) async fn ask(&self, remote: &Remote, before: Option<&Told>) -> Told {
+impl AggregationController {
+    /// Reads the documents of a server. A document whose request fails stays as it was `before`.
+    pub(super) async fn read_documents(
+        &self,
+        remote: &RemoteApiService,
+        before: Option<&RemoteDocuments>,
+    ) -> RemoteDocuments {
         let (resources, openapi_v3, openapi_v2) = tokio::join!(
             self.resources(remote),
             self.openapi_v3(remote),
             self.openapi_v2(remote, before.map(|it| &it.openapi_v2)),
         );
         let before = || before.cloned().unwrap_or_default();
-        Told {
+        RemoteDocuments {
             resources: resources.unwrap_or_else(|| before().resources),
             openapi_v3: openapi_v3.unwrap_or_else(|| before().openapi_v3),
             openapi_v2: openapi_v2.unwrap_or_else(|| before().openapi_v2),
         }
     }
 
-    async fn resources(&self, remote: &Remote) -> Option<Value> {
+    async fn resources(&self, remote: &RemoteApiService) -> Option<Value> {
         const AGGREGATED: &str =
             "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
         let groups = self.read(remote, "/apis", AGGREGATED, MAX_INDEX).await;
-        if let Reading::Document(groups) = &groups
+        if let DocumentResult::Document(groups) = &groups
             && let Some(resources) = resources_of(groups, remote)
         {
             return Some(resources);
         }
         match self.read(remote, &remote.path(), JSON, MAX_RESOURCES).await {
-            Reading::Document(plain) => {
+            DocumentResult::Document(plain) => {
                 codec::json::decode(&plain).ok().map(|it| aggregated(&it.value, remote))
             }
-            Reading::Absent | Reading::TooLarge => Some(Value::Null),
-            Reading::Unknown => None,
+            DocumentResult::Absent | DocumentResult::TooLarge => Some(Value::Null),
+            DocumentResult::Unknown => None,
         }
     }
 
-    async fn openapi_v3(&self, remote: &Remote) -> Option<Option<String>> {
+    async fn openapi_v3(&self, remote: &RemoteApiService) -> Option<Option<String>> {
         match self.read(remote, "/openapi/v3", JSON, MAX_INDEX).await {
-            Reading::Document(index) => {
-                let place = remote.path().trim_start_matches('/').to_owned();
-                let index: Option<Index> = serde_json::from_slice(&index).ok();
-                Some(index.and_then(|mut it| it.paths.remove(&place)).map(|it| it.address))
+            DocumentResult::Document(index) => {
+                let path = remote.path().trim_start_matches('/').to_owned();
+                let index: Option<OpenApiV3Index> = serde_json::from_slice(&index).ok();
+                Some(index.and_then(|mut it| it.paths.remove(&path)).map(|it| it.address))
             }
-            Reading::Absent | Reading::TooLarge => Some(None),
-            Reading::Unknown => None,
+            DocumentResult::Absent | DocumentResult::TooLarge => Some(None),
+            DocumentResult::Unknown => None,
         }
     }
 
-    async fn openapi_v2(&self, remote: &Remote, before: Option<&OpenApiV2>) -> Option<OpenApiV2> {
+    async fn openapi_v2(
+        &self,
+        remote: &RemoteApiService,
+        before: Option<&OpenApiV2>,
+    ) -> Option<OpenApiV2> {
         let _permit = self.downloads.acquire().await.expect("the semaphore is never closed");
         let document = match self.read(remote, "/openapi/v2", JSON, MAX_DOCUMENT).await {
-            Reading::Document(document) => document,
-            Reading::Absent => return Some(OpenApiV2::Absent),
-            Reading::TooLarge => return Some(OpenApiV2::LeftOut(LeftOut::TooLarge)),
-            Reading::Unknown => return None,
+            DocumentResult::Document(document) => document,
+            DocumentResult::Absent => return Some(OpenApiV2::Absent),
+            DocumentResult::TooLarge => return Some(OpenApiV2::Omitted(OmitReason::TooLarge)),
+            DocumentResult::Unknown => return None,
         };
         let part = async {
             match before {
-                Some(OpenApiV2::Part(part)) if part.is_made_of(&document) => Ok(Arc::clone(part)),
+                Some(OpenApiV2::Part(part)) if part.is_from(&document) => Ok(Arc::clone(part)),
                 _ => OpenApiPart::from_document(&document, &remote.path()).map(Arc::new),
             }
         };
         Some(match self.aggregation.storage.offload.run(None, part).await {
             Ok(part) => OpenApiV2::Part(part),
-            Err(why) => OpenApiV2::LeftOut(why),
+            Err(why) => OpenApiV2::Omitted(why),
         })
     }
 
     async fn read(
         &self,
-        remote: &Remote,
+        remote: &RemoteApiService,
         path: &str,
         accept: &'static str,
         limit: usize,
-    ) -> Reading {
-        let deadline = Instant::now() + PATIENCE;
+    ) -> DocumentResult {
+        let deadline = Instant::now() + DOCUMENT_TIMEOUT;
         match timeout_at(deadline, self.get(remote, path, accept, limit, deadline)).await {
-            Ok(Ok((200, body))) => Reading::Document(body),
-            Ok(Ok((404 | 406, _))) => Reading::Absent,
-            Ok(Err(Unanswered::Outbound(outbound::Error::TooLarge(_)))) => Reading::TooLarge,
-            Ok(_) | Err(_) => Reading::Unknown,
+            Ok(Ok((200, body))) => DocumentResult::Document(body),
+            Ok(Ok((404 | 406, _))) => DocumentResult::Absent,
+            Ok(Err(RequestError::Outbound(outbound::Error::TooLarge(_)))) => {
+                DocumentResult::TooLarge
+            }
+            Ok(_) | Err(_) => DocumentResult::Unknown,
         }
     }
 }
 
 /// The resources of the version in the aggregated discovery document of its server.
-fn resources_of(groups: &[u8], remote: &Remote) -> Option<Value> {
-    let groups: Groups<'_> = serde_json::from_slice(groups).ok()?;
+fn resources_of(groups: &[u8], remote: &RemoteApiService) -> Option<Value> {
+    let groups: ApiGroupDiscoveryList<'_> = serde_json::from_slice(groups).ok()?;
     let group = groups.items?.into_iter().find(|it| it.metadata.name == remote.group)?;
     let version = group.versions?.into_iter().find(|it| it.version == remote.version)?;
     let resources = version.resources.map_or("null", RawValue::get);
@@ -173,8 +182,8 @@ fn resources_of(groups: &[u8], remote: &Remote) -> Option<Value> {
     codec::json::decode(resources.as_bytes()).ok().map(|it| it.value)
 }
 
-/// The plain list of a version's resources in the form that the aggregated document has.
-fn aggregated(plain: &Value, remote: &Remote) -> Value {
+/// Converts an `APIResourceList` to the form of the aggregated discovery document.
+fn aggregated(plain: &Value, remote: &RemoteApiService) -> Value {
     let kind = |it: &Value| {
         let text = |field: &str, own: &str| match it[field].as_str() {
             Some(text) if !text.is_empty() => text.to_owned(),
@@ -186,10 +195,10 @@ fn aggregated(plain: &Value, remote: &Remote) -> Value {
         })
     };
     let all = || plain["resources"].as_array().into_iter().flatten();
-    let mut below: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    let mut subresources: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     for it in all() {
         if let Some((resource, subresource)) = name(it).split_once('/') {
-            below.entry(resource).or_default().push(json!({
+            subresources.entry(resource).or_default().push(json!({
                 "subresource": subresource, "responseKind": kind(it), "verbs": it["verbs"],
             }));
         }
@@ -205,8 +214,8 @@ fn aggregated(plain: &Value, remote: &Remote) -> Value {
                 row[field] = it[field].clone();
             }
         }
-        if let Some(below) = below.remove(name(it)) {
-            row["subresources"] = below.into();
+        if let Some(subresources) = subresources.remove(name(it)) {
+            row["subresources"] = subresources.into();
         }
         row
     });
@@ -222,12 +231,12 @@ mod tests {
     use super::*;
     use machinery::Object;
 
-    fn remote() -> Remote {
+    fn remote() -> RemoteApiService {
         let object = json!({"metadata": {"name": "v1.m.example"}, "spec": {
             "group": "m.example", "version": "v1", "service": {"namespace": "a", "name": "b"},
             "insecureSkipTLSVerify": true,
         }});
-        Remote::from_object(&Object::from_value(object).unwrap()).unwrap()
+        RemoteApiService::from_object(&Object::from_value(object).unwrap()).unwrap()
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! [`OpenApiPart`]: what the OpenAPI document of version 2 of an aggregated server adds to ours.
+//! [`OpenApiPart`]: the paths and definitions that an aggregated server adds to the OpenAPI v2
+//! document.
 //!
 //! A document is never decoded into a [`Value`](machinery::Value), which takes forty times the
-//! memory of its text. Paths and definitions are kept as the text that the server sent.
+//! memory of its text. Paths and definitions stay in the text form that the server sent.
 
 use ring::digest::{Digest, SHA256, digest};
 use serde::Deserialize;
@@ -12,28 +13,29 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// The size up to which the document of one server is read. All of Kubernetes has 2.3 MiB.
+/// The maximum size of the document of one server. That of Kubernetes itself has 2.3 MiB.
 pub(super) const MAX_DOCUMENT: usize = 4 << 20;
 
-/// The size of one path or definition. Each is decoded when the document is written as protobuf.
+/// The maximum size of one path or definition, which is decoded when the document is written as
+/// protobuf.
 const MAX_PIECE: usize = 512 << 10;
 
-/// The size of the parts of all servers together.
+/// The maximum total size of the parts of all servers.
 pub(super) const MAX_PARTS: usize = 16 << 20;
 
-/// The beginning of a reference to a definition.
+/// The prefix of a reference to a definition.
 const DEFINITIONS: &str = "#/definitions/";
 
-/// The OpenAPI document of version 2 of an aggregated server.
+/// The OpenAPI v2 document of an aggregated server.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) enum OpenApiV2 {
     /// The server has none.
     #[default]
     Absent,
-    /// See the type.
+    /// Its paths and definitions are part of the merged document.
     Part(Arc<OpenApiPart>),
-    /// It is not a part of our document.
-    LeftOut(LeftOut),
+    /// It is not part of the merged document.
+    Omitted(OmitReason),
 }
 
 impl OpenApiV2 {
@@ -41,14 +43,14 @@ impl OpenApiV2 {
     pub(super) fn part(&self) -> Option<&Arc<OpenApiPart>> {
         match self {
             Self::Part(part) => Some(part),
-            Self::Absent | Self::LeftOut(_) => None,
+            Self::Absent | Self::Omitted(_) => None,
         }
     }
 }
 
-/// The reason why a document is not a part of ours. An operator acts on it.
+/// The reason why a document is not part of the merged document. It is logged for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum LeftOut {
+pub(crate) enum OmitReason {
     #[error("the document has more than {MAX_DOCUMENT} bytes")]
     TooLarge,
     #[error("a path or definition in the document has more than {MAX_PIECE} bytes")]
@@ -64,67 +66,71 @@ pub(crate) enum LeftOut {
 pub(crate) struct OpenApiPart {
     /// An object with `paths` and `definitions`.
     text: String,
-    /// Of the document that it was made of.
+    /// The SHA-256 digest of the server's document.
     digest: [u8; 32],
 }
 
-/// The parts of a document by name, as the text that they have in it.
+/// The paths and definitions of a document by name, in their text form.
 #[derive(Debug, Default, Deserialize, serde::Serialize)]
-pub(crate) struct Pieces<'a> {
-    /// By path.
+pub(crate) struct PathsAndDefinitions<'a> {
+    /// The path items by path.
     #[serde(borrow, default)]
     pub paths: BTreeMap<String, &'a RawValue>,
-    /// By the name of the model.
+    /// The definitions by name.
     #[serde(borrow, default)]
     pub definitions: BTreeMap<String, &'a RawValue>,
 }
 
 impl OpenApiPart {
-    /// Takes the paths below `path`, and the definitions that they need.
+    /// Takes the paths under `path`, and the definitions that they refer to.
     // Upstream: aggregator.go FilterSpecByPathsWithoutSideEffects
-    pub(crate) fn from_document(document: &[u8], path: &str) -> Result<Self, LeftOut> {
-        let malformed = |error: serde_json::Error| LeftOut::Malformed(error.to_string());
-        let mut pieces: Pieces<'_> = serde_json::from_slice(document).map_err(malformed)?;
+    pub(crate) fn from_document(document: &[u8], path: &str) -> Result<Self, OmitReason> {
+        let malformed = |error: serde_json::Error| OmitReason::Malformed(error.to_string());
+        let mut paths_and_definitions: PathsAndDefinitions<'_> =
+            serde_json::from_slice(document).map_err(malformed)?;
         let is_below = |it: &str| {
             it.strip_prefix(path).is_some_and(|it| matches!(it.as_bytes(), [] | [b'/', ..]))
         };
-        pieces.paths.retain(|it, _| is_below(it));
-        let mut unread: Vec<&RawValue> = pieces.paths.values().copied().collect();
+        paths_and_definitions.paths.retain(|it, _| is_below(it));
+        let mut unread: Vec<&RawValue> = paths_and_definitions.paths.values().copied().collect();
         let mut definitions = BTreeMap::new();
         while let Some(piece) = unread.pop() {
             if piece.get().len() > MAX_PIECE {
-                return Err(LeftOut::PieceTooLarge);
+                return Err(OmitReason::PieceTooLarge);
             }
             for name in references(piece).map_err(malformed)? {
-                if let Some((name, definition)) = pieces.definitions.remove_entry(&name) {
+                if let Some((name, definition)) =
+                    paths_and_definitions.definitions.remove_entry(&name)
+                {
                     unread.push(definition);
                     definitions.insert(name, definition);
                 }
             }
         }
-        let pieces = Pieces { paths: pieces.paths, definitions };
-        let text = serde_json::to_string(&pieces).map_err(malformed)?;
+        let paths_and_definitions =
+            PathsAndDefinitions { paths: paths_and_definitions.paths, definitions };
+        let text = serde_json::to_string(&paths_and_definitions).map_err(malformed)?;
         Ok(Self { text, digest: sha256(document) })
     }
 
-    /// Whether it was made of this document.
-    pub(super) fn is_made_of(&self, document: &[u8]) -> bool {
+    /// Whether it was built from this document.
+    pub(super) fn is_from(&self, document: &[u8]) -> bool {
         self.digest == sha256(document)
     }
 
-    /// The number of bytes that it takes.
+    /// Its size in bytes.
     pub(super) fn len(&self) -> usize {
         self.text.len()
     }
 
-    /// Changes with the document.
+    /// The digest of the server's document.
     pub(crate) fn digest(&self) -> &[u8] {
         &self.digest
     }
 
     /// Its paths and definitions.
-    pub(crate) fn pieces(&self) -> Pieces<'_> {
-        serde_json::from_str(&self.text).expect("it was written here")
+    pub(crate) fn paths_and_definitions(&self) -> PathsAndDefinitions<'_> {
+        serde_json::from_str(&self.text).expect("the text was written by from_document")
     }
 }
 
@@ -139,7 +145,8 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
-/// The names of the definitions that a piece refers to; an error if it is nested too deeply.
+/// The names of the definitions that a path or definition refers to; an error if it is nested too
+/// deeply.
 fn references(piece: &RawValue) -> Result<Vec<String>, serde_json::Error> {
     let mut names = Vec::new();
     let mut reader = serde_json::Deserializer::from_str(piece.get());
@@ -147,7 +154,7 @@ fn references(piece: &RawValue) -> Result<Vec<String>, serde_json::Error> {
     Ok(names)
 }
 
-/// Reads a value for the names that it refers to, and keeps nothing else of it.
+/// A visitor that collects the names of the referenced definitions and skips everything else.
 struct References<'a> {
     names: &'a mut Vec<String>,
     /// Whether the value is that of `$ref`.
@@ -223,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_the_paths_of_its_version_and_the_definitions_that_they_need() {
+    fn a_part_has_the_paths_of_its_version_and_the_definitions_they_refer_to() {
         let refer = |name: &str| json!([{"schema": {"$ref": format!("#/definitions/{name}")}}]);
         let document = json!({
             "swagger": "2.0",
@@ -253,13 +260,13 @@ mod tests {
         let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
         let document = format!(r#"{{"paths": {{"/apis/g/v1": {deep}}}}}"#);
         let refused = OpenApiPart::from_document(document.as_bytes(), "/apis/g/v1");
-        assert!(matches!(refused, Err(LeftOut::Malformed(_))), "{refused:?}");
+        assert!(matches!(refused, Err(OmitReason::Malformed(_))), "{refused:?}");
     }
 
     #[test]
     fn a_document_with_one_huge_path_is_refused() {
         let document = json!({"paths": {"/apis/g/v1": "a".repeat(MAX_PIECE)}}).to_string();
         let refused = OpenApiPart::from_document(document.as_bytes(), "/apis/g/v1");
-        assert_eq!(refused, Err(LeftOut::PieceTooLarge));
+        assert_eq!(refused, Err(OmitReason::PieceTooLarge));
     }
 }

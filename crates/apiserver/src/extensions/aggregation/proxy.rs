@@ -1,6 +1,6 @@
-//! Hands a request on to an aggregated server, in the name of the user who sent it.
+//! Forwards a request to an aggregated server, in the name of its user.
 
-use super::{Aggregation, Remote};
+use super::{Aggregation, RemoteApiService};
 use crate::auth::authentication::{User, protocols_without_token};
 use crate::http::body::{Body, Truncated};
 use crate::http::deadline::Deadline;
@@ -20,14 +20,14 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Headers of a request that are not passed on besides those of [`OF_ONE_CONNECTION`]. Subprotocols
-/// are passed on without a token among them.
-const NOT_PASSED_ON: [HeaderName; 4] =
+/// Request headers that are not forwarded, besides those of [`HOP_BY_HOP`]. Subprotocols are forwarded
+/// without a bearer token among them.
+const NOT_FORWARDED: [HeaderName; 4] =
     [AUTHORIZATION, CONTENT_LENGTH, HOST, SEC_WEBSOCKET_PROTOCOL];
 
-/// Headers that concern one connection, besides those that `Connection` names.
+/// Hop-by-hop headers, besides those that `Connection` names.
 // Upstream: hopHeaders of Go's httputil.ReverseProxy.
-const OF_ONE_CONNECTION: [HeaderName; 9] = [
+const HOP_BY_HOP: [HeaderName; 9] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
     PROXY_AUTHENTICATE,
@@ -39,17 +39,18 @@ const OF_ONE_CONNECTION: [HeaderName; 9] = [
     UPGRADE,
 ];
 
-/// The answer in the place of a redirect.
+/// The body of the response that replaces a redirect.
 const REDIRECTED: &str = "the backend attempted to redirect this request, which is not permitted";
 
-/// What the key of something extra about a user may have as it is.
-const KEY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+/// The characters that are not escaped in the key of a user's extra field.
+const UNESCAPED_IN_KEY: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 impl Aggregation {
-    /// Answers with what the aggregated server answers, as it comes.
+    /// Forwards a request and streams back the response of the aggregated server.
     pub(crate) async fn forward(
         &self,
-        remote: &Remote,
+        remote: &RemoteApiService,
         user: &User,
         head: &Head,
         body: Bytes,
@@ -71,44 +72,47 @@ impl Aggregation {
         };
         *request.headers_mut() = headers;
         match self.storage.outbound.open(&to, request, Deadline::of(head)).await {
-            // Upstream: a client that follows would send its credentials to wherever this leads.
+            // Upstream: a client that follows a redirect would send its credentials to its target.
             Ok(response) if is_redirect(&response) => response::text(502, REDIRECTED),
-            Ok(response) => returned(response),
+            Ok(response) => forward_response(response),
             Err(error) => response::text(503, &format!("error trying to reach service: {error}\n")),
         }
     }
 
-    /// Where a version's server is, and who we are to it.
-    pub(super) fn destination(&self, remote: &Remote) -> Result<Destination, ServiceError> {
+    /// The addresses of a version's server, the trust in it, and this server's client certificate.
+    pub(super) fn destination(
+        &self,
+        remote: &RemoteApiService,
+    ) -> Result<Destination, ServiceError> {
         let mut to = remote.service.destination(&*self.storage, remote.trust.clone())?;
         to.identity = Some(self.identity.clone());
         Ok(to)
     }
 }
 
-/// Whether the client is asked to go elsewhere.
+/// Whether the response is a redirect with a location.
 fn is_redirect(response: &Response<Incoming>) -> bool {
     response.status().is_redirection() && response.headers().contains_key(LOCATION)
 }
 
-/// The request's headers, with the user in the place of what proved them. None if something about
-/// the user cannot be a header: the other side must not decide without it.
-pub(super) fn headers(sent: &HeaderMap, user: &User) -> Option<HeaderMap> {
-    let mut headers = HeaderMap::with_capacity(sent.len() + 4);
-    for (name, value) in sent {
+/// The headers of the forwarded request: the user replaces the credentials. None if a part of the user
+/// cannot be written as a header, since the other server must not authorize without it.
+pub(super) fn headers(incoming: &HeaderMap, user: &User) -> Option<HeaderMap> {
+    let mut headers = HeaderMap::with_capacity(incoming.len() + 4);
+    for (name, value) in incoming {
         let text = name.as_str();
-        let claims_somebody = text.starts_with("x-remote-") || text.starts_with("impersonate-");
-        if !claims_somebody && !NOT_PASSED_ON.contains(name) {
+        let claims_identity = text.starts_with("x-remote-") || text.starts_with("impersonate-");
+        if !claims_identity && !NOT_FORWARDED.contains(name) {
             headers.append(name.clone(), value.clone());
         }
     }
-    remove_those_of_one_connection(&mut headers);
-    if let Some(protocols) = protocols_without_token(sent) {
+    remove_hop_by_hop(&mut headers);
+    if let Some(protocols) = protocols_without_token(incoming) {
         headers.insert(SEC_WEBSOCKET_PROTOCOL, protocols);
     }
     let mut add = |name: String, value: &str| {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
-        // As bytes: text that is not ASCII is sent in UTF-8.
+        // From bytes, so that text that is not ASCII is sent in UTF-8.
         headers.append(name, HeaderValue::from_bytes(value.as_bytes()).ok()?);
         Some(())
     };
@@ -120,7 +124,7 @@ pub(super) fn headers(sent: &HeaderMap, user: &User) -> Option<HeaderMap> {
         add("x-remote-group".to_owned(), group)?;
     }
     for (key, values) in &user.extra {
-        let key = utf8_percent_encode(&key.to_lowercase(), KEY).to_string();
+        let key = utf8_percent_encode(&key.to_lowercase(), UNESCAPED_IN_KEY).to_string();
         for value in values {
             add(format!("x-remote-extra-{key}"), value)?;
         }
@@ -128,21 +132,21 @@ pub(super) fn headers(sent: &HeaderMap, user: &User) -> Option<HeaderMap> {
     Some(headers)
 }
 
-fn remove_those_of_one_connection(headers: &mut HeaderMap) {
+fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let values: Vec<HeaderValue> = headers.get_all(CONNECTION).iter().cloned().collect();
     let named = values.iter().flat_map(|it| it.as_bytes().split(|it| *it == b','));
     for name in named.filter_map(|it| HeaderName::from_bytes(it.trim_ascii()).ok()) {
         headers.remove(name);
     }
-    for name in &OF_ONE_CONNECTION {
+    for name in &HOP_BY_HOP {
         headers.remove(name);
     }
 }
 
-/// The answer, whose body goes on while it comes.
-fn returned(response: Response<Incoming>) -> Response<Body> {
+/// The response for the client, whose body is streamed.
+fn forward_response(response: Response<Incoming>) -> Response<Body> {
     let (mut head, body) = response.into_parts();
-    remove_those_of_one_connection(&mut head.headers);
+    remove_hop_by_hop(&mut head.headers);
     let body = stream::unfold(Some(body), |body| async move {
         let mut body = body?;
         loop {
@@ -167,16 +171,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_else_can_say_who_the_user_is() {
-        let mut sent = HeaderMap::new();
-        sent.insert("authorization", HeaderValue::from_static("Bearer secret"));
-        sent.insert("x-remote-user", HeaderValue::from_static("root"));
-        sent.insert("x-remote-extra-scopes", HeaderValue::from_static("all"));
-        sent.insert("impersonate-user", HeaderValue::from_static("root"));
-        sent.insert("accept", HeaderValue::from_static("application/json"));
+    fn identity_headers_of_the_client_are_not_forwarded() {
+        let mut incoming = HeaderMap::new();
+        incoming.insert("authorization", HeaderValue::from_static("Bearer secret"));
+        incoming.insert("x-remote-user", HeaderValue::from_static("root"));
+        incoming.insert("x-remote-extra-scopes", HeaderValue::from_static("all"));
+        incoming.insert("impersonate-user", HeaderValue::from_static("root"));
+        incoming.insert("accept", HeaderValue::from_static("application/json"));
         let mut user = User::authenticated("alice", "7", vec!["dev".to_owned()]);
         user.extra.insert("Example.org/scope".to_owned(), vec!["view".to_owned()]);
-        let headers = headers(&sent, &user).unwrap();
+        let headers = headers(&incoming, &user).unwrap();
         assert_eq!(headers["x-remote-user"], "alice");
         assert_eq!(headers["x-remote-uid"], "7");
         let groups: Vec<_> = headers.get_all("x-remote-group").iter().collect();
@@ -188,19 +192,19 @@ mod tests {
         assert!(!headers.contains_key("x-remote-extra-scopes"));
     }
 
-    /// What is passed on of a header that was sent in these lines.
+    /// The forwarded values of a header that the request has in these lines.
     fn passed(name: &'static str, lines: &[&'static str]) -> Vec<String> {
-        let mut sent = HeaderMap::new();
-        sent.insert("connection", HeaderValue::from_static("upgrade, X-Hop"));
+        let mut incoming = HeaderMap::new();
+        incoming.insert("connection", HeaderValue::from_static("upgrade, X-Hop"));
         for line in lines {
-            sent.append(name, HeaderValue::from_static(line));
+            incoming.append(name, HeaderValue::from_static(line));
         }
-        let passed = headers(&sent, &User::authenticated("alice", "", Vec::new())).unwrap();
+        let passed = headers(&incoming, &User::authenticated("alice", "", Vec::new())).unwrap();
         passed.get_all(name).iter().map(|it| it.to_str().unwrap().to_owned()).collect()
     }
 
     #[test]
-    fn a_token_in_a_subprotocol_is_not_passed_on() {
+    fn a_token_in_a_subprotocol_is_not_forwarded() {
         let check = |lines: &[&'static str], expected: &[&str]| {
             assert_eq!(passed("sec-websocket-protocol", lines), expected);
         };
@@ -211,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_one_connection_are_not_passed_on() {
+    fn hop_by_hop_headers_are_not_forwarded() {
         for name in ["proxy-authorization", "proxy-connection", "keep-alive", "x-hop"] {
             assert_eq!(passed(name, &["secret"]), [""; 0], "{name}");
         }
@@ -219,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_is_passed_on_whole_or_not_at_all() {
+    fn a_user_is_forwarded_completely_or_not_at_all() {
         let user = User::authenticated("jörg", "", vec!["entwickler·innen".to_owned()]);
         let passed = headers(&HeaderMap::new(), &user).unwrap();
         assert_eq!(passed["x-remote-user"].as_bytes(), "jörg".as_bytes());

@@ -1,14 +1,14 @@
-//! [`Schedule`]: when each aggregated server is asked again.
+//! [`CheckSchedule`]: the time of the next check of each aggregated server.
 //!
 //! ```text
-//! it was asked, or cannot be asked       after 30 s
-//! it did not answer as it should         after 5 ms, then twice as long each time, up to 30 s
-//! its registration or addresses change   at once, but no sooner than 1 s after it was last asked
+//! the check succeeded, or has no address   after 30 s
+//! the check failed                         after 5 ms, doubled with each failure, up to 30 s
+//! the registration or addresses change     at once, but at least 1 s after the last request
 //! ```
 //!
-//! The status of an `APIService` is no part of its registration: it is written after each check.
+//! The status of an `APIService` is not part of its registration: it is written after each check.
 
-use super::Remote;
+use super::RemoteApiService;
 use crate::outbound::Destination;
 use crate::outbound::service::ServiceError;
 use keel::{Backoff, Clock, Entropy, Moment};
@@ -16,132 +16,132 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a server that does not change is asked.
-pub(super) const EVERY: Duration = Duration::from_secs(30);
+/// The time between two checks of a server that does not change.
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The time between two requests to a server whose registration or addresses change.
+/// The minimum time between two requests to a server whose registration or addresses change.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The wait after the first failure.
+/// The delay after the first failure.
 // Upstream: remote_available_controller.go New
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 
 /// See the [module documentation](self).
-pub(super) struct Schedule {
+pub(super) struct CheckSchedule {
     clock: Clock,
     backoff: Backoff,
     /// By the name of the `APIService`.
     entries: BTreeMap<String, Entry>,
 }
 
-/// How a check of a server ended.
+/// The outcome of a check of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// Its status is known and written. It may be that there is no address to ask.
+pub(super) enum CheckOutcome {
+    /// Its status is known and written. A server without an address is settled too.
     Settled,
-    /// It did not answer as it should, or its status could not be written.
+    /// The request failed, or the status could not be written.
     Failed,
 }
 
-/// A server and when it was last asked.
+/// A server and the state of its checks.
 struct Entry {
-    remote: Arc<Remote>,
+    remote: Arc<RemoteApiService>,
     destination: Result<Destination, ServiceError>,
-    checked: Moment,
-    /// From `checked` to the next time.
+    started: Moment,
+    /// The time from `started` to the next check.
     delay: Duration,
-    /// When it was last checked at an address.
-    asked: Option<Moment>,
-    /// In a row.
+    /// The start of the last check that sent a request.
+    last_request: Option<Moment>,
+    /// The number of consecutive failures.
     failures: u32,
-    is_under_way: bool,
+    is_in_progress: bool,
 }
 
-impl Schedule {
+impl CheckSchedule {
     pub(super) fn new(clock: Clock, entropy: Entropy) -> Self {
-        let backoff = Backoff::new(FIRST_RETRY, EVERY, entropy);
+        let backoff = Backoff::new(FIRST_RETRY, CHECK_INTERVAL, entropy);
         Self { clock, backoff, entries: BTreeMap::new() }
     }
 
-    /// Forgets the servers that are not registered any more.
-    pub(super) fn retain(&mut self, remotes: &[Arc<Remote>]) {
+    /// Removes the servers that are no longer registered.
+    pub(super) fn retain(&mut self, remotes: &[Arc<RemoteApiService>]) {
         self.entries.retain(|name, _| remotes.iter().any(|it| it.name == *name));
     }
 
     /// Begins a check if one is due.
     pub(super) fn begin(
         &mut self,
-        remote: &Arc<Remote>,
+        remote: &Arc<RemoteApiService>,
         destination: Result<Destination, ServiceError>,
     ) -> Due {
-        let (mut failures, mut asked) = (0, None);
+        let (mut failures, mut last_request) = (0, None);
         if let Some(entry) = self.entries.get(&remote.name) {
-            if entry.is_under_way {
-                return Due::UnderWay;
+            if entry.is_in_progress {
+                return Due::InProgress;
             }
             let is_same =
                 entry.remote.is_same_registration(remote) && entry.destination == destination;
-            let wait = entry.delay.saturating_sub(self.clock.passed_since(&entry.checked));
+            let wait = entry.delay.saturating_sub(self.clock.passed_since(&entry.started));
             let wait = match &destination {
                 _ if is_same => wait,
                 Ok(_) => wait.min(self.interval_left(entry)),
-                // Nobody is asked.
+                // No request is sent.
                 Err(_) => Duration::ZERO,
             };
             if !wait.is_zero() {
                 return Due::In(wait);
             }
             failures = if is_same { entry.failures } else { 0 };
-            asked.clone_from(&entry.asked);
+            last_request.clone_from(&entry.last_request);
         }
         let now = self.clock.moment();
         let entry = Entry {
             remote: Arc::clone(remote),
-            asked: if destination.is_ok() { Some(now.clone()) } else { asked },
+            last_request: if destination.is_ok() { Some(now.clone()) } else { last_request },
             destination,
-            checked: now,
-            delay: EVERY,
+            started: now,
+            delay: CHECK_INTERVAL,
             failures,
-            is_under_way: true,
+            is_in_progress: true,
         };
         self.entries.insert(remote.name.clone(), entry);
         Due::Now
     }
 
-    /// The rest of the time between two requests to a server.
+    /// The rest of the minimum time between two requests to a server.
     fn interval_left(&self, entry: &Entry) -> Duration {
         entry
-            .asked
+            .last_request
             .as_ref()
             .map_or(Duration::ZERO, |it| MIN_INTERVAL.saturating_sub(self.clock.passed_since(it)))
     }
 
     /// Ends the check of a server.
-    pub(super) fn finish(&mut self, remote: &Arc<Remote>, outcome: Outcome) {
+    pub(super) fn finish(&mut self, remote: &Arc<RemoteApiService>, outcome: CheckOutcome) {
         let Some(entry) = self.entries.get_mut(&remote.name) else { return };
-        // It was registered anew meanwhile.
+        // The server was registered again during the check.
         if !Arc::ptr_eq(&entry.remote, remote) {
             return;
         }
-        entry.is_under_way = false;
+        entry.is_in_progress = false;
         (entry.failures, entry.delay) = match outcome {
-            Outcome::Settled => (0, EVERY),
-            Outcome::Failed => {
+            CheckOutcome::Settled => (0, CHECK_INTERVAL),
+            CheckOutcome::Failed => {
                 let failures = entry.failures.saturating_add(1);
-                let waited = self.clock.passed_since(&entry.checked);
+                let waited = self.clock.passed_since(&entry.started);
                 (failures, waited + self.backoff.delay_after(failures))
             }
         };
     }
 }
 
-/// When a check of a server begins.
+/// The time at which a check of a server begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
     Now,
     In(Duration),
-    /// Another one has not ended.
-    UnderWay,
+    /// The previous check has not ended.
+    InProgress,
 }
 
 #[cfg(test)]
@@ -155,14 +155,14 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     struct Server {
-        schedule: Schedule,
+        schedule: CheckSchedule,
         clock: Clock,
     }
 
     impl Server {
         fn new() -> Self {
             let clock = Clock::manual(Timestamp::from_seconds(0));
-            Self { schedule: Schedule::new(clock.clone(), Entropy::seeded(1)), clock }
+            Self { schedule: CheckSchedule::new(clock.clone(), Entropy::seeded(1)), clock }
         }
 
         /// Begins a check of the server of `service` at an address; none if it is empty.
@@ -171,7 +171,7 @@ mod tests {
         }
 
         /// Makes a check that is due.
-        fn check(&mut self, address: &str, outcome: Outcome) {
+        fn check(&mut self, address: &str, outcome: CheckOutcome) {
             let remote = remote("a", false);
             assert_eq!(self.schedule.begin(&remote, destination(address)), Due::Now);
             self.schedule.finish(&remote, outcome);
@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    fn remote(service: &str, available: bool) -> Arc<Remote> {
+    fn remote(service: &str, available: bool) -> Arc<RemoteApiService> {
         let status = if available { "True" } else { "False" };
         let object = json!({
             "metadata": {"name": "v1.m.example", "uid": "u"},
@@ -190,89 +190,91 @@ mod tests {
                 "service": {"namespace": "a", "name": service}, "insecureSkipTLSVerify": true},
             "status": {"conditions": [{"type": "Available", "status": status}]},
         });
-        Arc::new(Remote::from_object(&Object::from_value(object).unwrap()).unwrap())
+        Arc::new(RemoteApiService::from_object(&Object::from_value(object).unwrap()).unwrap())
     }
 
     fn destination(address: &str) -> Result<Destination, ServiceError> {
         if address.is_empty() {
-            return Err(ServiceError::Deserted("a".to_owned()));
+            return Err(ServiceError::NoEndpoints("a".to_owned()));
         }
         let addresses = vec![address.to_owned()];
         Ok(Destination {
             server_name: "a".to_owned(),
             addresses,
-            trust: Trust::Anyone,
+            trust: Trust::Insecure,
             identity: None,
         })
     }
 
     #[test]
-    fn a_server_that_answers_is_asked_every_half_minute() {
+    fn a_server_that_answers_is_checked_every_half_minute() {
         let mut server = Server::new();
-        server.check("x:1", Outcome::Settled);
-        assert_eq!(server.begin("a", "x:1"), Due::In(EVERY));
-        server.advance(EVERY);
-        server.check("x:1", Outcome::Settled);
+        server.check("x:1", CheckOutcome::Settled);
+        assert_eq!(server.begin("a", "x:1"), Due::In(CHECK_INTERVAL));
+        server.advance(CHECK_INTERVAL);
+        server.check("x:1", CheckOutcome::Settled);
     }
 
     #[test]
-    fn a_changed_status_is_no_reason_to_ask() {
+    fn a_changed_status_causes_no_check() {
         let mut server = Server::new();
-        server.check("x:1", Outcome::Settled);
+        server.check("x:1", CheckOutcome::Settled);
         let changed = server.schedule.begin(&remote("a", true), destination("x:1"));
-        assert_eq!(changed, Due::In(EVERY));
+        assert_eq!(changed, Due::In(CHECK_INTERVAL));
     }
 
     #[test]
-    fn failures_are_retried_after_longer_and_longer_waits() {
+    fn failures_are_retried_with_exponential_backoff() {
         let mut server = Server::new();
         let mut longest = FIRST_RETRY;
         for _ in 0..20 {
-            server.check("x:1", Outcome::Failed);
-            let Due::In(delay) = server.begin("a", "x:1") else { panic!("it is asked at once") };
+            server.check("x:1", CheckOutcome::Failed);
+            let Due::In(delay) = server.begin("a", "x:1") else {
+                panic!("the check is due at once")
+            };
             assert!(delay <= longest && delay * 2 >= longest, "{delay:?} of {longest:?}");
             server.advance(delay);
-            longest = (longest * 2).min(EVERY);
+            longest = (longest * 2).min(CHECK_INTERVAL);
         }
-        server.check("x:1", Outcome::Settled);
-        server.advance(EVERY);
-        server.check("x:1", Outcome::Failed);
+        server.check("x:1", CheckOutcome::Settled);
+        server.advance(CHECK_INTERVAL);
+        server.check("x:1", CheckOutcome::Failed);
         server.advance(FIRST_RETRY);
         assert_eq!(server.begin("a", "x:1"), Due::Now);
     }
 
     #[test]
-    fn a_changed_address_is_asked_at_once_but_not_too_often() {
+    fn a_changed_address_is_checked_at_once_but_at_most_once_a_second() {
         let mut server = Server::new();
-        server.check("x:1", Outcome::Settled);
+        server.check("x:1", CheckOutcome::Settled);
         assert_eq!(server.begin("a", "y:1"), Due::In(SECOND));
         // The change was undone.
-        assert_eq!(server.begin("a", "x:1"), Due::In(EVERY));
+        assert_eq!(server.begin("a", "x:1"), Due::In(CHECK_INTERVAL));
         server.advance(SECOND + MS);
-        server.check("y:1", Outcome::Settled);
+        server.check("y:1", CheckOutcome::Settled);
         assert_eq!(server.begin("b", "y:1"), Due::In(SECOND));
     }
 
     #[test]
-    fn lost_addresses_are_noticed_at_once() {
+    fn a_lost_address_is_checked_at_once() {
         let mut server = Server::new();
-        server.check("x:1", Outcome::Settled);
-        server.check("", Outcome::Settled);
-        assert_eq!(server.begin("a", ""), Due::In(EVERY));
+        server.check("x:1", CheckOutcome::Settled);
+        server.check("", CheckOutcome::Settled);
+        assert_eq!(server.begin("a", ""), Due::In(CHECK_INTERVAL));
         assert_eq!(server.begin("a", "x:1"), Due::In(SECOND));
     }
 
     #[test]
-    fn the_first_address_is_asked_at_once() {
+    fn the_first_address_is_checked_at_once() {
         let mut server = Server::new();
-        server.check("", Outcome::Settled);
-        server.check("x:1", Outcome::Settled);
+        server.check("", CheckOutcome::Settled);
+        server.check("x:1", CheckOutcome::Settled);
     }
 
     #[test]
-    fn one_check_of_a_server_is_under_way() {
+    fn a_server_has_one_check_at_a_time() {
         let mut server = Server::new();
         assert_eq!(server.begin("a", "x:1"), Due::Now);
-        assert_eq!(server.begin("b", "y:1"), Due::UnderWay);
+        assert_eq!(server.begin("b", "y:1"), Due::InProgress);
     }
 }

@@ -1,7 +1,6 @@
-//! The end of a definition: its objects are deleted, and when the last is gone, so is what held the
-//! definition back.
+//! The deletion of a CRD: its objects are deleted first, then its finalizer is removed.
 
-use super::DEFINITIONS;
+use super::CRDS_PATH;
 use crate::cache::catalog::Served;
 use crate::cache::creations::Creations;
 use crate::cache::storage::Storage;
@@ -12,42 +11,44 @@ use machinery::{Object, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Deletes the objects that exist; whether nothing is left to be done.
+/// Deletes the objects of a CRD, and removes its finalizer once they are deleted. Returns whether
+/// nothing is left to be done.
 pub(super) async fn clean_up(
     storage: &Storage,
     client: &LoopbackClient,
     served: &Arc<Served>,
     creations: &Creations,
-    definition: &Object,
+    crd: &Object,
 ) -> bool {
-    if !definition.finalizers().any(|it| it == CLEANUP_FINALIZER) {
+    if !crd.finalizers().any(|it| it == CLEANUP_FINALIZER) {
         return true;
     }
-    let mut definition = definition.clone();
-    if Termination::Pending.is_in(&definition)
-        && !report(storage, client, &mut definition, Termination::InProgress).await
+    let mut crd = crd.clone();
+    if Termination::Pending.is_in(&crd)
+        && !write_termination(storage, client, &mut crd, Termination::InProgress).await
     {
         return false;
     }
-    // An object whose creation has begun must be seen below.
+    // Read before the cache catches up, so that the objects of finished creations are deleted below.
     let is_idle = creations.is_idle();
     if storage.cache.catch_up().await.is_err() {
         return false;
     }
     let failure = delete_objects(client, served).await;
-    // What was just deleted must not be counted. Those with finalizers stay for a while.
+    // The cache catches up again, so that the objects just deleted are not counted. Objects with
+    // finalizers still exist.
     if !is_idle
         || storage.cache.catch_up().await.is_err()
         || !served.cache.snapshot().entries.is_empty()
     {
         let state = failure.as_deref().map_or(Termination::InProgress, Termination::Failed);
-        report(storage, client, &mut definition, state).await;
+        write_termination(storage, client, &mut crd, state).await;
         return false;
     }
-    release(storage, client, definition, Termination::Completed).await
+    remove_finalizer(storage, client, crd, Termination::Completed).await
 }
 
-/// Deletes the objects that exist; why one of them cannot be deleted.
+/// Deletes the objects of a CRD; returns the message of the first failure.
 async fn delete_objects(client: &LoopbackClient, served: &Arc<Served>) -> Option<String> {
     let resource = &served.resource;
     let root = format!("/apis/{}/{}", resource.group, resource.hub().name);
@@ -60,7 +61,7 @@ async fn delete_objects(client: &LoopbackClient, served: &Arc<Served>) -> Option
             format!("{root}/{}/{}", resource.plural, entry.name())
         };
         let answer = client.delete_instance(&path, served).await;
-        // One that is gone, or changes, is looked at again.
+        // An object that was deleted or changed meanwhile is handled in the next round.
         if answer.code >= 400 && !matches!(answer.code, 404 | 409) {
             failure.get_or_insert_with(|| answer.message().to_owned());
         }
@@ -68,23 +69,23 @@ async fn delete_objects(client: &LoopbackClient, served: &Arc<Served>) -> Option
     failure
 }
 
-/// Ends a definition that is not served, unless it has objects: these would come back with the next
-/// definition of its name. It then stays until somebody corrects it, and its objects are deleted.
-/// Returns whether nothing is left to be done for now.
+/// Removes the finalizer of a CRD that is not served, unless it has objects, which would reappear with
+/// the next CRD of its name. Such a CRD stays until its spec is corrected, and its objects are deleted
+/// then. Returns whether nothing is left to be done for now.
 ///
-/// A definition that was never established, or is that of a built-in kind, has no objects.
-pub(super) async fn release_unserved(
+/// A CRD that was never established, or that overlaps a built-in kind, has no objects.
+pub(super) async fn finalize_unserved(
     storage: &Storage,
     client: &LoopbackClient,
     builtin_prefixes: &HashSet<String>,
-    definition: &Object,
+    crd: &Object,
 ) -> bool {
-    let field = |path: &[&str]| definition.get(path).and_then(Value::as_str).unwrap_or_default();
+    let field = |path: &[&str]| crd.get(path).and_then(Value::as_str).unwrap_or_default();
     let (group, plural) = (field(&["spec", "group"]), field(&["spec", "names", "plural"]));
     let prefix = format!("{ROOT}{group}/{plural}");
     let state = if builtin_prefixes.contains(&prefix) {
         Termination::OverlapsBuiltIn
-    } else if is_established(definition) {
+    } else if is_established(crd) {
         Termination::Completed
     } else {
         Termination::NeverEstablished
@@ -94,52 +95,53 @@ pub(super) async fn release_unserved(
             return false;
         }
         if storage.cache.has_objects(&prefix) {
-            let name = definition.name();
+            let name = crd.name();
             tracing::error!(
                 name,
-                "the objects of a definition that cannot be served stay, and so does it"
+                "a CRD that cannot be served is not deleted because it still has objects"
             );
             return true;
         }
     }
-    release(storage, client, definition.clone(), state).await
+    remove_finalizer(storage, client, crd.clone(), state).await
 }
 
-/// Takes our finalizer away and says why; whether that is done.
-async fn release(
+/// Removes the cleanup finalizer and writes the termination state; returns whether that succeeded.
+async fn remove_finalizer(
     storage: &Storage,
     client: &LoopbackClient,
-    mut definition: Object,
+    mut crd: Object,
     state: Termination<'_>,
 ) -> bool {
-    let finalizers = definition.finalizers().filter(|it| *it != CLEANUP_FINALIZER);
+    let finalizers = crd.finalizers().filter(|it| *it != CLEANUP_FINALIZER);
     let finalizers: Vec<Value> = finalizers.map(Value::from).collect();
-    definition.set_meta("finalizers", Value::Array(finalizers));
-    state.set_in(&mut definition, &storage.now());
-    let code = update_status(client, &mut definition).await;
+    crd.set_meta("finalizers", Value::Array(finalizers));
+    state.set_in(&mut crd, &storage.now());
+    let code = update_status(client, &mut crd).await;
     code < 400 || code == 404
 }
 
-/// Has the status of a definition tell how far its end is; whether it does.
-async fn report(
+/// Writes the termination state to the status of a CRD if it has another; returns whether the status
+/// has it.
+async fn write_termination(
     storage: &Storage,
     client: &LoopbackClient,
-    definition: &mut Object,
+    crd: &mut Object,
     state: Termination<'_>,
 ) -> bool {
-    if state.is_in(definition) {
+    if state.is_in(crd) {
         return true;
     }
-    state.set_in(definition, &storage.now());
-    update_status(client, definition).await < 400
+    state.set_in(crd, &storage.now());
+    update_status(client, crd).await < 400
 }
 
-/// Writes a definition with its status, and takes over what was stored.
-async fn update_status(client: &LoopbackClient, definition: &mut Object) -> u16 {
-    let path = format!("{DEFINITIONS}/{}/status", definition.name());
-    let answer = client.update(&path, &definition.clone().into_value()).await;
+/// Writes the status of a CRD, replaces `crd` by the stored object, and returns the status code.
+async fn update_status(client: &LoopbackClient, crd: &mut Object) -> u16 {
+    let path = format!("{CRDS_PATH}/{}/status", crd.name());
+    let answer = client.update(&path, &crd.clone().into_value()).await;
     if answer.code < 400 {
-        *definition = answer.object;
+        *crd = answer.object;
     }
     answer.code
 }

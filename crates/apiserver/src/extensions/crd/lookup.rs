@@ -1,7 +1,7 @@
-//! Finds resources in a catalog that is not behind the stored definitions.
+//! Finds resources in a catalog that is not behind the stored CRDs.
 //!
-//! A definition is stored first and served a moment later. A client that has read that it is
-//! established, changed or being deleted must find it so; its request waits for that moment.
+//! A change of a CRD is stored first and reaches the catalog shortly afterwards. A client that has
+//! read the stored change must also see its effect, so its request waits for the catalog.
 
 use crate::cache::catalog::{Catalog, Served};
 use crate::cache::storage::Storage;
@@ -12,15 +12,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::Revision;
 
-/// How long a request waits for the catalog. It usually takes less than a millisecond, for a changed
-/// schema of a megabyte a second. If the definitions cannot be followed, requests are answered with
-/// what was served before.
+/// The maximum time that a request waits for the catalog. An update usually takes less than a
+/// millisecond, and a second for a changed schema of a megabyte. If the controller cannot follow the
+/// CRDs, requests are answered from the old catalog.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// A resource, and the index of the version that was asked for.
+/// A resource, and the index of the requested version.
 pub(crate) type Found = (Arc<Served>, usize);
 
-/// The resource of a path, and the catalog in which it was looked for.
+/// The resource of a path, and the catalog that was searched.
 pub(crate) async fn find(
     storage: &Storage,
     target: &ResourcePath,
@@ -33,27 +33,27 @@ pub(crate) async fn find(
         None if is_builtin(&catalog, &target.group) => return (catalog, None),
         _ => {}
     }
-    // The revision is read before the catalog, which then has everything up to it.
+    // The revision is read before the catalog, which therefore contains all changes up to it.
     let served_up_to = *storage.crds_served.borrow();
     let mut catalog = storage.catalog.load_full();
     let mut found = look_up(&catalog, target);
-    let defined_at = match &found {
-        Some((served, _)) => served.defined_at(),
-        None => stored_at(&catalog, target),
+    let stored_crd_revision = match &found {
+        Some((served, _)) => served.stored_crd_revision(),
+        None => stored_crd_revision(&catalog, target),
     };
-    if let Some(revision) = defined_at.filter(|it| *it > served_up_to) {
+    if let Some(revision) = stored_crd_revision.filter(|it| *it > served_up_to) {
         wait_for(storage, revision).await;
         catalog = storage.catalog.load_full();
         found = look_up(&catalog, target);
     }
-    found.take_if(|(served, _)| served.defined_at().is_none());
+    found.take_if(|(served, _)| served.stored_crd_revision().is_none());
     (catalog, found)
 }
 
-/// Waits until the catalog has every definition that is stored now.
+/// Waits until the catalog contains every CRD that is stored now.
 pub(crate) async fn catch_up(storage: &Storage) {
     let catalog = storage.catalog.load();
-    let stored = definitions(&catalog).map_or(0, |it| it.cache.snapshot().revision);
+    let stored = crds(&catalog).map_or(0, |it| it.cache.snapshot().revision);
     drop(catalog);
     if stored > *storage.crds_served.borrow() {
         wait_for(storage, stored).await;
@@ -64,7 +64,7 @@ async fn wait_for(storage: &Storage, revision: Revision) {
     let mut served = storage.crds_served.subscribe();
     let caught_up = served.wait_for(|it| *it >= revision);
     if tokio::time::timeout(MAX_WAIT, caught_up).await.is_err() {
-        tracing::warn!(revision, "the catalog is behind the stored definitions");
+        tracing::warn!(revision, "the catalog is behind the stored CRDs");
     }
 }
 
@@ -77,14 +77,14 @@ fn is_builtin(catalog: &Catalog, group: &str) -> bool {
     catalog.group(group).is_some_and(|it| !it.custom)
 }
 
-/// The revision of the definition that a path would need.
-fn stored_at(catalog: &Catalog, target: &ResourcePath) -> Option<Revision> {
-    let definitions = definitions(catalog)?;
-    let cache: &ResourceCache = &definitions.cache;
-    let key = definitions.key("", &format!("{}.{}", target.resource, target.group));
+/// The revision of the stored CRD with the group and plural of a path.
+fn stored_crd_revision(catalog: &Catalog, target: &ResourcePath) -> Option<Revision> {
+    let crds = crds(catalog)?;
+    let cache: &ResourceCache = &crds.cache;
+    let key = crds.key("", &format!("{}.{}", target.resource, target.group));
     cache.get(&key).map(|it| it.revision)
 }
 
-fn definitions(catalog: &Catalog) -> Option<&Arc<Served>> {
+fn crds(catalog: &Catalog) -> Option<&Arc<Served>> {
     catalog.resource(apiextensions::GROUP, "customresourcedefinitions")
 }

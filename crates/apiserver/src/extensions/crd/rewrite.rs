@@ -1,4 +1,4 @@
-//! [`Rewrite`]: brings stored objects in line with the changed schema of their definition.
+//! [`Rewrite`]: applies the changed schema of a CRD to the cached objects.
 
 use crate::cache::watch_cache::Entry;
 use types::Resource;
@@ -7,20 +7,20 @@ use types::resource::{Selectable, Shape};
 /// See the [module documentation](self).
 pub(super) struct Rewrite<'a> {
     resource: &'a Resource,
-    /// Whether the fields that selectors may name are the same as before.
+    /// Whether the selectable fields are the same as before.
     has_same_selectable: bool,
 }
 
 impl<'a> Rewrite<'a> {
-    /// For the objects of `resource`, which takes the place of `replaced`.
+    /// The rewrite of the objects of `resource`, which replaces `replaced`.
     pub(super) fn new(resource: &'a Resource, replaced: Option<&Resource>) -> Self {
-        let has_same_selectable = replaced.is_some_and(|it| selects_like(it, resource));
+        let has_same_selectable =
+            replaced.is_some_and(|it| has_same_selectable_fields(it, resource));
         Self { resource, has_same_selectable }
     }
 
-    /// The entry of an object with the fields and the defaults of the new schema; None if the entry
-    /// may stay. The object stays in the version in which it is stored: it is not converted until
-    /// it is read.
+    /// The entry of an object after pruning and defaulting with the new schema; None if the entry is
+    /// unchanged. The object stays in its stored version: it is converted when it is read.
     pub(super) fn apply(&self, entry: &Entry) -> Option<Entry> {
         let mut object = entry.object_as_stored();
         let resource = self.resource;
@@ -34,13 +34,13 @@ impl<'a> Rewrite<'a> {
         if !rewritten.is_like(entry) {
             return Some(rewritten);
         }
-        // The entry's own bytes, which the store has as well.
+        // The bytes of the entry, which it shares with the store, are kept.
         (!self.has_same_selectable).then(|| entry.without_fields())
     }
 }
 
-/// Whether selectors may name the same fields in each version.
-fn selects_like(one: &Resource, other: &Resource) -> bool {
+/// Whether both have the same selectable fields in each version.
+fn has_same_selectable_fields(one: &Resource, other: &Resource) -> bool {
     let fields = |resource: &'_ Resource| -> Vec<(String, Vec<Vec<String>>)> {
         let paths = |it: &[Selectable]| it.iter().map(|it| it.path.clone()).collect();
         resource.versions.iter().map(|it| (it.name.clone(), paths(&it.selectable))).collect()
@@ -84,9 +84,9 @@ mod tests {
         let version = json!({"name": "v1", "served": true, "storage": true,
             "selectableFields": [{"jsonPath": selectable}], "schema": {"openAPIV3Schema": schema}});
         let names = json!({"plural": "ts", "kind": "T"});
-        let definition = json!({"metadata": {"name": "ts.a.b"}, "spec": {"group": "a.b",
+        let crd = json!({"metadata": {"name": "ts.a.b"}, "spec": {"group": "a.b",
             "scope": "Cluster", "names": names, "versions": [version]}});
-        apiextensions::resource(&object(definition)).unwrap()
+        apiextensions::resource(&object(crd)).unwrap()
     }
 
     #[test]

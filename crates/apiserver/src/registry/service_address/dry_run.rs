@@ -1,17 +1,17 @@
-//! The node ports that a dry run is shown.
+//! The node ports in the answer to a dry run.
 
 use super::requests::{HealthRequest, PortRequest, PortRequests};
 
-/// The ports of the answer to a dry run, whether or not they are free.
+/// The node ports in the answer to a dry run. They need not be free.
 pub(super) struct DryRunPorts {
-    /// Those of the requests for any port.
+    /// The ports of the requests for any port.
     pub any: Vec<u16>,
-    /// That for health checks, if the service asks for any.
+    /// The port for health checks, if the service requests any port for them.
     pub health: Option<u16>,
 }
 
 impl DryRunPorts {
-    /// Each port follows the highest one before it. Upstream: `portallocator/operation.go`
+    /// Each port is the highest one before it plus one. Upstream: `portallocator/operation.go`
     /// `AllocateNext`.
     pub(super) fn of(requests: &PortRequests) -> Self {
         let mut highest: Option<u16> = None;

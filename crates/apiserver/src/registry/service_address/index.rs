@@ -1,18 +1,19 @@
-//! [`AddressIndex`]: the addresses and node ports that stored services hold, kept up by the log of
-//! their changes instead of reading all services for every request.
+//! [`AddressIndex`]: the addresses and node ports of stored services. It follows the change log of
+//! services, so that a request does not parse all services.
 //!
-//! A service is read once for each of its revisions, by a request that needs the index, while the
+//! A service is parsed once for each of its revisions, by a request that needs the index, while the
 //! index is not locked:
 //!
 //! ```text
-//! lock    catch_up() = [a, b]     the log has changes of a and b: they no longer count
-//! unlock  a.read() b.read()       shared with other requests that found them
-//! lock    catch_up() = []         a and b count again: the index is that of this moment
+//! lock    catch_up() = [a, b]     the log has changes of a and b: they are not counted
+//! unlock  a.read() b.read()       shared with other requests that parse them
+//! lock    catch_up() = []         a and b are counted again: the index is current
 //! ```
 //!
 //! Invariants:
-//! - a service that the index has seen is either in `holdings` or in `unread`;
-//! - `addresses` and `ports` have the number of services in `holdings` that hold each of them.
+//! - a service that is known to the index is either in `holdings` or in `unread`;
+//! - `addresses` and `ports` contain, for each address and port, the number of services in
+//!   `holdings` that have it.
 
 use crate::cache::watch_cache::{Change, Entry, ResourceCache, Snapshot};
 use keel::blocking;
@@ -24,41 +25,41 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
 use store::Revision;
 
-/// Services with more bytes than this, together, are read after the thread's other tasks were
-/// handed to another thread.
-const LARGE: usize = 64 << 10;
+/// The total size of services above which the thread hands its other tasks to another thread before
+/// it parses them.
+const LARGE_READ_BYTES: usize = 64 << 10;
 
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
 pub(super) struct AddressIndex {
-    /// The last change that was seen; None before the first look.
+    /// The revision of the last change in the index; None before the first one.
     revision: Option<Revision>,
-    /// What each service holds, by its key.
+    /// The addresses and ports of each service, by its key.
     holdings: HashMap<Arc<str>, (Revision, Arc<Holding>)>,
     unread: HashMap<Arc<str>, UnreadService>,
     addresses: HashMap<Ipv4Addr, usize>,
     ports: HashMap<u16, usize>,
 }
 
-/// What one service holds, each once.
+/// The distinct addresses and ports of one service.
 #[derive(Debug, Default)]
 pub(super) struct Holding {
     addresses: Vec<Ipv4Addr>,
     ports: Vec<u16>,
 }
 
-/// A service that has changed. Clones share what was read.
+/// A changed service that is not counted yet. Clones share the parsed result.
 #[derive(Debug, Clone)]
 pub(super) struct UnreadService {
     entry: Arc<Entry>,
     holding: Arc<OnceLock<Arc<Holding>>>,
 }
 
-/// Reads services, which must not be done while the index is locked.
+/// Parses services. Must not be called while the index is locked.
 pub(super) fn read_all(services: &[UnreadService]) {
     let read = || services.iter().for_each(UnreadService::read);
     let size: usize = services.iter().map(|it| it.entry.len()).sum();
-    if size > LARGE { blocking(read) } else { read() }
+    if size > LARGE_READ_BYTES { blocking(read) } else { read() }
 }
 
 impl UnreadService {
@@ -81,8 +82,8 @@ impl Holding {
 }
 
 impl AddressIndex {
-    /// Brings the index up to date, but for the services that are returned, which have to be read
-    /// first. If none are returned, the index is that of this moment.
+    /// Applies the change log to the index. Returns the services that must be parsed first; if none
+    /// are returned, the index is current.
     pub(super) fn catch_up(&mut self, cache: &ResourceCache) -> Vec<UnreadService> {
         match self.revision.map(|from| cache.after(from, usize::MAX)) {
             Some(Ok(changes)) => changes.iter().for_each(|change| self.apply(change)),
@@ -93,7 +94,7 @@ impl AddressIndex {
         self.unread.values().cloned().collect()
     }
 
-    /// Counts the services that have been read since they were returned by `catch_up`.
+    /// Counts the services that were parsed since `catch_up` returned them.
     pub(super) fn count_read(&mut self) {
         let read: Vec<UnreadService> =
             self.unread.extract_if(|_, it| it.holding.get().is_some()).map(|(_, it)| it).collect();
@@ -110,16 +111,16 @@ impl AddressIndex {
         }
     }
 
-    /// Whether a service other than the one at `own` holds an address.
-    pub(super) fn has_address(&self, address: Ipv4Addr, own: Option<&str>) -> bool {
-        let is_own = self.holding(own).is_some_and(|it| it.addresses.contains(&address));
+    /// Whether a service other than the one with the key `own_key` has an address.
+    pub(super) fn has_address(&self, address: Ipv4Addr, own_key: Option<&str>) -> bool {
+        let is_own = self.holding(own_key).is_some_and(|it| it.addresses.contains(&address));
         self.addresses.get(&address).is_some_and(|holders| *holders > usize::from(is_own))
     }
 
-    /// Whether a service other than the one at `own` holds a node port.
-    pub(super) fn has_port(&self, port: u16, own: Option<&str>) -> bool {
+    /// Whether a service other than the one with the key `own_key` has a node port.
+    pub(super) fn has_port(&self, port: u16, own_key: Option<&str>) -> bool {
         // The ports of a service are sorted.
-        let is_own = self.holding(own).is_some_and(|it| it.ports.binary_search(&port).is_ok());
+        let is_own = self.holding(own_key).is_some_and(|it| it.ports.binary_search(&port).is_ok());
         self.ports.get(&port).is_some_and(|holders| *holders > usize::from(is_own))
     }
 
@@ -137,7 +138,7 @@ impl AddressIndex {
         self.revision = Some(change.revision);
     }
 
-    /// Finds what has changed up to `snapshot` without the log.
+    /// Finds the changes up to `snapshot` without the change log.
     fn compare(&mut self, snapshot: &Snapshot) {
         let is_current = |key: &str, revision: Revision| {
             snapshot.entries.get(key).is_some_and(|entry| entry.revision == revision)

@@ -1,4 +1,4 @@
-//! Tests of what is done with the lock and without it.
+//! Tests that invalid requests are rejected without the lock.
 
 use super::*;
 use keel::Entropy;
@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// How long a request may wait in vain for the lock before the test fails.
+/// The time that a request may wait for the lock before the test fails.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn service(spec: &Value) -> Object {
@@ -15,50 +15,50 @@ fn service(spec: &Value) -> Object {
     Object::from_value(service).unwrap()
 }
 
-/// Asks for the addresses and ports of a new service, which cannot be had, while another request
-/// holds the lock.
-fn refused_while_locked(spec: &Value) {
-    let allocations = Allocations::new("10.0.0.0/24").unwrap();
-    let held = allocations.lock();
+/// Allocates addresses and ports for an invalid service while another request holds the lock.
+fn check_rejected_while_locked(spec: &Value) {
+    let allocator = ServiceAllocator::new("10.0.0.0/24").unwrap();
+    let held = allocator.lock();
     for is_dry_run in [false, true] {
         let (answer, answers) = mpsc::channel();
-        let (allocations, mut object) = (allocations.clone(), service(spec));
+        let (allocator, mut object) = (allocator.clone(), service(spec));
         thread::spawn(move || {
             let cache = ResourceCache::new("/registry/services/specs", 0, &Arc::default());
             let entropy = Entropy::seeded(1);
-            let services = Services { cache: &cache, own: None, entropy: &entropy };
-            let is_refused = if is_dry_run {
-                allocations.fill_in(&services, &mut object, None).is_err()
+            let services = Services { cache: &cache, own_key: None, entropy: &entropy };
+            let is_rejected = if is_dry_run {
+                allocator.allocate_dry_run(&services, &mut object, None).is_err()
             } else {
-                allocations.claim(&services, &mut object, None).is_err()
+                allocator.allocate(&services, &mut object, None).is_err()
             };
-            answer.send(is_refused).unwrap();
+            answer.send(is_rejected).unwrap();
         });
-        let is_refused = answers.recv_timeout(TIMEOUT).expect("it waits for the lock");
-        assert!(is_refused, "dry run: {is_dry_run}");
+        let is_rejected =
+            answers.recv_timeout(TIMEOUT).expect("the request does not wait for the lock");
+        assert!(is_rejected, "dry run: {is_dry_run}");
     }
     drop(held);
 }
 
 #[test]
-fn too_many_addresses_are_refused_without_the_lock() {
+fn too_many_addresses_are_rejected_without_the_lock() {
     let addresses: Vec<String> =
         (0..5000).map(|n| format!("10.0.{}.{}", n / 250, n % 250)).collect();
-    refused_while_locked(&json!({"type": "ClusterIP", "clusterIP": "10.0.0.0",
+    check_rejected_while_locked(&json!({"type": "ClusterIP", "clusterIP": "10.0.0.0",
         "clusterIPs": addresses}));
 }
 
 #[test]
-fn an_address_outside_of_the_network_is_refused_without_the_lock() {
-    refused_while_locked(&json!({"type": "ClusterIP", "clusterIP": "10.1.0.1",
+fn an_address_outside_of_the_network_is_rejected_without_the_lock() {
+    check_rejected_while_locked(&json!({"type": "ClusterIP", "clusterIP": "10.1.0.1",
         "clusterIPs": ["10.1.0.1"], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}));
 }
 
 #[test]
-fn no_more_ports_are_asked_for_than_there_are() {
+fn the_number_of_port_requests_is_bounded_by_the_range() {
     let ports: Vec<Value> = (1..60_000).map(|port| json!({"port": port})).collect();
     let object = service(&json!({"type": "NodePort", "ports": ports}));
     let requests = PortRequests::of(&object, None, PortRange::Checked);
     assert_eq!(requests.requests.len(), service::NODE_PORTS.len());
-    assert_eq!(requests.refusal, Some(requests::PortRefusal::Exhausted));
+    assert_eq!(requests.error, Some(requests::PortError::Exhausted));
 }

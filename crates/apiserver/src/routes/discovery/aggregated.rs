@@ -1,7 +1,7 @@
-//! The aggregated form of discovery: one document for all groups, made once for each catalog
-//! and each change of what aggregated servers say.
+//! The aggregated form of discovery: one document for all groups, built once for each catalog and
+//! each change of the aggregated API servers.
 
-use super::{below, verbs};
+use super::{subresources, verbs};
 use crate::cache::catalog::{Catalog, Group, Served};
 use crate::http::body::Body;
 use crate::http::headers;
@@ -17,8 +17,8 @@ use machinery::{Value, codec, json};
 use std::sync::Arc;
 use types::Ordered;
 
-/// The version of the aggregated form that the client prefers over the plain one, if it does.
-pub(super) fn wanted(headers: &HeaderMap) -> Option<&'static str> {
+/// The version of the aggregated form if the client prefers it to the plain form.
+pub(super) fn accepted_version(headers: &HeaderMap) -> Option<&'static str> {
     for range in parse_accept(&headers::first(headers, ACCEPT)) {
         if range.subtype != "json" && range.subtype != "*" {
             continue;
@@ -37,38 +37,38 @@ pub(super) fn wanted(headers: &HeaderMap) -> Option<&'static str> {
     None
 }
 
-/// `/api`
+/// Serves `/api`.
 pub(super) fn core(plane: &Plane, version: &'static str, headers: &HeaderMap) -> Response<Body> {
     let catalog = plane.storage.catalog.load();
-    let kept = catalog.documents.aggregated_core.get_or_init(|| {
+    let document = catalog.documents.aggregated_core.get_or_init(|| {
         let core = catalog.groups().iter().filter(|it| it.name.is_empty());
-        document(core.map(|it| describe(&catalog, it)))
+        document(core.map(|it| group_document(&catalog, it)))
     });
-    respond(kept, version, headers)
+    respond(document, version, headers)
 }
 
-/// `/apis`
+/// Serves `/apis`.
 pub(super) fn groups(plane: &Plane, version: &'static str, headers: &HeaderMap) -> Response<Body> {
     let catalog = plane.storage.catalog.load();
     if !plane.aggregation.remotes().is_empty() {
-        let made = plane.aggregation.discovery(&catalog, || {
+        let document = plane.aggregation.discovery(&catalog, || {
             let groups = super::with_remotes(plane, &catalog);
             let groups = groups.iter().filter(|it| !it.name.is_empty());
-            document(groups.map(|it| with_remotes(plane, describe(&catalog, it))))
+            document(groups.map(|it| with_remotes(plane, group_document(&catalog, it))))
         });
-        return respond(&made, version, headers);
+        return respond(&document, version, headers);
     }
-    let kept = catalog.documents.aggregated.get_or_init(|| {
+    let document = catalog.documents.aggregated.get_or_init(|| {
         let groups = catalog.groups().iter().filter(|it| !it.name.is_empty());
-        document(groups.map(|it| describe(&catalog, it)))
+        document(groups.map(|it| group_document(&catalog, it)))
     });
-    respond(kept, version, headers)
+    respond(document, version, headers)
 }
 
-/// A document and its entity tag.
-type Tagged = (String, Bytes);
+/// The `ETag` of a document and the document.
+type TaggedDocument = (String, Bytes);
 
-fn document(items: impl Iterator<Item = Value>) -> Tagged {
+fn document(items: impl Iterator<Item = Value>) -> TaggedDocument {
     let items: Vec<Value> = items.collect();
     let document = json!({
         "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2",
@@ -81,25 +81,27 @@ fn document(items: impl Iterator<Item = Value>) -> Tagged {
     (format!("\"{}\"", BASE64_URL_SAFE_NO_PAD.encode(digest)), bytes)
 }
 
-/// A group with what others said that they serve of it; what they said long ago is marked.
+/// Adds the resources that aggregated API servers report for the group. Outdated resources are
+/// marked as stale.
 fn with_remotes(plane: &Plane, mut group: Value) -> Value {
     let name = group["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     for version in group["versions"].as_array_mut().into_iter().flatten() {
         let found = version["version"].as_str().unwrap_or_default();
         let Some(remote) = plane.aggregation.find(&name, found) else { continue };
-        let told = plane.aggregation.told(&remote);
-        let fresh = remote.available && told.is_some();
+        let remote_discovery = plane.aggregation.documents(&remote);
+        let fresh = remote.available && remote_discovery.is_some();
         version["freshness"] = if fresh { "Current" } else { "Stale" }.into();
-        version["resources"] = told.map_or(Value::Null, |it| it.resources.clone());
+        version["resources"] = remote_discovery.map_or(Value::Null, |it| it.resources.clone());
     }
     group
 }
 
-fn respond((etag, bytes): &Tagged, version: &str, headers: &HeaderMap) -> Response<Body> {
+fn respond((etag, bytes): &TaggedDocument, version: &str, headers: &HeaderMap) -> Response<Body> {
     let content_type =
         format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
-    let same = headers.get(IF_NONE_MATCH).is_some_and(|it| it.as_bytes() == etag.as_bytes());
-    let mut response = if same {
+    let not_modified =
+        headers.get(IF_NONE_MATCH).is_some_and(|it| it.as_bytes() == etag.as_bytes());
+    let mut response = if not_modified {
         response::bytes(304, &content_type, Body::empty())
     } else if version == "v2" {
         response::bytes(200, &content_type, Body::Shared(bytes.clone()))
@@ -108,20 +110,26 @@ fn respond((etag, bytes): &Tagged, version: &str, headers: &HeaderMap) -> Respon
             .replace("apidiscovery.k8s.io/v2", "apidiscovery.k8s.io/v2beta1");
         response::bytes(200, &content_type, text)
     };
-    let etag = HeaderValue::from_str(etag).expect("base64 is a header");
+    let etag = HeaderValue::from_str(etag).expect("base64 is a valid header value");
     response.headers_mut().insert(ETAG, etag);
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response
 }
 
-fn describe(catalog: &Catalog, group: &Group) -> Value {
-    let one = |version: &String, found: Vec<(&Arc<Served>, usize)>| {
-        let resources: Vec<Value> =
-            found.into_iter().map(|(served, index)| row(group, version, served, index)).collect();
+fn group_document(catalog: &Catalog, group: &Group) -> Value {
+    let version_document = |version: &String, found: Vec<(&Arc<Served>, usize)>| {
+        let resources: Vec<Value> = found
+            .into_iter()
+            .map(|(served, index)| resource_row(group, version, served, index))
+            .collect();
         json!({"version": version, "resources": resources, "freshness": "Current"})
     };
-    let unserved = group.unserved.iter().map(|it| one(it, catalog.unserved(&group.name, it)));
-    let served = group.versions.iter().map(|it| one(it, catalog.resources(&group.name, it)));
+    let unserved = group
+        .discovery_only
+        .iter()
+        .map(|it| version_document(it, catalog.discovery_only(&group.name, it)));
+    let served =
+        group.versions.iter().map(|it| version_document(it, catalog.resources(&group.name, it)));
     let versions: Vec<Value> = unserved.chain(served).collect();
     let mut metadata = json!({});
     if !group.name.is_empty() {
@@ -130,10 +138,10 @@ fn describe(catalog: &Catalog, group: &Group) -> Value {
     json!({"metadata": metadata, "versions": versions})
 }
 
-fn row(group: &Group, version: &str, served: &Served, index: usize) -> Value {
+fn resource_row(group: &Group, version: &str, served: &Served, index: usize) -> Value {
     let resource = &served.resource;
-    // Upstream: built-in kinds are named without their group and version, which are those of the
-    // list.
+    // Upstream: the kinds of built-in resources have no group and version, since those of the list
+    // apply.
     let (group_name, version) = if resource.conventions.repeats_group_version {
         (group.name.as_str(), version)
     } else {
@@ -151,7 +159,7 @@ fn row(group: &Group, version: &str, served: &Served, index: usize) -> Value {
     if !resource.categories.is_empty() {
         row["categories"] = json!(resource.categories);
     }
-    let below: Vec<Value> = below(served, index)
+    let subresources: Vec<Value> = subresources(served, index)
         .into_iter()
         .map(|it| {
             let response = match it.group {
@@ -161,8 +169,8 @@ fn row(group: &Group, version: &str, served: &Served, index: usize) -> Value {
             json!({"subresource": it.name, "responseKind": response, "verbs": it.verbs})
         })
         .collect();
-    if !below.is_empty() {
-        row["subresources"] = below.into();
+    if !subresources.is_empty() {
+        row["subresources"] = subresources.into();
     }
     row
 }

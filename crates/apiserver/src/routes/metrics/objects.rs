@@ -1,10 +1,10 @@
-//! The numbers of stored objects, read off the watch cache for each scrape.
+//! The number of stored objects of each resource, read from the watch cache at each scrape.
 
 use crate::cache::catalog::Catalog;
 use crate::metrics::exposition;
 use crate::metrics::exposition::Kind;
 
-/// Appends the number of objects of each resource that is stored.
+/// Appends the number of objects of each stored resource.
 pub(super) fn append(text: &mut String, catalog: &Catalog) {
     let stored = || catalog.served().iter().filter(|it| it.resource.behavior.unstored.is_none());
     let name = "apiserver_resource_objects";

@@ -1,5 +1,5 @@
-//! Makes documents of what a catalog serves: built-in kinds from their types, custom ones from the
-//! schemas in their definitions, as their authors wrote them.
+//! Builds the OpenAPI documents of a catalog: built-in kinds from their types, custom kinds from
+//! the schemas of their CRDs without changes.
 
 use crate::cache::catalog::{Catalog, Served};
 use crate::cache::watch_cache::Entry;
@@ -12,23 +12,23 @@ use types::Resource;
 use types::Type;
 use types::resource::Shape;
 
-/// The document of a group's version.
+/// The version 3 document of a group version.
 pub(super) fn version_3(catalog: &Catalog, group: &str, version: &str) -> Value {
-    let mut parts = Parts::new(catalog);
+    let mut parts = DocumentParts::new(catalog);
     parts.add_version(group, version);
     let mut schemas = types::openapi::schemas(parts.types, &parts.versions);
     schemas.extend(parts.custom.into_iter().map(|it| (it.name, it.schema)));
-    // Upstream: the titles, which tell who has made the document.
+    // Upstream: CRD documents have a different title, since another component builds them.
     if catalog.group(group).is_some_and(|it| it.custom) {
         openapi::document("Kubernetes CRD Swagger", "v0.1.0", parts.paths, schemas)
     } else {
-        openapi::document("Kubernetes", &level(), parts.paths, schemas)
+        openapi::document("Kubernetes", &kubernetes_version(), parts.paths, schemas)
     }
 }
 
-/// The document of everything.
+/// The version 2 document of all groups.
 pub(super) fn version_2(catalog: &Catalog) -> Value {
-    let mut parts = Parts::new(catalog);
+    let mut parts = DocumentParts::new(catalog);
     for group in catalog.groups() {
         for version in &group.versions {
             parts.add_version(&group.name, version);
@@ -48,18 +48,23 @@ pub(super) fn version_2(catalog: &Catalog) -> Value {
         definitions.insert(it.name, swagger::custom(it.schema));
     }
     let paths = parts.paths.into_iter().map(|(path, it)| (path, swagger::path_item(it))).collect();
-    swagger::document("Kubernetes", &level(), paths, definitions)
+    swagger::document("Kubernetes", &kubernetes_version(), paths, definitions)
 }
 
-/// Upstream: the version that is emulated, which has no patch level.
-fn level() -> String {
+/// The emulated version of Kubernetes. Upstream: it has no patch level.
+fn kubernetes_version() -> String {
     format!("1.{MINOR}")
 }
 
 /// The document of `/version`.
-pub(super) fn of_version() -> Value {
+pub(super) fn version_document() -> Value {
     let schemas = Map::from_iter([version_schema()]);
-    openapi::document("Kubernetes", &level(), Map::from_iter([version_path()]), schemas)
+    openapi::document(
+        "Kubernetes",
+        &kubernetes_version(),
+        Map::from_iter([version_path()]),
+        schemas,
+    )
 }
 
 const VERSION_MODEL: &str = "io.k8s.apimachinery.pkg.version.Info";
@@ -102,36 +107,36 @@ fn version_schema() -> (String, Value) {
     (VERSION_MODEL.to_owned(), schema)
 }
 
-/// The definition of a custom resource, as it is stored.
-pub(super) fn definition(catalog: &Catalog, resource: &Resource) -> Option<Arc<Entry>> {
+/// The stored CRD of a custom resource.
+pub(super) fn crd(catalog: &Catalog, resource: &Resource) -> Option<Arc<Entry>> {
     if !resource.conventions.dynamic {
         return None;
     }
-    let definitions = catalog.resource("apiextensions.k8s.io", "customresourcedefinitions")?;
+    let crds = catalog.resource("apiextensions.k8s.io", "customresourcedefinitions")?;
     let name = format!("{}.{}", resource.plural, resource.group);
-    definitions.cache.get(&definitions.key("", &name))
+    crds.cache.get(&crds.key("", &name))
 }
 
-/// What goes into a document.
-struct Parts<'a> {
+/// The paths and schemas of a document.
+struct DocumentParts<'a> {
     catalog: &'a Catalog,
     descriptions: Descriptions,
     paths: Map<String, Value>,
-    /// Built-in types that are referred to.
+    /// The built-in types that the document refers to.
     types: Vec<&'static Type>,
-    custom: Vec<Custom>,
+    custom: Vec<CrdSchema>,
     versions: Vec<GroupVersion>,
 }
 
-/// A schema that comes from a definition.
-struct Custom {
+/// The schema of a custom kind or of its list.
+struct CrdSchema {
     name: String,
     schema: Value,
-    /// Of the definition as a whole, in the way of its first version.
+    /// `spec.preserveUnknownFields` of the CRD, which applies to all versions.
     preserves_unknown_fields: bool,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> DocumentParts<'a> {
     fn new(catalog: &'a Catalog) -> Self {
         let mut parts = Self {
             catalog,
@@ -178,35 +183,35 @@ impl<'a> Parts<'a> {
                 (kind.model(), kind.list_model())
             }
         };
-        let below = discovery::below(served, index);
-        let below: Vec<Subresource<'_>> =
-            below.iter().map(|it| self.below(it, &kind, &model)).collect();
-        self.paths.extend(openapi::paths(&kind, &model, &list_model, &below));
+        let subresources = discovery::subresources(served, index);
+        let subresources: Vec<Subresource<'_>> =
+            subresources.iter().map(|it| self.subresource(it, &kind, &model)).collect();
+        self.paths.extend(openapi::paths(&kind, &model, &list_model, &subresources));
     }
 
     fn add_custom(&mut self, resource: &Resource, index: usize, kind: &Kind<'_>) {
-        let definition = definition(self.catalog, resource).map(|it| it.object());
-        let schema = definition.as_ref().and_then(|it| schema_of(it, kind.version));
+        let crd = crd(self.catalog, resource).map(|it| it.object());
+        let schema = crd.as_ref().and_then(|it| schema_of(it, kind.version));
         let selectable: Vec<&str> =
             resource.versions[index].selectable.iter().map(|it| it.label.as_str()).collect();
-        let preserves_unknown_fields = definition.as_ref().is_some_and(|it| {
+        let preserves_unknown_fields = crd.as_ref().is_some_and(|it| {
             it.get(&["spec", "preserveUnknownFields"]).is_some_and(|it| it == true)
         });
-        self.custom.push(Custom {
+        self.custom.push(CrdSchema {
             name: kind.model(),
             schema: openapi::v3_schema(schema, kind, &selectable, &self.descriptions),
             preserves_unknown_fields,
         });
-        self.custom.push(Custom {
+        self.custom.push(CrdSchema {
             name: kind.list_model(),
             schema: openapi::v3_list_schema(kind, &selectable, &self.descriptions),
             preserves_unknown_fields: false,
         });
     }
 
-    fn below<'b>(
+    fn subresource<'b>(
         &mut self,
-        it: &'b discovery::Below,
+        it: &'b discovery::SubresourceDiscovery,
         kind: &Kind<'b>,
         model: &str,
     ) -> Subresource<'b> {
@@ -216,7 +221,8 @@ impl<'a> Parts<'a> {
         };
         let ty = types::of_kind(&GroupVersion::new(group, version).to_string(), &it.kind);
         self.types.extend(ty);
-        // Upstream: what is below a custom resource is told as being one.
+        // Upstream: a subresource of a custom resource has the group, version and kind of the
+        // resource.
         let own = (kind.group, kind.version, kind.kind);
         let identity = if kind.crd { own } else { (group, version, it.kind.as_str()) };
         Subresource {
@@ -230,8 +236,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The schema of a version, as its author wrote it.
-fn schema_of<'a>(definition: &'a Object, version: &str) -> Option<&'a Value> {
-    let versions = definition.get(&["spec", "versions"])?.as_array()?;
+/// The schema of a version in a CRD.
+fn schema_of<'a>(crd: &'a Object, version: &str) -> Option<&'a Value> {
+    let versions = crd.get(&["spec", "versions"])?.as_array()?;
     versions.iter().find(|it| it["name"] == version)?.get("schema")?.get("openAPIV3Schema")
 }

@@ -1,19 +1,20 @@
 //! [`OpenApiDocuments`]: the OpenAPI documents of one catalog and their hashes.
 //!
-//! Hashes must be known before documents are: the index has those of all. So a hash is not that of
-//! the document but of all that the document is made of, which is far quicker to read.
+//! The index has the hashes of all documents, so that hashes must be known before documents are
+//! built. A hash is therefore not that of the document but of everything that the document is built
+//! from, which is much faster to compute.
 
 use super::document;
 use crate::cache::catalog::Catalog;
 use crate::cache::documents::{Compressed, Format};
 use crate::cache::watch_cache::Head;
-use crate::routes::discovery::below;
+use crate::routes::discovery::subresources;
 use machinery::{Map, Value, json};
 use ring::digest::{Context, SHA512};
 use schema::openapi::gnostic;
 use std::collections::BTreeMap;
 
-/// The place of the document of `/version`.
+/// The index path of the document of `/version`.
 pub(super) const VERSION: &str = "version";
 
 /// See the [module documentation](self).
@@ -21,19 +22,19 @@ pub(super) const VERSION: &str = "version";
 pub(super) struct OpenApiDocuments<'a>(pub &'a Catalog);
 
 impl<'a> OpenApiDocuments<'a> {
-    /// The document of a group's version.
+    /// The version 3 document of a group version.
     pub(super) fn version_3(self, group: &str, version: &str) -> Compressed {
-        self.get(&place(group, version), Format::Json, || {
+        self.get(&index_path(group, version), Format::Json, || {
             document::version_3(self.0, group, version).to_string().into_bytes()
         })
     }
 
     /// The document of `/version`.
-    pub(super) fn of_version(self) -> Compressed {
-        self.get(VERSION, Format::Json, || document::of_version().to_string().into_bytes())
+    pub(super) fn version_document(self) -> Compressed {
+        self.get(VERSION, Format::Json, || document::version_document().to_string().into_bytes())
     }
 
-    /// The document of everything.
+    /// The version 2 document of all groups.
     pub(super) fn version_2(self, format: Format) -> Compressed {
         self.get("", format, || {
             let document = document::version_2(self.0);
@@ -44,7 +45,7 @@ impl<'a> OpenApiDocuments<'a> {
         })
     }
 
-    /// The document of everything with what aggregated servers add.
+    /// The version 2 document with the additions of aggregated API servers.
     pub(super) fn merged(
         self,
         format: Format,
@@ -58,26 +59,26 @@ impl<'a> OpenApiDocuments<'a> {
         self.0.documents.openapi(path, format, make)
     }
 
-    /// Where all documents of version 3 are, and the `ETag` of that list.
+    /// The index of the version 3 documents, and its `ETag`.
     pub(super) fn index(self) -> (String, String) {
         let hashes = self.hashes();
         let paths: Map<String, Value> = hashes
             .iter()
-            .map(|(place, hash)| {
-                (place.clone(), json!({"serverRelativeURL": address(place, hash)}))
+            .map(|(index_path, hash)| {
+                (index_path.clone(), json!({"serverRelativeURL": relative_url(index_path, hash)}))
             })
             .collect();
-        let etag = format!("\"{}\"", self.hash_of_all());
+        let etag = format!("\"{}\"", self.version_2_hash());
         (json!({"paths": paths}).to_string(), etag)
     }
 
-    /// The hash of a document of version 3 that there is.
-    pub(super) fn hash(self, place: &str) -> &'a str {
-        self.hashes().get(place).map_or("", String::as_str)
+    /// The hash of a version 3 document; "" for an unknown index path.
+    pub(super) fn hash(self, index_path: &str) -> &'a str {
+        self.hashes().get(index_path).map_or("", String::as_str)
     }
 
-    /// The hash of the document of version 2.
-    pub(super) fn hash_of_all(self) -> String {
+    /// The hash of the version 2 document.
+    pub(super) fn version_2_hash(self) -> String {
         let mut context = Context::new(&SHA512);
         self.hashes().values().for_each(|hash| context.update(hash.as_bytes()));
         hexadecimal(context)
@@ -90,44 +91,44 @@ impl<'a> OpenApiDocuments<'a> {
             for group in catalog.groups() {
                 for version in &group.versions {
                     let hash = hash(catalog, &group.name, version);
-                    hashes.insert(place(&group.name, version), hash);
+                    hashes.insert(index_path(&group.name, version), hash);
                 }
             }
             let mut context = Context::new(&SHA512);
-            context.update(document::of_version().to_string().as_bytes());
+            context.update(document::version_document().to_string().as_bytes());
             hashes.insert(VERSION.to_owned(), hexadecimal(context));
             hashes
         })
     }
 }
 
-/// `api/v1`, `apis/apps/v1`
-pub(super) fn place(group: &str, version: &str) -> String {
+/// The path of a group version in the index, such as `api/v1` or `apis/apps/v1`.
+pub(super) fn index_path(group: &str, version: &str) -> String {
     match group {
         "" => format!("api/{version}"),
         group => format!("apis/{group}/{version}"),
     }
 }
 
-/// Where the document at a place is, as long as it has this hash.
-pub(super) fn address(place: &str, hash: &str) -> String {
-    format!("/openapi/v3/{place}?hash={hash}")
+/// The URL of the document at an index path, as long as the document has this hash.
+pub(super) fn relative_url(index_path: &str, hash: &str) -> String {
+    format!("/openapi/v3/{index_path}?hash={hash}")
 }
 
-/// A hash of all that the document of a group's version is made of.
+/// A hash of everything that the document of a group version is built from.
 fn hash(catalog: &Catalog, group: &str, version: &str) -> String {
     let mut context = Context::new(&SHA512);
     context.update(env!("CARGO_PKG_VERSION").as_bytes());
     context.update(types::openapi::FINGERPRINT.as_bytes());
-    context.update(place(group, version).as_bytes());
+    context.update(index_path(group, version).as_bytes());
     for (served, index) in catalog.resources(group, version) {
         let resource = &served.resource;
-        let below: Vec<&str> = below(served, index).iter().map(|it| it.name).collect();
-        let facts = (&resource.plural, &resource.kind, &resource.list_kind, resource.namespaced);
-        context.update(format!("{facts:?} {below:?}").as_bytes());
-        if let Some(definition) = document::definition(catalog, resource) {
-            let mut bytes = Vec::with_capacity(definition.len());
-            definition.write(&mut bytes, Head::Stored, definition.revision);
+        let names: Vec<&str> = subresources(served, index).iter().map(|it| it.name).collect();
+        let fields = (&resource.plural, &resource.kind, &resource.list_kind, resource.namespaced);
+        context.update(format!("{fields:?} {names:?}").as_bytes());
+        if let Some(crd) = document::crd(catalog, resource) {
+            let mut bytes = Vec::with_capacity(crd.len());
+            crd.write(&mut bytes, Head::Stored, crd.revision);
             context.update(&bytes);
         }
     }

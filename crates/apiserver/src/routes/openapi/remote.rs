@@ -1,10 +1,13 @@
-//! The documents that tell of everything, with what others serve in them. The document of version 2
-//! is made once for each change of its parts.
+//! The index and the version 2 document with the additions of aggregated API servers. The merged
+//! version 2 document is built once for each change of its parts.
 
 use super::documents::{OpenApiDocuments, hexadecimal};
-use super::{Format, VARY, accepted_of_version_2, nothing, packed, set, unless_known};
+use super::{
+    Format, VARY, accepted_version_2_format, compressed, empty_response, set_header,
+    unless_not_modified,
+};
 use crate::cache::catalog::Catalog;
-use crate::extensions::aggregation::{OpenApiPart, Pieces};
+use crate::extensions::aggregation::{OpenApiPart, PathsAndDefinitions};
 use crate::http::body::Body;
 use crate::plane::Plane;
 use http::header::HeaderValue;
@@ -16,72 +19,77 @@ use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// `/openapi/v3`
+/// Serves `/openapi/v3`.
 pub(super) fn index(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
     let (document, _) = OpenApiDocuments(catalog).index();
-    let mut document: Value = serde_json::from_str(&document).expect("it was written here");
+    let mut document: Value =
+        serde_json::from_str(&document).expect("the document was written by this server");
     for remote in plane.aggregation.remotes().iter() {
-        let told = plane.aggregation.told(remote);
-        if let Some(address) = told.and_then(|it| it.openapi_v3.clone()) {
-            let place = super::documents::place(&remote.group, &remote.version);
-            document["paths"][place] = json!({"serverRelativeURL": address});
+        let remote_documents = plane.aggregation.documents(remote);
+        if let Some(address) = remote_documents.and_then(|it| it.openapi_v3.clone()) {
+            let index_path = super::documents::index_path(&remote.group, &remote.version);
+            document["paths"][index_path] = json!({"serverRelativeURL": address});
         }
     }
     let document = document.to_string();
-    let etag = tag(document.as_bytes());
+    let etag = etag(document.as_bytes());
     let mut response =
-        unless_known(headers, &etag, "text/plain; charset=utf-8", || document.into());
-    set(&mut response, VARY, HeaderValue::from_static("Accept"));
+        unless_not_modified(headers, &etag, "text/plain; charset=utf-8", || document.into());
+    set_header(&mut response, VARY, HeaderValue::from_static("Accept"));
     response
 }
 
-/// `/openapi/v2`
-pub(super) fn everything(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
+/// Serves `/openapi/v2`.
+pub(super) fn version_2(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {
     let parts = plane.aggregation.openapi_parts();
     if parts.is_empty() {
-        return super::everything(catalog, headers);
+        return super::version_2(catalog, headers);
     }
-    let Some((form, content_type)) = accepted_of_version_2(headers) else {
-        return nothing(StatusCode::NOT_ACCEPTABLE);
+    let Some((format, content_type)) = accepted_version_2_format(headers) else {
+        return empty_response(StatusCode::NOT_ACCEPTABLE);
     };
     let documents = OpenApiDocuments(catalog);
-    let hash = hash(&documents.hash_of_all(), &parts);
-    packed(headers, &hash, content_type, || {
-        documents.merged(form, &hash, || {
-            let ours = documents.version_2(Format::Json).decompress();
-            match form {
-                Format::Json => merged_json(&ours, &parts),
+    let hash = hash(&documents.version_2_hash(), &parts);
+    compressed(headers, &hash, content_type, || {
+        documents.merged(format, &hash, || {
+            let local = documents.version_2(Format::Json).decompress();
+            match format {
+                Format::Json => merged_json(&local, &parts),
                 Format::Protobuf => {
                     let protobuf = documents.version_2(Format::Protobuf).decompress();
-                    merged_protobuf(&protobuf, &ours, &parts)
+                    merged_protobuf(&protobuf, &local, &parts)
                 }
             }
         })
     })
 }
 
-/// The hash of a merged document. It is known before the document is made.
-fn hash(ours: &str, parts: &[Arc<OpenApiPart>]) -> String {
+/// The hash of a merged document. It is computed before the document is built.
+fn hash(local: &str, parts: &[Arc<OpenApiPart>]) -> String {
     let mut context = Context::new(&SHA512);
-    context.update(ours.as_bytes());
+    context.update(local.as_bytes());
     for part in parts {
         context.update(part.digest());
     }
     hexadecimal(context)
 }
 
-/// What the parts have and our document has not. Of two parts with the same piece, the first counts.
-fn additions<'a>(ours: &Pieces<'_>, parts: &'a [Arc<OpenApiPart>]) -> Pieces<'a> {
-    let mut added = Pieces::default();
+/// The paths and definitions of the parts that the local document does not have. If two parts have
+/// the same one, that of the first part is used.
+fn additions<'a>(
+    local: &PathsAndDefinitions<'_>,
+    parts: &'a [Arc<OpenApiPart>],
+) -> PathsAndDefinitions<'a> {
+    let mut added = PathsAndDefinitions::default();
     for part in parts {
-        let pieces = part.pieces();
+        let pieces = part.paths_and_definitions();
         for (name, piece) in pieces.paths {
-            if !ours.paths.contains_key(&name) {
+            if !local.paths.contains_key(&name) {
                 added.paths.entry(name).or_insert(piece);
             }
         }
         for (name, piece) in pieces.definitions {
-            if !ours.definitions.contains_key(&name) {
+            if !local.definitions.contains_key(&name) {
                 added.definitions.entry(name).or_insert(piece);
             }
         }
@@ -89,38 +97,40 @@ fn additions<'a>(ours: &Pieces<'_>, parts: &'a [Arc<OpenApiPart>]) -> Pieces<'a>
     added
 }
 
-/// Our document in JSON with what the parts add.
-fn merged_json(ours: &[u8], parts: &[Arc<OpenApiPart>]) -> Vec<u8> {
-    const OURS: &str = "it was written here";
-    let mut pieces: Pieces<'_> = serde_json::from_slice(ours).expect(OURS);
+/// The local document in JSON with the additions of the parts.
+fn merged_json(local: &[u8], parts: &[Arc<OpenApiPart>]) -> Vec<u8> {
+    const LOCAL: &str = "the document was written by this server";
+    let mut pieces: PathsAndDefinitions<'_> = serde_json::from_slice(local).expect(LOCAL);
     let added = additions(&pieces, parts);
     pieces.paths.extend(added.paths);
     pieces.definitions.extend(added.definitions);
-    let raw = |it| serde_json::value::to_raw_value(it).expect("text is written to memory");
+    let raw = |it| serde_json::value::to_raw_value(it).expect("a map of texts serializes to JSON");
     let (paths, definitions) = (raw(&pieces.paths), raw(&pieces.definitions));
-    let mut document: BTreeMap<String, &RawValue> = serde_json::from_slice(ours).expect(OURS);
+    let mut document: BTreeMap<String, &RawValue> = serde_json::from_slice(local).expect(LOCAL);
     document.insert("paths".to_owned(), &paths);
     document.insert("definitions".to_owned(), &definitions);
-    serde_json::to_vec(&document).expect(OURS)
+    serde_json::to_vec(&document).expect(LOCAL)
 }
 
-/// Our document in protobuf with what the parts add. Protobuf merges a message that follows another:
-/// their lists of paths and definitions become one. One piece at a time is decoded.
-fn merged_protobuf(protobuf: &[u8], ours: &[u8], parts: &[Arc<OpenApiPart>]) -> Vec<u8> {
-    let ours: Pieces<'_> = serde_json::from_slice(ours).expect("it was written here");
-    let added = additions(&ours, parts);
+/// The local document in protobuf with the additions of the parts. Protobuf merges concatenated
+/// messages: their lists of paths and definitions become one. One path or definition at a time is
+/// decoded.
+fn merged_protobuf(protobuf: &[u8], local: &[u8], parts: &[Arc<OpenApiPart>]) -> Vec<u8> {
+    let local: PathsAndDefinitions<'_> =
+        serde_json::from_slice(local).expect("the document was written by this server");
+    let added = additions(&local, parts);
     let mut document = protobuf.to_vec();
     for (field, pieces) in [("paths", added.paths), ("definitions", added.definitions)] {
         for (name, piece) in pieces {
-            let piece: Value =
-                serde_json::from_str(piece.get()).expect("its depth was checked when it was read");
+            let piece: Value = serde_json::from_str(piece.get())
+                .expect("the depth was checked when the document was received");
             document.extend(gnostic::encode(&json!({field: {name: piece}})));
         }
     }
     document
 }
 
-fn tag(bytes: &[u8]) -> String {
+fn etag(bytes: &[u8]) -> String {
     let mut context = Context::new(&SHA512);
     context.update(bytes);
     format!("\"{}\"", hexadecimal(context))
@@ -142,38 +152,38 @@ mod tests {
             "definitions": {"A": {"type": "theirs"}, "B": {"type": "first"}},
         });
         let second = json!({
-            "paths": {"/apis/g/v1/y": {"get": refer("B")}, "/apis/g/v1/ours": refer("B")},
+            "paths": {"/apis/g/v1/y": {"get": refer("B")}, "/apis/g/v1/local": refer("B")},
             "definitions": {"B": {"type": "second"}},
         });
         [part(&first), part(&second)]
     }
 
-    fn ours() -> Value {
-        json!({"info": {"title": "a"}, "paths": {"/apis/g/v1/ours": {}}, "definitions": {"A": {}}})
+    fn local() -> Value {
+        json!({"info": {"title": "a"}, "paths": {"/apis/g/v1/local": {}}, "definitions": {"A": {}}})
     }
 
     #[test]
-    fn others_add_their_own_paths_and_never_change_ours() {
-        let merged = merged_json(ours().to_string().as_bytes(), &parts());
+    fn aggregated_servers_add_paths_and_never_change_local_ones() {
+        let merged = merged_json(local().to_string().as_bytes(), &parts());
         let merged: Value = serde_json::from_slice(&merged).unwrap();
-        assert_eq!(merged["info"], ours()["info"]);
+        assert_eq!(merged["info"], local()["info"]);
         let paths: Vec<_> = merged["paths"].as_object().unwrap().keys().collect();
-        assert_eq!(paths, ["/apis/g/v1/ours", "/apis/g/v1/x", "/apis/g/v1/y"]);
-        assert_eq!(merged["paths"]["/apis/g/v1/ours"], json!({}));
+        assert_eq!(paths, ["/apis/g/v1/local", "/apis/g/v1/x", "/apis/g/v1/y"]);
+        assert_eq!(merged["paths"]["/apis/g/v1/local"], json!({}));
         assert_eq!(merged["definitions"], json!({"A": {}, "B": {"type": "first"}}));
     }
 
     #[test]
-    fn protobuf_has_what_others_add_behind_what_is_ours() {
-        let protobuf = gnostic::encode(&ours());
-        let merged = merged_protobuf(&protobuf, ours().to_string().as_bytes(), &parts());
+    fn merged_protobuf_appends_the_additions() {
+        let protobuf = gnostic::encode(&local());
+        let merged = merged_protobuf(&protobuf, local().to_string().as_bytes(), &parts());
         let added = merged.strip_prefix(&*protobuf).unwrap();
         let definition = gnostic::encode(&json!({"definitions": {"B": {"type": "first"}}}));
         assert!(added.ends_with(&definition));
     }
 
     #[test]
-    fn a_hash_changes_with_each_part() {
+    fn the_hash_changes_with_each_part() {
         let [first, second] = parts();
         assert_ne!(hash("a", &[Arc::clone(&first)]), hash("a", &[second]));
         assert_ne!(hash("a", &[Arc::clone(&first)]), hash("b", &[first]));

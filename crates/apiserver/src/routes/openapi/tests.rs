@@ -1,4 +1,4 @@
-//! What clients find below `/openapi`, of built-in kinds and of one custom one.
+//! The responses under `/openapi` for built-in kinds and one custom kind.
 
 use super::*;
 use crate::cache::catalog::Served;
@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use store::{Record, Revision};
 
-const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions";
+const CRD_PREFIX: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions";
 
 fn widgets() -> Object {
-    let definition = json!({
+    let crd = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "widgets.example.dev", "uid": "u", "generation": 1},
         "spec": {
@@ -34,20 +34,20 @@ fn widgets() -> Object {
         "status": {"acceptedNames": {
             "plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}},
     });
-    Object::from_value(definition).unwrap()
+    Object::from_value(crd).unwrap()
 }
 
-/// All built-in kinds, and widgets.
-fn catalog(definition: &Object) -> Catalog {
+/// A catalog of all built-in kinds and the kind of `crd`.
+fn catalog(crd: &Object) -> Catalog {
     let floor = Revision::default();
     let mut served = Vec::new();
-    let custom = kinds::apiextensions::resource(definition).unwrap();
+    let custom = kinds::apiextensions::resource(crd).unwrap();
     for resource in kinds::table::builtin().into_iter().chain([custom]) {
         let cache = ResourceCache::new(&resource.prefix, floor, &Arc::default());
-        if resource.prefix == DEFINITIONS {
+        if resource.prefix == CRD_PREFIX {
             cache.load(&[Arc::new(Record {
-                key: format!("{DEFINITIONS}/{}", definition.name()).into(),
-                value: definition.to_bytes().into(),
+                key: format!("{CRD_PREFIX}/{}", crd.name()).into(),
+                value: crd.to_bytes().into(),
                 created: floor,
                 modified: floor,
                 expires: None,
@@ -72,7 +72,7 @@ fn header(response: &Response<Body>, name: HeaderName) -> &str {
     response.headers().get(name).map_or("", |it| it.to_str().unwrap())
 }
 
-/// What a response consists of, all of which is there at once.
+/// The body of a response, which is complete without waiting.
 fn bytes(response: Response<Body>) -> Vec<u8> {
     let collected = futures_util::FutureExt::now_or_never(response.into_body().collect());
     collected.unwrap().unwrap().to_bytes().to_vec()
@@ -93,7 +93,7 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Fails if a reference in the document leads nowhere.
+/// Fails if a reference in the document does not resolve.
 fn check_references(document: &Value, prefix: &str, schemas: &Value) {
     let mut found = BTreeSet::new();
     references(document, &mut found);
@@ -105,23 +105,23 @@ fn check_references(document: &Value, prefix: &str, schemas: &Value) {
 }
 
 #[test]
-fn the_index_tells_where_each_document_is() {
+fn the_index_has_the_url_of_each_document() {
     let response = get(&["v3"], "", &[]);
     assert_eq!(header(&response, CONTENT_TYPE), "text/plain; charset=utf-8");
     let index: Value = serde_json::from_slice(&bytes(response)).unwrap();
-    for place in ["api/v1", "apis/coordination.k8s.io/v1", "apis/example.dev/v1"] {
-        let address = index["paths"][place]["serverRelativeURL"].as_str().unwrap();
+    for index_path in ["api/v1", "apis/coordination.k8s.io/v1", "apis/example.dev/v1"] {
+        let address = index["paths"][index_path]["serverRelativeURL"].as_str().unwrap();
         let (path, hash) = address.split_once("?hash=").unwrap();
-        assert_eq!(path, format!("/openapi/v3/{place}"));
+        assert_eq!(path, format!("/openapi/v3/{index_path}"));
         assert_eq!(hash.len(), 128);
     }
 }
 
 #[test]
-fn every_reference_in_every_document_leads_somewhere() {
+fn every_reference_in_every_document_resolves() {
     let index = document(&["v3"]);
-    for place in index["paths"].as_object().unwrap().keys() {
-        let path: Vec<&str> = std::iter::once("v3").chain(place.split('/')).collect();
+    for index_path in index["paths"].as_object().unwrap().keys() {
+        let path: Vec<&str> = std::iter::once("v3").chain(index_path.split('/')).collect();
         let document = document(&path);
         check_references(&document, "#/components/schemas/", &document["components"]["schemas"]);
     }
@@ -130,7 +130,7 @@ fn every_reference_in_every_document_leads_somewhere() {
 }
 
 #[test]
-fn the_core_document_has_kinds_and_what_they_consist_of() {
+fn the_core_document_has_the_schemas_of_kinds_and_their_parts() {
     let document = document(&["v3", "api", "v1"]);
     assert_eq!(
         (&document["openapi"], &document["info"]["title"]),
@@ -150,7 +150,7 @@ fn the_core_document_has_kinds_and_what_they_consist_of() {
 }
 
 #[test]
-fn a_custom_kind_is_published_as_it_was_written() {
+fn a_custom_kind_is_published_with_the_schema_of_its_crd() {
     let document = document(&["v3", "apis", "example.dev", "v1"]);
     assert_eq!(document["info"]["title"], "Kubernetes CRD Swagger");
     let schemas = &document["components"]["schemas"];
@@ -166,7 +166,7 @@ fn a_custom_kind_is_published_as_it_was_written() {
 }
 
 #[test]
-fn the_version_has_a_document_of_its_own() {
+fn the_version_endpoint_has_its_own_document() {
     let index = document(&["v3"]);
     let address = index["paths"]["version"]["serverRelativeURL"].as_str().unwrap();
     assert!(address.starts_with("/openapi/v3/version?hash="), "{address}");
@@ -178,7 +178,7 @@ fn the_version_has_a_document_of_its_own() {
 }
 
 #[test]
-fn version_2_has_everything_in_one_document() {
+fn version_2_is_one_document_for_all_groups() {
     let document = document(&["v2"]);
     assert_eq!(
         (&document["swagger"], &document["info"]["title"]),
@@ -202,19 +202,19 @@ fn version_2_has_everything_in_one_document() {
 }
 
 #[test]
-fn a_hash_makes_an_answer_last_and_a_stale_one_leads_to_the_new() {
+fn a_hash_makes_a_response_immutable_and_a_stale_hash_redirects() {
     let plain = get(&["v3", "api", "v1"], "", &[]);
     assert_eq!(header(&plain, CACHE_CONTROL), "no-cache, private");
     let hash = header(&plain, ETAG).trim_matches('"').to_owned();
     let lasting = get(&["v3", "api", "v1"], &format!("hash={hash}"), &[]);
-    assert_eq!(header(&lasting, CACHE_CONTROL), FOR_EVER);
+    assert_eq!(header(&lasting, CACHE_CONTROL), IMMUTABLE);
     let stale = get(&["v3", "api", "v1"], "hash=BAD", &[]);
     assert_eq!(stale.status(), StatusCode::MOVED_PERMANENTLY);
     assert_eq!(header(&stale, LOCATION), format!("/openapi/v3/api/v1?hash={hash}"));
 }
 
 #[test]
-fn who_has_a_document_is_not_sent_it_again() {
+fn a_matching_etag_results_in_not_modified() {
     for path in [&["v3"][..], &["v3", "api", "v1"], &["v2"]] {
         let etag = header(&get(path, "", &[]), ETAG).to_owned();
         let again = get(path, "", &[(IF_NONE_MATCH, &etag)]);
@@ -224,17 +224,18 @@ fn who_has_a_document_is_not_sent_it_again() {
 }
 
 #[test]
-fn a_changed_definition_changes_the_hash_of_its_group_alone() {
+fn a_changed_crd_changes_only_the_hash_of_its_group_version() {
     let mut changed = widgets();
     changed.map_at(&["spec"]).insert("preserveUnknownFields".to_owned(), true.into());
     let (old, new) = (catalog(&widgets()), catalog(&changed));
-    let hash = |catalog: &Catalog, place| OpenApiDocuments(catalog).hash(place).to_owned();
+    let hash =
+        |catalog: &Catalog, index_path| OpenApiDocuments(catalog).hash(index_path).to_owned();
     assert_eq!(hash(&old, "api/v1"), hash(&new, "api/v1"));
     assert_ne!(hash(&old, "apis/example.dev/v1"), hash(&new, "apis/example.dev/v1"));
 }
 
 #[test]
-fn documents_go_out_packed_to_those_who_can_unpack() {
+fn a_document_is_compressed_if_the_client_accepts_gzip() {
     let packed = get(&["v2"], "", &[(ACCEPT_ENCODING, "deflate, gzip;q=0.9")]);
     assert_eq!(header(&packed, CONTENT_ENCODING), "gzip");
     let unpacked = Compressed::of(bytes(packed).into()).decompress();
@@ -244,14 +245,14 @@ fn documents_go_out_packed_to_those_who_can_unpack() {
 }
 
 #[test]
-fn kubectl_gets_version_2_as_protobuf() {
+fn version_2_is_available_as_protobuf() {
     let response = get(&["v2"], "", &[(ACCEPT, PROTOBUF_DEPRECATED)]);
     assert_eq!(header(&response, CONTENT_TYPE), PROTOBUF);
     assert!(bytes(response).starts_with(b"\x0a\x032.0"));
 }
 
 #[test]
-fn what_cannot_be_written_is_not_acceptable() {
+fn an_unsupported_media_type_is_not_acceptable() {
     let protobuf = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
     let refused = get(&["v3", "api", "v1"], "", &[(ACCEPT, protobuf)]);
     assert_eq!(refused.status(), StatusCode::NOT_ACCEPTABLE);
@@ -261,7 +262,7 @@ fn what_cannot_be_written_is_not_acceptable() {
 }
 
 #[test]
-fn an_unknown_document_is_not_found() {
+fn an_unknown_group_version_is_not_found() {
     let response = get(&["v3", "apis", "none.example.com", "v1"], "", &[]);
     assert_eq!(response.status(), StatusCode::NOT_FOUND);
     assert_eq!(header(&response, CONTENT_TYPE), "");

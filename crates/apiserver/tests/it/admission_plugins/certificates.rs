@@ -1,4 +1,4 @@
-//! What may be asked for in a certificate.
+//! `CertificateSubjectRestriction`: the subjects of certificate signing requests.
 
 use super::refused;
 use base64::Engine;
@@ -18,7 +18,7 @@ fn request(group: &str, signer: &str) -> Value {
 }
 
 #[tokio::test]
-async fn nobody_becomes_a_master_by_asking() {
+async fn a_client_certificate_for_system_masters_is_refused() {
     let plane = TestEnv::start().await;
     let signer = "kubernetes.io/kube-apiserver-client";
     assert_eq!(

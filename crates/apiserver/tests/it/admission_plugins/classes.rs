@@ -1,4 +1,4 @@
-//! Classes of ingresses, priorities and runtimes.
+//! `DefaultIngressClass`, `Priority` and `RuntimeClass`.
 
 use super::{PODS, pod, refused};
 use machinery::{Value, json};
@@ -31,7 +31,7 @@ fn priority(name: &str, is_default: bool) -> Value {
 }
 
 #[tokio::test]
-async fn a_pod_gets_the_priority_of_its_class_and_keeps_it() {
+async fn a_pod_gets_the_priority_of_its_class_permanently() {
     let plane = TestEnv::start().await;
     plane.create(PRIORITIES, &priority("seven", true)).await;
     let created = plane.create(PODS, &pod("a", &json!({}))).await;
@@ -51,7 +51,7 @@ async fn a_pod_gets_the_priority_of_its_class_and_keeps_it() {
 }
 
 #[tokio::test]
-async fn one_class_at_most_is_the_default() {
+async fn only_one_priority_class_can_be_the_default() {
     let plane = TestEnv::start().await;
     plane.create(PRIORITIES, &priority("first", true)).await;
     let why = "PriorityClass first is already marked as default. Only one default can exist";
@@ -67,7 +67,7 @@ async fn one_class_at_most_is_the_default() {
 }
 
 #[tokio::test]
-async fn a_runtime_class_brings_overhead_and_nodes() {
+async fn a_runtime_class_sets_overhead_and_scheduling() {
     let plane = TestEnv::start().await;
     let class = json!({"metadata": {"name": "vm"}, "handler": "vm",
         "overhead": {"podFixed": {"cpu": "250m"}},

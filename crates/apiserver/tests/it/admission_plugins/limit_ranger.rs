@@ -1,4 +1,4 @@
-//! Limit ranges.
+//! `LimitRanger`: defaults and limits of resources.
 
 use super::{CLAIMS, PODS, pod, refused, sized};
 use machinery::{Value, json};
@@ -14,7 +14,7 @@ async fn limited(limit: &Value) -> TestEnv {
 }
 
 #[tokio::test]
-async fn containers_that_ask_for_nothing_get_the_defaults() {
+async fn containers_without_resources_get_the_defaults() {
     let limit = json!({"type": "Container", "default": {"cpu": "1"},
         "defaultRequest": {"cpu": "250m", "memory": "64Mi"}});
     let plane = limited(&limit).await;
@@ -31,7 +31,7 @@ async fn containers_that_ask_for_nothing_get_the_defaults() {
 }
 
 #[tokio::test]
-async fn pods_keep_within_their_bounds() {
+async fn pods_outside_of_the_limits_are_refused() {
     let plane = limited(&json!({"type": "Pod", "max": {"memory": "1Gi"}})).await;
     assert_eq!(
         refused(&plane, PODS, &sized("a", &json!({"limits": {"memory": "2Gi"}}))).await,
@@ -41,7 +41,7 @@ async fn pods_keep_within_their_bounds() {
 }
 
 #[tokio::test]
-async fn several_complaints_come_together() {
+async fn all_violations_are_reported_together() {
     let plane =
         limited(&json!({"type": "Container", "min": {"cpu": "1"}, "max": {"memory": "1Gi"}})).await;
     let resources = json!({"requests": {"cpu": "500m"}, "limits": {"memory": "2Gi", "cpu": "1"}});
@@ -52,7 +52,7 @@ async fn several_complaints_come_together() {
 }
 
 #[tokio::test]
-async fn claims_and_other_namespaces() {
+async fn limit_ranges_apply_to_claims_of_their_namespace() {
     let limit = json!({"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}});
     let plane = limited(&limit).await;
     let claim = json!({"metadata": {"name": "a"}, "spec": {"accessModes": ["ReadWriteOnce"],

@@ -1,11 +1,11 @@
-//! Plugins that are off by default and take choices away.
+//! Plugins that are off by default and restrict objects.
 
 use super::{PODS, plane_with, pod, refused};
 use machinery::json;
 use testenv::TestEnv;
 
 #[tokio::test]
-async fn images_are_always_pulled() {
+async fn always_pull_images_sets_the_pull_policy() {
     let plane = plane_with(&["AlwaysPullImages"], &[]).await;
     let spec = json!({"containers": [{"name": "c", "image": "i:1", "imagePullPolicy": "Never"}]});
     let created = plane.create(PODS, &pod("a", &spec)).await;
@@ -15,7 +15,7 @@ async fn images_are_always_pulled() {
 }
 
 #[tokio::test]
-async fn nobody_keeps_others_away_from_a_whole_zone() {
+async fn hard_anti_affinity_is_limited_to_the_host_name_topology() {
     let plane = plane_with(&["LimitPodHardAntiAffinityTopology"], &[]).await;
     let apart = |key: &str| {
         json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
@@ -29,7 +29,7 @@ async fn nobody_keeps_others_away_from_a_whole_zone() {
 }
 
 #[tokio::test]
-async fn addresses_of_others_are_denied() {
+async fn external_ips_of_services_are_denied() {
     let plane = plane_with(&["DenyServiceExternalIPs"], &[]).await;
     let service = json!({"metadata": {"name": "a"}, "spec":
         {"ports": [{"port": 80}], "externalIPs": ["192.0.2.7"]}});

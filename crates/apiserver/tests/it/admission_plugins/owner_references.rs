@@ -1,12 +1,12 @@
-//! Who may keep an owner from being deleted. Only members of `system:masters` may do anything so
-//! far, and they may do this.
+//! `OwnerReferencesPermissionEnforcement`: the permission to block the deletion of an owner. Only
+//! members of `system:masters` have permissions so far, and they have this one.
 
 use super::plane_with;
 use crate::objects::{MAPS, map};
 use machinery::json;
 
 #[tokio::test]
-async fn who_may_do_everything_may_block_an_owner() {
+async fn an_administrator_can_set_block_owner_deletion() {
     let plane = plane_with(&["OwnerReferencesPermissionEnforcement"], &[]).await;
     let owner = plane.create(MAPS, &map("owner", &json!({}))).await;
     let mut owned = map("owned", &json!({}));

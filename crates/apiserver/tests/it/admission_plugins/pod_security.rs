@@ -1,4 +1,4 @@
-//! Pod Security Standards by the labels of a namespace.
+//! `PodSecurity`: the Pod Security Standards in the labels of a namespace.
 
 use super::{pod, refused};
 use http::Method;
@@ -30,7 +30,7 @@ fn privileged() -> Value {
 const WHY: &str = "privileged (container \"c\" must not set securityContext.privileged=true)";
 
 #[tokio::test]
-async fn what_is_enforced_is_refused() {
+async fn a_pod_that_violates_the_enforced_level_is_refused() {
     let plane = labeled(&json!({"enforce": "baseline", "enforce-version": "v1.25"})).await;
     assert_eq!(
         refused(&plane, PODS, &pod("a", &privileged())).await,
@@ -40,7 +40,7 @@ async fn what_is_enforced_is_refused() {
 }
 
 #[tokio::test]
-async fn what_makes_pods_is_warned_about() {
+async fn a_workload_that_violates_the_level_gets_a_warning() {
     let plane = labeled(&json!({"enforce": "baseline"})).await;
     let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": privileged()});
     let deployment = json!({"metadata": {"name": "d"}, "spec":
@@ -52,7 +52,7 @@ async fn what_makes_pods_is_warned_about() {
 }
 
 #[tokio::test]
-async fn a_pod_may_be_warned_about_and_let_in() {
+async fn a_pod_that_violates_the_warned_level_is_admitted() {
     let plane = labeled(&json!({"warn": "baseline"})).await;
     let reply = plane.send(Method::POST, PODS, JSON, pod("a", &privileged()).to_string()).await;
     assert_eq!(reply.code, 201);
@@ -60,7 +60,7 @@ async fn a_pod_may_be_warned_about_and_let_in() {
 }
 
 #[tokio::test]
-async fn pods_that_are_there_are_pointed_out_when_the_level_rises() {
+async fn raising_the_level_warns_of_existing_pods() {
     let plane = labeled(&json!({})).await;
     for name in ["b", "a"] {
         plane.create(PODS, &pod(name, &privileged())).await;
@@ -78,7 +78,7 @@ async fn pods_that_are_there_are_pointed_out_when_the_level_rises() {
         ]
     );
     assert!(plane.send(Method::PATCH, &path, MERGE_PATCH, raise).await.warnings().is_empty());
-    // What was let in stays, and may change in ways that do not matter here.
+    // An admitted pod stays, and fields that the level does not concern can be changed.
     let label = json!({"metadata": {"labels": {"x": "y"}}});
     plane.merge(&format!("{PODS}/a"), &label).await;
     let image = json!({"spec": {"containers": [{"name": "c", "image": "other"}]}});
@@ -87,7 +87,7 @@ async fn pods_that_are_there_are_pointed_out_when_the_level_rises() {
 }
 
 #[tokio::test]
-async fn labels_that_mean_nothing_are_refused() {
+async fn invalid_pod_security_labels_are_refused() {
     let plane = TestEnv::start().await;
     let (code, status) = plane.post(NAMESPACES, &namespace(&json!({"enforce": "strict"}))).await;
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What different kinds use of a quota, and which objects a quota covers.
+//! `ResourceQuota`: the usage of different kinds, and the scopes of a quota.
 
 use super::resource_quota::with_quota;
 use super::{CLAIMS, PODS, pod, refused, sized};
@@ -8,7 +8,7 @@ use testenv::media_type::MERGE_PATCH;
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
 #[tokio::test]
-async fn a_scope_leaves_others_alone() {
+async fn a_quota_with_a_scope_covers_only_matching_pods() {
     let plane = with_quota(&json!({"hard": {"pods": "1"}, "scopes": ["BestEffort"]})).await;
     plane.create(PODS, &pod("a", &json!({}))).await;
     assert_eq!(
@@ -19,7 +19,7 @@ async fn a_scope_leaves_others_alone() {
 }
 
 #[tokio::test]
-async fn a_selector_chooses_by_priority() {
+async fn a_scope_selector_matches_priority_classes() {
     let selector = json!({"matchExpressions":
         [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]});
     let plane = with_quota(&json!({"hard": {"pods": "0"}, "scopeSelector": selector})).await;
@@ -30,7 +30,7 @@ async fn a_selector_chooses_by_priority() {
 }
 
 #[tokio::test]
-async fn a_pod_that_comes_to_end_by_itself_moves_to_the_quota_of_those() {
+async fn a_pod_with_an_active_deadline_moves_to_the_terminating_quota() {
     let plane = with_quota(&json!({"hard": {"pods": "0"}, "scopes": ["Terminating"]})).await;
     plane.create(PODS, &pod("a", &json!({}))).await;
     let path = format!("{PODS}/a");

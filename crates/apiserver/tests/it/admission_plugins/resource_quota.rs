@@ -1,4 +1,4 @@
-//! Quotas: never more than there is, however many come at once.
+//! `ResourceQuota`: concurrent requests never exceed a quota.
 
 use super::{PODS, pod, refused, sized};
 use crate::objects::{MAPS, THINGS, anything, map, thing, things};
@@ -15,7 +15,7 @@ pub(super) async fn with_quota(spec: &Value) -> TestEnv {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_fifty_who_come_at_once_ten_get_in() {
+async fn ten_of_fifty_concurrent_creates_fit_into_the_quota() {
     let plane = with_quota(&json!({"hard": {"count/configmaps": "10"}})).await;
     let mut creators = JoinSet::new();
     for index in 0..50 {
@@ -32,7 +32,7 @@ async fn of_fifty_who_come_at_once_ten_get_in() {
 }
 
 #[tokio::test]
-async fn what_is_used_is_told_and_what_is_deleted_is_free_again() {
+async fn a_refusal_reports_usage_and_a_deletion_frees_it() {
     let plane = with_quota(&json!({"hard": {"configmaps": "2", "count/configmaps": "2"}})).await;
     for name in ["a", "b"] {
         plane.create(MAPS, &map(name, &json!({}))).await;
@@ -47,7 +47,7 @@ async fn what_is_used_is_told_and_what_is_deleted_is_free_again() {
 }
 
 #[tokio::test]
-async fn what_is_refused_or_only_tried_uses_nothing() {
+async fn refused_requests_and_dry_runs_use_no_quota() {
     let plane = with_quota(&json!({"hard": {"count/configmaps": "1"}})).await;
     for _ in 0..5 {
         plane.create(&format!("{MAPS}?dryRun=All"), &map("a", &json!({}))).await;
@@ -59,7 +59,7 @@ async fn what_is_refused_or_only_tried_uses_nothing() {
 }
 
 #[tokio::test]
-async fn pods_use_what_they_ask_for() {
+async fn pods_use_their_requests() {
     let plane = with_quota(&json!({"hard": {"requests.cpu": "1", "limits.memory": "1Gi"}})).await;
     assert_eq!(
         refused(&plane, PODS, &pod("a", &json!({}))).await,
@@ -72,14 +72,14 @@ async fn pods_use_what_they_ask_for() {
         "pods \"b\" is forbidden: exceeded quota: q, requested: requests.cpu=500m, used: requests.cpu=600m, limited: requests.cpu=1"
     );
     plane.create(PODS, &sized("b", &asks("400m"))).await;
-    // Who has ended uses nothing any more.
+    // A completed pod uses no quota.
     let ended = json!({"status": {"phase": "Succeeded"}});
     plane.merge(&format!("{PODS}/a/status"), &ended).await;
     plane.create(PODS, &sized("c", &asks("600m"))).await;
 }
 
 #[tokio::test]
-async fn custom_resources_are_counted_like_all_others() {
+async fn custom_resources_are_counted() {
     let plane = with_quota(&json!({"hard": {"count/things.example.com": "1"}})).await;
     plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
@@ -90,7 +90,7 @@ async fn custom_resources_are_counted_like_all_others() {
 }
 
 #[tokio::test]
-async fn the_status_shows_what_is_used() {
+async fn the_status_shows_the_usage() {
     let plane = with_quota(&json!({"hard": {"pods": "5", "requests.cpu": "2"}})).await;
     let path = format!("{QUOTAS}/q");
     let shows = |pods: &'static str, cpu: &'static str| {
@@ -108,7 +108,7 @@ async fn the_status_shows_what_is_used() {
     plane.until(&path, |_, quota| quota["status"]["hard"] == json!({"pods": "1"})).await;
 }
 
-/// The number of statuses of quotas that were refused because they are too large.
+/// The number of quota statuses that were refused because of their size.
 async fn refused_statuses(plane: &TestEnv) -> u64 {
     let metrics = plane.get_as("/metrics", "text/plain").await;
     let is_counted = |line: &&str| {
@@ -122,7 +122,7 @@ async fn refused_statuses(plane: &TestEnv) -> u64 {
 }
 
 #[tokio::test]
-async fn a_status_that_is_too_large_is_not_tried_again_at_every_change() {
+async fn a_status_over_the_size_limit_is_not_written_repeatedly() {
     const LARGE: usize = 2;
     let plane = TestEnv::start().await;
     for namespace in ["team", "witness"] {
@@ -133,7 +133,7 @@ async fn a_status_that_is_too_large_is_not_tried_again_at_every_change() {
     let witness =
         json!({"metadata": {"name": "q"}, "spec": {"hard": {"count/configmaps": "1000"}}});
     plane.create(quotas, &witness).await;
-    // Quotas are looked at in the order of their keys, so the others come before this one.
+    // Quotas are evaluated in the order of their keys, so the others come first.
     let shows = |count: usize| {
         move |_: u16, quota: &Value| {
             quota["status"]["used"]["count/configmaps"] == count.to_string().as_str()
@@ -155,7 +155,7 @@ async fn a_status_that_is_too_large_is_not_tried_again_at_every_change() {
         plane.until(&path, shows(n + 2)).await;
     }
     assert_eq!(refused_statuses(&plane).await, LARGE as u64);
-    // A quota that changes is tried again, and shown if it fits.
+    // The status of a changed quota is written again, and stored if it fits.
     let hard = json!({"spec": {"hard": null}});
     let small = "/api/v1/namespaces/team/resourcequotas/q0";
     plane.merge(small, &hard).await;

@@ -1,4 +1,4 @@
-//! Accounts of pods.
+//! `ServiceAccount`: the accounts of pods.
 
 use super::{PODS, container, plane_with, pod, refused};
 use machinery::json;
@@ -8,7 +8,7 @@ use testenv::media_type::STRATEGIC_MERGE_PATCH;
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 
 #[tokio::test]
-async fn the_account_must_exist_if_the_plugin_is_asked_for() {
+async fn a_missing_account_is_refused_if_the_plugin_is_enabled_explicitly() {
     let plane = plane_with(&["ServiceAccount"], &[]).await;
     assert_eq!(
         refused(&plane, PODS, &pod("a", &json!({}))).await,
@@ -20,7 +20,7 @@ async fn the_account_must_exist_if_the_plugin_is_asked_for() {
 }
 
 #[tokio::test]
-async fn by_default_an_account_that_is_missing_is_no_obstacle() {
+async fn a_missing_account_is_accepted_by_default() {
     let plane = TestEnv::start().await;
     let created = plane.create(PODS, &pod("a", &json!({"serviceAccountName": "x"}))).await;
     assert_eq!(created["spec"]["serviceAccount"], "x");
@@ -28,7 +28,7 @@ async fn by_default_an_account_that_is_missing_is_no_obstacle() {
 }
 
 #[tokio::test]
-async fn an_account_says_whether_tokens_are_mounted_and_which_registries_are_open() {
+async fn an_account_sets_token_mounts_and_image_pull_secrets() {
     let plane = TestEnv::start().await;
     let account = json!({"metadata": {"name": "default"}, "automountServiceAccountToken": false,
         "imagePullSecrets": [{"name": "r"}]});
@@ -39,7 +39,7 @@ async fn an_account_says_whether_tokens_are_mounted_and_which_registries_are_ope
 }
 
 #[tokio::test]
-async fn a_particular_account_keeps_its_pods_from_other_secrets() {
+async fn an_account_with_enforced_secrets_refuses_others() {
     let plane = TestEnv::start().await;
     let account = json!({"metadata": {"name": "default",
         "annotations": {"kubernetes.io/enforce-mountable-secrets": "true"}},

@@ -1,4 +1,4 @@
-//! Claims and volumes: default classes, protection, growth.
+//! Claims and volumes: default classes, protection, expansion.
 
 use super::CLAIMS;
 use machinery::{Value, json};
@@ -53,7 +53,7 @@ async fn claims_and_volumes_are_protected() {
 }
 
 #[tokio::test]
-async fn a_claim_grows_if_it_is_bound_and_its_class_allows_it() {
+async fn a_bound_claim_can_grow_if_its_class_allows_expansion() {
     let plane = TestEnv::start().await;
     plane.create(CLASSES, &class("firm", false, false)).await;
     plane.create(CLASSES, &class("soft", false, true)).await;

@@ -1,4 +1,4 @@
-//! The OpenAPI documents of aggregated servers as parts of ours: what they may cost.
+//! The cost of merging the OpenAPI documents of aggregated servers.
 
 use super::processor_time;
 use crate::https::{Https, json_answer};
@@ -11,15 +11,15 @@ use testenv::media_type::JSON;
 
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
-/// Where the whole document of version 2 is.
+/// The path of the merged document of version 2.
 const EVERYTHING: &str = "/openapi/v2";
 
-/// A path that the server of `group` answers for.
+/// A path that the server of `group` serves.
 fn path_of(group: &str) -> String {
     format!("/apis/{group}/v1/things")
 }
 
-/// An OpenAPI document of a group, with about `size` bytes more than it needs.
+/// An OpenAPI document of a group, with about `size` bytes of padding.
 fn document(group: &str, size: usize) -> Value {
     const DESCRIPTION: usize = 64 << 10;
     let path = path_of(group);
@@ -55,7 +55,7 @@ fn has_paths_of(everything: &Value, group: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_document_over_the_bound_is_left_out_with_a_warning() {
+async fn an_openapi_document_over_the_size_limit_is_omitted_with_a_warning() {
     let log = Log::start();
     let plane = TestEnv::start().await;
     let _large = register(&plane, "large.example", 4 << 20).await;
@@ -67,7 +67,7 @@ async fn a_document_over_the_bound_is_left_out_with_a_warning() {
 }
 
 #[tokio::test]
-async fn documents_for_which_all_together_leave_no_room_are_left_out() {
+async fn openapi_documents_over_the_total_limit_are_omitted() {
     const GROUPS: [&str; 4] = ["a.example", "b.example", "c.example", "d.example"];
     let log = Log::start();
     let plane = TestEnv::start().await;
@@ -84,7 +84,7 @@ async fn documents_for_which_all_together_leave_no_room_are_left_out() {
 }
 
 #[tokio::test]
-async fn a_merged_document_is_made_once() {
+async fn a_merged_document_is_computed_once() {
     let plane = TestEnv::start().await;
     let client = plane.with_header("accept-encoding", "gzip");
     let get = || client.send(Method::GET, EVERYTHING, JSON, "");
@@ -108,7 +108,7 @@ async fn a_merged_document_is_made_once() {
 }
 
 #[tokio::test]
-async fn a_changed_document_has_another_tag_and_a_known_one_is_not_sent() {
+async fn a_changed_document_has_a_new_etag_and_a_cached_one_is_not_sent() {
     let plane = TestEnv::start().await;
     let client = plane.with_header("accept-encoding", "gzip");
     let ours = client.send(Method::GET, EVERYTHING, JSON, "").await;
@@ -123,7 +123,7 @@ async fn a_changed_document_has_another_tag_and_a_known_one_is_not_sent() {
 }
 
 #[tokio::test]
-async fn discovery_with_aggregated_groups_is_made_once() {
+async fn discovery_with_aggregated_groups_is_computed_once() {
     const AGGREGATED: &str =
         "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
     let plane = TestEnv::start().await;

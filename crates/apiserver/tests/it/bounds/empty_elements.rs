@@ -1,4 +1,4 @@
-//! Lists of very many empty elements, each of which takes three bytes of a body and kilobytes in memory.
+//! Lists of very many empty elements, each with three bytes in a body and kilobytes in memory.
 
 use crate::objects::MAPS;
 use apiserver::auth::authentication::User;
@@ -12,7 +12,7 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const APPLY: &str = "application/apply-patch+yaml";
 const YAML: &str = "application/yaml";
 
-/// As many as a body of three mebibytes has room for.
+/// As many elements as fit into a body of 3 MiB.
 const VERY_MANY: usize = 1_000_000;
 
 /// A list of empty objects.
@@ -33,7 +33,7 @@ async fn check(client: &Client, method: Method, path: &str, media: &'static str,
 }
 
 #[tokio::test]
-async fn a_body_with_very_many_empty_elements_is_refused() {
+async fn a_body_with_too_many_empty_elements_is_refused() {
     let plane = TestEnv::start().await;
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
     let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
@@ -54,7 +54,7 @@ async fn a_body_with_very_many_empty_elements_is_refused() {
 }
 
 #[tokio::test]
-async fn a_protobuf_body_with_very_many_empty_elements_is_refused() {
+async fn a_protobuf_body_with_too_many_empty_elements_is_refused() {
     let plane = TestEnv::start().await;
     let containers: Value = (0..VERY_MANY).map(|_| json!({})).collect();
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": containers}});
@@ -64,7 +64,7 @@ async fn a_protobuf_body_with_very_many_empty_elements_is_refused() {
 }
 
 #[tokio::test]
-async fn patches_with_very_many_empty_elements_are_refused() {
+async fn patches_with_too_many_empty_elements_are_refused() {
     let plane = TestEnv::start().await;
     plane.create(PODS, &json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})).await;
     let (path, list) = (format!("{PODS}/a"), empty(VERY_MANY));
@@ -81,7 +81,7 @@ async fn patches_with_very_many_empty_elements_are_refused() {
 }
 
 #[tokio::test]
-async fn a_patch_whose_result_has_very_many_elements_is_refused() {
+async fn a_patch_whose_result_has_too_many_elements_is_refused() {
     let plane = TestEnv::start().await;
     plane.create(MAPS, &json!({"metadata": {"name": "a"}})).await;
     let mut operations =

@@ -1,4 +1,4 @@
-//! Metadata: managers, owners, finalizers, labels.
+//! Large metadata: managed fields, owner references, finalizers, labels.
 
 use super::{Ask, check, plane_with, sizes};
 use crate::objects::{MAPS, map};
@@ -8,7 +8,7 @@ use machinery::{Map, Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, MERGE_PATCH};
 
-/// `count` managers, each of a field of its own.
+/// `count` managers, each of a separate field.
 fn managers(count: usize, operation: &str) -> Value {
     let one = |n: usize| {
         json!({"manager": format!("m{n}"), "operation": operation, "apiVersion": "v1",
@@ -18,7 +18,7 @@ fn managers(count: usize, operation: &str) -> Value {
     (0..count).map(one).collect()
 }
 
-/// `count` managers that have updated fields which nobody changes any more.
+/// `count` managers with fields that no longer change.
 fn updaters(count: usize, api_version: &str) -> Value {
     let one = |n: usize| {
         json!({"manager": format!("m{n}"), "operation": "Update", "apiVersion": api_version,
@@ -38,7 +38,7 @@ fn managed(count: usize, operation: &str) -> Value {
 }
 
 #[tokio::test]
-async fn managers_that_update() {
+async fn updates_with_many_managers_take_linear_time() {
     let plane = TestEnv::start().await;
     check(&plane, 201, 6000, |n| {
         Ask::post(MAPS, &json!({"metadata": {"name": "a", "managedFields": updaters(n, "v1")}}))
@@ -47,13 +47,13 @@ async fn managers_that_update() {
 }
 
 #[tokio::test]
-async fn managers_that_apply() {
+async fn applies_with_many_managers_take_linear_time() {
     let plane = TestEnv::start().await;
     check(&plane, 201, 2000, |n| Ask::post(MAPS, &managed(n, "Apply"))).await;
 }
 
 #[tokio::test]
-async fn a_review_with_managers_by_a_user_without_rights() {
+async fn a_review_with_many_managers_takes_linear_time() {
     let plane = TestEnv::start().await;
     let user = User { name: "u".to_owned(), ..User::default() };
     let user = plane.as_user(User { groups: vec!["system:authenticated".to_owned()], ..user });
@@ -66,7 +66,7 @@ async fn a_review_with_managers_by_a_user_without_rights() {
 }
 
 #[tokio::test]
-async fn changes_of_what_many_managers_own() {
+async fn changes_of_fields_of_many_managers_take_linear_time() {
     let plane = plane_with(MAPS, &map("a", &entries(8000, "v"))).await;
     check(&plane, 200, 2000, |n| {
         let mut changed = managed(n, "Apply");
@@ -77,7 +77,7 @@ async fn changes_of_what_many_managers_own() {
 }
 
 #[tokio::test]
-async fn an_apply_over_many_managers() {
+async fn an_apply_that_conflicts_with_many_managers_takes_linear_time() {
     const SIZE: usize = 2000;
     let plane = TestEnv::start().await;
     for n in sizes(SIZE) {
@@ -97,7 +97,7 @@ async fn an_apply_over_many_managers() {
 }
 
 #[tokio::test]
-async fn fields_that_are_not_in_order() {
+async fn unsorted_managed_fields_take_linear_time() {
     let plane = TestEnv::start().await;
     check(&plane, 201, 25_000, |n| {
         let fields: Map<String, Value> =
@@ -110,7 +110,7 @@ async fn fields_that_are_not_in_order() {
 }
 
 #[tokio::test]
-async fn owners() {
+async fn many_owner_references_take_linear_time() {
     let plane = TestEnv::start().await;
     let owner = |n: usize, is_controller: bool| {
         json!({"apiVersion": "v1", "kind": "Pod", "name": format!("p{n}"), "uid": format!("u{n}"),
@@ -128,7 +128,7 @@ async fn owners() {
 }
 
 #[tokio::test]
-async fn finalizers_initializers_and_labels() {
+async fn many_finalizers_initializers_and_labels_take_linear_time() {
     let plane = TestEnv::start().await;
     let with = |field: &str, value: Value| json!({"metadata": {"name": "a", field: value}});
     let finalizers =
@@ -144,7 +144,7 @@ async fn finalizers_initializers_and_labels() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_waits_for_many_finalizers() {
+async fn a_deletion_with_many_finalizers_takes_linear_time() {
     let finalizers: Value = (0..8000).map(|it| Value::from(format!("a.b/{it}"))).collect();
     let plane =
         plane_with(MAPS, &json!({"metadata": {"name": "a", "finalizers": finalizers}})).await;
@@ -158,7 +158,7 @@ async fn a_deletion_that_waits_for_many_finalizers() {
 }
 
 #[tokio::test]
-async fn faults_at_a_place_with_a_long_name() {
+async fn errors_at_a_long_field_path_take_linear_time() {
     let plane = TestEnv::start().await;
     check(&plane, 422, 50_000, |n| {
         let long = "x".repeat(n);

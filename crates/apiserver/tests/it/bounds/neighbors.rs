@@ -1,4 +1,4 @@
-//! Requests in a namespace in which, or beside which, there are large objects that admission reads.
+//! Requests beside large objects that admission reads, in the same or in another namespace.
 
 use super::{Ask, TICKS, processor_time, spent};
 use crate::objects::{MAPS, map};
@@ -14,7 +14,7 @@ fn quantities(count: usize, prefix: &str) -> Value {
 }
 
 #[tokio::test]
-async fn changed_limit_ranges_of_another_namespace_cost_a_pod_nothing() {
+async fn limit_ranges_of_another_namespace_do_not_slow_down_a_pod() {
     let plane = TestEnv::start().await;
     plane.create("/api/v1/namespaces", &json!({"metadata": {"name": "other"}})).await;
     let ranges = "/api/v1/namespaces/other/limitranges";
@@ -40,7 +40,7 @@ async fn changed_limit_ranges_of_another_namespace_cost_a_pod_nothing() {
 }
 
 #[tokio::test]
-async fn large_quotas_are_not_read_for_each_write() {
+async fn large_quotas_are_not_parsed_for_each_write() {
     let plane = TestEnv::start().await;
     let map = Ask::post(MAPS, &map("a", &json!({})));
     spent(&plane, 201, &map).await;
@@ -52,7 +52,7 @@ async fn large_quotas_are_not_read_for_each_write() {
         plane.create(quotas, &quota).await;
     }
     for n in 0..20 {
-        // Their status is written once; a dry run changes nothing that they count.
+        // Their status is written once; a dry run does not change their usage.
         while plane.get(&format!("{quotas}/q{n}")).await.1["status"]["hard"].is_null() {
             tokio::task::yield_now().await;
         }
@@ -66,13 +66,13 @@ async fn large_quotas_are_not_read_for_each_write() {
 }
 
 #[tokio::test]
-async fn changes_in_another_namespace_cost_large_quotas_nothing() {
+async fn changes_in_another_namespace_do_not_evaluate_large_quotas() {
     let plane = TestEnv::start().await;
     plane.create("/api/v1/namespaces", &json!({"metadata": {"name": "team"}})).await;
     let witness = "/api/v1/namespaces/default/resourcequotas";
     let hard = json!({"count/configmaps": "1000"});
     plane.create(witness, &json!({"metadata": {"name": "q"}, "spec": {"hard": hard}})).await;
-    // Each batch ends when the statuses of all quotas have been looked at.
+    // Each batch ends when the statuses of all quotas have been evaluated.
     let mut count = 0;
     let mut batch = async || {
         let before = processor_time();

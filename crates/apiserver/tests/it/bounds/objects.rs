@@ -13,7 +13,7 @@ fn items(count: usize, one: impl Fn(usize) -> Value) -> Value {
     (0..count).map(one).collect()
 }
 
-/// Makes an element, by its number.
+/// Creates an element from its number.
 type One = fn(usize) -> Value;
 
 fn pod(spec: &Value) -> Value {
@@ -30,7 +30,7 @@ fn container(n: usize) -> Value {
 }
 
 #[tokio::test]
-async fn pods_with_many_containers() {
+async fn pods_with_many_containers_take_linear_time() {
     let plane = TestEnv::start().await;
     for list in ["containers", "initContainers"] {
         check(&plane, 201, 800, |n| Ask::post(PODS, &pod(&json!({list: items(n, container)}))))
@@ -51,7 +51,7 @@ async fn pods_with_many_containers() {
 }
 
 #[tokio::test]
-async fn pods_with_many_volumes() {
+async fn pods_with_many_volumes_take_linear_time() {
     let plane = TestEnv::start().await;
     check(&plane, 201, 500, |n| {
         let volumes = items(n, |it| json!({"name": format!("v{it}"), "emptyDir": {}}));
@@ -75,7 +75,7 @@ async fn pods_with_many_volumes() {
 }
 
 #[tokio::test]
-async fn pods_with_long_lists_of_other_things() {
+async fn pods_with_other_long_lists_take_linear_time() {
     let plane = TestEnv::start().await;
     let lists: [(&str, One); 7] = [
         ("tolerations", |n| json!({"key": format!("k{n}"), "operator": "Exists"})),
@@ -98,7 +98,7 @@ async fn pods_with_long_lists_of_other_things() {
 }
 
 #[tokio::test]
-async fn a_forbidden_update_of_many_variables() {
+async fn a_forbidden_update_of_many_variables_takes_linear_time() {
     const SIZE: usize = 1500;
     let plane = TestEnv::start().await;
     let pod_of = |n: usize, value: &str| {
@@ -118,7 +118,7 @@ async fn a_forbidden_update_of_many_variables() {
 }
 
 #[tokio::test]
-async fn services_with_many_ports_and_addresses() {
+async fn services_with_many_ports_and_addresses_take_linear_time() {
     let plane = TestEnv::start().await;
     check(&plane, 201, 2000, |n| {
         let ports = items(n, |it| json!({"name": format!("p{it}"), "port": it + 1}));
@@ -141,7 +141,7 @@ async fn services_with_many_ports_and_addresses() {
 }
 
 #[tokio::test]
-async fn policies_quotas_and_roles_with_long_lists() {
+async fn policies_quotas_and_roles_with_long_lists_take_linear_time() {
     let plane = TestEnv::start().await;
     check(&plane, 201, 2000, |n| {
         let ports = items(n, |it| json!({"port": it + 1}));
@@ -169,7 +169,7 @@ async fn policies_quotas_and_roles_with_long_lists() {
 }
 
 #[tokio::test]
-async fn an_answer_with_very_many_errors_is_cut_off() {
+async fn a_response_with_very_many_errors_is_truncated() {
     let plane = TestEnv::start().await;
     let maps = "/api/v1/namespaces/default/configmaps";
     let data = |count: usize| -> Map<String, Value> {

@@ -1,4 +1,4 @@
-//! Patches and YAML.
+//! Large patches and YAML bodies.
 
 use super::{Ask, check, plane_with, sizes};
 use crate::objects::{MAPS, map};
@@ -16,7 +16,7 @@ fn ports(count: usize) -> Value {
 }
 
 #[tokio::test]
-async fn a_strategic_merge_with_an_order() {
+async fn a_strategic_merge_with_set_element_order_takes_linear_time() {
     let service = json!({"metadata": {"name": "a"}, "spec": {"ports": ports(4000)}});
     let plane = plane_with(SERVICES, &service).await;
     check(&plane, 200, 1000, |n| {
@@ -31,7 +31,7 @@ async fn a_strategic_merge_with_an_order() {
 }
 
 #[tokio::test]
-async fn a_strategic_merge_that_deletes() {
+async fn a_strategic_merge_that_deletes_takes_linear_time() {
     const SIZE: usize = 2000;
     let plane = TestEnv::start().await;
     for n in sizes(SIZE) {
@@ -49,7 +49,7 @@ async fn a_strategic_merge_that_deletes() {
 }
 
 #[tokio::test]
-async fn operations_on_a_large_value() {
+async fn json_patch_operations_on_a_large_value_take_linear_time() {
     let large: String = "x".repeat(200_000);
     let plane = plane_with(MAPS, &map("a", &json!({"k": large}))).await;
     check(&plane, 200, 1000, |n| {
@@ -67,7 +67,7 @@ async fn operations_on_a_large_value() {
 }
 
 #[tokio::test]
-async fn aliases_and_merges_in_yaml() {
+async fn aliases_and_merges_in_yaml_take_linear_time() {
     let plane = TestEnv::start().await;
     let send = |yaml: String| {
         Ask::new(Method::POST, format!("{MAPS}?dryRun=All"), "application/yaml", yaml)
@@ -98,7 +98,7 @@ async fn aliases_and_merges_in_yaml() {
 }
 
 #[tokio::test]
-async fn a_pod_that_is_patched_beyond_its_type() {
+async fn a_patch_with_unknown_fields_of_a_pod_takes_linear_time() {
     let pod =
         json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let plane = plane_with(PODS, &pod).await;

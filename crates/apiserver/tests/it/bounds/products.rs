@@ -1,5 +1,5 @@
-//! Products: requests whose result or whose cost is one long part times another, where the parts are
-//! of one object, or of a stored object and a sent one.
+//! Requests whose result or cost is the product of two long parts, of one object or of a stored and a
+//! sent object.
 
 use super::{Ask, check, sizes, spent};
 use http::Method;
@@ -11,7 +11,7 @@ use testenv::media_type::{JSON, TABLE};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const RANGES: &str = "/api/v1/namespaces/default/limitranges";
 
-/// The time that a request of at most a hundred kilobytes may take, in a build without optimization.
+/// The maximum time of a request of at most 100 kB, in a build without optimization.
 const MOST: Duration = Duration::from_secs(2);
 
 fn items(count: usize, one: impl Fn(usize) -> Value) -> Value {
@@ -28,7 +28,7 @@ fn pod(name: &str, containers: usize) -> Value {
     json!({"metadata": {"name": name}, "spec": {"containers": items(containers, container)}})
 }
 
-/// Sends `object` as a dry run and returns the message of the answer.
+/// Sends `object` as a dry run and returns the message of the error.
 async fn refusal(plane: &TestEnv, code: u16, path: &str, object: &Value) -> String {
     let ask = Ask::post(path, object);
     let spent = spent(plane, code, &ask).await;
@@ -38,7 +38,7 @@ async fn refusal(plane: &TestEnv, code: u16, path: &str, object: &Value) -> Stri
 }
 
 #[tokio::test]
-async fn defaults_of_a_limit_range_are_not_copied_to_very_many_containers() {
+async fn defaults_of_a_limit_range_for_very_many_containers_are_refused() {
     let plane = TestEnv::start().await;
     let limit = json!({"type": "Container", "default": quantities(1500)});
     plane.create(RANGES, &json!({"metadata": {"name": "r"}, "spec": {"limits": [limit]}})).await;
@@ -52,7 +52,7 @@ async fn defaults_of_a_limit_range_are_not_copied_to_very_many_containers() {
 }
 
 #[tokio::test]
-async fn violations_of_a_limit_range_by_very_many_containers_are_not_all_told() {
+async fn the_list_of_limit_range_violations_is_bounded() {
     let plane = TestEnv::start().await;
     let limit = json!({"type": "Container", "maxLimitRequestRatio": quantities(4000)});
     plane.create(RANGES, &json!({"metadata": {"name": "r"}, "spec": {"limits": [limit]}})).await;
@@ -62,7 +62,7 @@ async fn violations_of_a_limit_range_by_very_many_containers_are_not_all_told() 
 }
 
 #[tokio::test]
-async fn versions_that_are_shown_in_an_error() {
+async fn versions_in_an_error_take_linear_time() {
     let plane = TestEnv::start().await;
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     check(&plane, 422, 500, |n| {
@@ -95,7 +95,7 @@ async fn resources_of_sidecars_are_summed_in_linear_time() {
     .await;
 }
 
-/// The rows of a table are made in linear time: `one` makes an object of a size.
+/// Checks that the rows of a table are computed in linear time; `one` creates an object of a size.
 async fn check_table(path: &str, size: usize, one: impl Fn(usize) -> (Value, Value)) {
     let plane = TestEnv::start().await;
     for n in sizes(size) {
@@ -119,7 +119,7 @@ async fn check_table(path: &str, size: usize, one: impl Fn(usize) -> (Value, Val
 }
 
 #[tokio::test]
-async fn endpoints_in_a_table() {
+async fn tables_of_endpoints_take_linear_time() {
     check_table("/api/v1/namespaces/default/endpoints", 600, |n| {
         let addresses = items(n, |it| json!({"ip": format!("10.1.{}.{}", it / 250, it % 250)}));
         let ports = items(n, |it| json!({"name": format!("p{it}"), "port": it + 1}));
@@ -130,7 +130,7 @@ async fn endpoints_in_a_table() {
 }
 
 #[tokio::test]
-async fn pods_in_a_table() {
+async fn tables_of_pods_take_linear_time() {
     check_table(PODS, 800, |n| {
         let mut pod = pod("a", 1);
         let init =

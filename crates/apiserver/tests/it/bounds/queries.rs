@@ -1,4 +1,4 @@
-//! Headers and queries.
+//! Long headers and queries.
 
 use super::{Ask, check};
 use crate::objects::{MAPS, labeled, map};
@@ -14,7 +14,7 @@ fn get(path: String) -> Ask {
 }
 
 #[tokio::test]
-async fn selectors_with_many_requirements() {
+async fn selectors_with_many_requirements_take_linear_time() {
     let plane = TestEnv::start().await;
     for n in 0..20 {
         plane.create(MAPS, &labeled(&format!("m{n}"), "a", "b")).await;
@@ -36,8 +36,7 @@ async fn selectors_with_many_requirements() {
     check(&plane, 200, 2000, |n| get(format!("{MAPS}?{}", many(n, "pN=v&")))).await;
 }
 
-/// A plane with an object for each size in which [`check`] sends a shape: the object `mN` has eight
-/// times `N` labels.
+/// A plane with an object for each size of [`check`]: the object `mN` has `8 * N` labels.
 async fn plane_with_labels(size: usize) -> TestEnv {
     let plane = TestEnv::start().await;
     for n in super::sizes(size) {
@@ -48,14 +47,14 @@ async fn plane_with_labels(size: usize) -> TestEnv {
     plane
 }
 
-/// A selector of `n` requirements that the object `mN` meets.
+/// A selector of `n` requirements that the object `mN` matches.
 fn selecting(n: usize) -> String {
     let absent = (0..n).map(|it| format!(",!z{it}")).collect::<Vec<_>>().concat();
     format!("fieldSelector=metadata.name%3Dm{n}&labelSelector=a0{absent}")
 }
 
 #[tokio::test]
-async fn selectors_with_many_requirements_of_an_object_with_many_labels() {
+async fn selectors_of_an_object_with_many_labels_take_linear_time() {
     let plane = plane_with_labels(1000).await;
     check(&plane, 200, 1000, |n| get(format!("{MAPS}?{}", selecting(n)))).await;
     check(&plane, 200, 1000, |n| {
@@ -66,7 +65,7 @@ async fn selectors_with_many_requirements_of_an_object_with_many_labels() {
 }
 
 #[tokio::test]
-async fn watches_with_many_requirements_of_an_object_with_many_labels() {
+async fn watches_of_an_object_with_many_labels_take_linear_time() {
     let plane = plane_with_labels(1000).await;
     let mut spent = Vec::new();
     for n in super::sizes(1000) {
@@ -94,7 +93,7 @@ async fn a_list_with_many_requirements_of_many_objects_ends_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn an_accept_header_with_many_clauses() {
+async fn an_accept_header_with_many_clauses_takes_linear_time() {
     let plane = TestEnv::start().await;
     let mut clauses = String::new();
     let mut spent = Vec::new();

@@ -1,4 +1,4 @@
-//! Definitions, and custom resources with long lists.
+//! Large CRDs, and custom resources with long lists.
 
 use super::{Ask, check};
 use crate::objects::{CRDS, THINGS, anything, thing, things};
@@ -22,7 +22,7 @@ fn list(count: usize, one: impl Fn(usize) -> Value) -> Value {
 }
 
 #[tokio::test]
-async fn lists_with_keys_and_sets() {
+async fn list_maps_and_sets_take_linear_time() {
     let keyed = json!({"list": {"type": "array", "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["k"], "items": {"type": "object", "required": ["k"],
         "properties": {"k": {"type": "integer"}}}}});
@@ -45,7 +45,7 @@ async fn lists_with_keys_and_sets() {
 }
 
 #[tokio::test]
-async fn rules_that_compare_long_lists() {
+async fn rules_that_compare_long_lists_take_linear_time() {
     let set = json!({"type": "array", "x-kubernetes-list-type": "set", "maxItems": 10_000,
         "items": {"type": "integer"}});
     let keyed = json!({"type": "array", "x-kubernetes-list-type": "map", "maxItems": 10_000,
@@ -74,7 +74,7 @@ async fn rules_that_compare_long_lists() {
 }
 
 #[tokio::test]
-async fn many_choices_and_many_required_fields() {
+async fn many_enum_values_and_required_fields_take_linear_time() {
     let choices: Value = (0..8000).map(|it| Value::from(format!("c{it}"))).collect();
     let strings = json!({"list": {"type": "array", "items": {"type": "string", "enum": choices}}});
     let plane = plane_of(&strings).await;
@@ -93,7 +93,7 @@ async fn many_choices_and_many_required_fields() {
 }
 
 #[tokio::test]
-async fn unknown_fields_and_faults_below_a_long_key() {
+async fn unknown_fields_and_errors_below_a_long_key_take_linear_time() {
     let maps = json!({"map": {"type": "object", "additionalProperties": {"type": "object",
         "properties": {"a": {"type": "object", "additionalProperties": {"type": "integer"}}}}}});
     let plane = plane_of(&maps).await;
@@ -110,7 +110,7 @@ async fn unknown_fields_and_faults_below_a_long_key() {
 }
 
 #[tokio::test]
-async fn rules_that_fail_for_every_item_are_forgiven_together() {
+async fn ratcheting_of_rules_that_fail_for_every_item_takes_linear_time() {
     let loose =
         json!({"list": {"type": "array", "maxItems": 10_000, "items": {"type": "integer"}}});
     let plane = plane_of(&loose).await;
@@ -128,7 +128,7 @@ async fn rules_that_fail_for_every_item_are_forgiven_together() {
 }
 
 #[tokio::test]
-async fn definitions_with_much_in_them() {
+async fn large_crds_take_linear_time() {
     let plane = TestEnv::start().await;
     check(&plane, 201, 500, |n| {
         let properties: Map<String, Value> =
@@ -171,7 +171,7 @@ async fn definitions_with_much_in_them() {
 }
 
 #[tokio::test]
-async fn a_definition_whose_patterns_need_gigabytes_is_refused_with_a_cause() {
+async fn a_crd_with_expensive_patterns_is_refused_with_a_cause() {
     let plane = TestEnv::start().await;
     let properties: Map<String, Value> = (0..200)
         .map(|n| {
@@ -191,7 +191,7 @@ async fn a_definition_whose_patterns_need_gigabytes_is_refused_with_a_cause() {
 }
 
 #[tokio::test]
-async fn patterns_that_are_made_while_a_rule_runs_are_paid_for() {
+async fn patterns_computed_by_a_rule_count_for_its_cost() {
     let pairs = json!({"list": {"type": "array", "maxItems": 10_000, "items": {"type": "object",
         "properties": {"p": {"type": "string", "maxLength": 30}}, "x-kubernetes-validations":
             [{"rule": "!has(self.p) || !'a'.matches(self.p)"}]}}});

@@ -1,4 +1,4 @@
-//! Services that ask for many addresses and node ports.
+//! Services that request many addresses and node ports.
 
 use super::{Ask, check};
 use http::Method;
@@ -8,14 +8,14 @@ use testenv::media_type::JSON;
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
-/// A dry run and a real creation of a service.
+/// A dry run and a create of a service.
 fn asks(spec: &Value) -> [Ask; 2] {
     let service = json!({"metadata": {"name": "a"}, "spec": spec});
     let real = Ask::new(Method::POST, SERVICES.to_owned(), JSON, service.to_string());
     [Ask::post(SERVICES, &service), real]
 }
 
-/// Measures a dry run and a real creation of services; `codes` are what is answered to these.
+/// Measures dry runs and creates of services, whose responses have `codes`.
 async fn check_both(codes: [u16; 2], size: usize, spec: impl Fn(usize) -> Value) {
     let plane = TestEnv::start().await;
     let taken = json!({"type": "NodePort", "clusterIP": "10.0.0.9",
@@ -35,7 +35,7 @@ fn ports(count: usize, one: impl Fn(usize) -> Value) -> Value {
 }
 
 #[tokio::test]
-async fn services_with_many_addresses_of_their_own() {
+async fn services_with_many_external_ips_take_linear_time() {
     for family in ["10.1", "10.0"] {
         check_both([422, 422], 2000, |n| {
             let address = |it: usize| format!("{family}.{}.{}", it / 250, it % 250);
@@ -47,8 +47,8 @@ async fn services_with_many_addresses_of_their_own() {
 }
 
 #[tokio::test]
-async fn services_that_want_many_node_ports() {
-    // The ports are handed out before the affinity is refused.
+async fn allocation_of_many_node_ports_takes_linear_time() {
+    // The ports are allocated before the affinity is refused.
     check_both([422, 422], 1600, |n| {
         let ports = ports(n, |it| json!({"name": format!("p{it}"), "port": it + 1}));
         json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": ports,
@@ -58,8 +58,8 @@ async fn services_that_want_many_node_ports() {
 }
 
 #[tokio::test]
-async fn services_that_name_many_node_ports() {
-    // Those in the range, one of which is in use, and those outside of it, which a dry run accepts.
+async fn requests_for_many_given_node_ports_take_linear_time() {
+    // Ports in the range, one of which is in use, and ports outside of it, which a dry run accepts.
     for (codes, first, count) in [([422, 422], 30_000, 2_700), ([201, 422], 1, 29_000)] {
         check_both(codes, 1600, |n| {
             let port = |it: usize| {

@@ -1,8 +1,8 @@
-//! Updates that replace all entries of a long list by others: what a kind computes of the old object
-//! and the new one grows as the lists do.
+//! Updates that replace all entries of a long list: the work of a kind with the old and the new
+//! object is linear.
 //!
-//! The functions of a kind are called without a server, which needs several times as long for the
-//! rest of the request as they do.
+//! The functions of a kind are called without a server, whose other work takes several times as
+//! long.
 
 use super::{FACTOR, TICKS, processor_time};
 use kinds::core::pod::security_standards::is_significant;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use types::Resource;
 use types::resource::{Action, Behavior};
 
-/// Makes an element, by its number.
+/// Creates an element from its number.
 type One = fn(usize) -> Value;
 
 fn items(count: usize, first: usize, one: impl Fn(usize) -> Value) -> Value {
@@ -22,7 +22,7 @@ fn address(n: usize) -> String {
     format!("10.{}.{}.{}", n / 62_500, n / 250 % 250, n % 250)
 }
 
-/// Calls all functions of a kind that take part in an update.
+/// Calls all functions of a kind that an update uses.
 fn update(behavior: &Behavior, new: &Object, old: &Object) {
     let mut changed = new.clone();
     (behavior.prepare_update)(&mut changed, old);
@@ -46,8 +46,7 @@ fn update(behavior: &Behavior, new: &Object, old: &Object) {
     }
 }
 
-/// Runs an update of an object that has the entries of `size` many numbers into one with as many
-/// others, in two sizes.
+/// Runs an update that replaces `size` entries of an object by others, in two sizes.
 fn check_of(
     name: &str,
     size: usize,
@@ -78,7 +77,7 @@ fn check(all: &[Resource], kind: &str, size: usize, object: impl Fn(usize, usize
 }
 
 #[test]
-fn lists_of_addresses() {
+fn updates_of_lists_of_addresses_take_linear_time() {
     let all = kinds::table::builtin();
     let one: One = |n| address(n).into();
     let range: One = |n| format!("{}/32", address(n)).into();
@@ -103,7 +102,7 @@ fn lists_of_addresses() {
 }
 
 #[test]
-fn addresses_in_a_status() {
+fn updates_of_addresses_in_a_status_take_linear_time() {
     let all = kinds::table::builtin();
     for kind in ["Service", "Ingress"] {
         check(&all, kind, 10_000, |count, first| {
@@ -118,7 +117,7 @@ fn addresses_in_a_status() {
 }
 
 #[test]
-fn statuses_of_containers() {
+fn updates_of_container_statuses_take_linear_time() {
     let all = kinds::table::builtin();
     for (list, statuses) in
         [("containers", "containerStatuses"), ("initContainers", "initContainerStatuses")]
@@ -133,10 +132,10 @@ fn statuses_of_containers() {
 }
 
 #[test]
-fn ephemeral_containers_that_are_compared_for_pod_security() {
+fn pod_security_of_ephemeral_containers_takes_linear_time() {
     let pod = |count: usize, first: usize| {
         let container = |n: usize| json!({"name": format!("c{n}"), "image": "i"});
-        // The order is another one, so that none of them is new.
+        // The order differs, so that none of them is new.
         let mut containers = items(count, 0, container);
         if first > 0 {
             containers.as_array_mut().unwrap().reverse();
@@ -147,7 +146,7 @@ fn ephemeral_containers_that_are_compared_for_pod_security() {
 }
 
 #[test]
-fn ports_of_one_number() {
+fn updates_of_ports_with_one_number_take_linear_time() {
     let all = kinds::table::builtin();
     check(&all, "Pod", 2000, |count, first| {
         let port = |n: usize| json!({"containerPort": 80, "hostPort": n + 1, "protocol": "TCP"});
@@ -156,7 +155,7 @@ fn ports_of_one_number() {
 }
 
 #[test]
-fn node_ports_that_are_given_up() {
+fn releases_of_node_ports_take_linear_time() {
     let all = kinds::table::builtin();
     check(&all, "Service", 3000, |count, first| {
         let kind = if first == 0 { "NodePort" } else { "ClusterIP" };
@@ -170,7 +169,7 @@ fn node_ports_that_are_given_up() {
 }
 
 #[test]
-fn drivers_of_a_node() {
+fn updates_of_csi_drivers_of_a_node_take_linear_time() {
     let all = kinds::table::builtin();
     check(&all, "CSINode", 1500, |count, first| {
         let driver = |n: usize| json!({"name": format!("d{n}"), "nodeID": "n"});
@@ -179,7 +178,7 @@ fn drivers_of_a_node() {
 }
 
 #[test]
-fn versions_of_a_definition() {
+fn updates_of_versions_of_a_crd_take_linear_time() {
     let all = kinds::table::builtin();
     for has_schema in [true, false] {
         check(&all, "CustomResourceDefinition", 1000, |count, first| {
@@ -197,7 +196,7 @@ fn versions_of_a_definition() {
 }
 
 #[test]
-fn rules_of_a_failure_policy() {
+fn updates_of_pod_failure_policy_rules_take_linear_time() {
     let all = kinds::table::builtin();
     check(&all, "Job", 800, |count, first| {
         let container = |n: usize| json!({"name": format!("c{n}"), "image": "i"});

@@ -11,13 +11,13 @@ use types::resource::Version;
 /// See the [module documentation](self).
 pub(super) struct Case {
     pub(super) resource: Resource,
-    /// Without a status.
+    /// The manifest without its status.
     pub(super) manifest: Value,
-    /// What somebody may report of it.
+    /// The status in the manifest.
     pub(super) status: Option<Value>,
 }
 
-/// All of them, in the order of the table.
+/// All cases, in the order of the table.
 pub(super) fn cases() -> Vec<Case> {
     let mut manifests = manifests();
     let stored = kinds::table::builtin().into_iter().filter(|it| it.behavior.unstored.is_none());
@@ -44,12 +44,12 @@ fn served(resource: &Resource) -> impl Iterator<Item = (String, &Version)> {
 }
 
 impl Case {
-    /// How a failure names it.
+    /// The name in failure messages.
     pub(super) fn name(&self) -> String {
         self.resource.group_kind().to_string()
     }
 
-    /// The versions in which it is served, by their `apiVersion`.
+    /// The served versions, by `apiVersion`.
     pub(super) fn versions(&self) -> Vec<(String, &Version)> {
         served(&self.resource).collect()
     }
@@ -64,14 +64,14 @@ impl Case {
         self.versions().into_iter().find(|(name, _)| name == self.api_version()).unwrap().1
     }
 
-    /// Where its objects are in a version.
+    /// The path of the collection in a version.
     pub(super) fn collection_in(&self, api_version: &str) -> String {
         let root = if api_version.contains('/') { "/apis" } else { "/api" };
         let namespace = if self.resource.namespaced { "/namespaces/default" } else { "" };
         format!("{root}/{api_version}{namespace}/{}", self.resource.plural)
     }
 
-    /// The same in the version of the manifest.
+    /// The path of the collection in the version of the manifest.
     pub(super) fn collection(&self) -> String {
         self.collection_in(self.api_version())
     }
@@ -81,12 +81,12 @@ impl Case {
         self.manifest["metadata"]["name"].as_str().unwrap()
     }
 
-    /// Where the object is in a version.
+    /// The path of the object in a version.
     pub(super) fn path_in(&self, api_version: &str) -> String {
         format!("{}/{}", self.collection_in(api_version), self.object_name())
     }
 
-    /// The same in the version of the manifest.
+    /// The path of the object in the version of the manifest.
     pub(super) fn path(&self) -> String {
         self.path_in(self.api_version())
     }
@@ -98,8 +98,8 @@ impl Case {
         created
     }
 
-    /// The object once nobody changes it but the test: a definition gets its status from the server
-    /// a moment after it was created.
+    /// The object after the server's own writes: the server sets the status of a CRD after its
+    /// creation.
     pub(super) async fn settled(&self, client: &Client) -> Value {
         self.create(client).await;
         let is_definition = self.resource.kind == "CustomResourceDefinition";
@@ -110,7 +110,7 @@ impl Case {
         client.until(&self.path(), |_, object| settled(object)).await
     }
 
-    /// Deletes the object, and takes away whatever holds it back.
+    /// Deletes the object and removes its finalizers.
     pub(super) async fn remove(&self, client: &Client) {
         let (code, answer) = client.delete(&self.path()).await;
         assert_eq!(code, 200, "{}: {answer}", self.name());
@@ -125,7 +125,7 @@ impl Case {
             let (code, answer) = client.put(&format!("{}/finalize", self.path()), &finalized).await;
             assert_eq!(code, 200, "{}: {answer}", self.name());
         } else {
-            // Whoever added a finalizer may be about to take it away.
+            // The controller of the finalizer may remove it concurrently.
             let patch = json!({"metadata": {"finalizers": null}});
             let (code, answer) = client.patch(&self.path(), MERGE_PATCH, &patch).await;
             assert!(matches!(code, 200 | 404), "{}: {answer}", self.name());

@@ -1,4 +1,4 @@
-//! The forms in which objects are shown: tables, metadata alone, YAML, protobuf.
+//! Response formats: tables, partial metadata, YAML, protobuf.
 
 use super::case::cases;
 use http::Method;
@@ -35,14 +35,14 @@ async fn a_table_has_a_cell_for_each_column() {
     }
 }
 
-/// Upstream's table of these has no header for its last cell, and ours has.
+/// Upstream's table of this kind has no header for its last cell, Sampan's has one.
 const MORE_THAN_RECORDED: &str = "networking.k8s.io/v1 IPAddress";
 
-/// The last kube-apiserver that had it was 1.13.
+/// The last kube-apiserver with this kind is 1.13.
 const NOT_RECORDED: &str = "admissionregistration.k8s.io/v1alpha1 InitializerConfiguration";
 
 #[tokio::test]
-async fn columns_and_cells_are_those_that_kube_apiserver_showed() {
+async fn columns_and_cells_are_those_of_kube_apiserver() {
     let recorded: Vec<Value> =
         include_str!("columns.jsonl").lines().map(|it| serde_json::from_str(it).unwrap()).collect();
     let plane = TestEnv::start().await;
@@ -85,7 +85,7 @@ async fn columns_and_cells_are_those_that_kube_apiserver_showed() {
 }
 
 #[tokio::test]
-async fn metadata_alone_is_the_metadata_of_the_object() {
+async fn partial_object_metadata_is_the_metadata_of_the_object() {
     const ONE: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
     const LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
     let plane = TestEnv::start().await;
@@ -108,7 +108,7 @@ async fn metadata_alone_is_the_metadata_of_the_object() {
 }
 
 #[tokio::test]
-async fn yaml_says_the_same_as_json() {
+async fn yaml_has_the_same_content_as_json() {
     let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
@@ -121,7 +121,7 @@ async fn yaml_says_the_same_as_json() {
 }
 
 #[tokio::test]
-async fn protobuf_says_the_same_as_json() {
+async fn protobuf_has_the_same_content_as_json() {
     let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
@@ -140,7 +140,7 @@ async fn protobuf_says_the_same_as_json() {
 
 #[tokio::test]
 async fn an_object_can_be_sent_in_protobuf() {
-    // Two planes with one seed, so that even what is drawn by lot is the same.
+    // Two planes with one seed, so that random values are equal.
     let (json, proto) = (TestEnv::start().await, TestEnv::start().await);
     for case in cases() {
         let name = case.name();
@@ -156,7 +156,7 @@ async fn an_object_can_be_sent_in_protobuf() {
     }
 }
 
-/// An object out of its envelope, in the form of the JSON that Go would write.
+/// Decodes a protobuf object to the JSON that Go would write.
 fn opened(bytes: &[u8]) -> Value {
     let Envelope { api_version, kind, raw } = Envelope::read(bytes).unwrap();
     let ty = types::of_kind(&api_version, &kind).unwrap();

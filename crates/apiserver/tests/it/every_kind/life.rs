@@ -1,4 +1,4 @@
-//! From creation to deletion, and what discovery says of it.
+//! Create, read, list, watch and delete, and discovery.
 
 use super::case::cases;
 use machinery::{Value, json};
@@ -6,7 +6,7 @@ use testenv::TestEnv;
 use testenv::media_type::MERGE_PATCH;
 
 #[tokio::test]
-async fn what_was_created_is_read_and_listed() {
+async fn a_created_object_is_read_and_listed() {
     let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
@@ -37,7 +37,7 @@ async fn what_was_created_is_read_and_listed() {
 }
 
 #[tokio::test]
-async fn a_watch_tells_the_whole_life_in_order() {
+async fn a_watch_reports_all_events_in_order() {
     let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
@@ -75,7 +75,7 @@ fn revision_of(object: &Value) -> u64 {
 }
 
 #[tokio::test]
-async fn what_was_deleted_is_gone() {
+async fn a_deleted_object_is_not_found() {
     let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
@@ -90,7 +90,7 @@ async fn what_was_deleted_is_gone() {
 }
 
 #[tokio::test]
-async fn a_dry_run_shows_the_object_and_stores_nothing() {
+async fn a_dry_run_returns_the_object_and_stores_nothing() {
     let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
@@ -104,7 +104,7 @@ async fn a_dry_run_shows_the_object_and_stores_nothing() {
 }
 
 #[tokio::test]
-async fn discovery_lists_it_with_its_verbs_and_what_is_below_it() {
+async fn discovery_lists_the_verbs_and_subresources() {
     let plane = TestEnv::start().await;
     let all = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
     for case in cases() {
@@ -118,7 +118,7 @@ async fn discovery_lists_it_with_its_verbs_and_what_is_below_it() {
             assert_eq!(row["kind"], case.resource.kind.as_str(), "{name}");
             assert_eq!(row["namespaced"], case.resource.namespaced, "{name}");
             assert_eq!(row["singularName"], case.resource.singular.as_str(), "{name}");
-            // Namespaces cannot be deleted by the dozen.
+            // Namespaces have no deletecollection.
             let verbs = all
                 .iter()
                 .filter(|it| case.resource.kind != "Namespace" || **it != "deletecollection");

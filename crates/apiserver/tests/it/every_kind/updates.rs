@@ -1,17 +1,17 @@
-//! How objects are changed: patches, replacements, their status, and each of their versions.
+//! Patches, updates, status updates, and all versions of a kind.
 
 use super::case::cases;
 use machinery::{Value, json, patch};
 use testenv::TestEnv;
 use testenv::media_type::{MERGE_PATCH, STRATEGIC_MERGE_PATCH};
 
-/// Kinds whose creator also says how they are: a node registers itself.
+/// Kinds whose status can be set by a create: a node registers itself.
 const TRUSTED_WITH_STATUS: [&str; 1] = ["Node"];
 
-/// Kinds whose generation counts changes of labels too.
+/// Kinds whose generation also counts changes of labels.
 const LABELS_COUNT: [&str; 1] = ["EndpointSlice"];
 
-/// What is left of an object when everything is taken away that counts its changes.
+/// The object without the fields that count its changes.
 fn lasting(mut object: Value) -> Value {
     for counter in ["resourceVersion", "generation", "managedFields"] {
         object["metadata"].as_object_mut().unwrap().remove(counter);
@@ -20,7 +20,7 @@ fn lasting(mut object: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_patch_changes_what_it_says_and_nothing_else() {
+async fn a_patch_changes_only_the_named_fields() {
     let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
@@ -44,7 +44,7 @@ async fn a_patch_changes_what_it_says_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_put_of_what_was_read_changes_nothing_and_one_of_more_does() {
+async fn a_put_without_changes_stores_nothing() {
     let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
@@ -63,7 +63,7 @@ async fn a_put_of_what_was_read_changes_nothing_and_one_of_more_does() {
 }
 
 #[tokio::test]
-async fn a_status_is_set_where_it_belongs_and_nowhere_else() {
+async fn only_the_status_subresource_changes_the_status() {
     let plane = TestEnv::start().await;
     for case in cases().iter().filter(|it| it.status.is_some()) {
         let name = case.name();
@@ -86,7 +86,7 @@ async fn a_status_is_set_where_it_belongs_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn a_creator_does_not_say_the_status() {
+async fn a_create_ignores_the_status() {
     let plane = TestEnv::start().await;
     for case in cases().iter().filter(|it| it.status.is_some()) {
         let mut manifest = case.manifest.clone();
@@ -98,7 +98,7 @@ async fn a_creator_does_not_say_the_status() {
     }
 }
 
-/// Whether all of `part` is in `whole`; nulls say nothing.
+/// Returns whether all fields of `part` are in `whole`; nulls are ignored.
 fn contains(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (_, Value::Null) => true,
@@ -113,7 +113,7 @@ fn contains(whole: &Value, part: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn every_version_holds_the_whole_object() {
+async fn every_version_has_all_fields_of_the_object() {
     let plane = TestEnv::start().await;
     let mut several = Vec::new();
     for case in cases().iter().filter(|it| it.versions().len() > 1) {

@@ -1,4 +1,4 @@
-//! Policies that change what is about to be stored.
+//! Mutating admission policies.
 
 use super::{MUTATING, applied, mutate, mutated, patched};
 use crate::objects::{MAPS, labeled, map};
@@ -6,7 +6,7 @@ use machinery::{Value, json};
 use testenv::TestEnv;
 
 #[tokio::test]
-async fn a_configuration_is_merged_into_what_is_stored() {
+async fn an_apply_configuration_is_merged_into_the_object() {
     let plane = mutated(&json!([
         applied("Object{metadata: Object.metadata{labels: {'seen': 'yes'}}}"),
         applied(
@@ -37,7 +37,7 @@ async fn a_patch_is_applied_unless_its_test_fails() {
 }
 
 #[tokio::test]
-async fn a_change_that_cannot_be_made_is_a_failure_of_the_policy() {
+async fn an_impossible_mutation_is_a_failure_of_the_policy() {
     for (mutation, told) in [
         (
             applied("Object{data: Object.spec{a: 'x'}}"),
@@ -82,7 +82,7 @@ async fn a_change_that_cannot_be_made_is_a_failure_of_the_policy() {
 }
 
 #[tokio::test]
-async fn what_can_only_be_replaced_as_a_whole_is_not_merged() {
+async fn atomic_fields_cannot_be_merged() {
     let plane = TestEnv::start().await;
     let pods = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
         "operations": ["CREATE"], "resources": ["pods"]}]});
@@ -102,8 +102,8 @@ async fn what_can_only_be_replaced_as_a_whole_is_not_merged() {
 }
 
 #[tokio::test]
-async fn a_policy_is_asked_again_if_something_was_changed_after_it() {
-    // The second time, the count itself and what the other added are there.
+async fn a_policy_is_reinvoked_after_later_mutations() {
+    // The reinvocation sees the count itself and the field of the other policy.
     for (again, expected) in [("IfNeeded", "3"), ("Never", "1")] {
         let plane = TestEnv::start().await;
         let count = "Object{data: {'count': string(object.data.size())}}";
@@ -115,7 +115,7 @@ async fn a_policy_is_asked_again_if_something_was_changed_after_it() {
         let created = plane.create(MAPS, &map("a", &json!({"one": ""}))).await;
         assert_eq!(created["data"]["count"], expected, "{again}");
     }
-    // Its own change counts as well.
+    // The policy's own change also counts.
     let plane = TestEnv::start().await;
     let more = "Object{data: {'more': object.data.more + '!'}}";
     mutate(&plane, "a", &json!({"reinvocationPolicy": "IfNeeded", "mutations": [applied(more)]}))

@@ -3,10 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::*;
-use crate::{
-    Item,
-    seeded::{for_seeds, pick},
-};
+use crate::Item;
+use crate::seeded::{for_seeds, pick};
 
 fn item(name: &str, version: u64) -> Item {
     let json = format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}}}}"#);

@@ -1,4 +1,5 @@
-//! [`CertificateSecret`]: what the Secret should hold, made of what is still good of what it holds.
+//! [`CertificateSecret`]: the desired content of the Secret, which reuses the valid part of its
+//! present content.
 //!
 //! ```text
 //!              made        due (2/3)          expired
@@ -6,18 +7,22 @@
 //! authority 2                ├─ announced ─┼──────────── …      signs from here on, not before
 //! ```
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use k8s_openapi::{ByteString, api::core::v1::Secret};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
 use keel::Timestamp;
 
 use super::CertificateOptions;
-use crate::webhook::authority::{self, Certified, Facts};
+use crate::webhook::authority;
+use crate::webhook::authority::{Certified, Facts};
 
-/// For so long an authority is in every bundle before it signs, unless what is served ends earlier.
+/// The time for which a CA is in every bundle before it signs, unless the serving certificate
+/// expires earlier.
 const ANNOUNCED: Duration = Duration::from_hours(24);
 
-/// What a Secret holds, good or not.
+/// The present content of a Secret, valid or not.
 #[derive(Default)]
 struct Found {
     authorities: Vec<String>,
@@ -29,10 +34,10 @@ struct Found {
 pub(super) struct CertificateSecret {
     /// Newest first, and at least one.
     authorities: Vec<String>,
-    /// Of the newest.
+    /// The key of the newest CA.
     authority_key: String,
     pub(super) serving: Certified,
-    /// When something of it has to change.
+    /// The time of the next change.
     pub(super) due: Timestamp,
 }
 
@@ -52,8 +57,8 @@ impl Found {
 }
 
 impl CertificateSecret {
-    /// What should be kept at this time. What does not fit together is made anew, but for
-    /// authorities, which are trusted as long as they live.
+    /// The desired content at this time. Inconsistent content is replaced, but for CA certificates,
+    /// which are trusted until they expire.
     pub(super) fn renew(
         secret: Option<&Secret>,
         options: &CertificateOptions,
@@ -91,12 +96,12 @@ impl CertificateSecret {
         Ok(Self { authorities, authority_key: signer.key, serving, due })
     }
 
-    /// The authorities, as configurations need them.
+    /// The CA certificates, for configurations.
     pub(super) fn bundle(&self) -> String {
         self.authorities.concat()
     }
 
-    /// Whether the Secret holds all of it.
+    /// Whether the Secret has this content.
     pub(super) fn is_in(&self, secret: &Secret) -> bool {
         let held = secret.data.as_ref();
         self.data().iter().all(|(key, text)| held.and_then(|it| it.get(key)) == Some(text))
@@ -113,7 +118,7 @@ impl CertificateSecret {
     }
 }
 
-/// How long the newest authority is known before it signs.
+/// The time for which the newest CA is announced before it signs.
 struct Announced {
     for_: Duration,
     until: Timestamp,
@@ -121,13 +126,13 @@ struct Announced {
 
 impl Announced {
     fn of(newest: &Facts, options: &CertificateOptions) -> Self {
-        // Half of the time that a serving certificate has left when it is due.
+        // Half of the remaining lifetime of a serving certificate when its successor is due.
         let for_ = ANNOUNCED.min(options.serving_lifetime / 6);
         Self { for_, until: newest.made() + for_ }
     }
 
-    /// When a serving certificate is made anew: when it is due and the authority may sign, but in
-    /// any case before it ends.
+    /// The time at which the serving certificate is replaced: when its successor is due and the CA
+    /// may sign, and in any case before it expires.
     fn replaces(&self, serving: &Facts) -> Timestamp {
         serving.due().max(self.until).min(serving.not_after - self.for_ / 4)
     }
@@ -144,7 +149,7 @@ mod tests {
         CertificateOptions::of_service("default", "hook")
     }
 
-    /// What is kept `days` after the start, given what was found.
+    /// The content `days` after the start, based on the previous content.
     fn renew(found: Option<&CertificateSecret>, days: u32) -> CertificateSecret {
         let secret = found.map(|it| Secret { data: Some(it.data()), ..Secret::default() });
         let kept =
@@ -154,7 +159,7 @@ mod tests {
         kept
     }
 
-    /// Which of the authorities signed what is served.
+    /// The index of the CA that signed the serving certificate.
     fn signer(kept: &CertificateSecret) -> usize {
         let serving = kept.serving.facts().unwrap();
         let is_signer = |it: &String| serving.is_signed_by(&Facts::read(it).unwrap());
@@ -162,11 +167,11 @@ mod tests {
     }
 
     #[test]
-    fn a_first_authority_signs_at_once_and_a_second_one_after_a_day() {
+    fn the_first_ca_signs_at_once_and_the_second_after_a_day() {
         let first = renew(None, 0);
         assert_eq!((first.authorities.len(), signer(&first)), (1, 0));
         let third = renew(Some(&renew(Some(&first), 61)), 200);
-        // Day 270: the authority is due since 243, and what it signed on 200 is since 260.
+        // On day 270, the CA is due since 243, and the certificate that it signed on 200 since 260.
         let announced = renew(Some(&third), 270);
         assert_eq!((announced.authorities.len(), signer(&announced)), (2, 1));
         let look_again = announced.due.since(START);
@@ -175,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_a_reason_to_look() {
+    fn a_deletion_is_accepted() {
         let first = renew(None, 0);
         let second = renew(Some(&renew(Some(&renew(Some(&first), 300)), 301)), 350);
         assert_eq!(second.authorities.len(), 2);
@@ -184,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_does_not_fit_is_made_anew_with_its_certificate() {
+    fn a_key_of_another_certificate_is_replaced_with_its_certificate() {
         let (first, other) = (renew(None, 0), renew(None, 0));
         let stolen = CertificateSecret {
             authority_key: other.authority_key.clone(),
@@ -201,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn an_authority_of_the_same_name_is_not_the_same() {
+    fn a_ca_with_the_same_name_is_not_the_same() {
         let (first, other) = (renew(None, 0), renew(None, 0));
         let mixed = CertificateSecret { serving: other.serving, ..renew(Some(&first), 0) };
         assert_eq!(signer(&renew(Some(&mixed), 0)), 0);
     }
 
     #[test]
-    fn what_somebody_whose_clock_is_ahead_has_made_waits_for_its_time() {
+    fn a_ca_of_a_clock_that_is_ahead_signs_later() {
         let early = renew(None, 400);
         let kept = renew(Some(&early), 0);
         assert_eq!((kept.authorities.len(), signer(&kept)), (2, 0));

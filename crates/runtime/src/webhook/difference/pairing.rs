@@ -1,18 +1,18 @@
-//! Which element of a list became which, when a handler has changed the list.
+//! Pairs the elements of a list before and after a handler has changed it.
 //!
 //! ```text
 //! before   a  b  c        after   side  a'  c        pairs   a' = a   c = c
 //! ```
 //!
-//! In this order: what is equal; what has the same key, as Kubernetes' own lists have one; what
-//! resembles each other, if there is no key; what stands at the same place of a list that is as
-//! long as before. Whatever is left is new, and gets nothing from what is gone.
+//! Elements are paired in this order: equal elements; elements with the same key, as the lists of
+//! Kubernetes have one; similar elements, if there is no key; elements at the same index of lists
+//! of the same length. Other elements are new, and keep nothing of removed ones.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// Fields by which Kubernetes tells the elements of its lists apart, the most common first.
+/// Fields that are keys of lists in Kubernetes, the most common first.
 const KEYS: [&str; 10] = [
     "name",
     "key",
@@ -26,10 +26,10 @@ const KEYS: [&str; 10] = [
     "topologyKey",
 ];
 
-/// More comparisons than this are not made: the place decides.
+/// With more comparisons than this, elements are paired by index.
 const MOST_COMPARISONS: usize = 10_000;
 
-/// For each element of `after`, where it was in `before`; each was one of them at most.
+/// For each element of `after`, its index in `before`; each index is used once at most.
 pub(super) fn pairs(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
     let mut pairing = Pairing {
         before,
@@ -55,7 +55,7 @@ struct Pairing<'a> {
 }
 
 impl Pairing<'_> {
-    /// Pairs what has the same text, in order.
+    /// Pairs elements with the same text, in order.
     fn by_text(&mut self, text: impl Fn(&Value) -> Option<String>) {
         let mut places: HashMap<String, Vec<usize>> = HashMap::new();
         // From the last to the first, so that the first is taken first.
@@ -72,7 +72,7 @@ impl Pairing<'_> {
         }
     }
 
-    /// Pairs objects that have at least as much in common as not, the most alike first.
+    /// Pairs objects with at least as many equal as different fields, the most similar first.
     fn by_likeness(&mut self) {
         let (olds, news) = (self.left_of_before(), self.left_of_after());
         if olds.len().saturating_mul(news.len()) > MOST_COMPARISONS {
@@ -95,8 +95,8 @@ impl Pairing<'_> {
         }
     }
 
-    /// Pairs what stands at the same place of lists of the same length. Something with another key
-    /// is the same only if its key is all, or nearly all, that was changed.
+    /// Pairs elements at the same index of lists of the same length. Elements with different keys
+    /// are paired only if hardly anything else was changed.
     fn by_place(&mut self, key: Option<&str>) {
         if self.before.len() != self.after.len() {
             return;
@@ -124,7 +124,7 @@ impl Pairing<'_> {
     }
 }
 
-/// The field that tells all elements apart, before and after.
+/// The field that is a key of all elements, before and after.
 fn key_of(before: &[Value], after: &[Value]) -> Option<&'static str> {
     let tells_apart = |key: &str, list: &[Value]| {
         let mut values: Vec<_> =
@@ -136,7 +136,7 @@ fn key_of(before: &[Value], after: &[Value]) -> Option<&'static str> {
     KEYS.into_iter().find(|key| tells_apart(key, before) && tells_apart(key, after))
 }
 
-/// How many fields of two objects are equal, and how many are not, leaving out the key.
+/// The numbers of equal and of different fields of two objects, without the key.
 fn likeness(old: &Value, new: &Value, key: Option<&str>) -> (usize, usize) {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return (0, 0) };
     let is_counted = |name: &&String| Some(name.as_str()) != key;
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Elements are written `key` or `key=image`; the answer names the places in `before`.
+    /// Elements are written `key` or `key=image`; the result has the indices in `before`.
     #[track_caller]
     fn check(key: &str, before: &str, after: &str, expected: &[Option<usize>]) {
         let parse = |list: &str| -> Vec<Value> {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_the_same_key_is_the_same() {
+    fn elements_with_the_same_key_are_paired() {
         check("name", "a=1 b=1", "side=1 a=2 b=1", &[None, Some(0), Some(1)]);
         check("name", "a=1 b=1 c=1", "b=2 c=1", &[Some(1), Some(2)]);
         check("name", "a=1 b=1", "b=2 a=2", &[Some(1), Some(0)]);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gets_another_key_is_the_same_if_it_stays_in_its_place() {
+    fn an_element_with_a_new_key_is_paired_by_index() {
         check("name", "a b", "a2 b", &[Some(0), Some(1)]);
         check("name", "a=1 b=1", "a2=1 b=1", &[Some(0), Some(1)]);
         check("name", "a=1 b=1", "side=2 b=1", &[None, Some(1)]);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_key_the_most_alike_are_the_same() {
+    fn without_a_key_the_most_similar_elements_are_paired() {
         check("value", "a=1 b=2", "side=3 a=4 b=2", &[None, Some(0), Some(1)]);
         check("value", "a=1 b=2", "c=3 d=4", &[Some(0), Some(1)]);
         check("name", "a=1 a=2", "side=3 a=1 a=5", &[None, Some(0), Some(1)]);

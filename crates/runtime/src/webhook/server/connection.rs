@@ -1,26 +1,27 @@
-//! Connections of a webhook server: so many at a time, and none that is of no use.
+//! The connections of a webhook server, with limits of their number and of idle time.
 
-use std::{convert::Infallible, io, pin::pin, sync::Arc, time::Duration};
+use std::convert::Infallible;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::service::service_fn;
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto::Builder,
-};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
 use keel::{Clock, Tasks};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
-    time::timeout,
-};
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use super::WebhookServer;
 
-/// How often a client that says nothing over HTTP/2 is asked whether it is there.
+/// The interval of HTTP/2 pings.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// Accepts until `tasks` are stopped.
+/// Accepts connections until `tasks` are stopped.
 pub(super) async fn accept(
     server: Arc<WebhookServer>,
     listener: TcpListener,
@@ -44,7 +45,7 @@ pub(super) async fn accept(
                     drop(seat);
                 });
             }
-            // Out of file descriptors, most likely: let some connections end first.
+            // Probably too many open files: some connections have to end first.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 clock.sleep(Duration::from_millis(50)).await;
@@ -53,7 +54,7 @@ pub(super) async fn accept(
     }
 }
 
-/// A seat first: who has none must wait in the kernel's queue.
+/// Takes a permit before accepting, so that further connections wait in the kernel's queue.
 async fn next(
     listener: &TcpListener,
     seats: &Arc<Semaphore>,
@@ -96,9 +97,9 @@ async fn serve(
         }
     });
     let builder = Builder::new(TokioExecutor::new());
-    // What was agreed on in the handshake: reading it off the first bytes has no limit in time.
+    // The protocol of the TLS handshake; detecting it from the first bytes has no timeout.
     let mut builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };
-    // Its own limit for heads would end connections between two requests as well.
+    // hyper's timeout for heads would also end connections between two requests.
     builder.http1().header_read_timeout(None);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(KEEP_ALIVE));
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
@@ -111,7 +112,7 @@ async fn serve(
         ended
     } else {
         connection.as_mut().graceful_shutdown();
-        // Who does not take leave is left.
+        // A client that does not close the TLS session is not waited for.
         timeout(drain, connection).await.unwrap_or(Ok(()))
     };
     if let Err(error) = ended {
@@ -119,14 +120,14 @@ async fn serve(
     }
 }
 
-/// What a connection is used for.
+/// The use of a connection.
 #[derive(Default)]
 struct Load {
     begun: u64,
     under_way: usize,
 }
 
-/// One request, until it is answered or given up.
+/// A request, until it is answered or abandoned.
 struct UnderWay(Arc<watch::Sender<Load>>);
 
 impl UnderWay {
@@ -145,10 +146,10 @@ impl Drop for UnderWay {
     }
 }
 
-/// Ends when the first request does not come within `patience`, or the next within `idle`.
+/// Ends when the first request does not arrive within `patience`, or the next one within `idle`.
 async fn uselessness(load: &mut watch::Receiver<Load>, patience: Duration, idle: Duration) {
     let (mut begun, mut limit) = (0, patience);
-    // An error means that nothing can be asked any more, which is as good as silence.
+    // An error means that no further request can arrive.
     while matches!(timeout(limit, load.wait_for(|load| load.begun > begun)).await, Ok(Ok(_))) {
         let Ok(load) = load.wait_for(|load| load.under_way == 0).await else { return };
         (begun, limit) = (load.begun, idle);

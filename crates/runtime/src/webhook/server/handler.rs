@@ -1,9 +1,11 @@
-//! [`Handler`]: answers reviews: a body in, a body out.
+//! [`Handler`]: answers reviews, from bytes to bytes.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::{FutureExt, future::BoxFuture};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 
 /// Answers reviews. [`admission`](crate::webhook::admission) and
 /// [`conversion`](crate::webhook::conversion) make them.
@@ -15,13 +17,13 @@ pub struct Handler {
 
 type Answering = dyn Fn(Bytes) -> BoxFuture<'static, Result<Bytes, BadReview>> + Send + Sync;
 
-/// What was sent is no review.
+/// The body is not a valid review.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the review: {0}")]
 pub struct BadReview(pub String);
 
 impl Handler {
-    /// One that answers a body with a body.
+    /// A handler that calls `answer` with each body.
     pub fn new<F, A>(answer: F) -> Self
     where
         F: Fn(Bytes) -> A + Send + Sync + 'static,
@@ -30,13 +32,13 @@ impl Handler {
         Self { answering: Arc::new(move |body| answer(body).boxed()), max_body: None }
     }
 
-    /// The same for bodies of up to `bytes`, whatever its server takes otherwise.
+    /// Sets the largest body of this handler, independent of its server's limit.
     #[must_use]
     pub fn with_max_body(self, bytes: usize) -> Self {
         Self { max_body: Some(bytes), ..self }
     }
 
-    /// The answer to a body, for tests that need no server.
+    /// The answer to a body, for tests without a server.
     pub async fn answer(&self, body: Bytes) -> Result<Bytes, BadReview> {
         (self.answering)(body).await
     }

@@ -1,10 +1,8 @@
 //! [`ReviewMetrics`]: the metrics of a webhook server, under controller-runtime's names.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::StatusCode;
 use prometheus_client::metrics::histogram::Histogram;

@@ -1,8 +1,8 @@
-//! [`Endpoint`]: where the server is, how it is trusted, and who is asking.
+//! [`Endpoint`]: the address of a server, with its TLS configuration and credentials.
 
 use crate::kubeconfig::Access;
 use anyhow::{Context, Result, bail};
-use apiserver::outbound::trust_anyone::TrustAnyone;
+use apiserver::outbound::insecure_verifier::InsecureVerifier;
 use http::{HeaderValue, Uri};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
@@ -14,15 +14,15 @@ use std::sync::Arc;
 /// See the [module documentation](self).
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
-    /// What request paths are appended to.
+    /// The URL to which request paths are appended.
     pub url: String,
     /// A name or an address, without brackets.
     pub host: String,
-    /// Where it listens.
+    /// The port of the server.
     pub port: u16,
-    /// None: HTTP/2 without TLS.
+    /// None for HTTP/2 without TLS.
     pub tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
-    /// The header that says who we are, where a certificate does not.
+    /// The `Authorization` header, if the credentials are a token.
     pub authorization: Option<HeaderValue>,
 }
 
@@ -52,7 +52,7 @@ impl Endpoint {
         Ok(Self { host, port: uri.port_u16().unwrap_or(default_port), url, tls, authorization })
     }
 
-    /// Whether the server is reached without leaving this machine.
+    /// Whether the server is on this machine.
     pub(crate) fn is_loopback(&self) -> bool {
         match self.host.parse::<IpAddr>() {
             Ok(address) => address.is_loopback(),
@@ -68,7 +68,7 @@ fn tls(access: &Access) -> Result<ClientConfig> {
     let builder = match &access.certificate_authority {
         _ if access.insecure => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(TrustAnyone::new(provider))),
+            .with_custom_certificate_verifier(Arc::new(InsecureVerifier::new(provider))),
         Some(pem) => {
             let mut roots = RootCertStore::empty();
             for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_taken_apart() {
+    fn a_url_is_split_into_host_and_port() {
         let parts = endpoint("https://[::1]:6443/").unwrap();
         assert_eq!(
             (parts.url.as_str(), parts.host.as_str(), parts.port),

@@ -1,7 +1,7 @@
-//! Watch fan-out: how long one change takes to reach each of many watchers.
+//! Watch fan-out: the time from a change to its event at each of many watchers.
 //!
-//! An object is changed, and changed again when every watcher has seen the change; a latency runs
-//! from the sending of the change to the arrival of its event at one watcher.
+//! An object is changed, and changed again when every watcher has received the event. A latency is
+//! the time between sending the change and receiving its event at one watcher.
 
 use super::load::Outcome;
 use super::objects::{Sample, resource_version};
@@ -19,19 +19,19 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-/// How long an event may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The limit of waiting for an event.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Events in all, over all watchers, beyond which more would tell no more.
+/// The number of events of all watchers together, which suffices for stable percentiles.
 const EVENTS: usize = 20_000;
 
-/// The fewest changes that still give a picture.
-const FEWEST_CHANGES: usize = 10;
+/// The minimum number of changes, whatever the number of watchers.
+const MIN_CHANGES: usize = 10;
 
-/// How many watches are being opened at once.
-const OPENING: usize = 32;
+/// The number of watches that are opened concurrently.
+const OPENING_CONCURRENCY: usize = 32;
 
-/// Measures with so many watchers.
+/// Measures with a number of watchers.
 pub(crate) async fn run(
     session: &Session<'_>,
     sample: &Sample,
@@ -47,7 +47,7 @@ pub(crate) async fn run(
     let pool = Pool::connect(session.endpoint, 1, watchers, session.tasks).await?;
     let opened = Watchers::open(session, &pool, watchers, &path).await?;
     let most = usize::try_from(session.bound.count).unwrap_or(usize::MAX);
-    let changes = (EVENTS / watchers).min(most).max(FEWEST_CHANGES);
+    let changes = (EVENTS / watchers).min(most).max(MIN_CHANGES);
     let title = Title { resource: sample.resource, operation: "watch", concurrency: watchers };
     let object = format!("{}/{name}", sample.collection);
     session.measure(report, title, change(session, sample, &object, &opened, changes)).await;
@@ -93,12 +93,12 @@ struct Watchers {
 }
 
 impl Watchers {
-    /// Returns once all have been accepted.
+    /// Returns when the server has accepted all watches.
     async fn open(session: &Session<'_>, pool: &Pool, count: usize, path: &str) -> Result<Self> {
         let mut watchers = Self { readers: Vec::with_capacity(count), arrivals: Arc::default() };
         let mut opening = stream::iter(0..count)
             .map(|_| pool.open(Method::GET, path, JSON, String::new()))
-            .buffer_unordered(OPENING);
+            .buffer_unordered(OPENING_CONCURRENCY);
         while let Some(opened) = opening.next().await {
             let body = opened.context("cannot open a watch")?.into_body();
             let reader = read(body, Arc::clone(&watchers.arrivals));
@@ -116,21 +116,21 @@ impl Drop for Watchers {
     }
 }
 
-/// Events as they come in, of all watchers together.
+/// The events that all watchers together have received.
 #[derive(Default)]
 struct Arrivals {
-    state: Mutex<State>,
-    /// Told at every arrival that may be the last one awaited, and when a watch ends.
+    state: Mutex<ArrivalState>,
+    /// Notified of every event, and when a watch ends.
     changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
-    /// When the change was sent that is on its way; none before the first.
+struct ArrivalState {
+    /// The time at which the current change was sent; none before the first change.
     sent: Option<Instant>,
-    /// How many have seen it.
+    /// The number of events of the current change.
     arrived: usize,
-    /// Watches that the server has ended.
+    /// The number of watches that the server has ended.
     ended: usize,
     outcome: Outcome,
 }
@@ -142,7 +142,7 @@ impl Arrivals {
         state.arrived = 0;
     }
 
-    /// Waits until so many watchers have seen the change.
+    /// Waits until the given number of watchers has received the event.
     async fn all(&self, watchers: usize) -> Result<()> {
         let wait = async {
             loop {
@@ -159,9 +159,11 @@ impl Arrivals {
                 self.changed.notified().await;
             }
         };
-        timeout(PATIENCE, wait).await.unwrap_or_else(|_| {
+        timeout(EVENT_TIMEOUT, wait).await.unwrap_or_else(|_| {
             let arrived = self.state().arrived;
-            Err(anyhow!("only {arrived} of {watchers} watchers saw a change within {PATIENCE:?}"))
+            Err(anyhow!(
+                "only {arrived} of {watchers} watchers saw a change within {EVENT_TIMEOUT:?}"
+            ))
         })
     }
 
@@ -182,13 +184,13 @@ impl Arrivals {
         self.changed.notify_one();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics with it")
+    fn state(&self) -> MutexGuard<'_, ArrivalState> {
+        self.state.lock().expect("no thread panics while it holds the lock")
     }
 }
 
-/// Reads a watch to its end. Every event is a line; what it says does not matter here, and an
-/// event of type ERROR is followed by the end.
+/// Reads a watch to its end. Every event is a line, whose content is not parsed: the end of the watch
+/// follows an event of type ERROR.
 async fn read(mut body: Incoming, arrivals: Arc<Arrivals>) {
     while let Some(Ok(frame)) = body.frame().await {
         if let Some(data) = frame.data_ref() {
@@ -204,7 +206,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_round_ends_when_the_last_watcher_has_seen_the_change() {
+    async fn a_change_is_complete_when_the_last_watcher_has_received_it() {
         let arrivals = Arrivals::default();
         arrivals.begin();
         let seen = async {
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_watcher_that_sees_nothing_is_an_error_in_the_end() {
+    async fn a_watcher_without_an_event_is_an_error_after_the_timeout() {
         let arrivals = Arrivals::default();
         arrivals.begin();
         arrivals.add(1, 0);
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_watch_that_ends_is_an_error_at_once() {
+    async fn a_watch_that_ends_is_an_immediate_error() {
         let arrivals = Arrivals::default();
         arrivals.begin();
         arrivals.add(2, 0);

@@ -1,5 +1,5 @@
-//! Load in a closed loop: a number of clients, each sending its next request when it has the
-//! answer to the last.
+//! Load in a closed loop: each of a number of clients sends its next request when it has received
+//! the response to the last one.
 
 use anyhow::Result;
 use futures_util::future::join_all;
@@ -8,46 +8,46 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How many messages of failures are kept; the others are only counted.
-const KEPT_FAILURES: usize = 3;
+/// The number of failures whose messages are recorded; the others are only counted.
+const RECORDED_FAILURES: usize = 3;
 
-/// When to stop: after so many operations or so much time, whichever comes first.
+/// The end of a measurement: a number of operations or a time, whichever comes first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bound {
-    /// Operations.
+    /// The maximum number of operations.
     pub count: u64,
-    /// Time, after which none is begun.
+    /// The time after which no operation is started.
     pub time: Duration,
 }
 
-/// One operation among all.
+/// The position of one operation in the load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step {
-    /// Which client it belongs to.
+    /// The client that runs the operation.
     pub worker: usize,
-    /// How many that client has done before.
-    pub turn: usize,
-    /// Its number among those of all clients.
+    /// The number of earlier operations of that client.
+    pub iteration: usize,
+    /// The number of the operation among those of all clients.
     pub number: u64,
 }
 
-/// What came of it.
+/// The result of a measurement.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    /// How long each operation took that succeeded.
+    /// The duration of each successful operation.
     pub latencies: Vec<Duration>,
-    /// Bytes of all answers together.
+    /// The size of all responses together.
     pub bytes: u64,
-    /// How many failed.
+    /// The number of failed operations.
     pub failed: u64,
-    /// What the first of them said.
+    /// The messages of the first failures.
     pub failures: Vec<String>,
-    /// From the first to the last.
+    /// The duration of the whole measurement.
     pub wall: Duration,
 }
 
 impl Outcome {
-    /// Takes note of one operation; a success says how many bytes its answer had.
+    /// Adds the result of one operation; a success has the size of the response.
     pub(crate) fn add(&mut self, latency: Duration, result: Result<u64>) {
         match result {
             Ok(bytes) => {
@@ -56,7 +56,7 @@ impl Outcome {
             }
             Err(error) => {
                 self.failed += 1;
-                if self.failures.len() < KEPT_FAILURES {
+                if self.failures.len() < RECORDED_FAILURES {
                     self.failures.push(format!("{error:#}"));
                 }
             }
@@ -68,11 +68,11 @@ impl Outcome {
         self.bytes += other.bytes;
         self.failed += other.failed;
         self.failures.extend(other.failures);
-        self.failures.truncate(KEPT_FAILURES);
+        self.failures.truncate(RECORDED_FAILURES);
     }
 }
 
-/// Runs `operation` with so many clients at once. Nothing goes on after the future is dropped.
+/// Runs `operation` with a number of concurrent clients. No operation outlives the future.
 pub(crate) async fn closed_loop<F>(workers: usize, bound: Bound, operation: F) -> Outcome
 where
     F: AsyncFn(Step) -> Result<u64>,
@@ -84,27 +84,27 @@ where
         let (next, total, operation) = (&next, &total, &operation);
         async move {
             let mut own = Outcome::default();
-            let mut turn = 0;
+            let mut iteration = 0;
             while begun.elapsed() < bound.time {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= bound.count {
                     break;
                 }
                 let sent = Instant::now();
-                let result = operation(Step { worker, turn, number }).await;
+                let result = operation(Step { worker, iteration, number }).await;
                 own.add(sent.elapsed(), result);
-                turn += 1;
+                iteration += 1;
             }
-            total.lock().expect("no client panics while it adds up").merge(own);
+            total.lock().expect("no client panics while it holds the lock").merge(own);
         }
     };
     join_all((0..workers).map(work)).await;
-    let mut outcome = total.into_inner().expect("no client panics while it adds up");
+    let mut outcome = total.into_inner().expect("no client panics while it holds the lock");
     outcome.wall = begun.elapsed();
     outcome
 }
 
-/// The latency that the given share of all does not exceed (nearest rank); none of none.
+/// A percentile of sorted latencies, by nearest rank; none if there are no latencies.
 pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration> {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied()
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_values_that_occurred() {
+    fn a_percentile_is_one_of_the_values() {
         let hundred = milliseconds(1..=100);
         assert_eq!(percentile(&hundred, 50), Some(Duration::from_millis(50)));
         assert_eq!(percentile(&hundred, 99), Some(Duration::from_millis(99)));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_operation_is_done_once() {
+    async fn each_operation_runs_once() {
         let sum = AtomicU64::new(0);
         let bound = Bound { count: 100, time: Duration::from_hours(1) };
         let outcome = closed_loop(7, bound, async |step| {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn time_ends_it_as_well() {
+    async fn the_time_limit_ends_the_load() {
         let bound = Bound { count: 1_000_000, time: Duration::from_secs(2) };
         let outcome = closed_loop(2, bound, async |_| {
             tokio::time::sleep(Duration::from_millis(500)).await;
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn failures_are_counted_and_the_first_ones_kept() {
+    async fn failures_are_counted_and_the_first_messages_recorded() {
         let bound = Bound { count: 10, time: Duration::from_hours(1) };
         let outcome = closed_loop(1, bound, async |step| {
             if step.number % 2 == 1 {

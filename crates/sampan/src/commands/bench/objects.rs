@@ -1,15 +1,15 @@
-//! The objects that the bench writes: config maps of 1 KiB, and custom resources about as large.
+//! The objects that the bench writes: config maps of 1 KiB, and custom resources of about that size.
 
 use anyhow::{Context, Result};
 use machinery::{Value, json};
 use serde::Deserialize;
 
-/// A resource of which objects are written, in one namespace.
+/// A resource whose objects are written, in one namespace.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
-    /// What the table calls it.
+    /// The name in the table.
     pub resource: &'static str,
-    /// The path of its collection.
+    /// The path of the collection.
     pub collection: String,
     api_version: String,
     kind: String,
@@ -32,7 +32,7 @@ impl Sample {
         }
     }
 
-    /// Custom resources of a [`definition`].
+    /// Custom resources of a [`crd`].
     pub(crate) fn custom(group: &str, singular: &str, namespace: &str) -> Self {
         let fields = json!({
             "image": "registry.example.com/team/widget:v1.2.3",
@@ -53,7 +53,7 @@ impl Sample {
         }
     }
 
-    /// An object to create, or with a resource version, one to write over another. Two with
+    /// The body of a create request, or with a resource version, of an update. Bodies with
     /// different marks differ.
     pub(crate) fn body(&self, name: &str, version: Option<&str>, mark: u64) -> String {
         let Self { api_version, kind, section, content, .. } = self;
@@ -72,9 +72,9 @@ impl Sample {
     }
 }
 
-/// A definition with a structural schema of the usual kinds of fields. Those of one group must
-/// differ in all of their names.
-pub(crate) fn definition(group: &str, singular: &str) -> Value {
+/// A CRD with a structural schema of the usual types of fields. CRDs of one group must have
+/// different names.
+pub(crate) fn crd(group: &str, singular: &str) -> Value {
     let text = json!({"type": "string", "maxLength": 4096});
     let port = json!({
         "type": "object",
@@ -120,7 +120,7 @@ pub(crate) fn definition(group: &str, singular: &str) -> Value {
     })
 }
 
-/// Of an object or a list. Everything else is skipped, not built.
+/// The resource version of an object or a list. All other fields are skipped, not decoded.
 pub(crate) fn resource_version(body: &[u8]) -> Result<String> {
     #[derive(Deserialize)]
     struct Versioned<'a> {
@@ -133,11 +133,11 @@ pub(crate) fn resource_version(body: &[u8]) -> Result<String> {
         resource_version: &'a str,
     }
     let versioned: Versioned<'_> =
-        serde_json::from_slice(body).context("the answer has no resource version")?;
+        serde_json::from_slice(body).context("the response has no resource version")?;
     Ok(versioned.metadata.resource_version.to_owned())
 }
 
-/// The name with a capital letter.
+/// The singular name with a capital letter.
 fn kind(singular: &str) -> String {
     let (first, rest) = singular.split_at(1);
     first.to_ascii_uppercase() + rest
@@ -167,23 +167,23 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_version_is_found_in_an_answer() {
+    fn a_resource_version_is_read_from_a_response() {
         let body = br#"{"kind":"X","metadata":{"uid":"u","resourceVersion":"41"},"spec":{}}"#;
         assert_eq!(resource_version(body).unwrap(), "41");
         assert!(resource_version(b"{}").is_err());
     }
 
     #[test]
-    fn a_custom_resource_fits_its_definition() {
+    fn a_custom_resource_conforms_to_its_crd() {
         let sample = Sample::custom("x.example", "widget", "here");
         let object = parsed(&sample.body("a", Some("41"), 7));
         assert_eq!(object["metadata"], json!({"name": "a", "resourceVersion": "41"}));
-        let definition = definition("x.example", "widget");
-        let names = &definition["spec"]["names"];
+        let crd = crd("x.example", "widget");
+        let names = &crd["spec"]["names"];
         assert_eq!(object["kind"], names["kind"]);
         assert_eq!(sample.collection, "/apis/x.example/v1/namespaces/here/widgets");
-        assert_eq!(definition["metadata"]["name"], "widgets.x.example");
-        let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        assert_eq!(crd["metadata"]["name"], "widgets.x.example");
+        let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         let known = &schema["properties"]["spec"]["properties"];
         for field in object["spec"].as_object().unwrap().keys() {
             assert!(known.get(field).is_some(), "{field}");

@@ -1,8 +1,7 @@
-//! [`Pool`]: a few HTTP/2 connections to one server, used in turn; bytes in, bytes out.
+//! [`Pool`]: several HTTP/2 connections to one server, used in rotation.
 //!
-//! The bench shares the machine with the server that it measures, so a request costs as little
-//! here as it can: no parsing of what nobody reads, no copy of a body that only its length is
-//! wanted of.
+//! The bench shares the machine with the measured server, so a request costs as little as possible:
+//! unused responses are not parsed, and bodies are not copied if only their length is needed.
 
 use super::endpoint::Endpoint;
 use anyhow::{Context, Result, anyhow, bail};
@@ -23,11 +22,11 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// How long an answer may take. Far more than any server needs: it bounds a bench that hangs.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The limit of waiting for a response, far above the usual latency: it ends a bench that hangs.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Requests that one connection carries at once; what kube-apiserver allows.
-const STREAMS: usize = 100;
+/// The number of concurrent requests on a connection, which is kube-apiserver's limit.
+const STREAMS_PER_CONNECTION: usize = 100;
 
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -36,26 +35,26 @@ pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 pub(crate) struct Pool {
     endpoint: Endpoint,
     connections: Vec<SendRequest<Full<Bytes>>>,
-    /// Counts requests; each goes to the connection after the last one's.
-    turn: AtomicUsize,
+    /// The number of requests, which selects the connection of the next one.
+    requests: AtomicUsize,
 }
 
 impl Pool {
-    /// Connects at least `connections` times, and often enough for so many requests at once.
+    /// Opens at least `connections` connections, and enough for `concurrency` concurrent requests.
     pub(crate) async fn connect(
         endpoint: &Endpoint,
         connections: usize,
-        at_once: usize,
+        concurrency: usize,
         tasks: &Tasks,
     ) -> Result<Self> {
-        let count = connections.max(at_once.div_ceil(STREAMS)).max(1);
+        let count = connections.max(concurrency.div_ceil(STREAMS_PER_CONNECTION)).max(1);
         let mut all = Vec::with_capacity(count);
         for _ in 0..count {
-            let connected = timeout(PATIENCE, connect(endpoint, tasks)).await;
-            let connected = connected.unwrap_or_else(|_| Err(anyhow!("no answer in time")));
+            let connected = timeout(RESPONSE_TIMEOUT, connect(endpoint, tasks)).await;
+            let connected = connected.unwrap_or_else(|_| Err(anyhow!("no response in time")));
             all.push(connected.map_err(|error| explain(&endpoint.url, error))?);
         }
-        Ok(Self { endpoint: endpoint.clone(), connections: all, turn: AtomicUsize::new(0) })
+        Ok(Self { endpoint: endpoint.clone(), connections: all, requests: AtomicUsize::new(0) })
     }
 
     /// The server's URL.
@@ -63,7 +62,7 @@ impl Pool {
         &self.endpoint.url
     }
 
-    /// Sends a request and returns once the head of a successful answer is in.
+    /// Sends a request and returns when the head of a successful response has arrived.
     pub(crate) async fn open(
         &self,
         method: Method,
@@ -71,17 +70,20 @@ impl Pool {
         content_type: &'static str,
         body: String,
     ) -> Result<Response<Incoming>> {
-        let answer = self.answer(&method, path, content_type, body).await?;
-        if answer.status().is_success() {
-            return Ok(answer);
+        let response = self.send(&method, path, content_type, body).await?;
+        if response.status().is_success() {
+            return Ok(response);
         }
-        let status = answer.status();
-        let body = timeout(PATIENCE, answer.into_body().collect()).await??.to_bytes();
-        Err(Refused { status, message: format!("{method} {path}: {}", reason(status, &body)) }
-            .into())
+        let status = response.status();
+        let body = timeout(RESPONSE_TIMEOUT, response.into_body().collect()).await??.to_bytes();
+        Err(ErrorResponse {
+            status,
+            message: format!("{method} {path}: {}", reason(status, &body)),
+        }
+        .into())
     }
 
-    /// Sends a request and returns the body of its answer.
+    /// Sends a request and returns the body of the response.
     pub(crate) async fn call(
         &self,
         method: Method,
@@ -89,8 +91,8 @@ impl Pool {
         content_type: &'static str,
         body: String,
     ) -> Result<Bytes> {
-        let answer = self.open(method, path, content_type, body).await?;
-        Ok(timeout(PATIENCE, answer.into_body().collect()).await??.to_bytes())
+        let response = self.open(method, path, content_type, body).await?;
+        Ok(timeout(RESPONSE_TIMEOUT, response.into_body().collect()).await??.to_bytes())
     }
 
     /// Creates an object.
@@ -108,13 +110,13 @@ impl Pool {
         self.call(Method::DELETE, path, JSON, String::new()).await
     }
 
-    /// Reads an answer to its end and keeps only its length.
+    /// Reads a response to its end and returns its length.
     pub(crate) async fn drain(&self, path: &str) -> Result<u64> {
-        let answer = self.open(Method::GET, path, JSON, String::new()).await?;
-        timeout(PATIENCE, length(answer.into_body())).await?
+        let response = self.open(Method::GET, path, JSON, String::new()).await?;
+        timeout(RESPONSE_TIMEOUT, length(response.into_body())).await?
     }
 
-    async fn answer(
+    async fn send(
         &self,
         method: &Method,
         path: &str,
@@ -132,21 +134,21 @@ impl Pool {
         if let Some(value) = &self.endpoint.authorization {
             request = request.header(header::AUTHORIZATION, value.clone());
         }
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let mut connection = self.connections[turn % self.connections.len()].clone();
+        let number = self.requests.fetch_add(1, Ordering::Relaxed);
+        let mut connection = self.connections[number % self.connections.len()].clone();
         let request = request.body(Full::new(Bytes::from(body)))?;
         let sent = async {
             connection.ready().await?;
             connection.send_request(request).await
         };
-        let answer = timeout(PATIENCE, sent).await;
-        answer
-            .with_context(|| format!("{method} {path}: no answer within {PATIENCE:?}"))?
+        let response = timeout(RESPONSE_TIMEOUT, sent).await;
+        response
+            .with_context(|| format!("{method} {path}: no response within {RESPONSE_TIMEOUT:?}"))?
             .with_context(|| format!("{method} {path}"))
     }
 }
 
-/// Adds to a failure to connect what can be done about it.
+/// Adds a remedy to the error of a connection attempt.
 fn explain(url: &str, error: anyhow::Error) -> anyhow::Error {
     let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
     let tls = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
@@ -159,28 +161,28 @@ fn explain(url: &str, error: anyhow::Error) -> anyhow::Error {
     }
     if matches!(tls, Some(rustls::Error::InvalidCertificate(_))) {
         return error.context(format!(
-            "the server at {url} is not the one that the kubeconfig describes: `sampan up` writes \
-             its own description there when it starts"
+            "the server at {url} is not the one that the kubeconfig describes: `sampan up` updates \
+             the kubeconfig when it starts"
         ));
     }
     error.context(format!("cannot connect to {url}"))
 }
 
-/// An answer that is not a success.
+/// A response with an error status.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
-pub(crate) struct Refused {
-    /// What the server said.
+pub(crate) struct ErrorResponse {
+    /// The status code of the response.
     pub status: StatusCode,
     message: String,
 }
 
-/// Whether the server said that there is no such thing.
+/// Returns whether the error is a response with code 404.
 pub(crate) fn is_not_found(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<Refused>().is_some_and(|it| it.status == StatusCode::NOT_FOUND)
+    error.downcast_ref::<ErrorResponse>().is_some_and(|it| it.status == StatusCode::NOT_FOUND)
 }
 
-/// The message of a Status, or the beginning of whatever came in its place.
+/// The message of a Status, or the beginning of any other body.
 fn reason(status: StatusCode, body: &[u8]) -> String {
     let parsed = serde_json::from_slice::<Value>(body).unwrap_or_default();
     let message = parsed["message"].as_str().map_or_else(
@@ -217,14 +219,14 @@ async fn handshake<T>(io: T, tasks: &Tasks) -> Result<SendRequest<Full<Bytes>>>
 where
     T: Read + Write + Unpin + Send + 'static,
 {
-    // Windows as large as those of Go's client, so that a list does not wait for permission.
+    // Windows of the size that Go's client has, so that a list does not wait for flow control.
     let (sender, connection) = Builder::new(Spawner(tasks.clone()))
         .initial_stream_window_size(4 << 20)
         .initial_connection_window_size(1 << 30)
         .handshake(io)
         .await?;
     tasks.spawn("connection", async move {
-        // Whoever has a request under way is told as well.
+        // Requests in progress fail with the same error.
         if let Err(error) = connection.await {
             tracing::debug!(%error, "a connection ended");
         }
@@ -232,7 +234,7 @@ where
     Ok(sender)
 }
 
-/// Starts hyper's tasks among ours.
+/// Starts hyper's tasks as children of [`Tasks`].
 #[derive(Clone)]
 struct Spawner(Tasks);
 

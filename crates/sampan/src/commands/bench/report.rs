@@ -1,7 +1,7 @@
-//! [`Report`]: what was measured, as a table for people and as JSON for machines.
+//! [`Report`]: the results of a run, as a table for people and as JSON for programs.
 
 use super::load::{Outcome, percentile};
-use super::processes::Reading;
+use super::processes::CpuTimes;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use std::time::Duration;
@@ -11,74 +11,74 @@ use std::time::Duration;
 pub(crate) struct Report {
     /// The server's URL.
     pub server: String,
-    /// What it says it is.
+    /// The version that the server reports.
     pub version: String,
-    /// In the order in which they are shown.
+    /// The rows in the order of the table.
     pub rows: Vec<Row>,
-    /// What the first failures said.
+    /// The messages of the first failures.
     pub failures: Vec<String>,
 }
 
 /// The figures of one operation on one resource, with one number of clients.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
-    /// Such as `configmaps`.
+    /// The resource, such as `configmaps`.
     pub resource: &'static str,
-    /// Such as `create`.
+    /// The operation, such as `create`.
     pub operation: &'static str,
-    /// How many at once: clients, or watchers.
+    /// The number of concurrent clients, or of watchers.
     pub concurrency: usize,
-    /// Operations that succeeded; for watches, events that arrived.
+    /// The number of successful operations; for watches, of received events.
     pub count: usize,
-    /// Operations that failed.
+    /// The number of failed operations.
     pub failed: u64,
-    /// How long all of them took together.
+    /// The duration of the measurement.
     pub seconds: f64,
-    /// How many a second.
+    /// Operations per second.
     pub per_second: f64,
     /// The median latency.
     pub p50_ms: Option<f64>,
-    /// The latency that one in a hundred exceeds.
+    /// The latency that one operation in a hundred exceeds.
     pub p99_ms: Option<f64>,
-    /// The mean size of an answer.
+    /// The mean size of a response.
     pub bytes: Option<f64>,
-    /// The server's CPU time for one; none where all together took less than can be seen.
+    /// The server's CPU time per operation; none if the total is below one tick.
     pub server_cpu_us: Option<f64>,
-    /// The bench's own CPU time for one: near the server's, the bench has become the bottleneck.
+    /// The bench's CPU time per operation; if it is near the server's, the bench is the bottleneck.
     pub client_cpu_us: Option<f64>,
-    /// The server's memory afterwards.
+    /// The server's memory after the measurement.
     pub memory_bytes: Option<u64>,
 }
 
-/// What a row is about.
+/// The labels of a row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Title {
-    /// Such as `configmaps`.
+    /// The resource, such as `configmaps`.
     pub resource: &'static str,
-    /// Such as `create`.
+    /// The operation, such as `create`.
     pub operation: &'static str,
-    /// How many at once.
+    /// The number of concurrent clients, or of watchers.
     pub concurrency: usize,
 }
 
-/// What the processes used.
+/// The resource usage of the processes during a row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Usage {
-    /// Before the row.
-    pub before: Reading,
-    /// After it.
-    pub after: Reading,
-    /// The server's memory after it.
+    /// CPU times before the row.
+    pub before: CpuTimes,
+    /// CPU times after the row.
+    pub after: CpuTimes,
+    /// The server's memory after the row.
     pub memory: Option<u64>,
 }
 
 impl Report {
-    /// Without rows yet.
+    /// A report without rows.
     pub(crate) fn new(server: String, version: String) -> Self {
         Self { server, version, rows: Vec::new(), failures: Vec::new() }
     }
 
-    /// Takes in what came of a row.
+    /// Adds a row.
     pub(crate) fn add(&mut self, title: Title, mut outcome: Outcome, usage: &Usage) {
         let failures = std::mem::take(&mut outcome.failures);
         let Title { resource, operation, .. } = title;
@@ -86,12 +86,12 @@ impl Report {
         self.rows.push(Row::new(title, outcome, usage));
     }
 
-    /// How many operations failed.
+    /// The number of failed operations of all rows.
     pub(crate) fn failed(&self) -> u64 {
         self.rows.iter().map(|row| row.failed).sum()
     }
 
-    /// Rows of one operation stand together, whatever the order was in which they were measured.
+    /// Groups the rows by operation; they are measured in another order.
     pub(crate) fn sort(&mut self) {
         let mut order: Vec<(&str, &str)> = Vec::new();
         for row in &self.rows {
@@ -103,7 +103,7 @@ impl Report {
         self.rows.sort_by_key(place);
     }
 
-    /// For people. Columns that no row has a figure for are left out.
+    /// The table for people, without the columns for which no row has a figure.
     pub(crate) fn table(&self) -> String {
         let measured = self.rows.iter().any(|row| row.server_cpu_us.is_some());
         let failed = self.failed() > 0;
@@ -188,7 +188,7 @@ fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", short(u64_as_f64(bytes) / f64::from(1 << 20)))
 }
 
-/// Three digits or so: more would pretend to a precision that is not there.
+/// A number with about three significant digits, which is the precision of the measurements.
 fn short(value: f64) -> String {
     let decimals = match value {
         value if value >= 99.95 => 0,
@@ -213,13 +213,13 @@ mod tests {
     use machinery::Value;
 
     fn usage(milliseconds: Option<u64>) -> Usage {
-        let reading = |cpu: Option<u64>| Reading {
+        let times = |cpu: Option<u64>| CpuTimes {
             server: cpu.map(Duration::from_millis),
             client: Some(Duration::from_millis(5)),
         };
         Usage {
-            before: reading(milliseconds.map(|_| 10)),
-            after: reading(milliseconds.map(|it| it + 10)),
+            before: times(milliseconds.map(|_| 10)),
+            after: times(milliseconds.map(|it| it + 10)),
             memory: milliseconds.map(|_| 30 << 20),
         }
     }
@@ -246,19 +246,19 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_for_one_operation() {
+    fn figures_are_per_operation() {
         let report = report();
         let row = &report.rows[0];
         assert_eq!((row.count, row.p50_ms, row.p99_ms), (1000, Some(0.5), Some(0.99)));
         assert_eq!((row.bytes, row.server_cpu_us), (Some(20.0), Some(250.0)));
         assert!((row.per_second - 500.0).abs() < 1e-9);
-        assert_eq!(report.rows[1].server_cpu_us, None, "no tick is no figure");
+        assert_eq!(report.rows[1].server_cpu_us, None, "less than one tick is no figure");
         let nothing = &report.rows[2];
         assert_eq!((nothing.count, nothing.p50_ms, nothing.server_cpu_us), (0, None, None));
     }
 
     #[test]
-    fn a_table_has_an_operation_s_rows_together() {
+    fn a_table_groups_rows_by_operation() {
         let mut report = report();
         report.sort();
         let order: Vec<_> = report.rows.iter().map(|it| (it.operation, it.concurrency)).collect();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_without_figures_are_left_out_and_failures_shown() {
+    fn a_table_omits_empty_columns_and_shows_failures() {
         let mut report = Report::new(String::new(), String::new());
         let mut failing = outcome(1);
         failing.add(Duration::ZERO, Err(anyhow::anyhow!("no")));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_read_the_same() {
+    fn the_json_has_the_same_figures() {
         let text = serde_json::to_string(&report()).unwrap();
         let value: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["rows"][0]["p99_ms"], 0.99);

@@ -1,11 +1,11 @@
-//! [`Session`]: what all measurements of a run have in common.
+//! [`Session`]: the state that all measurements of a run share.
 
 use super::endpoint::Endpoint;
+use super::fixtures::Fixtures;
 use super::load::{Bound, Outcome};
 use super::pool::Pool;
 use super::processes::Processes;
 use super::report::{Report, Title, Usage};
-use super::stage::Stage;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use keel::Tasks;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,26 +13,26 @@ use std::time::Duration;
 
 /// See the [module documentation](self).
 pub(crate) struct Session<'a> {
-    /// Where the server is, for those who need connections of their own.
+    /// The server, for measurements with separate connections.
     pub endpoint: &'a Endpoint,
-    /// What requests go through.
+    /// The connections for requests.
     pub pool: &'a Pool,
-    /// Where objects are made.
-    pub stage: &'a Stage<'a>,
-    /// What is measured beside time.
+    /// The namespace and the CRDs of the run.
+    pub fixtures: &'a Fixtures<'a>,
+    /// The processes whose CPU time and memory are measured.
     pub processes: &'a Processes,
-    /// Who the tasks belong to.
+    /// The parent of all tasks.
     pub tasks: &'a Tasks,
-    /// What every row is limited to.
+    /// The limits of every row.
     pub bound: Bound,
-    /// For people who wait.
+    /// The progress bar.
     pub progress: ProgressBar,
-    /// How many marks were handed out.
+    /// The next mark.
     pub marks: AtomicU64,
 }
 
 impl Session<'_> {
-    /// Measures some work and reports it.
+    /// Runs `work` and adds a row to the report.
     pub(crate) async fn measure(
         &self,
         report: &mut Report,
@@ -41,21 +41,21 @@ impl Session<'_> {
     ) {
         let Title { resource, operation, concurrency } = title;
         self.progress.set_message(format!("{operation} {resource}, {concurrency} at once"));
-        let before = self.processes.read();
+        let before = self.processes.cpu_times();
         let outcome = work.await;
-        let after = self.processes.read();
+        let after = self.processes.cpu_times();
         let usage = Usage { before, after, memory: self.processes.memory() };
         report.add(title, outcome, &usage);
         self.progress.inc(1);
     }
 
-    /// A number that no write had before: a server may skip a write that changes nothing.
+    /// A unique number for the body of a write: a server may skip a write without changes.
     pub(crate) fn next_mark(&self) -> u64 {
         self.marks.fetch_add(1, Ordering::Relaxed)
     }
 }
 
-/// A line on standard error that shows which of the rows is being measured; on a terminal only.
+/// A progress bar on standard error that shows the current row; hidden unless it is a terminal.
 pub(crate) fn progress(rows: usize) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(rows as u64), ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{spinner} [{pos}/{len}] {msg} ({elapsed})")

@@ -1,10 +1,10 @@
-//! The bench against a real server, in memory, and against one that refuses.
+//! The bench against a real server in memory, and against servers that cannot be used.
 
 use super::*;
 use crate::kubeconfig::{Entry, merge_into};
 use apiserver::{Config, Server};
 use clap::Parser;
-use stage::DEFINITIONS;
+use fixtures::CRDS;
 use std::future::pending;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ fn parse(line: &[&str]) -> Result<BenchArgs, clap::Error> {
     Line::try_parse_from([&["bench"], line].concat()).map(|line| line.args)
 }
 
-/// A plane, and a kubeconfig that names it.
+/// Starts a plane and writes a kubeconfig for it.
 async fn plane(directory: &Path) -> (Server, PathBuf) {
     let listen = Some("127.0.0.1:0".parse().unwrap());
     let server = Server::start(Config { listen, ..Config::default() }).await.unwrap();
@@ -44,7 +44,7 @@ async fn bench(path: &Path, line: &[&str]) -> Result<(Report, Result<()>)> {
     measure(&args, pending).await
 }
 
-/// The names of all objects of a collection that belong to a bench.
+/// The names of all objects of a collection that a bench created.
 async fn names(path: &Path, collection: &str) -> Vec<String> {
     let args = parse(&["--kubeconfig", path.to_str().unwrap()]).unwrap();
     let tasks = Tasks::new();
@@ -56,7 +56,7 @@ async fn names(path: &Path, collection: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_is_measured_and_nothing_stays_behind() {
+async fn a_bench_measures_all_operations_and_removes_its_objects() {
     let directory = tempfile::tempdir().unwrap();
     let (server, path) = plane(directory.path()).await;
     let own = std::process::id().to_string();
@@ -85,12 +85,12 @@ async fn everything_is_measured_and_nothing_stays_behind() {
     assert!(report.rows.iter().any(|it| it.server_cpu_us.is_some()));
     let list = report.rows.iter().find(|it| it.operation == "list").unwrap();
     assert!(list.bytes.unwrap() > 10.0 * 1024.0, "a list has all objects");
-    assert_eq!(names(&path, DEFINITIONS).await, Vec::<String>::new());
+    assert_eq!(names(&path, CRDS).await, Vec::<String>::new());
     server.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupted_bench_removes_what_it_made() {
+async fn an_interrupted_bench_removes_its_objects() {
     let directory = tempfile::tempdir().unwrap();
     let (server, path) = plane(directory.path()).await;
     let was_interrupted = AtomicBool::new(false);
@@ -105,12 +105,12 @@ async fn an_interrupted_bench_removes_what_it_made() {
     let (_, ended) = measure(&parse(&line).unwrap(), interrupt).await.unwrap();
     assert_eq!(ended.unwrap_err().to_string(), "interrupted");
     assert_eq!(names(&path, "/api/v1/configmaps").await, Vec::<String>::new());
-    assert_eq!(names(&path, DEFINITIONS).await, Vec::<String>::new());
+    assert_eq!(names(&path, CRDS).await, Vec::<String>::new());
     server.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operations_that_are_not_measured_are_done_only_as_needed() {
+async fn operations_that_are_not_measured_run_only_if_needed() {
     let directory = tempfile::tempdir().unwrap();
     let (server, path) = plane(directory.path()).await;
     let line = ["--objects", "6", "--concurrency", "8,2,8", "--operations", "get", "--resources"];
@@ -122,8 +122,8 @@ async fn operations_that_are_not_measured_are_done_only_as_needed() {
     server.stop().await.unwrap();
 }
 
-/// A kubeconfig for a server that is not there.
-fn elsewhere(directory: &Path, url: &str) -> PathBuf {
+/// A kubeconfig for a server at a URL, without credentials.
+fn kubeconfig_of(directory: &Path, url: &str) -> PathBuf {
     let path = directory.join("config");
     let text = format!(
         "{{current-context: a, contexts: [{{name: a, context: {{cluster: a}}}}], \
@@ -134,9 +134,9 @@ fn elsewhere(directory: &Path, url: &str) -> PathBuf {
 }
 
 #[tokio::test]
-async fn a_server_elsewhere_is_refused_unless_allowed() {
+async fn a_remote_server_is_refused_unless_allowed() {
     let directory = tempfile::tempdir().unwrap();
-    let path = elsewhere(directory.path(), "http://10.9.8.7:6443");
+    let path = kubeconfig_of(directory.path(), "http://10.9.8.7:6443");
     let error = bench(&path, &[]).await.unwrap_err().to_string();
     assert!(error.contains("10.9.8.7:6443 is not on this machine"), "{error}");
     assert!(error.contains("--allow-remote"), "{error}");
@@ -145,12 +145,12 @@ async fn a_server_elsewhere_is_refused_unless_allowed() {
 }
 
 #[tokio::test]
-async fn without_a_server_the_error_says_what_to_start() {
+async fn without_a_server_the_error_names_the_command_that_starts_one() {
     let directory = tempfile::tempdir().unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let error = bench(&elsewhere(directory.path(), &url), &[]).await.unwrap_err().to_string();
+    let error = bench(&kubeconfig_of(directory.path(), &url), &[]).await.unwrap_err().to_string();
     assert!(error.contains(&format!("no server listens at {url}")), "{error}");
     assert!(error.contains("start one with `sampan up`"), "{error}");
 }

@@ -1,5 +1,5 @@
-//! Reads and writes of one resource: for each number of clients, objects are created, used, and
-//! deleted again, so that every list is of the same length.
+//! Reads and writes of one resource: for each number of clients, objects are created, used and
+//! deleted, so that every list has the same length.
 
 use super::Operation;
 use super::load::{Bound, Outcome, Step, closed_loop};
@@ -12,28 +12,28 @@ use http::Method;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// How many clients prepare and tidy up what is not measured.
-const HELPERS: usize = 16;
+/// The number of clients for operations that are not measured.
+const UNMEASURED_CLIENTS: usize = 16;
 
-/// A list is as much work as all of its objects: there is one for so many operations of others.
+/// The number of other operations for each list, which is as much work as all of its objects.
 const OPERATIONS_PER_LIST: u64 = 20;
 
 /// The workload of one resource.
 pub(crate) struct Workload<'a> {
-    /// What it runs in.
+    /// The state of the run.
     pub session: &'a Session<'a>,
-    /// What it writes.
+    /// The resource to read and write.
     pub sample: &'a Sample,
-    /// What is measured; the others are done only as far as these need them.
+    /// The measured operations; others run only as far as these need them.
     pub operations: &'a [Operation],
 }
 
-/// An object that may be there.
+/// An object that may exist.
 struct Slot {
     name: String,
     path: String,
-    /// The version that was seen last; none when the object is not there. Only one client at a
-    /// time writes an object, so this lock is never waited for.
+    /// The last known resource version; none if the object does not exist. Only one client at a
+    /// time writes an object, so the lock is never contended.
     version: Mutex<Option<String>>,
 }
 
@@ -44,15 +44,15 @@ impl Workload<'_> {
         let mut slots = Vec::new();
         for &clients in concurrencies {
             if self.measures(Operation::Create) {
-                self.delete_quietly(slots).await?;
+                self.delete_unmeasured(slots).await?;
                 slots = self.slots(clients);
                 let title = self.title(Operation::Create, clients);
                 self.session.measure(report, title, self.create(clients, &slots, time)).await;
             } else if slots.is_empty() {
                 slots = self.slots(clients);
-                succeed(&self.create(HELPERS, &slots, Duration::MAX).await)?;
+                require_success(&self.create(UNMEASURED_CLIENTS, &slots, Duration::MAX).await)?;
             }
-            slots.retain(Slot::is_there);
+            slots.retain(Slot::exists);
             if slots.is_empty() {
                 bail!(
                     "no {} could be created: {}",
@@ -70,11 +70,11 @@ impl Workload<'_> {
             if self.measures(Operation::Delete) {
                 let title = self.title(Operation::Delete, clients);
                 self.session.measure(report, title, self.delete(clients, &slots, time)).await;
-                slots.retain(Slot::is_there);
-                self.delete_quietly(std::mem::take(&mut slots)).await?;
+                slots.retain(Slot::exists);
+                self.delete_unmeasured(std::mem::take(&mut slots)).await?;
             }
         }
-        self.delete_quietly(slots).await
+        self.delete_unmeasured(slots).await
     }
 
     fn measures(&self, operation: Operation) -> bool {
@@ -106,16 +106,16 @@ impl Workload<'_> {
     async fn delete(&self, clients: usize, slots: &[Slot], time: Duration) -> Outcome {
         closed_loop(clients, Bound { count: slots.len() as u64, time }, async |step| {
             let slot = slot_of_number(slots, step);
-            let answer = self.session.pool.delete(&slot.path).await?;
+            let response = self.session.pool.delete(&slot.path).await?;
             slot.set_version(None);
-            Ok(answer.len() as u64)
+            Ok(response.len() as u64)
         })
         .await
     }
 
     async fn repeat(&self, operation: Operation, clients: usize, slots: &[Slot]) -> Outcome {
         let (pool, sample, bound) = (self.session.pool, self.sample, self.session.bound);
-        // An object has one writer at a time; there may be few of them if time has run out.
+        // An object has one writer at a time; few objects exist if the time limit ended creation.
         let clients = clients.min(slots.len());
         match operation {
             Operation::Get => {
@@ -148,27 +148,27 @@ impl Workload<'_> {
         }
     }
 
-    /// Deletes without measuring, whatever time it takes.
-    async fn delete_quietly(&self, slots: Vec<Slot>) -> Result<()> {
+    /// Deletes without measuring and without a time limit.
+    async fn delete_unmeasured(&self, slots: Vec<Slot>) -> Result<()> {
         self.session.progress.set_message(format!("deleting {}", self.sample.resource));
-        succeed(&self.delete(HELPERS, &slots, Duration::MAX).await)
+        require_success(&self.delete(UNMEASURED_CLIENTS, &slots, Duration::MAX).await)
     }
 }
 
 impl Slot {
-    fn is_there(&self) -> bool {
+    fn exists(&self) -> bool {
         self.version().is_some()
     }
 
     fn version(&self) -> Option<String> {
-        self.version.lock().expect("nobody panics with it").clone()
+        self.version.lock().expect("no thread panics while it holds the lock").clone()
     }
 
     fn set_version(&self, version: Option<String>) {
-        *self.version.lock().expect("nobody panics with it") = version;
+        *self.version.lock().expect("no thread panics while it holds the lock") = version;
     }
 
-    /// Sends the object and keeps the version that it has now.
+    /// Sends the object and stores its new resource version.
     async fn write(
         &self,
         workload: &Workload<'_>,
@@ -177,25 +177,25 @@ impl Slot {
         content_type: &'static str,
         body: String,
     ) -> Result<u64> {
-        let answer = workload.session.pool.call(method, path, content_type, body).await?;
-        self.set_version(Some(resource_version(&answer)?));
-        Ok(answer.len() as u64)
+        let response = workload.session.pool.call(method, path, content_type, body).await?;
+        self.set_version(Some(resource_version(&response)?));
+        Ok(response.len() as u64)
     }
 }
 
-/// Each number has an object of its own.
+/// The object of an operation's number.
 fn slot_of_number(slots: &[Slot], step: Step) -> &Slot {
     &slots[usize::try_from(step.number).expect("a number below the count of slots")]
 }
 
-/// Each client has objects of its own, which it takes in turn.
+/// The object of a client's iteration. Each client uses a separate set of objects in rotation.
 fn slot_of_worker(slots: &[Slot], workers: usize, step: Step) -> &Slot {
     let own = (slots.len() - step.worker).div_ceil(workers);
-    &slots[step.worker + workers * (step.turn % own)]
+    &slots[step.worker + workers * (step.iteration % own)]
 }
 
-/// Work that is not measured has to succeed.
-fn succeed(outcome: &Outcome) -> Result<()> {
+/// Fails if an operation that is not measured failed.
+fn require_success(outcome: &Outcome) -> Result<()> {
     match outcome.failures.first() {
         Some(failure) => bail!("{failure}"),
         None => Ok(()),
@@ -208,7 +208,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn no_two_clients_share_an_object_and_none_is_left_out() {
+    fn clients_share_no_object_and_use_all_of_them() {
         let slots: Vec<Slot> = (0..10)
             .map(|number| Slot {
                 name: number.to_string(),
@@ -219,8 +219,8 @@ mod tests {
         for workers in [1, 3, 4, 10] {
             let mut all = BTreeSet::new();
             for worker in 0..workers {
-                let of = |turn| {
-                    let step = Step { worker, turn, number: 0 };
+                let of = |iteration| {
+                    let step = Step { worker, iteration, number: 0 };
                     slot_of_worker(&slots, workers, step).name.clone()
                 };
                 let own: BTreeSet<String> = (0..20).map(of).collect();

@@ -1,4 +1,4 @@
-//! [`ListenAddress`]: the value of `--listen`, and the names and URL that clients reach it by.
+//! [`ListenAddress`]: the value of `--listen`, with the names and the URL of the server.
 
 use rustix::system::uname;
 use std::fs;
@@ -10,11 +10,11 @@ use std::str::FromStr;
 pub(crate) struct ListenAddress {
     /// The address to bind.
     pub address: SocketAddr,
-    /// The host name that was given in its place.
+    /// The host name, if the value has one in the place of an address.
     host_name: Option<String>,
 }
 
-/// A value that is no address to listen on.
+/// Why a value is not an address to listen on.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// Correct the value.
@@ -26,9 +26,9 @@ pub(crate) enum Error {
     /// Correct the host name, or use an address.
     #[error("{host:?} is not the name of a host; use an address, as in 127.0.0.1:{port}")]
     UnknownHost {
-        /// The name that has no address.
+        /// The name, which has no address.
         host: String,
-        /// The port that was given with it.
+        /// The port of the value.
         port: u16,
     },
 }
@@ -42,29 +42,30 @@ impl FromStr for ListenAddress {
         }
         let (host, port) = text.rsplit_once(':').ok_or(Error::Syntax)?;
         let port: u16 = port.parse().map_err(|_| Error::Syntax)?;
-        // A colon in the host: a URL, or an IPv6 address without brackets.
+        // A colon in the host means a URL, or an IPv6 address without brackets.
         if host.is_empty() || host.contains([':', '/']) {
             return Err(Error::Syntax);
         }
         let unknown = || Error::UnknownHost { host: host.to_owned(), port };
         let found: Vec<SocketAddr> =
             (host, port).to_socket_addrs().map_err(|_| unknown())?.collect();
-        // IPv4 first, as Go's `net.Listen` does it.
+        // IPv4 is preferred, as by Go's `net.Listen`.
         let address = found.iter().find(|it| it.is_ipv4()).or(found.first()).ok_or_else(unknown)?;
         Ok(Self { address: *address, host_name: Some(host.to_owned()) })
     }
 }
 
 impl ListenAddress {
-    /// The names and addresses, besides that of the socket itself, that clients may know the server
-    /// by: the host name that was given, and all of the machine's if it listens on all of them.
+    /// The names and addresses of the serving certificate, besides the address of the socket: the
+    /// host name of the value, and all names and addresses of the machine if the server listens on
+    /// all of them.
     pub(crate) fn serving_names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.host_name.iter().cloned().collect();
         if self.address.ip().is_unspecified() {
             names.extend(uname().nodename().to_str().ok().map(str::to_owned));
             names.extend(machine_addresses().iter().map(ToString::to_string));
         }
-        // Nothing that a client could take for a malformed certificate.
+        // Other characters would make the certificate malformed for some clients.
         let is_plain = |it: &u8| it.is_ascii_alphanumeric() || b"-.:".contains(it);
         names.retain(|it| !it.is_empty() && it.as_bytes().iter().all(is_plain));
         names
@@ -73,7 +74,7 @@ impl ListenAddress {
 
 /// The URL of a server that listens on `address`, for clients on this machine.
 pub(crate) fn server_url(address: SocketAddr) -> String {
-    // The unspecified address is one to listen on, not one to connect to.
+    // Clients cannot connect to the unspecified address.
     let host = match address.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
@@ -82,8 +83,8 @@ pub(crate) fn server_url(address: SocketAddr) -> String {
     format!("https://{}", SocketAddr::new(host, address.port()))
 }
 
-/// The addresses of this machine's interfaces: all of them on Linux, elsewhere those that reach
-/// other machines.
+/// The addresses of this machine's interfaces: all of them on Linux, elsewhere those with a route
+/// to other machines.
 fn machine_addresses() -> Vec<IpAddr> {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     let mut addresses = parse_fib_trie(&read("/proc/net/fib_trie"));
@@ -94,7 +95,7 @@ fn machine_addresses() -> Vec<IpAddr> {
     addresses
 }
 
-/// The address from which this machine reaches another. Nothing is sent.
+/// The source address of packets from this machine to another. No packet is sent.
 fn source_address(other: &str) -> Option<IpAddr> {
     let other: IpAddr = other.parse().ok()?;
     let any: IpAddr =
@@ -104,7 +105,7 @@ fn source_address(other: &str) -> Option<IpAddr> {
     Some(socket.local_addr().ok()?.ip())
 }
 
-/// The local addresses in Linux' routing table: those followed by a line `/32 host LOCAL`.
+/// The local addresses in Linux' routing table, which are followed by a line `/32 host LOCAL`.
 fn parse_fib_trie(text: &str) -> Vec<IpAddr> {
     let mut addresses = Vec::new();
     let mut last: Option<IpAddr> = None;
@@ -118,7 +119,7 @@ fn parse_fib_trie(text: &str) -> Vec<IpAddr> {
     addresses
 }
 
-/// The addresses of Linux' IPv6 interfaces: 32 hexadecimal digits at the start of each line.
+/// The addresses of Linux' IPv6 interfaces, which are 32 hexadecimal digits at the start of a line.
 fn parse_if_inet6(text: &str) -> Vec<IpAddr> {
     let first_columns = text.lines().filter_map(|line| line.split_whitespace().next());
     first_columns
@@ -153,7 +154,7 @@ mod tests {
             assert!(error.contains("as in 127.0.0.1:6443"), "{text}: {error}");
         }
         assert!(matches!("localhost:66000".parse::<ListenAddress>(), Err(Error::Syntax)));
-        // No resolver is asked about a name with a null character.
+        // A name with a null character is never sent to a resolver.
         let unknown = "no\0host:1".parse::<ListenAddress>().unwrap_err().to_string();
         assert_eq!(
             unknown,

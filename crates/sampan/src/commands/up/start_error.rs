@@ -1,4 +1,4 @@
-//! [`explain`]: why a plane did not start, with what to do about it on this command line.
+//! [`explain`]: why a plane did not start, with the flags that avoid the error.
 
 use apiserver::auth::authentication::token;
 use apiserver::auth::authorization::abac;
@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 const MEBIBYTE: u64 = 1 << 20;
 
-/// For a second plane beside the one that is running.
-const ANOTHER_PLACE: &str = "--data-dir ./plane --kubeconfig ./kubeconfig";
+/// Flags for a second plane beside a running one.
+const OTHER_DIRECTORY: &str = "--data-dir ./plane --kubeconfig ./kubeconfig";
 
-/// Adds the remedy to an error, if there is one. `data_dir` is where the plane keeps its data, if it
-/// does.
+/// Adds a remedy to an error, if one is known. `data_dir` is the plane's data directory, if it has
+/// one.
 pub(super) fn explain(error: server::Error, data_dir: Option<&Path>) -> anyhow::Error {
     let space = data_dir.and_then(|it| space_remedy(&error, it, free_space(it)));
     let remedy = match &error {
@@ -24,8 +24,8 @@ pub(super) fn explain(error: server::Error, data_dir: Option<&Path>) -> anyhow::
             bind_remedy(*address, source.kind(), data_dir.and_then(server::data_holder))
         }
         server::Error::Store(store::Error::Locked { .. }) => Some(format!(
-            "another plane is running on the same data: use that one, stop it, or give this one \
-             another place, as in {ANOTHER_PLACE}"
+            "another plane is running on the same data: use that one, stop it, or start this one \
+             in another directory, as in {OTHER_DIRECTORY}"
         )),
         server::Error::ServiceCidr(_) => {
             Some("choose another network, as in --service-cidr 10.0.0.0/24".to_owned())
@@ -42,7 +42,7 @@ pub(super) fn explain(error: server::Error, data_dir: Option<&Path>) -> anyhow::
         server::Error::Store(store::Error::Io { .. }) => space.or_else(|| {
             let directory = data_dir?.display();
             Some(format!(
-                "objects cannot be kept in {directory}: choose another directory with --data-dir, \
+                "objects cannot be stored in {directory}: choose another directory with --data-dir, \
                  or use --in-memory"
             ))
         }),
@@ -54,7 +54,7 @@ pub(super) fn explain(error: server::Error, data_dir: Option<&Path>) -> anyhow::
     }
 }
 
-/// Adds what to do to the error of a token file that cannot be read.
+/// Adds a remedy to the error of a token file that cannot be read.
 pub(super) fn explain_token_file(error: token::Error) -> anyhow::Error {
     match error {
         token::Error::Read { .. } => {
@@ -64,7 +64,7 @@ pub(super) fn explain_token_file(error: token::Error) -> anyhow::Error {
     }
 }
 
-/// Adds what to do to the error of a policy file that cannot be read.
+/// Adds a remedy to the error of a policy file that cannot be read.
 pub(super) fn explain_policy_file(error: abac::Error) -> anyhow::Error {
     match error {
         abac::Error::Read { .. } => anyhow::Error::new(error)
@@ -73,14 +73,15 @@ pub(super) fn explain_policy_file(error: abac::Error) -> anyhow::Error {
     }
 }
 
-/// `holder` is the process of another plane that has the same data, if there is one.
+/// The remedy for an address that cannot be bound. `holder` is the process of another plane with the
+/// same data, if one is running.
 fn bind_remedy(address: SocketAddr, kind: ErrorKind, holder: Option<String>) -> Option<String> {
     let ip = address.ip();
     let other = SocketAddr::new(ip, address.port().wrapping_add(1));
     Some(match kind {
         ErrorKind::AddrInUse if let Some(holder) = holder => format!(
-            "a plane is running on the same data already ({holder}): use that one, stop it, or give \
-             this one another place, as in --listen {other} {ANOTHER_PLACE}"
+            "a plane is running on the same data already ({holder}): use that one, stop it, or \
+             start this one in another directory, as in --listen {other} {OTHER_DIRECTORY}"
         ),
         ErrorKind::AddrInUse => format!(
             "{address} is in use by another program: stop it, or listen elsewhere, as in \
@@ -100,7 +101,7 @@ fn bind_remedy(address: SocketAddr, kind: ErrorKind, holder: Option<String>) -> 
     })
 }
 
-/// What to do if the disk is full.
+/// The remedy for a full disk.
 fn space_remedy(error: &server::Error, data_dir: &Path, free: Option<u64>) -> Option<String> {
     if !is_full(error) {
         return None;
@@ -113,19 +114,19 @@ fn space_remedy(error: &server::Error, data_dir: &Path, free: Option<u64>) -> Op
     ))
 }
 
-/// Whether the error or one of its causes is a full disk.
+/// Returns whether the error or one of its causes is a full disk.
 fn is_full(error: &server::Error) -> bool {
     matches!(error, server::Error::Store(store::Error::Full))
         || has_cause(error, |it| matches!(it, ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
 }
 
-/// Whether the operating system caused the error with an error of this kind.
-fn has_cause(error: &server::Error, is_meant: impl Fn(ErrorKind) -> bool) -> bool {
+/// Returns whether one of the causes is an I/O error of a matching kind.
+fn has_cause(error: &server::Error, matches_kind: impl Fn(ErrorKind) -> bool) -> bool {
     let mut cause = error.source();
     while let Some(found) = cause {
         let shared = || found.downcast_ref::<Arc<io::Error>>().map(|it| &**it);
         let kind = found.downcast_ref::<io::Error>().or_else(shared).map(io::Error::kind);
-        if kind.is_some_and(&is_meant) {
+        if kind.is_some_and(&matches_kind) {
             return true;
         }
         cause = found.source();
@@ -133,7 +134,7 @@ fn has_cause(error: &server::Error, is_meant: impl Fn(ErrorKind) -> bool) -> boo
     false
 }
 
-/// The bytes that are free on the disk of a directory, which need not exist yet.
+/// The number of free bytes on the disk of a directory, which need not exist yet.
 fn free_space(directory: &Path) -> Option<u64> {
     let existing = directory.ancestors().find(|it| it.exists()).unwrap_or(Path::new("."));
     let found = statvfs(existing).ok()?;
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_a_plane_on_the_same_data_has_is_explained_by_that_plane() {
+    fn the_error_of_a_port_in_use_names_a_plane_on_the_same_data() {
         let address = "127.0.0.1:6443".parse().unwrap();
         let holder = Some("process 7".to_owned());
         let remedy = bind_remedy(address, ErrorKind::AddrInUse, holder).unwrap();
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_cannot_be_used_comes_with_another_value_for_the_flag() {
+    fn the_error_of_an_unusable_address_suggests_another_value() {
         assert!(bind_error(ErrorKind::AddrInUse).contains("--listen 127.0.0.1:6444"));
         assert!(bind_error(ErrorKind::AddrNotAvailable).contains("--listen 0.0.0.0:6443"));
         assert!(bind_error(ErrorKind::PermissionDenied).contains("above 1023"));
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_reported_with_its_place_and_its_free_space() {
+    fn the_error_of_a_full_disk_names_the_directory_and_the_free_space() {
         let full = server::Error::Store(store::Error::Full);
         let remedy = space_remedy(&full, Path::new("/data"), Some(3 << 20)).unwrap();
         assert!(remedy.contains("disk of /data (3 MiB are free): free some"), "{remedy}");
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn other_errors_are_not_explained_by_the_free_space() {
+    fn other_errors_do_not_mention_the_free_space() {
         for kind in [ErrorKind::ReadOnlyFilesystem, ErrorKind::NotFound] {
             assert_eq!(space_remedy(&io_error(kind), Path::new("/data"), Some(0)), None);
         }

@@ -1,4 +1,4 @@
-//! Seen from the system calls: no write is acknowledged before an fsync has put it on the disk.
+//! System calls of a plane: no write is acknowledged before the fsync of its log file returns.
 
 use crate::http::Client;
 use crate::plane::Plane;
@@ -13,11 +13,11 @@ use std::{fs, thread};
 const WRITERS: usize = 4;
 const WRITES: usize = 25;
 
-/// When the acknowledgement of each object arrived, by name, in nanoseconds of the wall clock.
+/// The time of each object's acknowledgment, by name, in nanoseconds of the wall clock.
 type Acknowledged = BTreeMap<String, i64>;
 
 #[test]
-fn every_acknowledged_write_was_synced_before() {
+fn every_write_is_synced_before_its_acknowledgment() {
     let directory = tempfile::tempdir().unwrap();
     let plane = Plane::embedded(directory.path());
     let traces = directory.path().join("trace");
@@ -44,7 +44,7 @@ fn every_acknowledged_write_was_synced_before() {
     }
 }
 
-/// Follows all threads of a process, each in a file of its own, so that no call is torn by another.
+/// Traces all threads of a process, each into a separate file, so that calls do not interleave.
 fn trace(process: u32, output: &Path) -> Option<Child> {
     let mut tracer = Command::new("strace")
         .args(["-ff", "-y", "-ttt", "-T", "-s", "100000", "-e", "trace=pwrite64,fdatasync", "-o"])
@@ -56,7 +56,7 @@ fn trace(process: u32, output: &Path) -> Option<Child> {
     let mut line = String::new();
     let mut messages = BufReader::new(tracer.stderr.take()?);
     messages.read_line(&mut line).ok()?;
-    // Threads come and go, and strace tells of each.
+    // strace reports the start and the end of each thread.
     thread::spawn(move || messages.lines().count());
     line.contains("attached").then_some(tracer)
 }
@@ -74,8 +74,8 @@ fn write(mut client: Client, writer: usize) -> Acknowledged {
     (0..WRITES).map(create).collect()
 }
 
-/// When each object that was written to the log was on the disk: at the end of the first fsync of
-/// the same file after it.
+/// The time at which each object of the log was on the disk: the end of the first fsync of the same
+/// file after the write.
 fn synced(directory: &Path) -> Acknowledged {
     let mut synced = Acknowledged::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -101,11 +101,11 @@ fn synced(directory: &Path) -> Acknowledged {
     synced
 }
 
-/// A call that succeeded: `1700000000.123456 fdatasync(9</tmp/data/log.odd>) = 0 <0.000123>`.
+/// A successful system call: `1700000000.123456 fdatasync(9</tmp/data/log.odd>) = 0 <0.000123>`.
 struct Call<'a> {
     name: &'a str,
     file: &'a str,
-    /// In nanoseconds of the wall clock.
+    /// The time of the call, in nanoseconds of the wall clock.
     end: i64,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Nanoseconds of a number of seconds with six places.
+/// Converts seconds with six decimal places to nanoseconds.
 fn nanos(seconds: &str) -> Option<i64> {
     let (whole, micros) = seconds.split_once('.')?;
     Some(whole.parse::<i64>().ok()? * 1_000_000_000 + micros.parse::<i64>().ok()? * 1000)

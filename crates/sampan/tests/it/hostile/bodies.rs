@@ -1,12 +1,12 @@
-//! Bodies that are not what they say, or say what cannot be.
+//! Bodies that do not parse, or have the wrong type or media type.
 
-use super::{COLLECTION, JSON, Siege, YAML, assert_refused, refusal};
+use super::{AttackedPlane, COLLECTION, JSON, YAML, assert_refused, refusal};
 
 const UNRECOGNIZED: &str = "the object provided is unrecognized (must be of type ConfigMap): ";
 
 #[test]
-fn what_does_not_parse_is_told_in_the_words_of_gos_decoders() {
-    let mut siege = Siege::begin();
+fn syntax_errors_have_the_messages_of_gos_decoders() {
+    let mut attacked = AttackedPlane::start();
     let json = "couldn't get version/kind; json parse error: ";
     let go_struct = "Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
     let cases: [(&str, &[u8], String); 9] = [
@@ -40,15 +40,15 @@ fn what_does_not_parse_is_told_in_the_words_of_gos_decoders() {
         (YAML, b"\xff", "yaml: invalid leading UTF-8 octet (ff)".to_owned()),
     ];
     for (media, body, message) in cases {
-        let answer = siege.send("POST", COLLECTION, media, body);
+        let answer = attacked.send("POST", COLLECTION, media, body);
         assert_refused(&answer, 400, "BadRequest", &format!("{UNRECOGNIZED}{message}"));
     }
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
-fn what_has_the_wrong_type_is_told_with_its_place() {
-    let mut siege = Siege::begin();
+fn type_errors_name_the_field() {
+    let mut attacked = AttackedPlane::start();
     let cannot = "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: ";
     let cases = [
         (
@@ -69,29 +69,30 @@ fn what_has_the_wrong_type_is_told_with_its_place() {
         ),
     ];
     for (body, message) in cases {
-        let answer = siege.send("POST", COLLECTION, JSON, body.as_bytes());
+        let answer = attacked.send("POST", COLLECTION, JSON, body.as_bytes());
         assert_refused(&answer, 400, "BadRequest", &format!("{cannot}{message}"));
     }
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
 fn an_object_of_another_kind_is_refused() {
-    let mut siege = Siege::begin();
-    let answer = siege.send("POST", COLLECTION, JSON, br#"{"apiVersion":"v1","kind":"Pod"}"#);
+    let mut attacked = AttackedPlane::start();
+    let answer = attacked.send("POST", COLLECTION, JSON, br#"{"apiVersion":"v1","kind":"Pod"}"#);
     let message = "Pod in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Pod) to (core.ConfigMap): unknown conversion";
     assert_refused(&answer, 400, "BadRequest", message);
-    let answer = siege.send("POST", COLLECTION, JSON, br#"{"apiVersion":"v9","kind":"ConfigMap"}"#);
+    let answer =
+        attacked.send("POST", COLLECTION, JSON, br#"{"apiVersion":"v9","kind":"ConfigMap"}"#);
     let message = refusal(&answer, 400, "BadRequest");
     assert!(message.starts_with("ConfigMap in version \"v9\" cannot be handled as a ConfigMap: no kind \"ConfigMap\" is registered for version \"v9\""), "{message}");
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
-fn media_types_that_nobody_knows_are_refused() {
-    let mut siege = Siege::begin();
+fn unknown_media_types_are_refused() {
+    let mut attacked = AttackedPlane::start();
     for media in ["text/csv", "application/jsonx", "multipart/form-data; boundary=x", "\u{1}"] {
-        let answer = siege.send("POST", COLLECTION, media, b"name,a");
+        let answer = attacked.send("POST", COLLECTION, media, b"name,a");
         if media == "\u{1}" {
             assert_eq!(answer.code, 400, "{}", answer.body);
             continue;
@@ -100,14 +101,14 @@ fn media_types_that_nobody_knows_are_refused() {
         let begins = "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml";
         assert!(message.starts_with(begins), "{media}: {message}");
     }
-    let answer = siege.send("PATCH", &format!("{COLLECTION}/a"), "text/csv", b"{}");
+    let answer = attacked.send("PATCH", &format!("{COLLECTION}/a"), "text/csv", b"{}");
     assert_refused(&answer, 415, "UnsupportedMediaType", "415: Unsupported Media Type");
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
-fn answers_that_cannot_be_given_are_not_acceptable() {
-    let mut siege = Siege::begin();
+fn unsupported_accept_headers_get_406() {
+    let mut attacked = AttackedPlane::start();
     let many = vec!["text/csv"; 5000].join(",");
     let known = "application/json, application/yaml";
     for (accept, begins) in [
@@ -118,27 +119,28 @@ fn answers_that_cannot_be_given_are_not_acceptable() {
             "only the following media types are accepted: ",
         ),
     ] {
-        let answer = siege.client.exchange("GET", COLLECTION, &[("accept", accept)], b"").unwrap();
+        let answer =
+            attacked.client.exchange("GET", COLLECTION, &[("accept", accept)], b"").unwrap();
         let message = refusal(&answer, 406, "NotAcceptable");
         assert!(message.starts_with(&format!("{begins}{known}")), "{message}");
     }
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
-fn an_alias_bomb_does_not_go_off() {
-    let mut siege = Siege::begin();
+fn a_yaml_alias_bomb_is_refused() {
+    let mut attacked = AttackedPlane::start();
     let mut bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n".to_owned();
     for (name, of) in ('b'..='k').zip('a'..) {
         let aliases = vec![format!("*{of}"); 9].join(",");
         bomb += &format!("{name}: &{name} [{aliases}]\n");
     }
-    let answer = siege.send("POST", COLLECTION, YAML, bomb.as_bytes());
+    let answer = attacked.send("POST", COLLECTION, YAML, bomb.as_bytes());
     let message = refusal(&answer, 400, "BadRequest");
     let begins = format!("{UNRECOGNIZED}yaml: document contains excessive aliasing");
     assert!(message.starts_with(&begins), "{message}");
-    let answer = siege.send("POST", COLLECTION, YAML, b"a: &a [*a]");
+    let answer = attacked.send("POST", COLLECTION, YAML, b"a: &a [*a]");
     let message = refusal(&answer, 400, "BadRequest");
     assert!(message.contains("yaml: "), "{message}");
-    siege.survived();
+    attacked.assert_healthy();
 }

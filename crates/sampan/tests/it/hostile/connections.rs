@@ -1,19 +1,19 @@
-//! Clients that break off, or talk nonsense below HTTP.
+//! Clients that disconnect, or send invalid bytes below HTTP.
 
-use super::{COLLECTION, JSON, Siege};
-use crate::http::{Credentials, read_answer};
+use super::{AttackedPlane, COLLECTION, JSON};
+use crate::http::{Credentials, read_response};
 use machinery::json;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-fn dial(siege: &Siege) -> TcpStream {
-    let stream = TcpStream::connect(siege.plane.url.strip_prefix("https://").unwrap()).unwrap();
+fn dial(attacked: &AttackedPlane) -> TcpStream {
+    let stream = TcpStream::connect(attacked.plane.url.strip_prefix("https://").unwrap()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(15))).unwrap();
     stream
 }
 
-/// Whatever else comes, the other side closes the connection.
+/// Checks that the server closes the connection, whatever it sends before.
 fn assert_closed(stream: &mut impl Read, what: &str) {
     let mut rest = Vec::new();
     if let Err(error) = stream.read_to_end(&mut rest) {
@@ -22,8 +22,8 @@ fn assert_closed(stream: &mut impl Read, what: &str) {
 }
 
 #[test]
-fn what_is_no_tls_is_shown_the_door() {
-    let siege = Siege::begin();
+fn connections_without_tls_are_closed() {
+    let attacked = AttackedPlane::start();
     let garbage: Vec<u8> =
         (0..10_000_u32).map(|it| (it.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let mut endless_record = vec![0x16, 3, 1, 0xff, 0xff];
@@ -36,21 +36,21 @@ fn what_is_no_tls_is_shown_the_door() {
     ];
     for _ in 0..20 {
         for attack in attacks {
-            let mut stream = dial(&siege);
-            // It may close before it has taken everything.
+            let mut stream = dial(&attacked);
+            // The server may close the connection before it has read everything.
             let _ = stream.write_all(attack);
             assert_closed(&mut stream, "what is no TLS");
         }
-        drop(dial(&siege));
+        drop(dial(&attacked));
     }
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
-fn a_client_speaks_http_1_unless_it_says_otherwise() {
-    let siege = Siege::begin();
+fn a_client_without_alpn_speaks_http_1() {
+    let attacked = AttackedPlane::start();
     let with_alpn = |protocols: &[&str]| {
-        siege.client_with(|it| {
+        attacked.client_with(|it| {
             let mut tls = it.tls();
             tls.alpn_protocols = protocols.iter().map(|it| it.as_bytes().to_vec()).collect();
             tls
@@ -60,12 +60,12 @@ fn a_client_speaks_http_1_unless_it_says_otherwise() {
         assert_eq!(with_alpn(protocols).send("GET", "/readyz", None).unwrap().0, 200);
     }
     assert!(with_alpn(&["spdy/3"]).send("GET", "/readyz", None).is_err());
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
-fn what_is_no_http_is_refused() {
-    let siege = Siege::begin();
+fn bytes_that_are_not_http_are_refused() {
+    let attacked = AttackedPlane::start();
     let many = "h: x\r\n".repeat(200);
     let large = format!("h: {}\r\n", "x".repeat(1 << 20));
     let attacks = [
@@ -91,116 +91,117 @@ fn what_is_no_http_is_refused() {
         ),
     ];
     for (attack, code) in attacks {
-        let mut connection = siege.client.connect().unwrap();
+        let mut connection = attacked.client.connect().unwrap();
         let _ = connection.get_mut().write_all(attack.as_bytes());
         let shown: String = attack.chars().take(80).collect();
-        let answer = read_answer(&mut connection, "GET");
+        let answer = read_response(&mut connection, "GET");
         assert_eq!(answer.unwrap().code, code, "{shown:?}");
         assert_closed(&mut connection, &shown);
     }
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
 fn half_closed_connections_are_closed() {
-    let siege = Siege::begin();
+    let attacked = AttackedPlane::start();
     for request in ["", "GET /rea", "GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n"] {
-        let mut connection = siege.client.connect().unwrap();
+        let mut connection = attacked.client.connect().unwrap();
         connection.get_mut().write_all(request.as_bytes()).unwrap();
         connection.get_mut().flush().unwrap();
         connection.get_ref().sock.shutdown(Shutdown::Write).unwrap();
         assert_closed(&mut connection, request);
     }
-    let stream = dial(&siege);
+    let stream = dial(&attacked);
     stream.shutdown(Shutdown::Write).unwrap();
     assert_closed(&mut &stream, "a handshake that never came");
-    siege.survived();
+    attacked.assert_healthy();
 }
 
-/// There are 200 seats for writers: if these kept theirs, there would be none left.
+/// There are 200 seats for writers: if these clients kept theirs, none would be left.
 #[test]
-fn clients_that_vanish_in_the_middle_of_a_body_leave_their_seats() {
-    let mut siege = Siege::begin();
+fn clients_that_disconnect_within_a_body_release_their_seats() {
+    let mut attacked = AttackedPlane::start();
     let head = format!(
         "POST {COLLECTION} HTTP/1.1\r\nhost: x\r\ncontent-type: {JSON}\r\ncontent-length: 1000\r\n\r\n{{"
     );
     for _ in 0..250 {
-        let mut connection = siege.client.connect().unwrap();
+        let mut connection = attacked.client.connect().unwrap();
         connection.get_mut().write_all(head.as_bytes()).unwrap();
         connection.get_mut().flush().unwrap();
     }
     let object = json!({"metadata": {"name": "a"}});
-    // The last of them may not have been noticed yet.
+    // The server may not have noticed the last disconnect yet.
     let answer = (0..1000).find_map(|_| {
-        let (code, answer) = siege.client.send("POST", COLLECTION, Some(&object)).unwrap();
+        let (code, answer) = attacked.client.send("POST", COLLECTION, Some(&object)).unwrap();
         (code != 429).then_some((code, answer))
     });
     assert_eq!(answer.unwrap().0, 201);
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
-fn clients_that_vanish_in_the_middle_of_an_answer_leave_nothing_behind() {
-    let mut siege = Siege::begin();
+fn clients_that_disconnect_within_a_response_leave_no_resources() {
+    let mut attacked = AttackedPlane::start();
     let data = "x".repeat(100_000);
     for name in 0..20 {
         let object = json!({"metadata": {"name": format!("a{name}")}, "data": {"k": data}});
-        siege.accepted("POST", COLLECTION, &object);
+        attacked.send_accepted("POST", COLLECTION, &object);
     }
     for path in [COLLECTION, &format!("{COLLECTION}?watch=1")] {
         for _ in 0..50 {
-            let mut connection = siege.client.connect().unwrap();
+            let mut connection = attacked.client.connect().unwrap();
             let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
             connection.get_mut().write_all(head.as_bytes()).unwrap();
             connection.read_exact(&mut [0; 1000]).unwrap();
         }
     }
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
-fn idle_connections_do_not_keep_others_out() {
-    let siege = Siege::begin();
-    let silent: Vec<TcpStream> = (0..200).map(|_| dial(&siege)).collect();
+fn idle_connections_do_not_block_new_ones() {
+    let attacked = AttackedPlane::start();
+    let silent: Vec<TcpStream> = (0..200).map(|_| dial(&attacked)).collect();
     let slow: Vec<_> = (0..100)
         .map(|_| {
-            let mut connection = siege.client.connect().unwrap();
+            let mut connection = attacked.client.connect().unwrap();
             connection.get_mut().write_all(b"GET /readyz HTTP/1.1\r\nhost: ").unwrap();
             connection.get_mut().flush().unwrap();
             connection
         })
         .collect();
-    let mut nobody = siege.client_with(Credentials::anonymous_tls);
+    let mut anonymous = attacked.client_with(Credentials::anonymous_tls);
     for _ in 0..20 {
-        assert_eq!(nobody.send("GET", "/readyz", None).unwrap().0, 200);
+        assert_eq!(anonymous.send("GET", "/readyz", None).unwrap().0, 200);
     }
     drop((silent, slow));
-    siege.survived();
+    attacked.assert_healthy();
 }
 
-/// It takes the kernel a minute to give up; that it will shows in the timer of the server's socket.
+/// The kernel closes such a connection after a minute; the test reads the timer of the server's
+/// socket instead of waiting.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_client_whose_machine_has_gone_is_given_up() {
-    let siege = Siege::begin();
-    let mut connection = siege.client.connect().unwrap();
+fn keepalive_probes_detect_a_dead_client() {
+    let attacked = AttackedPlane::start();
+    let mut connection = attacked.client.connect().unwrap();
     connection.get_mut().write_all(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
-    assert_eq!(read_answer(&mut connection, "GET").unwrap().code, 200);
+    assert_eq!(read_response(&mut connection, "GET").unwrap().code, 200);
     let socket = &connection.get_ref().sock;
     let (ours, theirs) = (socket.local_addr().unwrap(), socket.peer_addr().unwrap());
     let ends = format!("0100007F:{:04X} 0100007F:{:04X}", theirs.port(), ours.port());
-    // While our kernel has not confirmed the answer, its timer is another one, of kind 1.
+    // Until the response is acknowledged, the socket has the retransmission timer, of kind 1.
     let timer = (0..100_000).map(|_| timer(&ends)).find(|it| !it.starts_with("01"));
-    let timer = timer.expect("the answer is confirmed");
-    let ticks = timer.strip_prefix("02:").expect("the client is asked whether it is there");
+    let timer = timer.expect("the response is acknowledged");
+    let ticks = timer.strip_prefix("02:").expect("the keepalive timer runs");
     let seconds = u64::from_str_radix(ticks, 16).unwrap() / 100;
     assert!((20..=30).contains(&seconds), "it is asked after {seconds} s");
 }
 
-/// The kind of the timer of the socket with these ends, and the ticks that are left of it.
+/// The kind of a socket's timer and its remaining ticks.
 #[cfg(target_os = "linux")]
 fn timer(ends: &str) -> String {
     let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
-    let line = sockets.lines().find(|it| it.contains(ends)).expect("the server's end is there");
+    let line = sockets.lines().find(|it| it.contains(ends)).expect("the server's socket exists");
     line.split_whitespace().nth(5).unwrap().to_owned()
 }

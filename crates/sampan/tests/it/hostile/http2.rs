@@ -1,6 +1,6 @@
-//! HTTP/2 frame by frame, as no honest client would send them.
+//! HTTP/2 frames that no regular client sends.
 
-use super::{COLLECTION, Siege};
+use super::{AttackedPlane, COLLECTION};
 use crate::http::{Client, Connection, Credentials};
 use machinery::json;
 use rustls::ClientConfig;
@@ -17,10 +17,10 @@ const CONTINUATION: u8 = 9;
 pub(super) const END_STREAM: u8 = 1;
 pub(super) const END_HEADERS: u8 = 4;
 
-/// The error code of a GOAWAY to who overdoes it.
+/// The error code of a GOAWAY frame to a client that exceeds the limits.
 const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// One frame, as it came.
+/// A received frame.
 pub(super) struct Frame {
     pub(super) kind: u8,
     pub(super) flags: u8,
@@ -28,40 +28,40 @@ pub(super) struct Frame {
     pub(super) payload: Vec<u8>,
 }
 
-/// A connection with no manners.
-pub(super) struct Rude(Connection);
+/// An HTTP/2 connection that sends any bytes.
+pub(super) struct RawHttp2(Connection);
 
-impl Rude {
-    /// Says hello, with these settings.
-    pub(super) fn connect(siege: &Siege, settings: &[u8]) -> Self {
-        Self::connect_with(siege, settings, Credentials::tls)
+impl RawHttp2 {
+    /// Connects and sends the preface with the given settings.
+    pub(super) fn connect(attacked: &AttackedPlane, settings: &[u8]) -> Self {
+        Self::connect_with(attacked, settings, Credentials::tls)
     }
 
-    /// The same without a certificate.
-    pub(super) fn connect_as_stranger(siege: &Siege, settings: &[u8]) -> Self {
-        Self::connect_with(siege, settings, Credentials::anonymous_tls)
+    /// Connects without a client certificate.
+    pub(super) fn connect_anonymously(attacked: &AttackedPlane, settings: &[u8]) -> Self {
+        Self::connect_with(attacked, settings, Credentials::anonymous_tls)
     }
 
     fn connect_with(
-        siege: &Siege,
+        attacked: &AttackedPlane,
         settings: &[u8],
         tls: impl FnOnce(&Credentials) -> ClientConfig,
     ) -> Self {
-        let client = siege.client_with(|it| {
+        let client = attacked.client_with(|it| {
             let mut tls = tls(it);
             tls.alpn_protocols = vec![b"h2".to_vec()];
             tls
         });
-        Self::begin(&client, settings)
+        Self::connect_by(&client, settings)
     }
 
-    /// The same with a client that offers HTTP/2.
-    pub(super) fn begin(client: &Client, settings: &[u8]) -> Self {
+    /// Connects by a client that offers HTTP/2.
+    pub(super) fn connect_by(client: &Client, settings: &[u8]) -> Self {
         let mut hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
         hello.extend(frame(SETTINGS, 0, 0, settings));
-        let mut rude = Self(client.connect().unwrap());
-        rude.send(&hello).unwrap();
-        rude
+        let mut raw = Self(client.connect().unwrap());
+        raw.send(&hello).unwrap();
+        raw
     }
 
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -78,8 +78,8 @@ impl Rude {
         Ok(Frame { kind, flags, stream: u32::from_be_bytes(rest), payload })
     }
 
-    /// Reads until the server has had enough: its reason, or None if it just closed.
-    fn dismissal(&mut self) -> Option<u32> {
+    /// Reads until the server closes the connection: the code of its GOAWAY frame, or none.
+    fn goaway_code(&mut self) -> Option<u32> {
         loop {
             match self.read() {
                 Ok(frame) if frame.kind == GOAWAY => {
@@ -104,58 +104,58 @@ pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     frame
 }
 
-/// The header block of a GET; the path has less than 127 bytes.
+/// The header block of a GET request; the path has less than 127 bytes.
 pub(super) fn get(path: &str) -> Vec<u8> {
-    // HPACK: from the static table, `:method: GET`, `:scheme: https`, `:authority` and `:path`.
+    // HPACK entries of the static table: `:method: GET`, `:scheme: https`, `:authority`, `:path`.
     let mut block = vec![0x82, 0x87, 0x01, 1, b'x', 0x04, u8::try_from(path.len()).unwrap()];
     block.extend(path.as_bytes());
     block
 }
 
-/// Names of headers, by their place in HPACK's static table.
+/// Names of headers, by their index in HPACK's static table.
 pub(super) const ACCEPT: u8 = 19;
 pub(super) const AUTHORIZATION: u8 = 23;
 pub(super) const CONTENT_TYPE: u8 = 31;
 
-/// The header block of a GET (`:method` is 2) or a POST (3) with these headers as well; path and
-/// values have less than 127 bytes.
+/// The header block of a GET (`:method` is 2) or a POST (3) with further headers; path and values
+/// have less than 127 bytes.
 pub(super) fn request(method: u8, path: &str, headers: &[(u8, &str)]) -> Vec<u8> {
     let mut block = get(path);
     block[0] = 0x80 | method;
     for (name, value) in headers {
-        // A literal that is not indexed; the number of its name does not fit into four bits.
+        // A literal without indexing, whose name index does not fit into four bits.
         block.extend([0x0f, name - 15, u8::try_from(value.len()).unwrap()]);
         block.extend(value.as_bytes());
     }
     block
 }
 
-/// The header block of a PATCH with these headers as well.
+/// The header block of a PATCH with further headers.
 pub(super) fn patch(path: &str, headers: &[(u8, &str)]) -> Vec<u8> {
-    // `:method` is no literal of the static table.
+    // The static table has no entry `:method: PATCH`.
     let mut block = vec![0x02, 5];
     block.extend(b"PATCH");
     block.extend(&request(2, path, headers)[1..]);
     block
 }
 
-/// The streams that a client opens have odd numbers.
+/// The identifiers of streams of a client, which are odd.
 pub(super) fn streams(count: u32) -> impl Iterator<Item = u32> {
     (0..count).map(|it| 2 * it + 1)
 }
 
 #[test]
-fn a_flood_of_streams_is_answered_or_refused_one_by_one() {
+fn each_stream_of_a_flood_is_answered_or_refused() {
     const COUNT: u32 = 1000;
-    let siege = Siege::begin();
-    let mut rude = Rude::connect(&siege, &[]);
+    let attacked = AttackedPlane::start();
+    let mut raw = RawHttp2::connect(&attacked, &[]);
     let requests: Vec<u8> = streams(COUNT)
         .flat_map(|it| frame(HEADERS, END_STREAM | END_HEADERS, it, &get("/readyz")))
         .collect();
-    rude.send(&requests).unwrap();
+    raw.send(&requests).unwrap();
     let (mut answered, mut refused) = (0, 0);
     while answered + refused < COUNT {
-        let Ok(frame) = rude.read() else { break };
+        let Ok(frame) = raw.read() else { break };
         match frame.kind {
             RST_STREAM => refused += 1,
             GOAWAY => break,
@@ -165,13 +165,13 @@ fn a_flood_of_streams_is_answered_or_refused_one_by_one() {
         }
     }
     assert!(answered >= 100, "{answered} were answered, {refused} refused");
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
 fn a_flood_of_resets_ends_the_connection() {
-    let siege = Siege::begin();
-    let mut rude = Rude::connect(&siege, &[]);
+    let attacked = AttackedPlane::start();
+    let mut raw = RawHttp2::connect(&attacked, &[]);
     let no_error = 0_u32.to_be_bytes();
     let mut said = Ok(());
     for some in streams(20_000).collect::<Vec<_>>().chunks(500) {
@@ -183,87 +183,87 @@ fn a_flood_of_resets_ends_the_connection() {
                 both
             })
             .collect();
-        said = said.and_then(|()| rude.send(&flood));
+        said = said.and_then(|()| raw.send(&flood));
     }
-    if let Some(reason) = rude.dismissal() {
+    if let Some(reason) = raw.goaway_code() {
         assert_eq!(reason, ENHANCE_YOUR_CALM);
     }
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
-fn a_head_without_end_ends_the_connection() {
-    let siege = Siege::begin();
-    let mut rude = Rude::connect(&siege, &[]);
-    // A literal header that is not indexed, over and over.
+fn an_endless_header_block_ends_the_connection() {
+    let attacked = AttackedPlane::start();
+    let mut raw = RawHttp2::connect(&attacked, &[]);
+    // A repeated literal header without indexing.
     let header = [&[0x00, 1, b'h', 100][..], &[b'x'; 100]].concat();
     let many = header.repeat(100);
-    let mut said = rude.send(&frame(HEADERS, END_STREAM, 1, &get("/readyz")));
+    let mut said = raw.send(&frame(HEADERS, END_STREAM, 1, &get("/readyz")));
     for _ in 0..1000 {
-        said = said.and_then(|()| rude.send(&frame(CONTINUATION, 0, 1, &many)));
+        said = said.and_then(|()| raw.send(&frame(CONTINUATION, 0, 1, &many)));
     }
-    if let Some(reason) = rude.dismissal() {
+    if let Some(reason) = raw.goaway_code() {
         assert_eq!(reason, ENHANCE_YOUR_CALM);
     }
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
-fn pings_and_settings_that_are_not_waited_for_cost_nothing() {
-    let siege = Siege::begin();
-    let mut rude = Rude::connect(&siege, &[]);
-    rude.0.get_ref().sock.set_write_timeout(Some(std::time::Duration::from_secs(1))).unwrap();
+fn unread_acknowledgments_of_pings_and_settings_use_bounded_memory() {
+    let attacked = AttackedPlane::start();
+    let mut raw = RawHttp2::connect(&attacked, &[]);
+    raw.0.get_ref().sock.set_write_timeout(Some(std::time::Duration::from_secs(1))).unwrap();
     let both = [frame(PING, 0, 0, &[7; 8]), frame(SETTINGS, 0, 0, &[])].concat().repeat(1000);
-    // The server stops reading when its own answers are not read.
+    // The server stops reading when its own frames are not read.
     let mut said = Ok(());
     for _ in 0..100 {
-        said = said.and_then(|()| rude.send(&both));
+        said = said.and_then(|()| raw.send(&both));
     }
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
-fn frames_that_break_the_rules_end_the_connection() {
-    let siege = Siege::begin();
+fn invalid_frames_end_the_connection() {
+    let attacked = AttackedPlane::start();
     let attacks = [
         frame(HEADERS, END_STREAM | END_HEADERS, 2, &get("/readyz")),
         frame(HEADERS, END_STREAM | END_HEADERS, 1, &[0xff; 100]),
         frame(SETTINGS, 0, 0, &[0; 5]),
         frame(CONTINUATION, END_HEADERS, 1, &get("/readyz")),
         frame(PING, 0, 0, &[0; 100]),
-        frame(0, 0, 7, b"data of a stream that nobody opened"),
+        frame(0, 0, 7, b"data of a stream that was not opened"),
         vec![0xff; 1000],
     ];
     for attack in attacks {
-        let mut rude = Rude::connect(&siege, &[]);
-        rude.send(&attack).unwrap();
-        assert_ne!(rude.dismissal(), Some(0), "{attack:?}");
+        let mut raw = RawHttp2::connect(&attacked, &[]);
+        raw.send(&attack).unwrap();
+        assert_ne!(raw.goaway_code(), Some(0), "{attack:?}");
     }
-    siege.survived();
+    attacked.assert_healthy();
 }
 
-/// Settings by which the client takes nothing in: every stream's window is shut.
-pub(super) const SHUT: [u8; 6] = [0, 4, 0, 0, 0, 0];
+/// SETTINGS with an initial window size of 0.
+pub(super) const ZERO_WINDOW: [u8; 6] = [0, 4, 0, 0, 0, 0];
 
-/// The same, but for one byte: that is enough for the server to begin.
-pub(super) const ONE_BYTE: [u8; 6] = [0, 4, 0, 0, 0, 1];
+/// SETTINGS with an initial window size of 1, which lets the server start a body.
+pub(super) const ONE_BYTE_WINDOW: [u8; 6] = [0, 4, 0, 0, 0, 1];
 
 #[test]
-fn answers_that_nobody_takes_do_not_pile_up() {
-    let mut siege = Siege::begin();
+fn unread_responses_do_not_accumulate() {
+    let mut attacked = AttackedPlane::start();
     let data = "x".repeat(40_000);
     for name in 0..5 {
         let object = json!({"metadata": {"name": format!("a{name}")}, "data": {"k": data}});
-        siege.accepted("POST", COLLECTION, &object);
+        attacked.send_accepted("POST", COLLECTION, &object);
     }
-    let mut rude = Rude::connect(&siege, &SHUT);
+    let mut raw = RawHttp2::connect(&attacked, &ZERO_WINDOW);
     let requests: Vec<u8> = streams(100)
         .flat_map(|it| frame(HEADERS, END_STREAM | END_HEADERS, it, &get(COLLECTION)))
         .collect();
-    rude.send(&requests).unwrap();
+    raw.send(&requests).unwrap();
     let mut begun = 0;
     while begun < 100 {
-        begun += u32::from(rude.read().unwrap().kind == HEADERS);
+        begun += u32::from(raw.read().unwrap().kind == HEADERS);
     }
-    siege.survived();
+    attacked.assert_healthy();
 }

@@ -1,6 +1,6 @@
-//! Servers that ours must ask, and that misbehave: webhooks and aggregated servers.
+//! Webhooks and aggregated servers that misbehave.
 
-use super::{COLLECTION, JSON, Siege, memory, refusal};
+use super::{AttackedPlane, COLLECTION, JSON, memory, refusal};
 use crate::https::{Https, json_answer};
 use bytes::Bytes;
 use http::{Request, Response};
@@ -16,12 +16,12 @@ const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookc
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const APIS: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
-/// A config map that only the webhook `mood` is asked about, whose failures count or do not.
+/// A config map that matches only the webhook `mood` with a failure policy.
 fn map(name: &str, mood: &str, policy: &str) -> Value {
     json!({"metadata": {"name": name, "labels": {"mood": mood, "policy": policy}}})
 }
 
-/// A webhook for such maps.
+/// A webhook that matches such config maps.
 fn hook(url: &str, bundle: &str, mood: &str, policy: &str, seconds: u32) -> Value {
     json!({
         "name": format!("{mood}.{}.example.dev", policy.to_lowercase()),
@@ -45,10 +45,10 @@ fn allowed(request: &Request<Bytes>) -> Response<Bytes> {
 }
 
 #[test]
-fn whatever_a_webhook_does_its_failure_policy_decides() {
-    let mut siege = Siege::begin();
+fn the_failure_policy_decides_on_every_webhook_failure() {
+    let mut attacked = AttackedPlane::start();
     let runtime = Runtime::new().unwrap();
-    let (url, kubeconfig) = (siege.plane.url.clone(), siege.plane.kubeconfig.clone());
+    let (url, kubeconfig) = (attacked.plane.url.clone(), attacked.plane.kubeconfig.clone());
     let webhook = move |request: Request<Bytes>| {
         let client = crate::http::Client::new(&url, &kubeconfig);
         async move {
@@ -87,11 +87,19 @@ fn whatever_a_webhook_does_its_failure_policy_decides() {
             hook(&url, &server.bundle(), mood, policy, seconds)
         })
         .collect();
-    siege.accepted("POST", WEBHOOKS, &json!({"metadata": {"name": "bad"}, "webhooks": hooks}));
+    attacked.send_accepted(
+        "POST",
+        WEBHOOKS,
+        &json!({"metadata": {"name": "bad"}, "webhooks": hooks}),
+    );
     for (mood, why) in moods {
-        siege.accepted("POST", COLLECTION, &map(&format!("{mood}-ignored"), mood, "Ignore"));
+        attacked.send_accepted(
+            "POST",
+            COLLECTION,
+            &map(&format!("{mood}-ignored"), mood, "Ignore"),
+        );
         let body = map(&format!("{mood}-heeded"), mood, "Fail").to_string();
-        let answer = siege.send("POST", COLLECTION, JSON, body.as_bytes());
+        let answer = attacked.send("POST", COLLECTION, JSON, body.as_bytes());
         if why.is_empty() {
             assert_eq!(answer.code, 201, "{mood}: {}", answer.body);
             continue;
@@ -102,18 +110,18 @@ fn whatever_a_webhook_does_its_failure_policy_decides() {
         );
         assert!(message.starts_with(&begins) && message.ends_with(why), "{message}");
     }
-    siege.survived();
+    attacked.assert_healthy();
 }
 
-/// What a webhook asks of the server that asks it.
+/// A request of a webhook to the server that calls it.
 fn call_back(mut client: crate::http::Client) -> (u16, Value) {
     let secret = json!({"metadata": {"generateName": "called-back-"}});
     client.send("POST", SECRETS, Some(&secret)).unwrap()
 }
 
 #[test]
-fn while_webhooks_hang_others_are_served() {
-    let mut siege = Siege::begin();
+fn hanging_webhooks_do_not_delay_other_requests() {
+    let mut attacked = AttackedPlane::start();
     let runtime = Runtime::new().unwrap();
     let asked = Arc::new(AtomicUsize::new(0));
     let (release, released) = watch::channel(false);
@@ -122,17 +130,21 @@ fn while_webhooks_hang_others_are_served() {
         counted.fetch_add(1, Ordering::SeqCst);
         let mut released = released.clone();
         async move {
-            released.wait_for(|it| *it).await.expect("the test goes on");
+            released.wait_for(|it| *it).await.expect("the test is running");
             allowed(&request)
         }
     };
     let server = runtime.block_on(Https::start("localhost", webhook));
     let url = format!("https://{}/", server.address);
     let hooks = [hook(&url, &server.bundle(), "slow", "Fail", 30)];
-    siege.accepted("POST", WEBHOOKS, &json!({"metadata": {"name": "slow"}, "webhooks": hooks}));
+    attacked.send_accepted(
+        "POST",
+        WEBHOOKS,
+        &json!({"metadata": {"name": "slow"}, "webhooks": hooks}),
+    );
     let waiting: Vec<_> = (0..50)
         .map(|index| {
-            let mut client = siege.plane.client();
+            let mut client = attacked.plane.client();
             let map = map(&format!("waits-{index}"), "slow", "Fail");
             thread::spawn(move || client.send("POST", COLLECTION, Some(&map)).unwrap().0)
         })
@@ -141,21 +153,21 @@ fn while_webhooks_hang_others_are_served() {
         thread::yield_now();
     }
     for index in 0..50 {
-        siege.accepted("POST", COLLECTION, &map(&format!("goes-{index}"), "good", "Fail"));
-        let (code, _) = siege.client.send("GET", COLLECTION, None).unwrap();
+        attacked.send_accepted("POST", COLLECTION, &map(&format!("goes-{index}"), "good", "Fail"));
+        let (code, _) = attacked.client.send("GET", COLLECTION, None).unwrap();
         assert_eq!(code, 200);
     }
-    assert!(waiting.iter().all(|it| !it.is_finished()), "somebody did not wait");
+    assert!(waiting.iter().all(|it| !it.is_finished()), "a request did not wait");
     release.send(true).unwrap();
     for writer in waiting {
         assert_eq!(writer.join().unwrap(), 201);
     }
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
-fn an_aggregated_server_that_hangs_is_waited_for_by_nobody_else() {
-    let mut siege = Siege::begin();
+fn a_hanging_aggregated_server_does_not_delay_other_requests() {
+    let mut attacked = AttackedPlane::start();
     let runtime = Runtime::new().unwrap();
     let server = runtime.block_on(Https::start("hanging.default.svc", |request| async move {
         match request.uri().path() {
@@ -169,57 +181,57 @@ fn an_aggregated_server_that_hangs_is_waited_for_by_nobody_else() {
         }
     }));
     let services = "/api/v1/namespaces/default/services";
-    siege.accepted("POST", services, &Https::service("hanging"));
+    attacked.send_accepted("POST", services, &Https::service("hanging"));
     for group in ["dead.example.dev", "half.example.dev"] {
         let spec = json!({"group": group, "version": "v1", "groupPriorityMinimum": 2000,
             "versionPriority": 10, "caBundle": server.bundle(),
             "service": server.reference("hanging")});
         let name = format!("v1.{group}");
-        siege.accepted("POST", APIS, &json!({"metadata": {"name": name}, "spec": spec}));
+        attacked.send_accepted("POST", APIS, &json!({"metadata": {"name": name}, "spec": spec}));
     }
     let available =
         |wanted: &'static str| move |it: &Value| it["status"]["conditions"][0]["status"] == wanted;
-    siege.until(&format!("{APIS}/v1.half.example.dev"), available("True"));
-    let mut client = siege.plane.client();
+    attacked.until(&format!("{APIS}/v1.half.example.dev"), available("True"));
+    let mut client = attacked.plane.client();
     let stuck = thread::spawn(move || {
         client.exchange("GET", "/apis/half.example.dev/v1/things?timeout=2s", &[], b"").unwrap()
     });
-    siege.until(&format!("{APIS}/v1.dead.example.dev"), available("False"));
-    let answer = siege.send("GET", "/apis/dead.example.dev/v1/things", JSON, b"");
+    attacked.until(&format!("{APIS}/v1.dead.example.dev"), available("False"));
+    let answer = attacked.send("GET", "/apis/dead.example.dev/v1/things", JSON, b"");
     assert_eq!((answer.code, answer.body.as_str()), (503, Some("service unavailable\n")));
     for path in ["/apis", "/openapi/v2", "/openapi/v3", "/api/v1/namespaces"] {
-        assert_eq!(siege.client.send("GET", path, None).unwrap().0, 200, "{path}");
+        assert_eq!(attacked.client.send("GET", path, None).unwrap().0, 200, "{path}");
     }
     let message = refusal(&stuck.join().unwrap(), 504, "Timeout");
     assert!(message.contains("request did not complete"), "{message}");
-    siege.survived();
+    attacked.assert_healthy();
 }
 
-/// The memory, in KiB, that a plane may use while it makes a document of what others sent.
+/// The limit of a plane's memory while it merges OpenAPI documents, in KiB.
 const PEAK_MAX: u64 = 250 << 10;
 
-/// An OpenAPI document of about `size` bytes, whose definitions consist of very many small values.
-fn document_of_trifles(group: &str, size: usize) -> String {
+/// An OpenAPI document of about `size` bytes, whose definitions consist of many small values.
+fn document_of_small_values(group: &str, size: usize) -> String {
     const DEFINITION: usize = 256 << 10;
-    let trifles = "{},".repeat(DEFINITION / 3);
+    let values = "{},".repeat(DEFINITION / 3);
     let names: Vec<String> = (0..size / DEFINITION).map(|it| format!("{group}.{it}")).collect();
     let refer = |name: &String| json!({"$ref": format!("#/definitions/{name}")});
     let references: Vec<Value> = names.iter().map(refer).collect();
     let paths = json!({format!("/apis/{group}/v1/things"): {"parameters": references}});
-    let definition = |name: &String| format!(r#""{name}": {{"enum": [{trifles}{{}}]}}"#);
+    let definition = |name: &String| format!(r#""{name}": {{"enum": [{values}{{}}]}}"#);
     let definitions: Vec<String> = names.iter().map(definition).collect();
     format!(r#"{{"paths": {paths}, "definitions": {{{}}}}}"#, definitions.join(","))
 }
 
 #[test]
-fn large_documents_of_aggregated_servers_take_little_memory() {
+fn large_documents_of_aggregated_servers_use_bounded_memory() {
     const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-    let mut siege = Siege::begin();
+    let mut attacked = AttackedPlane::start();
     let runtime = Runtime::new().unwrap();
     let mut servers = Vec::new();
     for (group, size) in [("huge.example.dev", 28 << 20), ("full.example.dev", 3 << 20)] {
         let name = group.split('.').next().unwrap();
-        let document = Bytes::from(document_of_trifles(group, size));
+        let document = Bytes::from(document_of_small_values(group, size));
         let answer = move |request: Request<Bytes>| {
             let answer = match request.uri().path() {
                 "/openapi/v2" => Response::new(document.clone()),
@@ -229,21 +241,25 @@ fn large_documents_of_aggregated_servers_take_little_memory() {
             std::future::ready(answer)
         };
         let server = runtime.block_on(Https::start(&format!("{name}.default.svc"), answer));
-        siege.accepted("POST", "/api/v1/namespaces/default/services", &Https::service(name));
+        attacked.send_accepted(
+            "POST",
+            "/api/v1/namespaces/default/services",
+            &Https::service(name),
+        );
         let spec = json!({"group": group, "version": "v1", "groupPriorityMinimum": 2000,
             "versionPriority": 10, "caBundle": server.bundle(),
             "service": server.reference(name)});
         let name = format!("v1.{group}");
-        siege.accepted("POST", APIS, &json!({"metadata": {"name": name}, "spec": spec}));
+        attacked.send_accepted("POST", APIS, &json!({"metadata": {"name": name}, "spec": spec}));
         servers.push(server);
     }
-    siege.until("/openapi/v2", |it| it["definitions"].get("full.example.dev.0").is_some());
+    attacked.until("/openapi/v2", |it| it["definitions"].get("full.example.dev.0").is_some());
     for accept in [JSON, PROTOBUF] {
         let headers = [("accept", accept)];
-        let answer = siege.client.exchange("GET", "/openapi/v2", &headers, b"").unwrap();
+        let answer = attacked.client.exchange("GET", "/openapi/v2", &headers, b"").unwrap();
         assert_eq!(answer.code, 200);
     }
-    let peak = memory(&siege.plane, "VmHWM:");
+    let peak = memory(&attacked.plane, "VmHWM:");
     assert!(peak < PEAK_MAX, "{peak} KiB");
-    siege.survived();
+    attacked.assert_healthy();
 }

@@ -1,22 +1,29 @@
-//! Selectors that do not parse, and parameters with values that make no sense.
+//! Selectors that do not parse, and parameters with invalid values.
 
-use super::{COLLECTION, JSON, Siege, assert_refused, refusal};
+use super::{AttackedPlane, COLLECTION, JSON, assert_refused, refusal};
 use machinery::json;
 
-/// Sends a request with `query` and expects these words.
-fn check(siege: &mut Siege, method: &str, query: &str, code: u16, reason: &str, message: &str) {
+/// Sends a request with `query` and checks the error response.
+fn check(
+    attacked: &mut AttackedPlane,
+    method: &str,
+    query: &str,
+    code: u16,
+    reason: &str,
+    message: &str,
+) {
     let path = match method {
         "DELETE" => format!("{COLLECTION}/a?{query}"),
         _ => format!("{COLLECTION}?{query}"),
     };
     let body: &[u8] = if method == "POST" { br#"{"metadata":{"name":"b"}}"# } else { b"" };
-    let answer = siege.send(method, &path, JSON, body);
+    let answer = attacked.send(method, &path, JSON, body);
     assert_refused(&answer, code, reason, message);
 }
 
 #[test]
 fn a_selector_that_does_not_parse_is_a_bad_request() {
-    let mut siege = Siege::begin();
+    let mut attacked = AttackedPlane::start();
     let name_part = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
     let long = format!("labelSelector={}", "(".repeat(20_000));
     let cases = [
@@ -46,16 +53,16 @@ fn a_selector_that_does_not_parse_is_a_bad_request() {
         ),
     ];
     for (query, message) in cases {
-        check(&mut siege, "GET", query, 400, "BadRequest", &message);
+        check(&mut attacked, "GET", query, 400, "BadRequest", &message);
         let watch = format!("watch=1&{query}");
-        check(&mut siege, "GET", &watch, 400, "BadRequest", &message);
+        check(&mut attacked, "GET", &watch, 400, "BadRequest", &message);
     }
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
-fn numbers_that_are_none_are_bad_requests() {
-    let mut siege = Siege::begin();
+fn invalid_numbers_are_bad_requests() {
+    let mut attacked = AttackedPlane::start();
     for (query, message) in [
         ("limit=abc", r#"strconv.ParseInt: parsing "abc": invalid syntax"#),
         (
@@ -71,25 +78,25 @@ fn numbers_that_are_none_are_bad_requests() {
             r#"invalid resource version: resourceVersion: Invalid value: "-1": strconv.ParseUint: parsing "-1": invalid syntax"#,
         ),
     ] {
-        check(&mut siege, "GET", query, 400, "BadRequest", message);
+        check(&mut attacked, "GET", query, 400, "BadRequest", message);
     }
     let message = r#"strconv.ParseInt: parsing "1e9": invalid syntax"#;
-    check(&mut siege, "DELETE", "gracePeriodSeconds=1e9", 400, "BadRequest", message);
-    check(&mut siege, "GET", "watch=1&timeoutSeconds=1e9", 400, "BadRequest", message);
+    check(&mut attacked, "DELETE", "gracePeriodSeconds=1e9", 400, "BadRequest", message);
+    check(&mut attacked, "GET", "watch=1&timeoutSeconds=1e9", 400, "BadRequest", message);
     let message = r#"resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax"#;
-    check(&mut siege, "GET", "watch=1&resourceVersion=abc", 500, "", message);
+    check(&mut attacked, "GET", "watch=1&resourceVersion=abc", 500, "", message);
     for token in ["garbage", "%7B%7D", "eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ", "bnVsbA", "%00"] {
         let path = format!("{COLLECTION}?continue={token}");
-        let message = refusal(&siege.send("GET", &path, JSON, b""), 400, "BadRequest");
+        let message = refusal(&attacked.send("GET", &path, JSON, b""), 400, "BadRequest");
         assert!(message.contains("continue"), "{message}");
     }
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
 fn options_with_unknown_values_are_invalid() {
-    let mut siege = Siege::begin();
-    siege.accepted("POST", COLLECTION, &json!({"metadata": {"name": "a"}}));
+    let mut attacked = AttackedPlane::start();
+    attacked.send_accepted("POST", COLLECTION, &json!({"metadata": {"name": "a"}}));
     let long = format!("fieldManager={}", "x".repeat(129));
     for (method, query, message) in [
         (
@@ -123,26 +130,26 @@ fn options_with_unknown_values_are_invalid() {
             r#"DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Loud": supported values: "Foreground", "Background", "Orphan", "nil""#,
         ),
     ] {
-        check(&mut siege, method, query, 422, "Invalid", message);
+        check(&mut attacked, method, query, 422, "Invalid", message);
     }
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
-fn times_beyond_all_time_do_no_harm() {
-    let mut siege = Siege::begin();
+fn extreme_grace_periods_and_timeouts_are_harmless() {
+    let mut attacked = AttackedPlane::start();
     let pods = "/api/v1/namespaces/default/pods";
     let pod = json!({"metadata": {"name": "p"}, "spec": {
         "nodeName": "n", "terminationGracePeriodSeconds": i64::MAX,
         "containers": [{"name": "c", "image": "i"}],
     }});
-    siege.accepted("POST", pods, &pod);
-    let (code, marked) = siege.client.send("DELETE", &format!("{pods}/p"), None).unwrap();
+    attacked.send_accepted("POST", pods, &pod);
+    let (code, marked) = attacked.client.send("DELETE", &format!("{pods}/p"), None).unwrap();
     assert_eq!(code, 200, "{marked}");
     assert_eq!(marked["metadata"]["deletionTimestamp"], "9999-12-31T23:59:59Z");
     for seconds in [i64::MIN, 0] {
         let path = format!("{pods}/p?gracePeriodSeconds={seconds}");
-        let (code, answer) = siege.client.send("DELETE", &path, None).unwrap();
+        let (code, answer) = attacked.client.send("DELETE", &path, None).unwrap();
         assert_eq!(code, 200, "{seconds}: {answer}");
     }
     for (query, expect) in [
@@ -153,12 +160,12 @@ fn times_beyond_all_time_do_no_harm() {
         ("timeout=abc", 400),
     ] {
         let (code, answer) =
-            siege.client.send("GET", &format!("{COLLECTION}?{query}"), None).unwrap();
+            attacked.client.send("GET", &format!("{COLLECTION}?{query}"), None).unwrap();
         assert_eq!(code, expect, "{query}: {answer}");
     }
     let path = format!("{COLLECTION}?watch=1&timeoutSeconds={}", i64::MAX);
-    let mut events = siege.client.watch(&path).unwrap();
-    siege.accepted("POST", COLLECTION, &json!({"metadata": {"name": "a"}}));
+    let mut events = attacked.client.watch(&path).unwrap();
+    attacked.send_accepted("POST", COLLECTION, &json!({"metadata": {"name": "a"}}));
     assert_eq!(events.next().unwrap().unwrap()["object"]["metadata"]["name"], "a");
-    siege.survived();
+    attacked.assert_healthy();
 }

@@ -1,31 +1,31 @@
-//! Watchers that do not read, while everything changes.
+//! Watchers that do not read while objects change.
 
-use super::{COLLECTION, Siege, resident};
+use super::{AttackedPlane, COLLECTION, resident};
 use crate::http::{Client, Watch};
 use machinery::{Value, json};
 use std::thread;
 
-/// More than the server remembers.
+/// More updates than the server's history holds.
 const UPDATES: usize = 24_000;
 const WRITERS: usize = 4;
 const STALLED: usize = 20;
 
 #[test]
-fn a_watcher_that_does_not_read_costs_nothing_and_is_told_to_begin_again() {
-    let mut siege = Siege::begin();
+fn a_stalled_watcher_uses_no_memory_and_gets_expired() {
+    let mut attacked = AttackedPlane::start();
     for writer in 0..WRITERS {
-        siege.accepted("POST", COLLECTION, &object(writer, 0));
+        attacked.send_accepted("POST", COLLECTION, &object(writer, 0));
     }
-    let (_, list) = siege.client.send("GET", COLLECTION, None).unwrap();
+    let (_, list) = attacked.client.send("GET", COLLECTION, None).unwrap();
     let revision = list["metadata"]["resourceVersion"].as_str().unwrap();
     let path = format!("{COLLECTION}?watch=1&resourceVersion={revision}");
-    let stalled: Vec<Watch> = (0..STALLED).map(|_| siege.client.watch(&path).unwrap()).collect();
-    let attentive = siege.client.watch(&path).unwrap();
+    let stalled: Vec<Watch> = (0..STALLED).map(|_| attacked.client.watch(&path).unwrap()).collect();
+    let attentive = attacked.client.watch(&path).unwrap();
     let reader = thread::spawn(move || follow(attentive));
-    let before = resident(&siege.plane);
+    let before = resident(&attacked.plane);
     let writers: Vec<_> = (0..WRITERS)
         .map(|writer| {
-            let client = siege.plane.client();
+            let client = attacked.plane.client();
             thread::spawn(move || write(client, writer))
         })
         .collect();
@@ -33,12 +33,12 @@ fn a_watcher_that_does_not_read_costs_nothing_and_is_told_to_begin_again() {
         writer.join().unwrap();
     }
     assert_eq!(reader.join().unwrap(), UPDATES, "others are told everything");
-    let after = resident(&siege.plane);
+    let after = resident(&attacked.plane);
     assert!(after < before + super::GROWTH_MAX, "from {before} to {after} KiB");
     for watch in stalled {
         assert_expired(watch);
     }
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 fn object(writer: usize, step: usize) -> Value {
@@ -56,7 +56,7 @@ fn write(mut client: Client, writer: usize) {
     }
 }
 
-/// Reads all events of the writers, and counts them.
+/// Counts the events of the writers.
 fn follow(mut watch: Watch) -> usize {
     for count in 1..=UPDATES {
         let event = watch.next().unwrap();
@@ -65,7 +65,7 @@ fn follow(mut watch: Watch) -> usize {
     UPDATES
 }
 
-/// Reads what was under way, and then that the rest is gone.
+/// Reads the events in the buffers, and then the error `Expired`.
 fn assert_expired(mut watch: Watch) {
     let mut last = Value::Null;
     while let Some(event) = watch.next().unwrap() {

@@ -1,11 +1,10 @@
-//! Every attack, by each identity that an attacker may have: nobody, a user without rights, and a
-//! user who may write in one namespace. None of them makes another user wait or the server keep
-//! much.
+//! Attacks by each type of identity: anonymous, a user without rights, and a user with write access
+//! to one namespace. No attack delays other users or makes the server retain much memory.
 
 use super::http2::{
-    AUTHORIZATION, END_HEADERS, END_STREAM, HEADERS, Rude, SHUT, frame, request, streams,
+    AUTHORIZATION, END_HEADERS, END_STREAM, HEADERS, RawHttp2, ZERO_WINDOW, frame, request, streams,
 };
-use super::{COLLECTION, JSON, Siege, resident};
+use super::{AttackedPlane, COLLECTION, JSON, resident};
 use crate::http::Connection;
 use crate::plane::Plane;
 use machinery::{Value, json};
@@ -16,44 +15,45 @@ use std::thread;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Nobody waits longer than this because of somebody else.
+/// The maximum time that other users wait because of an attack.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// The server keeps no more than this, in KiB, because of one attack.
-const KEPT_MAX: u64 = 200 << 10;
+/// The maximum memory that an attack makes the server retain, in KiB.
+const RETAINED_MAX: u64 = 200 << 10;
 
-/// Requests of the largest size that is read.
+/// The maximum size of a request.
 const LARGE: usize = 3 << 20;
 
 const TEAM: &str = "/api/v1/namespaces/team/configmaps";
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-/// The identities of attackers: their tokens.
+/// The tokens of the attackers.
 const IDENTITIES: [Option<&str>; 3] = [None, Some("alice"), Some("writer")];
 
-/// A plane on which `writer` may do everything in the namespace `team`.
-fn begin() -> Siege {
+/// A plane on which `writer` has all rights in the namespace `team`.
+fn start() -> AttackedPlane {
     let policy = json!({
         "apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy",
         "spec": {"user": "writer", "namespace": "team", "resource": "*", "apiGroup": "*"},
     });
     let tokens = "alice,alice,1\nbob,bob,2\nwriter,writer,3\n";
-    let mut siege = Siege::of(Plane::with_tokens_and_policies(tokens, &policy.to_string()));
-    siege.accepted("POST", "/api/v1/namespaces", &json!({"metadata": {"name": "team"}}));
-    siege
+    let mut attacked =
+        AttackedPlane::of(Plane::with_tokens_and_policies(tokens, &policy.to_string()));
+    attacked.send_accepted("POST", "/api/v1/namespaces", &json!({"metadata": {"name": "team"}}));
+    attacked
 }
 
-/// Two other users at work, and the longest that either of them has waited.
-struct Others {
+/// Two other users who send requests, and the longest time that either has waited.
+struct OtherUsers {
     stop: Arc<AtomicBool>,
     work: Vec<thread::JoinHandle<Duration>>,
 }
 
-impl Others {
-    fn begin(siege: &Siege) -> Self {
+impl OtherUsers {
+    fn start(attacked: &AttackedPlane) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let admin = siege.plane.client();
-        let bob = siege.stranger();
+        let admin = attacked.plane.client();
+        let bob = attacked.anonymous_client();
         let work = [(admin, None, COLLECTION), (bob, Some("Bearer bob"), REVIEWS)];
         let work = work.map(|(mut client, bearer, path)| {
             let stop = Arc::clone(&stop);
@@ -81,48 +81,48 @@ impl Others {
     }
 }
 
-/// The longest that others wait while nobody attacks: a busy machine is not the attacker's doing.
-fn wait_in_peace(siege: &Siege) -> Duration {
-    let others = Others::begin(siege);
-    let mut client = siege.plane.client();
+/// The longest time that other users wait without an attack, which depends on the machine's load.
+fn wait_without_attack(attacked: &AttackedPlane) -> Duration {
+    let others = OtherUsers::start(attacked);
+    let mut client = attacked.plane.client();
     for _ in 0..200 {
         client.send("GET", "/readyz", None).unwrap();
     }
     others.end()
 }
 
-/// Has each identity attack; `attack` returns what must stay open meanwhile.
-fn besiege<T>(
+/// Runs the attack with each identity; `attack` returns the connections to keep open meanwhile.
+fn attack_by_each_identity<T>(
     what: &str,
-    prepare: impl Fn(&mut Siege),
-    attack: impl Fn(&Siege, Option<&str>) -> T,
+    prepare: impl Fn(&mut AttackedPlane),
+    attack: impl Fn(&AttackedPlane, Option<&str>) -> T,
 ) {
     for identity in IDENTITIES {
-        let mut siege = begin();
-        prepare(&mut siege);
-        let peace = wait_in_peace(&siege);
-        let before = resident(&siege.plane);
-        let others = Others::begin(&siege);
-        let open = attack(&siege, identity);
+        let mut attacked = start();
+        prepare(&mut attacked);
+        let peace = wait_without_attack(&attacked);
+        let before = resident(&attacked.plane);
+        let others = OtherUsers::start(&attacked);
+        let open = attack(&attacked, identity);
         let waited = others.end();
-        let kept = resident(&siege.plane).saturating_sub(before);
+        let kept = resident(&attacked.plane).saturating_sub(before);
         assert!(
             waited < WAIT_MAX.max(peace * 4),
             "{what} by {identity:?}: others waited {waited:?}, in peace {peace:?}"
         );
-        assert!(kept < KEPT_MAX, "{what} by {identity:?}: {kept} KiB are kept");
+        assert!(kept < RETAINED_MAX, "{what} by {identity:?}: {kept} KiB are kept");
         drop(open);
     }
 }
 
-/// Sends the bodies on connections of their own, and waits until all are answered.
+/// Sends each body on a separate connection, and waits for all responses.
 fn send_all(
-    siege: &Siege,
+    attacked: &AttackedPlane,
     identity: Option<&str>,
     path: &str,
     bodies: &[Vec<u8>],
 ) -> Vec<Connection> {
-    let client = siege.stranger();
+    let client = attacked.anonymous_client();
     let mut open: Vec<Connection> = bodies
         .iter()
         .map(|body| {
@@ -132,7 +132,7 @@ fn send_all(
             let head = format!(
                 "POST {path} HTTP/1.1\r\nhost: x\r\n{bearer}content-type: {JSON}\r\ncontent-length: {length}\r\n\r\n"
             );
-            // The server may refuse it before it is all there.
+            // The server may refuse the body before it has arrived.
             let _ = connection.get_mut().write_all(head.as_bytes());
             let _ = connection.get_mut().write_all(body);
             let _ = connection.get_mut().flush();
@@ -140,7 +140,7 @@ fn send_all(
         })
         .collect();
     for connection in &mut open {
-        // The server may have closed it instead.
+        // The server may have closed the connection instead.
         let _ = connection.read(&mut [0; 12]);
     }
     open
@@ -150,7 +150,7 @@ fn bearer(identity: Option<&str>) -> String {
     identity.map(|it| format!("authorization: Bearer {it}\r\n")).unwrap_or_default()
 }
 
-/// A config map with as many of the items that `item` makes as fit into a request.
+/// A config map with as many items of `item` as fit into a request.
 fn full(field: &str, item: impl Fn(usize) -> Value) -> Vec<u8> {
     let mut items = Vec::new();
     let mut length = 200;
@@ -169,7 +169,7 @@ fn full(field: &str, item: impl Fn(usize) -> Value) -> Vec<u8> {
 }
 
 #[test]
-fn objects_that_are_dear_to_read_hold_up_nobody() {
+fn objects_that_are_expensive_to_decode_delay_no_other_user() {
     let managers = full("managedFields", |number| {
         json!({"manager": format!("m{number}"), "operation": "Update", "apiVersion": "v1",
             "time": "2024-01-01T00:00:00Z", "fieldsType": "FieldsV1",
@@ -184,32 +184,32 @@ fn objects_that_are_dear_to_read_hold_up_nobody() {
     let wide = full("labels", |number| json!({format!("k{number}"): "v"}));
     let bodies = [managers, owners, finalizers, deep, wide];
     for path in [TEAM, REVIEWS] {
-        besiege(
+        attack_by_each_identity(
             "large objects",
             |_| {},
-            |siege, identity| send_all(siege, identity, path, &bodies),
+            |attacked, identity| send_all(attacked, identity, path, &bodies),
         );
     }
 }
 
 #[test]
-fn bodies_that_do_not_come_hold_up_nobody() {
+fn missing_bodies_delay_no_other_user() {
     for path in [TEAM, REVIEWS] {
-        besiege(
+        attack_by_each_identity(
             "missing bodies",
             |_| {},
-            |siege, identity| {
+            |attacked, identity| {
                 let value = identity.map(|it| format!("Bearer {it}"));
                 let headers: Vec<_> = value.iter().map(|it| (AUTHORIZATION, it.as_str())).collect();
                 let post = request(3, path, &headers);
                 let open = |_| {
-                    let mut rude = Rude::connect_as_stranger(siege, &[]);
+                    let mut raw = RawHttp2::connect_anonymously(attacked, &[]);
                     let requests: Vec<u8> = streams(100)
                         .flat_map(|it| frame(HEADERS, END_HEADERS, it, &post))
                         .collect();
-                    // The server may have had enough of it.
-                    let _ = rude.send(&requests);
-                    rude
+                    // The server may have closed the connection.
+                    let _ = raw.send(&requests);
+                    raw
                 };
                 (0..5).map(open).collect::<Vec<_>>()
             },
@@ -218,14 +218,14 @@ fn bodies_that_do_not_come_hold_up_nobody() {
 }
 
 #[test]
-fn halves_of_bodies_hold_up_nobody() {
+fn incomplete_bodies_delay_no_other_user() {
     let half = vec![b' '; LARGE - 1];
     for path in [TEAM, REVIEWS] {
-        besiege(
-            "halves of bodies",
+        attack_by_each_identity(
+            "incomplete bodies",
             |_| {},
-            |siege, identity| {
-                let client = siege.stranger();
+            |attacked, identity| {
+                let client = attacked.anonymous_client();
                 let open = |_| {
                     let mut connection = client.connect().unwrap();
                     let bearer = bearer(identity);
@@ -243,26 +243,26 @@ fn halves_of_bodies_hold_up_nobody() {
 }
 
 #[test]
-fn answers_that_are_not_read_hold_up_nobody() {
+fn unread_responses_delay_no_other_user() {
     let data = "x".repeat(100_000);
-    let fill = |siege: &mut Siege| {
+    let fill = |attacked: &mut AttackedPlane| {
         for name in 0..50 {
             let object = json!({"metadata": {"name": format!("a{name}")}, "data": {"k": data}});
-            siege.accepted("POST", TEAM, &object);
+            attacked.send_accepted("POST", TEAM, &object);
         }
     };
     for path in [TEAM, "/openapi/v2", "/apis"] {
-        besiege("unread answers", fill, |siege, identity| {
+        attack_by_each_identity("unread responses", fill, |attacked, identity| {
             let value = identity.map(|it| format!("Bearer {it}"));
             let headers: Vec<_> = value.iter().map(|it| (AUTHORIZATION, it.as_str())).collect();
             let get = request(2, path, &headers);
             let open = |_| {
-                let mut rude = Rude::connect_as_stranger(siege, &SHUT);
+                let mut raw = RawHttp2::connect_anonymously(attacked, &ZERO_WINDOW);
                 let flags = END_STREAM | END_HEADERS;
                 let requests: Vec<u8> =
                     streams(100).flat_map(|it| frame(HEADERS, flags, it, &get)).collect();
-                let _ = rude.send(&requests);
-                rude
+                let _ = raw.send(&requests);
+                raw
             };
             (0..5).map(open).collect::<Vec<_>>()
         });
@@ -277,13 +277,13 @@ fn megabyte(number: usize, letter: &str) -> Value {
 }
 
 #[test]
-fn lists_that_are_not_read_do_not_keep_what_has_changed() {
-    let siege = begin();
-    let before = resident(&siege.plane);
+fn unread_lists_do_not_retain_replaced_objects() {
+    let attacked = start();
+    let before = resident(&attacked.plane);
     let bearer = "Bearer writer";
     let headers = [("authorization", bearer), ("content-type", JSON)];
     let get = request(2, TEAM, &[(AUTHORIZATION, bearer)]);
-    let mut client = siege.stranger();
+    let mut client = attacked.anonymous_client();
     let mut open = Vec::new();
     for round in 0..36 {
         for number in 0..12 {
@@ -295,24 +295,24 @@ fn lists_that_are_not_read_do_not_keep_what_has_changed() {
             let answer = client.exchange(method, &path, &headers, object.as_bytes()).unwrap();
             assert!(answer.code < 300, "{}", answer.body);
         }
-        let mut rude = Rude::connect_as_stranger(&siege, &SHUT);
-        rude.send(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &get)).unwrap();
-        open.push(rude);
+        let mut raw = RawHttp2::connect_anonymously(&attacked, &ZERO_WINDOW);
+        raw.send(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &get)).unwrap();
+        open.push(raw);
     }
-    // The history, the lists of one user that are not read, the objects themselves, and what the
-    // allocator needs besides.
-    let kept = resident(&siege.plane).saturating_sub(before);
+    // The history, the unread lists of one user, the objects themselves, and the overhead of the
+    // allocator.
+    let kept = resident(&attacked.plane).saturating_sub(before);
     let limit = (128 + 64 + 12 + 120) << 10;
     assert!(kept < limit, "{kept} KiB are kept");
     drop(open);
-    assert_eq!(siege.plane.client().send("GET", "/readyz", None).unwrap().0, 200);
+    assert_eq!(attacked.plane.client().send("GET", "/readyz", None).unwrap().0, 200);
 }
 
 #[test]
-fn tables_of_large_objects_hold_up_nobody() {
-    let fill = |siege: &mut Siege| {
+fn tables_of_large_objects_delay_no_other_user() {
+    let fill = |attacked: &mut AttackedPlane| {
         for number in 0..40 {
-            siege.accepted("POST", TEAM, &megabyte(number, "x"));
+            attacked.send_accepted("POST", TEAM, &megabyte(number, "x"));
         }
     };
     let forms = [
@@ -320,9 +320,9 @@ fn tables_of_large_objects_hold_up_nobody() {
         "application/vnd.kubernetes.protobuf",
         "application/yaml",
     ];
-    besiege("tables", fill, |siege, identity| {
+    attack_by_each_identity("tables", fill, |attacked, identity| {
         let value = identity.map(|it| format!("Bearer {it}"));
-        let mut client = siege.stranger();
+        let mut client = attacked.anonymous_client();
         for form in forms {
             let mut headers = vec![("accept", form)];
             headers.extend(value.iter().map(|it| ("authorization", it.as_str())));
@@ -332,13 +332,13 @@ fn tables_of_large_objects_hold_up_nobody() {
 }
 
 #[test]
-fn names_that_are_made_up_hold_up_nobody() {
+fn unknown_names_delay_no_other_user() {
     let name = "x".repeat(30_000);
-    besiege(
-        "made-up names",
+    attack_by_each_identity(
+        "unknown names",
         |_| {},
-        |siege, identity| {
-            let mut client = siege.stranger();
+        |attacked, identity| {
+            let mut client = attacked.anonymous_client();
             let value = identity.map(|it| format!("Bearer {it}"));
             for number in 0..1000 {
                 let path =

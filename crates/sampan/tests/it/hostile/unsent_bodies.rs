@@ -1,58 +1,58 @@
-//! Clients that announce a body and do not send it: others are served meanwhile, at once.
+//! Clients that announce a body and do not send it. Other clients are served meanwhile.
 
-use super::http2::{AUTHORIZATION, END_HEADERS, HEADERS, Rude, frame, request, streams};
-use super::{COLLECTION, Siege};
+use super::http2::{AUTHORIZATION, END_HEADERS, HEADERS, RawHttp2, frame, request, streams};
+use super::{AttackedPlane, COLLECTION};
 use crate::http::Connection;
 use machinery::json;
 use std::io::Write;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What everybody may create who has said who they are.
+/// A resource that every authenticated user can create.
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-/// Nobody waits longer than this because of somebody else.
-const AT_ONCE: Duration = Duration::from_secs(1);
+/// The maximum time that other clients wait.
+const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// Others write without having to wait: somebody who may do everything, and somebody who may not.
-fn assert_others_write(siege: &mut Siege) {
+/// Checks that other users can write without delay: an administrator, and a user without rights.
+fn assert_others_write(attacked: &mut AttackedPlane) {
     for number in 0..5 {
         let since = Instant::now();
         let object = json!({"metadata": {"name": format!("a{number}")}});
-        siege.accepted("POST", COLLECTION, &object);
-        assert!(since.elapsed() < AT_ONCE, "the admin waited {:?}", since.elapsed());
-        let mut bob = siege.stranger();
+        attacked.send_accepted("POST", COLLECTION, &object);
+        assert!(since.elapsed() < WAIT_MAX, "the admin waited {:?}", since.elapsed());
+        let mut bob = attacked.anonymous_client();
         let headers = [("authorization", "Bearer bob"), ("content-type", "application/json")];
         let since = Instant::now();
         let answer = bob.exchange("POST", REVIEWS, &headers, b"{}").unwrap();
         assert_eq!(answer.code, 201, "{}", answer.body);
-        assert!(since.elapsed() < AT_ONCE, "bob waited {:?}", since.elapsed());
+        assert!(since.elapsed() < WAIT_MAX, "bob waited {:?}", since.elapsed());
     }
 }
 
 #[test]
-fn a_body_that_does_not_come_holds_nobody_up() {
-    let mut siege = Siege::begin_with_users();
+fn missing_bodies_do_not_delay_other_writers() {
+    let mut attacked = AttackedPlane::start_with_users();
     let post = request(3, REVIEWS, &[(AUTHORIZATION, "Bearer alice")]);
-    let attackers: Vec<Rude> = (0..5)
+    let attackers: Vec<RawHttp2> = (0..5)
         .map(|_| {
-            let mut rude = Rude::connect_as_stranger(&siege, &[]);
+            let mut raw = RawHttp2::connect_anonymously(&attacked, &[]);
             let requests: Vec<u8> =
                 streams(100).flat_map(|it| frame(HEADERS, END_HEADERS, it, &post)).collect();
-            rude.send(&requests).unwrap();
-            rude
+            raw.send(&requests).unwrap();
+            raw
         })
         .collect();
-    assert_others_write(&mut siege);
+    assert_others_write(&mut attacked);
     drop(attackers);
-    siege.survived();
+    attacked.assert_healthy();
 }
 
 #[test]
-fn bodies_that_do_not_end_hold_a_bounded_amount_of_memory() {
+fn incomplete_bodies_use_bounded_memory() {
     const LENGTH: usize = 3 << 20;
-    let mut siege = Siege::begin_with_users();
-    let client = siege.stranger();
+    let mut attacked = AttackedPlane::start_with_users();
+    let client = attacked.anonymous_client();
     let part = vec![b' '; LENGTH - 1];
     let attackers: Vec<Connection> = (0..100)
         .map(|_| {
@@ -61,14 +61,18 @@ fn bodies_that_do_not_end_hold_a_bounded_amount_of_memory() {
                 "POST {REVIEWS} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer alice\r\ncontent-length: {LENGTH}\r\n\r\n"
             );
             connection.get_mut().write_all(head.as_bytes()).unwrap();
-            // The server may refuse it before it is there.
+            // The server may refuse the body before it has arrived.
             let _ = connection.get_mut().write_all(&part);
             connection
         })
         .collect();
-    assert_others_write(&mut siege);
-    let during = super::resident(&siege.plane);
-    assert!(during < siege.before + super::GROWTH_MAX, "from {} to {during} KiB", siege.before);
+    assert_others_write(&mut attacked);
+    let during = super::resident(&attacked.plane);
+    assert!(
+        during < attacked.before + super::GROWTH_MAX,
+        "from {} to {during} KiB",
+        attacked.before
+    );
     drop(attackers);
-    siege.survived();
+    attacked.assert_healthy();
 }

@@ -1,12 +1,12 @@
-//! `apply` as kubectl itself computes it, and `diff`.
+//! Client-side `apply`, and `diff`.
 
 use crate::kubectl::each;
-use crate::kubectl::manifests::{CONFIG_MAP, POD, SERVICE, VPC, VPC_DEFINITION};
+use crate::kubectl::manifests::{CONFIG_MAP, POD, SERVICE, VPC, VPC_CRD};
 
 #[test]
 fn an_applied_manifest_is_created_then_unchanged_then_configured() {
     each(|kubectl| {
-        kubectl.does_with("apply -f -", VPC_DEFINITION);
+        kubectl.does_with("apply -f -", VPC_CRD);
         for (manifest, from, to, name) in [
             (VPC, "10.0.0.0", "10.3.0.0", "vpc.sampan.example.com/one"),
             (CONFIG_MAP, "red", "blue", "configmap/settings"),
@@ -19,13 +19,13 @@ fn an_applied_manifest_is_created_then_unchanged_then_configured() {
             assert_eq!(apply(&manifest.replace(from, to)), format!("{name} configured\n"));
             assert!(kubectl.does(&format!("get {name} -o yaml")).contains(to));
         }
-        let again = kubectl.does_with("apply -f -", VPC_DEFINITION);
+        let again = kubectl.does_with("apply -f -", VPC_CRD);
         assert!(again.ends_with("vpcs.sampan.example.com unchanged\n"), "{again}");
     });
 }
 
 #[test]
-fn what_a_manifest_no_longer_says_is_removed_and_what_others_said_stays() {
+fn apply_removes_dropped_fields_and_keeps_those_of_others() {
     each(|kubectl| {
         kubectl.does_with("apply -f -", &CONFIG_MAP.replace("red", "red, size: xl"));
         kubectl.does(r#"patch cm settings -p {"data":{"by-hand":"yes"}}"#);
@@ -33,7 +33,7 @@ fn what_a_manifest_no_longer_says_is_removed_and_what_others_said_stays() {
         let data =
             kubectl.does("get cm settings -o jsonpath={.data.color},{.data.size},{.data.by-hand}");
         assert_eq!(data, "red,,yes");
-        kubectl.does_with("apply -f -", VPC_DEFINITION);
+        kubectl.does_with("apply -f -", VPC_CRD);
         kubectl
             .does_with("apply -f -", &VPC.replace("10.0.0.0/8", "10.0.0.0/8, zones: [{name: a}]"));
         kubectl.does_with("apply -f -", VPC);
@@ -42,7 +42,7 @@ fn what_a_manifest_no_longer_says_is_removed_and_what_others_said_stays() {
 }
 
 #[test]
-fn the_last_applied_manifest_is_remembered() {
+fn the_last_applied_manifest_can_be_viewed() {
     each(|kubectl| {
         kubectl.does_with("apply -f -", CONFIG_MAP);
         let last = kubectl.does("apply view-last-applied cm settings -o json");
@@ -52,7 +52,7 @@ fn the_last_applied_manifest_is_remembered() {
 }
 
 #[test]
-fn a_trial_application_stores_nothing() {
+fn a_dry_run_apply_stores_nothing() {
     each(|kubectl| {
         let printed = kubectl.does_with("apply --dry-run=server -f -", CONFIG_MAP);
         assert_eq!(printed, "configmap/settings created (server dry run)\n");
@@ -66,9 +66,9 @@ fn a_trial_application_stores_nothing() {
 }
 
 #[test]
-fn a_difference_is_shown_and_told_by_the_code() {
+fn diff_prints_the_difference_and_exits_with_1() {
     each(|kubectl| {
-        kubectl.does_with("apply -f -", VPC_DEFINITION);
+        kubectl.does_with("apply -f -", VPC_CRD);
         for (manifest, from, to) in [(VPC, "10.0.0.0", "10.4.0.0"), (CONFIG_MAP, "red", "blue")] {
             let new = kubectl.outcome("diff -f -", manifest);
             assert_eq!(new.code, 1, "an object that is not there yet: {new:?}");

@@ -1,11 +1,11 @@
-//! `edit`, `label`, `annotate`, `replace`, `scale`, and what kubectl does to nodes and images.
+//! `edit`, `label`, `annotate`, `replace`, `scale`, `cordon`, `taint` and `set image`.
 
-use crate::kubectl::manifests::{CONFIG_MAP, NODE, POD, VPC, VPC_DEFINITION};
+use crate::kubectl::manifests::{CONFIG_MAP, NODE, POD, VPC, VPC_CRD};
 use crate::kubectl::session::Kubectl;
 use crate::kubectl::{each, table};
 
 fn prepare(kubectl: &Kubectl) {
-    kubectl.does_with("create -f -", &format!("{VPC_DEFINITION}---{POD}---{CONFIG_MAP}"));
+    kubectl.does_with("create -f -", &format!("{VPC_CRD}---{POD}---{CONFIG_MAP}"));
     kubectl.does_with("create -f -", VPC);
 }
 
@@ -26,7 +26,7 @@ fn an_edited_object_is_stored() {
 }
 
 #[test]
-fn an_edit_that_changes_nothing_or_breaks_a_rule_is_not_stored() {
+fn an_edit_without_changes_or_with_invalid_values_is_not_stored() {
     each(|kubectl| {
         prepare(kubectl);
         let edited = kubectl.edits("vpc one", "");
@@ -69,7 +69,7 @@ fn annotations_are_set_kept_overwritten_and_removed() {
         for what in ["vpc one", "cm settings"] {
             let value =
                 || kubectl.does(&format!("get {what} -o jsonpath={{.metadata.annotations.note}}"));
-            // Some versions print "annotate" for "annotated": the value tells.
+            // Some versions print "annotate" for "annotated", so the value is checked.
             kubectl.does(&format!("annotate {what} 'note=by hand'"));
             assert_eq!(value(), "by hand");
             let complaint = kubectl.fails(&format!("annotate {what} note=other"));
@@ -83,7 +83,7 @@ fn annotations_are_set_kept_overwritten_and_removed() {
 }
 
 #[test]
-fn a_replacement_takes_the_place_of_all_that_was_there() {
+fn replace_overwrites_the_whole_object() {
     each(|kubectl| {
         prepare(kubectl);
         kubectl.does("label cm settings extra=yes");
@@ -102,7 +102,7 @@ fn a_replacement_takes_the_place_of_all_that_was_there() {
 }
 
 #[test]
-fn a_stale_replacement_conflicts() {
+fn replace_with_an_old_resource_version_conflicts() {
     each(|kubectl| {
         prepare(kubectl);
         let stale = kubectl.does("get vpc one -o json");
@@ -119,7 +119,7 @@ fn a_stale_replacement_conflicts() {
 }
 
 #[test]
-fn a_forced_replacement_is_a_new_object() {
+fn a_forced_replace_creates_a_new_object() {
     each(|kubectl| {
         prepare(kubectl);
         for (manifest, what, printed) in [

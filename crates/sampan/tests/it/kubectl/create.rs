@@ -1,26 +1,26 @@
-//! `create`: from manifests and from arguments, for real and on trial, and its refusals.
+//! `create`: from manifests and from arguments, dry runs and errors.
 
-use crate::kubectl::manifests::{CONFIG_MAP, POD, VPC, VPC_DEFINITION, VPC_WITH_A_COLOR};
+use crate::kubectl::manifests::{CONFIG_MAP, POD, VPC, VPC_CRD, VPC_WITH_A_COLOR};
 use crate::kubectl::{each, each_before, each_since, table};
 
 #[test]
-fn objects_are_made_from_manifests_and_images() {
+fn objects_are_created_from_manifests_and_images() {
     each(|kubectl| {
         let created = kubectl.does_with("create -f -", &format!("{CONFIG_MAP}---{POD}"));
         assert_eq!(created, "configmap/settings created\npod/web created\n");
         assert_eq!(kubectl.does("run web-2 --image=nginx"), "pod/web-2 created\n");
-        kubectl.does_with("create -f -", VPC_DEFINITION);
+        kubectl.does_with("create -f -", VPC_CRD);
         assert_eq!(
             kubectl.does_with("create -f -", VPC),
             "vpc.sampan.example.com/one created\n",
-            "a custom resource can be created as soon as its definition is"
+            "a custom resource can be created immediately after its CRD"
         );
     });
 }
 
-/// Newer kubectls build these as protobuf, older ones as JSON.
+/// Newer kubectls send these objects as protobuf, older ones as JSON.
 #[test]
-fn objects_are_made_from_arguments() {
+fn objects_are_created_from_arguments() {
     each(|kubectl| {
         for (line, printed) in [
             ("create configmap settings --from-literal=color=red", "configmap/settings created\n"),
@@ -42,9 +42,9 @@ fn objects_are_made_from_arguments() {
 }
 
 #[test]
-fn a_trial_run_stores_nothing() {
+fn a_dry_run_create_stores_nothing() {
     each(|kubectl| {
-        kubectl.does_with("create -f -", VPC_DEFINITION);
+        kubectl.does_with("create -f -", VPC_CRD);
         let server = kubectl.does_with("create --dry-run=server -f -", VPC);
         assert_eq!(server, "vpc.sampan.example.com/one created (server dry run)\n");
         let server = kubectl.does_with("create --dry-run=server -o yaml -f -", VPC);
@@ -60,9 +60,9 @@ fn a_trial_run_stores_nothing() {
 }
 
 #[test]
-fn what_is_there_already_is_not_created_again() {
+fn creating_an_existing_object_fails() {
     each(|kubectl| {
-        kubectl.does_with("create -f -", &format!("{VPC_DEFINITION}---{CONFIG_MAP}"));
+        kubectl.does_with("create -f -", &format!("{VPC_CRD}---{CONFIG_MAP}"));
         kubectl.does_with("create -f -", VPC);
         assert_eq!(
             kubectl.fails_with("create -f -", CONFIG_MAP),
@@ -80,11 +80,11 @@ fn what_is_there_already_is_not_created_again() {
 }
 
 #[test]
-fn every_fault_of_an_invalid_object_is_told() {
+fn all_errors_of_an_invalid_object_are_reported() {
     let vpc = VPC.replace("10.0.0.0/8", "nonsense, replicas: 100");
     let pod = POD.replace("name: web, labels", "name: Bad_Name, labels");
     each(|kubectl| {
-        kubectl.does_with("create -f -", VPC_DEFINITION);
+        kubectl.does_with("create -f -", VPC_CRD);
         assert_eq!(
             kubectl.fails_with("create -f -", &vpc),
             "The Vpc \"one\" is invalid: \n\
@@ -98,7 +98,7 @@ fn every_fault_of_an_invalid_object_is_told() {
 }
 
 #[test]
-fn a_name_may_be_left_to_the_server() {
+fn the_server_generates_names() {
     let manifest = CONFIG_MAP.replace("name: settings", "generateName: settings-");
     each(|kubectl| {
         let names = [(); 2].map(|()| kubectl.does_with("create -o name -f -", &manifest));
@@ -108,9 +108,9 @@ fn a_name_may_be_left_to_the_server() {
 }
 
 #[test]
-fn an_unknown_field_is_refused_by_the_server_of_a_new_kubectl() {
+fn a_new_kubectl_lets_the_server_refuse_unknown_fields() {
     each_since(25, |kubectl| {
-        kubectl.does_with("create -f -", VPC_DEFINITION);
+        kubectl.does_with("create -f -", VPC_CRD);
         assert_eq!(
             kubectl.fails_with("create --validate=strict -f -", VPC_WITH_A_COLOR),
             "Error from server (BadRequest): error when creating \"STDIN\": Vpc in version \"v1\" cannot be handled as a Vpc: strict decoding error: unknown field \"spec.color\""
@@ -126,11 +126,11 @@ fn an_unknown_field_is_refused_by_the_server_of_a_new_kubectl() {
     });
 }
 
-/// Without a word of the server: from what `/openapi/v2` says.
+/// The check is local, by the schemas in `/openapi/v2`.
 #[test]
-fn an_unknown_field_is_refused_by_an_old_kubectl_itself() {
+fn an_old_kubectl_refuses_unknown_fields_itself() {
     each_before(25, |kubectl| {
-        kubectl.does_with("create -f -", VPC_DEFINITION);
+        kubectl.does_with("create -f -", VPC_CRD);
         let complaint = kubectl.fails_with("create -f -", VPC_WITH_A_COLOR);
         let expected =
             "ValidationError(Vpc.spec): unknown field \"color\" in com.example.sampan.v1.Vpc.spec";
@@ -144,9 +144,9 @@ fn an_unknown_field_is_refused_by_an_old_kubectl_itself() {
 }
 
 #[test]
-fn an_unknown_field_is_dropped_when_nobody_checks() {
+fn unknown_fields_are_pruned_without_validation() {
     each(|kubectl| {
-        kubectl.does_with("create -f -", VPC_DEFINITION);
+        kubectl.does_with("create -f -", VPC_CRD);
         kubectl.does_with("create --validate=false -f -", VPC_WITH_A_COLOR);
         assert_eq!(
             kubectl.does("get vpc colored -o jsonpath={.spec}"),
@@ -156,7 +156,7 @@ fn an_unknown_field_is_dropped_when_nobody_checks() {
 }
 
 #[test]
-fn a_kind_that_nobody_defined_has_no_home() {
+fn an_unknown_kind_cannot_be_created() {
     each(|kubectl| {
         let complaint = kubectl.fails_with("create -f -", VPC);
         assert!(

@@ -1,4 +1,4 @@
-//! The textbook's operator over the network, with kubectl as its user.
+//! The textbook's operator over the network, used by kubectl.
 
 use std::thread::JoinHandle;
 
@@ -18,10 +18,10 @@ const DEFINITION: &str =
 const EXAMPLE: &str =
     include_str!("../../../../../examples/custompod-operator/example/custompod-sample.yaml");
 
-/// So often it is asked what the operator has done, even on a busy machine.
+/// The number of polls of the operator's result, enough for a busy machine.
 const ATTEMPTS: usize = 1000;
 
-/// The operator, on a thread of its own; stopped when it is dropped.
+/// The operator on a separate thread; stopped when dropped.
 struct Operator {
     manager: Manager,
     thread: Option<JoinHandle<()>>,
@@ -51,17 +51,17 @@ impl Operator {
 impl Drop for Operator {
     fn drop(&mut self) {
         self.manager.stop();
-        // A thread that failed has said why.
+        // A thread that panicked has printed its message.
         let _ = self.thread.take().unwrap().join();
     }
 }
 
 fn wait_for(kubectl: &Kubectl, replicas: usize) -> Vec<String> {
-    // An old kubectl cannot wait for a value.
+    // Old kubectls cannot wait for a value.
     let status = "get custompod custompod-sample -o jsonpath={.status.replicas}";
     let told = (0..ATTEMPTS).any(|_| kubectl.does(status) == replicas.to_string());
     assert!(told, "there are not {replicas} in time");
-    // Where there are nodes, a pod that was deleted takes its time to go.
+    // In a cluster with nodes, the deletion of a pod takes time.
     let names = kubectl.does(
         "get pods -l app=custompod-sample -o 'go-template={{range .items}}\
          {{if not .metadata.deletionTimestamp}}pod/{{.metadata.name}} {{end}}{{end}}'",
@@ -96,16 +96,16 @@ fn walk(kubectl: &Kubectl) {
 }
 
 #[test]
-fn the_textbooks_operator_keeps_as_many_pods_as_are_asked_for() {
+fn the_textbooks_operator_maintains_the_number_of_pods() {
     each(walk);
 }
 
 #[test]
-fn the_textbooks_operator_does_so_in_any_cluster() {
+fn the_textbooks_operator_works_in_any_cluster() {
     for program in Program::all() {
         let namespace = format!("custompod-walk-{}", program.minor);
-        let Some(kubectl) = Kubectl::elsewhere(program, &namespace) else { return };
-        // A server without controllers gives a namespace no account, and its pods need one.
+        let Some(kubectl) = Kubectl::in_test_cluster(program, &namespace) else { return };
+        // Without controllers, a namespace has no service account, and pods need one.
         kubectl.outcome("create serviceaccount default", "");
         walk(&kubectl);
         kubectl.does("delete pods --all --wait=false");

@@ -1,11 +1,11 @@
-//! `delete`: by name, by label, all of them, at once or in the end.
+//! `delete`: by name, by label, all objects, gracefully and by force.
 
-use crate::kubectl::manifests::{CONFIG_MAP, NAMESPACE, POD, VPC, VPC_DEFINITION};
+use crate::kubectl::manifests::{CONFIG_MAP, NAMESPACE, POD, VPC, VPC_CRD};
 use crate::kubectl::session::Kubectl;
 use crate::kubectl::{each, table};
 
 fn prepare(kubectl: &Kubectl) {
-    kubectl.does_with("create -f -", VPC_DEFINITION);
+    kubectl.does_with("create -f -", VPC_CRD);
     for manifest in [VPC, CONFIG_MAP] {
         let second =
             manifest.replace("{name: ", "{name: b-").replace("front", "back").replace("web", "db");
@@ -29,7 +29,7 @@ fn objects_are_deleted_by_name_by_manifest_by_label_and_all_together() {
 }
 
 #[test]
-fn what_is_not_there_cannot_be_deleted() {
+fn deleting_a_missing_object_fails() {
     each(|kubectl| {
         prepare(kubectl);
         assert_eq!(
@@ -45,7 +45,7 @@ fn what_is_not_there_cannot_be_deleted() {
 }
 
 #[test]
-fn a_trial_deletion_deletes_nothing() {
+fn a_dry_run_delete_deletes_nothing() {
     each(|kubectl| {
         prepare(kubectl);
         let printed = kubectl.does("delete vpc one --dry-run=server");
@@ -55,7 +55,7 @@ fn a_trial_deletion_deletes_nothing() {
 }
 
 #[test]
-fn a_pod_on_a_node_goes_with_grace_or_by_force() {
+fn a_pod_on_a_node_is_deleted_gracefully_or_by_force() {
     each(|kubectl| {
         kubectl.does_with("create -f -", POD);
         assert_eq!(kubectl.does("delete pod web --wait=false"), "pod \"web\" deleted\n");
@@ -71,7 +71,7 @@ fn a_pod_on_a_node_goes_with_grace_or_by_force() {
 }
 
 #[test]
-fn a_finalizer_holds_an_object_until_it_is_removed() {
+fn an_object_exists_until_its_finalizer_is_removed() {
     let held = CONFIG_MAP.replace("labels:", "finalizers: [example.com/hold], labels:");
     each(|kubectl| {
         kubectl.does_with("create -f -", &held);
@@ -83,7 +83,7 @@ fn a_finalizer_holds_an_object_until_it_is_removed() {
 }
 
 #[test]
-fn a_namespace_terminates_takes_nothing_new_and_goes_when_it_is_finalized() {
+fn a_terminating_namespace_refuses_creates_until_it_is_finalized() {
     each(|kubectl| {
         kubectl.does_with("create -f -", NAMESPACE);
         assert_eq!(
@@ -103,12 +103,12 @@ fn a_namespace_terminates_takes_nothing_new_and_goes_when_it_is_finalized() {
 }
 
 #[test]
-fn a_definition_takes_its_objects_with_it() {
+fn deleting_a_crd_deletes_its_objects() {
     each(|kubectl| {
         prepare(kubectl);
         kubectl.does("delete crd vpcs.sampan.example.com");
         kubectl.fails("get vpcs");
-        kubectl.does_with("create -f -", VPC_DEFINITION);
+        kubectl.does_with("create -f -", VPC_CRD);
         assert_eq!(kubectl.does("get vpcs -o name"), "");
     });
 }

@@ -1,10 +1,10 @@
-//! `describe`, of kinds that kubectl knows and of one that it does not.
+//! `describe` of built-in kinds and of a custom resource.
 
-use crate::kubectl::manifests::{CONFIG_MAP, NODE, POD, SERVICE, VPC, VPC_DEFINITION};
+use crate::kubectl::manifests::{CONFIG_MAP, NODE, POD, SERVICE, VPC, VPC_CRD};
 use crate::kubectl::{assert_lines, each};
 
 #[test]
-fn a_pod_is_described_with_what_it_was_given() {
+fn a_pod_is_described_with_its_defaults() {
     each(|kubectl| {
         kubectl.does_with("create -f -", POD);
         assert_lines(
@@ -69,7 +69,7 @@ fn a_namespace_a_config_map_and_a_service_are_described() {
 #[test]
 fn a_custom_resource_is_described_field_by_field() {
     each(|kubectl| {
-        kubectl.does_with("create -f -", VPC_DEFINITION);
+        kubectl.does_with("create -f -", VPC_CRD);
         kubectl.does_with("create -f -", VPC);
         assert_lines(
             &kubectl.does("describe vpc one"),
@@ -89,7 +89,7 @@ fn a_custom_resource_is_described_field_by_field() {
 }
 
 #[test]
-fn an_event_is_told_with_the_object_that_it_is_about() {
+fn an_event_is_described_with_its_object() {
     each(|kubectl| {
         kubectl.does_with("create -f -", POD);
         let uid = kubectl.does("get pod web -o jsonpath={.metadata.uid}");

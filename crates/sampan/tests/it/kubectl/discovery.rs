@@ -1,12 +1,12 @@
-//! What there is to talk about: api-resources, api-versions, cluster-info, version.
+//! Discovery: api-resources, api-versions, cluster-info, version.
 
-use crate::kubectl::manifests::VPC_DEFINITION;
+use crate::kubectl::manifests::VPC_CRD;
 use crate::kubectl::{assert_lines, each};
 
 #[test]
 fn api_resources_lists_built_in_and_custom_kinds() {
     each(|kubectl| {
-        kubectl.does_with("create -f -", VPC_DEFINITION);
+        kubectl.does_with("create -f -", VPC_CRD);
         assert_lines(
             &kubectl.does("api-resources"),
             &[
@@ -24,7 +24,7 @@ fn api_resources_lists_built_in_and_custom_kinds() {
 #[test]
 fn api_resources_can_be_narrowed() {
     each(|kubectl| {
-        kubectl.does_with("create -f -", VPC_DEFINITION);
+        kubectl.does_with("create -f -", VPC_CRD);
         let custom = kubectl.does("api-resources --api-group=sampan.example.com -o name");
         assert_eq!(custom, "vpcs.sampan.example.com\n");
         let wide = kubectl.does("api-resources --api-group=sampan.example.com -o wide");
@@ -40,12 +40,12 @@ fn api_resources_can_be_narrowed() {
 }
 
 #[test]
-fn a_definition_brings_its_version_and_takes_it_away() {
+fn api_versions_follow_a_crd() {
     each(|kubectl| {
         let versions = || kubectl.does("api-versions");
         assert!(versions().lines().any(|it| it == "v1"));
         assert!(!versions().contains("sampan.example.com"));
-        kubectl.does_with("create -f -", VPC_DEFINITION);
+        kubectl.does_with("create -f -", VPC_CRD);
         assert!(versions().lines().any(|it| it == "sampan.example.com/v1"));
         kubectl.does("delete crd vpcs.sampan.example.com");
         assert!(!versions().contains("sampan.example.com"));
@@ -53,7 +53,7 @@ fn a_definition_brings_its_version_and_takes_it_away() {
 }
 
 #[test]
-fn cluster_info_names_the_planes_address() {
+fn cluster_info_prints_the_address_of_the_plane() {
     each(|kubectl| {
         let told = kubectl.does("cluster-info");
         assert!(told.contains("Kubernetes control plane"), "{told}");
@@ -62,7 +62,7 @@ fn cluster_info_names_the_planes_address() {
 }
 
 #[test]
-fn version_tells_the_level_of_the_api() {
+fn version_prints_the_level_of_the_api() {
     each(|kubectl| {
         let told: serde_json::Value =
             serde_json::from_str(&kubectl.does("version -o json")).unwrap();
@@ -74,7 +74,7 @@ fn version_tells_the_level_of_the_api() {
 }
 
 #[test]
-fn health_is_told_without_a_resource() {
+fn health_is_served_outside_of_resources() {
     each(|kubectl| {
         assert_eq!(kubectl.does("get --raw /healthz"), "ok");
         assert!(kubectl.does("get --raw /readyz?verbose").ends_with("readyz check passed\n"));

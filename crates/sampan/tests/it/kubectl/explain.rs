@@ -1,6 +1,6 @@
-//! `explain`: an old kubectl asks `/openapi/v2`, a new one `/openapi/v3`.
+//! `explain`: old kubectls read `/openapi/v2`, new ones `/openapi/v3`.
 
-use crate::kubectl::manifests::VPC_DEFINITION;
+use crate::kubectl::manifests::VPC_CRD;
 use crate::kubectl::{assert_lines, each};
 
 #[test]
@@ -21,9 +21,9 @@ fn all_fields_of_a_built_in_kind_are_listed() {
 }
 
 #[test]
-fn a_custom_kind_is_explained_with_its_own_words() {
+fn a_custom_kind_is_explained_with_its_descriptions() {
     each(|kubectl| {
-        kubectl.does_with("create -f -", VPC_DEFINITION);
+        kubectl.does_with("create -f -", VPC_CRD);
         let kind = kubectl.does("explain vpc");
         assert_lines(
             &kind,
@@ -42,9 +42,9 @@ fn a_custom_kind_is_explained_with_its_own_words() {
 }
 
 #[test]
-fn a_field_that_is_not_there_cannot_be_explained() {
+fn explaining_an_unknown_field_fails() {
     each(|kubectl| {
-        kubectl.does_with("create -f -", VPC_DEFINITION);
+        kubectl.does_with("create -f -", VPC_CRD);
         let complaint = kubectl.fails("explain vpc.spec.nothing");
         assert!(complaint.ends_with("error: field \"nothing\" does not exist"), "{complaint}");
     });

@@ -1,12 +1,12 @@
-//! `get`: every form of output, every way to choose, and what it says when there is nothing.
+//! `get`: output formats, selectors and errors.
 
-use crate::kubectl::manifests::{CONFIG_MAP, NAMESPACE, NODE, POD, SERVICE, VPC, VPC_DEFINITION};
+use crate::kubectl::manifests::{CONFIG_MAP, NAMESPACE, NODE, POD, SERVICE, VPC, VPC_CRD};
 use crate::kubectl::session::Kubectl;
 use crate::kubectl::{assert_lines, each, table};
 
 /// Two custom resources and two of a built-in kind.
 fn prepare(kubectl: &Kubectl) {
-    kubectl.does_with("create -f -", VPC_DEFINITION);
+    kubectl.does_with("create -f -", VPC_CRD);
     let second = VPC.replace("one", "two").replace("front", "back").replace("10.0.0.0", "11.0.0.0");
     kubectl.does_with("create -f -", &format!("{VPC}---{second}"));
     let other = CONFIG_MAP.replace("settings", "a-first").replace("app: web", "app: db");
@@ -43,7 +43,7 @@ fn tables_have_the_columns_of_their_kind() {
 }
 
 #[test]
-fn tables_show_labels_and_leave_out_headers() {
+fn tables_show_labels_and_omit_headers() {
     each(|kubectl| {
         prepare(kubectl);
         for (line, printed) in [
@@ -89,7 +89,7 @@ fn documents_hold_the_whole_object() {
 }
 
 #[test]
-fn parts_are_picked_by_name_path_column_and_template() {
+fn output_is_selected_by_name_path_column_and_template() {
     each(|kubectl| {
         prepare(kubectl);
         for (line, printed) in [
@@ -117,7 +117,7 @@ fn parts_are_picked_by_name_path_column_and_template() {
 }
 
 #[test]
-fn labels_and_fields_select() {
+fn lists_are_filtered_by_labels_and_fields() {
     each(|kubectl| {
         prepare(kubectl);
         kubectl.does_with("create -f -", POD);
@@ -175,7 +175,7 @@ fn lists_are_sorted_and_cut_into_pages() {
 }
 
 #[test]
-fn what_is_not_there_is_said_so() {
+fn getting_a_missing_object_fails() {
     each(|kubectl| {
         prepare(kubectl);
         for (line, complaint) in [

@@ -1,10 +1,10 @@
-//! The textbook's sidecar, injected by an initializer while `kubectl` waits for its pod.
+//! The textbook's sidecar, which an initializer injects while `kubectl create` waits.
 
 use crate::kubectl::session::Kubectl;
 use crate::kubectl::{assert_lines, each, table};
 use serde_json::{Value, json};
 
-/// The textbook's, with comments that YAML understands.
+/// The textbook's configuration, with YAML comments.
 const CONFIGURATION: &str = "
 apiVersion: admissionregistration.k8s.io/v1alpha1
 kind: InitializerConfiguration
@@ -24,7 +24,7 @@ initializers:
 
 const POD: &str = "/api/v1/namespaces/default/pods/web";
 
-/// What the initializer sees, once it is there.
+/// Waits for the uninitialized pod and returns it.
 fn uninitialized(kubectl: &Kubectl) -> Value {
     for _ in 0..100 {
         let found = kubectl.outcome(&format!("get --raw {POD}?includeUninitialized=true"), "");
@@ -36,7 +36,7 @@ fn uninitialized(kubectl: &Kubectl) -> Value {
 }
 
 #[test]
-fn the_textbooks_sidecar_is_there_when_create_returns() {
+fn the_textbooks_sidecar_is_injected_before_create_returns() {
     each(|kubectl| {
         let created = kubectl.does_with("create -f -", CONFIGURATION);
         assert_eq!(
@@ -59,7 +59,7 @@ fn the_textbooks_sidecar_is_there_when_create_returns() {
 }
 
 #[test]
-fn a_configuration_is_shown_and_explained() {
+fn an_initializer_configuration_is_printed_and_explained() {
     each(|kubectl| {
         kubectl.does_with("apply -f -", CONFIGURATION);
         let listed = table(&kubectl.does("get initializerconfigurations -o name"));
@@ -76,7 +76,7 @@ fn a_configuration_is_shown_and_explained() {
 }
 
 #[test]
-fn create_fails_with_what_the_initializer_says() {
+fn create_fails_with_the_error_of_the_initializer() {
     each(|kubectl| {
         kubectl.does_with("create -f -", CONFIGURATION);
         let creating = kubectl.starts("run web --image=nginx");
@@ -84,7 +84,7 @@ fn create_fails_with_what_the_initializer_says() {
         pod["metadata"]["initializers"]["result"] = json!({"status": "Failure", "code": 403,
             "reason": "Forbidden", "message": "there is no envoy"});
         kubectl.does_with(&format!("replace --raw {POD} -f -"), &pod.to_string());
-        // Which code it is depends on kubectl's age and on how much it is told to report.
+        // The code depends on kubectl's version and on its log level.
         let (code, printed) = creating.end();
         assert_eq!((code != 0, printed.as_str()), (true, ""));
         kubectl.fails(&format!("get --raw {POD}?includeUninitialized=true"));

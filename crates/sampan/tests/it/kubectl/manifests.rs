@@ -1,8 +1,8 @@
-//! What the scenarios create.
+//! The manifests of the scenarios.
 
-/// A definition with everything that kubectl can show of one: columns, a category, both
-/// subresources, descriptions, a default, rules.
-pub(super) const VPC_DEFINITION: &str = "
+/// A CRD with every feature that kubectl displays: columns, a category, both subresources,
+/// descriptions, a default, rules.
+pub(super) const VPC_CRD: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:
@@ -53,7 +53,7 @@ metadata: {name: one, labels: {tier: front}}
 spec: {cidr: 10.0.0.0/8}
 ";
 
-/// A field that the schema does not have.
+/// A custom resource with a field that is not in the schema.
 pub(super) const VPC_WITH_A_COLOR: &str = "
 apiVersion: sampan.example.com/v1
 kind: Vpc

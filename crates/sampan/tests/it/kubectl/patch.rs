@@ -1,16 +1,16 @@
-//! `patch`: each type of patch, on the object and on its status.
+//! `patch`: each type of patch, of the object and of its status.
 
-use crate::kubectl::manifests::{POD, VPC, VPC_DEFINITION};
+use crate::kubectl::manifests::{POD, VPC, VPC_CRD};
 use crate::kubectl::session::Kubectl;
 use crate::kubectl::{each, each_since};
 
 fn prepare(kubectl: &Kubectl) {
-    kubectl.does_with("create -f -", &format!("{VPC_DEFINITION}---{POD}"));
+    kubectl.does_with("create -f -", &format!("{VPC_CRD}---{POD}"));
     kubectl.does_with("create -f -", VPC);
 }
 
 #[test]
-fn a_merge_patch_changes_what_it_names() {
+fn a_merge_patch_changes_the_named_fields() {
     each(|kubectl| {
         prepare(kubectl);
         let printed = kubectl.does(r#"patch vpc one --type merge -p {"spec":{"replicas":3}}"#);
@@ -25,7 +25,7 @@ fn a_merge_patch_changes_what_it_names() {
 }
 
 #[test]
-fn a_json_patch_does_its_steps_or_none() {
+fn a_json_patch_is_atomic() {
     each(|kubectl| {
         prepare(kubectl);
         kubectl.does(r#"patch vpc one --type json -p '[{"op":"test","path":"/spec/replicas","value":1},{"op":"replace","path":"/spec/cidr","value":"10.1.0.0/16"}]'"#);
@@ -50,7 +50,7 @@ fn a_strategic_patch_merges_containers_by_name() {
 }
 
 #[test]
-fn a_patch_that_breaks_a_rule_is_refused() {
+fn an_invalid_patch_is_refused() {
     each(|kubectl| {
         prepare(kubectl);
         assert_eq!(
@@ -67,7 +67,7 @@ fn a_patch_that_breaks_a_rule_is_refused() {
 }
 
 #[test]
-fn a_trial_patch_changes_nothing() {
+fn a_dry_run_patch_changes_nothing() {
     each(|kubectl| {
         prepare(kubectl);
         let patch = r#"patch vpc one --type merge --dry-run=server -p {"spec":{"replicas":3}}"#;
@@ -77,7 +77,7 @@ fn a_trial_patch_changes_nothing() {
 }
 
 #[test]
-fn status_is_patched_apart_from_the_rest() {
+fn a_patch_of_the_status_changes_only_the_status() {
     each_since(24, |kubectl| {
         prepare(kubectl);
         let both = r#"{"spec":{"replicas":9},"status":{"phase":"Ready"}}"#;

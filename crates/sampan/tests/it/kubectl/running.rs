@@ -1,9 +1,9 @@
-//! [`Running`]: a kubectl that is still at it, such as a watch.
+//! [`Running`]: a kubectl process that has not ended, such as a watch.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 
-/// Ended when it is dropped.
+/// See the [module documentation](self). The process is killed when this is dropped.
 pub(super) struct Running {
     child: Child,
     stdout: Lines<BufReader<ChildStdout>>,
@@ -11,8 +11,8 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Told to report its requests, so that a test can see when it begins to watch; and to give up
-    /// in the end, so that a test whose event never comes fails.
+    /// Starts kubectl with logging of its requests, which shows when it watches, and with a timeout,
+    /// after which a test without its event fails.
     pub(super) fn new(mut command: Command) -> Self {
         let mut child = command
             .args(["-v=6", "--request-timeout=30s"])
@@ -25,18 +25,18 @@ impl Running {
         Self { child, stdout, stderr }
     }
 
-    /// Reads on until the server has opened its watch.
-    pub(super) fn until_it_watches(&mut self) {
+    /// Reads the log until the server has opened the watch.
+    pub(super) fn until_watching(&mut self) {
         let watches = |line: String| line.contains("watch=true") && line.contains("200 OK");
         assert!(self.stderr.by_ref().any(|it| watches(it.unwrap())), "it did not watch");
     }
 
-    /// The next line that it prints.
+    /// The next line of standard output.
     pub(super) fn line(&mut self) -> String {
-        self.stdout.next().expect("it ended early").unwrap()
+        self.stdout.next().expect("kubectl ended early").unwrap()
     }
 
-    /// Waits for its end: the code, and what else it printed.
+    /// Waits for the end; returns the exit code and the rest of standard output.
     pub(super) fn end(mut self) -> (i32, String) {
         let rest = self.stdout.by_ref().map(Result::unwrap).collect::<Vec<_>>().join("\n");
         (self.child.wait().unwrap().code().unwrap(), rest)

@@ -1,7 +1,7 @@
-//! [`Kubectl`]: somebody at a terminal, with a plane and a home directory of their own.
+//! [`Kubectl`]: a shell session with kubectl, a plane and a home directory.
 //!
-//! What does not depend on whose server it is can also be played elsewhere: `SAMPAN_TEST_CLUSTER` is
-//! a kubeconfig, whose current context names a cluster that one may write to.
+//! Scenarios that do not depend on Sampan can also run in another cluster: `SAMPAN_TEST_CLUSTER` is
+//! a kubeconfig, whose current context names a cluster with write access.
 
 use crate::kubectl::program::Program;
 use crate::kubectl::running::Running;
@@ -12,18 +12,18 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-const ELSEWHERE: &str = "SAMPAN_TEST_CLUSTER";
+const CLUSTER_VARIABLE: &str = "SAMPAN_TEST_CLUSTER";
 
 /// See the [module documentation](self).
 pub(super) struct Kubectl {
     pub program: &'static Program,
     pub kubeconfig: PathBuf,
-    /// None elsewhere.
+    /// The plane; none in another cluster.
     pub plane: Option<Plane>,
     home: TempDir,
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub code: i32,
@@ -47,9 +47,9 @@ impl Kubectl {
         Self { program, kubeconfig: plane.kubeconfig.clone(), plane: Some(plane), home }
     }
 
-    /// In a namespace of its own of the cluster that the environment names, if it does.
-    pub(super) fn elsewhere(program: &'static Program, namespace: &str) -> Option<Self> {
-        let named = std::env::var_os(ELSEWHERE)?;
+    /// A session in a namespace of the cluster in the environment, if there is one.
+    pub(super) fn in_test_cluster(program: &'static Program, namespace: &str) -> Option<Self> {
+        let named = std::env::var_os(CLUSTER_VARIABLE)?;
         let home = tempfile::tempdir().unwrap();
         let kubeconfig = home.path().join("config");
         fs::copy(named, &kubeconfig).unwrap();
@@ -59,31 +59,31 @@ impl Kubectl {
         Some(kubectl)
     }
 
-    /// Runs a command line that succeeds; what it prints.
+    /// Runs a command that succeeds, and returns its output.
     pub(super) fn does(&self, line: &str) -> String {
         self.does_with(line, "")
     }
 
-    /// Runs one that reads a manifest from its standard input.
+    /// Runs a command that succeeds with a manifest on standard input.
     pub(super) fn does_with(&self, line: &str, manifest: &str) -> String {
         let outcome = self.outcome(line, manifest);
         assert_eq!(outcome.code, 0, "{:?} {line}: {outcome:?}", self.program);
         outcome.stdout
     }
 
-    /// Runs one that fails; what it complains of.
+    /// Runs a command that fails, and returns its error message.
     pub(super) fn fails(&self, line: &str) -> String {
         self.fails_with(line, "")
     }
 
-    /// Runs one that fails over a manifest.
+    /// Runs a command that fails with a manifest on standard input.
     pub(super) fn fails_with(&self, line: &str, manifest: &str) -> String {
         let outcome = self.outcome(line, manifest);
         assert_eq!(outcome.code, 1, "{:?} {line}: {outcome:?}", self.program);
         Self::plain(&outcome.stderr)
     }
 
-    /// Runs one to its end, whatever that is.
+    /// Runs a command and returns its result.
     pub(super) fn outcome(&self, line: &str, manifest: &str) -> Outcome {
         let mut child = self
             .bounded(line)
@@ -92,17 +92,17 @@ impl Kubectl {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // A kubectl that needs no manifest may be gone before it is written.
+        // A kubectl that reads no manifest may end before it is written.
         let _ = child.stdin.take().unwrap().write_all(manifest.as_bytes());
         Outcome::of(child.wait_with_output().unwrap())
     }
 
-    /// Starts one that goes on until it has seen enough.
+    /// Starts a command that runs in the background.
     pub(super) fn starts(&self, line: &str) -> Running {
         Running::new(self.command(Command::new(&self.program.path), line))
     }
 
-    /// Edits with a sed script in the place of an editor.
+    /// Runs `kubectl edit` with a sed script as the editor.
     pub(super) fn edits(&self, what: &str, script: &str) -> Outcome {
         let path = self.home.path().join("script.sed");
         fs::write(&path, script).unwrap();
@@ -111,7 +111,7 @@ impl Kubectl {
         Outcome::of(command.env("EDITOR", editor).output().unwrap())
     }
 
-    /// With an end that is certain: `edit` opens the editor again for as long as it gets nonsense.
+    /// A command with a timeout: `edit` reopens the editor as long as the result is invalid.
     fn bounded(&self, line: &str) -> Command {
         let mut command = Command::new("timeout");
         command.arg("60").arg(&self.program.path);
@@ -126,7 +126,7 @@ impl Kubectl {
             .arg(home.join("cache"))
             .env("KUBECONFIG", &self.kubeconfig)
             .env("HOME", home)
-            // Where `edit` and `diff` leave their files.
+            // The directory of the temporary files of `edit` and `diff`.
             .env("TMPDIR", home)
             .env_remove("KUBE_EDITOR")
             .env_remove("KUBECTL_EXTERNAL_DIFF")
@@ -135,14 +135,14 @@ impl Kubectl {
         command
     }
 
-    /// The complaint alone: newer kubectls also speak of the distance between two versions.
+    /// The error message without the warning of newer kubectls about version skew.
     fn plain(text: &str) -> String {
         let lines = text.lines().filter(|it| !it.starts_with("WARNING: version difference"));
         lines.collect::<Vec<_>>().join("\n")
     }
 }
 
-/// A command line's words, as a shell has them: blanks separate, single quotes keep together.
+/// Splits a command line as a shell does: at spaces, but not within single quotes.
 fn split(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quoted = false;

@@ -1,4 +1,4 @@
-//! The textbook's walk: a Network, defined as its manifests of `v1beta1` do it.
+//! The textbook's example: a custom resource Network, with the `v1beta1` CRD of its manifests.
 
 use crate::kubectl::{assert_lines, each, table};
 
@@ -29,7 +29,7 @@ spec:
 const GATEWAY: &str = "get network example-network -o jsonpath={.spec.gateway}";
 
 #[test]
-fn the_textbooks_network_lives_its_life() {
+fn the_textbooks_network_can_be_created_read_changed_and_deleted() {
     each(|kubectl| {
         let created = kubectl.does_with("apply -f -", DEFINITION);
         assert_eq!(
@@ -69,7 +69,7 @@ fn the_textbooks_network_lives_its_life() {
 }
 
 #[test]
-fn a_definition_of_the_old_version_comes_with_a_warning() {
+fn a_v1beta1_crd_gets_a_warning() {
     each(|kubectl| {
         let outcome = kubectl.outcome("create -f -", DEFINITION);
         let warning = "Warning: apiextensions.k8s.io/v1beta1 CustomResourceDefinition is deprecated in v1.16+, unavailable in v1.22+; use apiextensions.k8s.io/v1 CustomResourceDefinition";
@@ -79,7 +79,7 @@ fn a_definition_of_the_old_version_comes_with_a_warning() {
 }
 
 #[test]
-fn a_network_of_the_old_version_keeps_fields_that_no_schema_names() {
+fn a_v1beta1_crd_without_a_schema_preserves_unknown_fields() {
     each(|kubectl| {
         kubectl.does_with("create -f -", DEFINITION);
         kubectl.does_with("create -f -", &format!("{NETWORK}  vlan: {{id: 7}}\n"));
@@ -89,7 +89,7 @@ fn a_network_of_the_old_version_keeps_fields_that_no_schema_names() {
 }
 
 #[test]
-fn a_group_without_a_dot_is_refused_with_the_field_and_the_fix() {
+fn the_error_of_a_group_without_a_dot_names_field_and_remedy() {
     let manifest = DEFINITION.replace("samplecrd.k8s.io", "network");
     each(|kubectl| {
         let complaint = kubectl.fails_with("create -f -", &manifest);

@@ -1,8 +1,8 @@
-//! [`Claims`]: what a token of a service account says, and whether that still holds.
+//! [`Claims`]: the claims of a service account token, and their validation.
 //!
 //! Upstream: `pkg/serviceaccount/claims.go`.
 
-use super::{LEEWAY, USER, account};
+use super::{LEEWAY, USER};
 use crate::auth::authentication::User;
 use machinery::{GroupResource, Status, Value, json};
 
@@ -13,46 +13,46 @@ pub struct Claims {
     pub namespace: String,
     /// The account's name.
     pub name: String,
-    /// The account's uid: a new account of the same name is somebody else.
+    /// The account's uid: the tokens of a deleted account are not valid for a new one of its name.
     pub uid: String,
-    /// For whom the token is meant.
+    /// The audiences of the token.
     pub audiences: Vec<String>,
-    /// When it was made, in seconds since 1970.
+    /// The time of issue, in seconds since 1970.
     pub issued: i64,
-    /// When it ends.
+    /// The time of expiry, in seconds since 1970.
     pub expires: i64,
-    /// Its own name.
+    /// The ID of the token (`jti`).
     pub id: String,
-    /// The pod without which it is worth nothing.
+    /// The pod that the token is bound to.
     pub pod: Option<Reference>,
-    /// The secret without which it is worth nothing.
+    /// The secret that the token is bound to.
     pub secret: Option<Reference>,
-    /// The node of the pod; without a pod, the node without which it is worth nothing.
+    /// The node of the pod; without a pod, the node that the token is bound to.
     pub node: Option<Reference>,
-    /// When it would have ended had its life not been extended.
+    /// The time of expiry before the lifetime was extended.
     pub warn_after: Option<i64>,
 }
 
-/// An object that a token names.
+/// A reference of a token to an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reference {
-    /// Of the object.
+    /// The name of the object.
     pub name: String,
-    /// Of the object; empty for a node that does not exist.
+    /// The uid of the object; empty for a node that does not exist.
     pub uid: String,
 }
 
-/// An object that a token names, as it is stored now.
+/// The current state of an object that a token refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Referenced {
-    /// Of the object.
+pub struct ReferencedObject {
+    /// The uid of the object.
     pub uid: String,
-    /// When it is to be gone, in seconds since 1970, if its deletion has begun.
+    /// Its deletion timestamp, in seconds since 1970, if its deletion has begun.
     pub deletion: Option<i64>,
 }
 
 /// Finds an object of the core group by resource, namespace and name.
-pub type Lookup<'a> = &'a dyn Fn(&str, &str, &str) -> Option<Referenced>;
+pub type Lookup<'a> = &'a dyn Fn(&str, &str, &str) -> Option<ReferencedObject>;
 
 impl Claims {
     /// The name of the user.
@@ -60,7 +60,7 @@ impl Claims {
         format!("{USER}{}:{}", self.namespace, self.name)
     }
 
-    /// The claims that only Kubernetes knows.
+    /// The private claims (`kubernetes.io`).
     pub(super) fn to_private(&self) -> Value {
         let reference = |name: &str, uid: &str| match uid {
             "" => json!({"name": name}),
@@ -99,14 +99,14 @@ impl Claims {
         }
     }
 
-    /// Whether the account and what the token is bound to are still there; if not, why.
+    /// Validates that the account and the bound objects still exist. The error is upstream's message.
     pub(in crate::auth::authentication) fn validate(
         &self,
         now: i64,
         lookup: Lookup<'_>,
     ) -> Result<(), String> {
         let Self { namespace, name, uid, .. } = self;
-        let is_gone = |found: &Referenced| found.deletion.is_some_and(|it| it < now - LEEWAY);
+        let is_gone = |found: &ReferencedObject| found.deletion.is_some_and(|it| it < now - LEEWAY);
         let Some(account) = lookup("serviceaccounts", namespace, name) else {
             let what = GroupResource::new("", "serviceaccounts");
             return Err(Status::not_found(&what, name).message);
@@ -128,7 +128,7 @@ impl Claims {
             let Some(Reference { name, uid }) = reference else { continue };
             let found =
                 lookup(resource, namespace, name).filter(|it| it.uid != *uid || !is_gone(it));
-            let Some(Referenced { uid: found, .. }) = found else {
+            let Some(ReferencedObject { uid: found, .. }) = found else {
                 return Err("service account token has been invalidated".to_owned());
             };
             if found != *uid {
@@ -140,9 +140,9 @@ impl Claims {
         Ok(())
     }
 
-    /// The user whom the token makes its bearer.
+    /// The user that the token authenticates.
     pub fn user(&self) -> User {
-        let mut user = account(&self.namespace, &self.name, &self.uid);
+        let mut user = super::user(&self.namespace, &self.name, &self.uid);
         let mut extra = |key: &str, value: &str| {
             if !value.is_empty() {
                 let key = format!("authentication.kubernetes.io/{key}");
@@ -185,13 +185,13 @@ mod tests {
                 ("pods", "ns", "p") => pod?,
                 _ => return None,
             };
-            Some(Referenced { uid: uid.to_owned(), deletion })
+            Some(ReferencedObject { uid: uid.to_owned(), deletion })
         };
         assert_eq!(claims().validate(1000, &lookup), expect.map_err(str::to_owned));
     }
 
     #[test]
-    fn a_bound_token_ends_with_its_pod() {
+    fn a_bound_token_is_invalid_after_the_deletion_of_its_pod() {
         check(Some(("1", None)), Ok(()));
         check(Some(("1", Some(940))), Ok(()));
         check(Some(("1", Some(939))), Err("service account token has been invalidated"));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_of_a_bound_token_is_known_with_pod_and_node() {
+    fn the_user_of_a_bound_token_has_pod_and_node_as_extra() {
         let user = claims().user();
         let extra =
             |key: &str| user.extra[&format!("authentication.kubernetes.io/{key}")].join(",");

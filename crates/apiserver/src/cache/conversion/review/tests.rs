@@ -1,4 +1,5 @@
-//! What is accepted as the answer of a conversion webhook, and in which words the rest is refused.
+//! Tests of the responses that are accepted from a conversion webhook, and of the error messages for
+//! all others.
 
 use super::*;
 use machinery::json;
@@ -12,13 +13,13 @@ fn original() -> Object {
     Object::from_value(value).unwrap()
 }
 
-/// What becomes of an answer that is `change`d from a good one, alone or as the second of two.
+/// Validates `count` valid objects of which the last is changed by `change`.
 fn check(count: usize, change: impl Fn(&mut Value)) -> Result<Vec<Object>, String> {
     let good = json!({"apiVersion": WANTED, "kind": "Thing",
         "metadata": {"name": "a", "namespace": "ns", "uid": "u", "labels": {"x": "y"}}});
     let mut answered = vec![good; count];
     change(answered.last_mut().unwrap());
-    checked(&original().gvk(), WANTED, vec![original(); count], answered)
+    validate_objects(&original().gvk(), WANTED, vec![original(); count], answered)
 }
 
 fn refusal(count: usize, change: impl Fn(&mut Value)) -> String {
@@ -26,10 +27,10 @@ fn refusal(count: usize, change: impl Fn(&mut Value)) -> String {
     check(count, change).unwrap_err().strip_prefix(prefix).unwrap().to_owned()
 }
 
-fn answered(review: Review, response: &Value) -> Result<Vec<Value>, String> {
+fn answered(review: ReviewVersion, response: &Value) -> Result<Vec<Value>, String> {
     let kind = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
         "response": response});
-    review.answered("the-uid", kind.to_string().as_bytes())
+    review.decode_response("the-uid", kind.to_string().as_bytes())
 }
 
 #[test]
@@ -73,7 +74,7 @@ fn another_object_is_refused() {
 }
 
 #[test]
-fn odd_metadata_is_refused() {
+fn invalid_metadata_is_refused() {
     assert_eq!(
         refusal(1, |it| it["metadata"]["labels"] = json!({"a": 1})),
         "invalid metadata: metadata.labels[a] must be a string, but is int64 in converted object"
@@ -90,7 +91,8 @@ fn odd_metadata_is_refused() {
 
 #[test]
 fn a_wrong_number_of_objects_is_refused() {
-    let error = checked(&original().gvk(), WANTED, vec![original()], Vec::new()).unwrap_err();
+    let error =
+        validate_objects(&original().gvk(), WANTED, vec![original()], Vec::new()).unwrap_err();
     assert_eq!(
         error,
         "conversion webhook for example.com/v1, Kind=Thing returned 0 objects, expected 1"
@@ -98,38 +100,42 @@ fn a_wrong_number_of_objects_is_refused() {
 }
 
 #[test]
-fn only_a_success_with_our_uid_is_an_answer() {
+fn a_response_is_a_success_with_the_uid_of_the_request() {
     let success = json!({"uid": "the-uid", "result": {"status": "Success"},
         "convertedObjects": [1]});
-    assert_eq!(answered(Review::V1, &success), Ok(vec![json!(1)]));
+    assert_eq!(answered(ReviewVersion::V1, &success), Ok(vec![json!(1)]));
     let mut other = success.clone();
     other["uid"] = "other".into();
     let refused = r#"expected response.uid="the-uid", got "other""#;
-    assert_eq!(answered(Review::V1, &other), Err(refused.to_owned()));
-    assert_eq!(answered(Review::V1Beta1, &other), Ok(vec![json!(1)]));
+    assert_eq!(answered(ReviewVersion::V1, &other), Err(refused.to_owned()));
+    assert_eq!(answered(ReviewVersion::V1Beta1, &other), Ok(vec![json!(1)]));
     let mut failed = success.clone();
     failed["result"] = json!({"status": "Failed"});
     let refused = "response.result.status was 'Failed', not 'Success'";
-    assert_eq!(answered(Review::V1, &failed), Err(refused.to_owned()));
+    assert_eq!(answered(ReviewVersion::V1, &failed), Err(refused.to_owned()));
     failed["result"]["message"] = "not today".into();
-    assert_eq!(answered(Review::V1, &failed), Err("not today".to_owned()));
-    assert_eq!(answered(Review::V1, &Value::Null), Err("no response provided".to_owned()));
+    assert_eq!(answered(ReviewVersion::V1, &failed), Err("not today".to_owned()));
+    assert_eq!(answered(ReviewVersion::V1, &Value::Null), Err("no response provided".to_owned()));
 }
 
 #[test]
-fn rubbish_is_refused() {
-    let refused = Review::V1.answered("u", b"rubbish").unwrap_err();
+fn a_body_that_is_not_a_review_is_refused() {
+    let refused = ReviewVersion::V1.decode_response("u", b"rubbish").unwrap_err();
     assert!(refused.starts_with("couldn't get version/kind; json parse error: "), "{refused}");
-    assert_eq!(Review::V1.answered("u", b"{}").unwrap_err(), "Object 'Kind' is missing in '{}'");
     assert_eq!(
-        Review::V1.answered("u", br#"{"apiVersion":"v1","kind":"Pod"}"#).unwrap_err(),
+        ReviewVersion::V1.decode_response("u", b"{}").unwrap_err(),
+        "Object 'Kind' is missing in '{}'"
+    );
+    assert_eq!(
+        ReviewVersion::V1.decode_response("u", br#"{"apiVersion":"v1","kind":"Pod"}"#).unwrap_err(),
         "expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got v1, Kind=Pod"
     );
 }
 
 #[test]
-fn a_request_says_what_is_wanted_of_which_objects() {
-    let body = Review::V1Beta1.request("u", WANTED, &[b"{\"a\":1}".to_vec(), b"{}".to_vec()]);
+fn a_request_has_the_desired_version_and_the_objects() {
+    let body =
+        ReviewVersion::V1Beta1.request("u", WANTED, &[b"{\"a\":1}".to_vec(), b"{}".to_vec()]);
     let body: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(body["apiVersion"], "apiextensions.k8s.io/v1beta1");
     assert_eq!(

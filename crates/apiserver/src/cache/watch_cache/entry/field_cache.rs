@@ -1,15 +1,15 @@
 //! [`FieldCache`]: the values of the selectable fields of one object.
 //!
-//! Versions may have different lists of selectable fields, and a request that began before its
-//! definition changed has the list of the former definition. So the values are kept together with
-//! the list that they belong to, and one object may be asked for the fields of several lists.
+//! Versions may have different lists of selectable fields, and a request that began before a change
+//! of the CRD has the list of the earlier CRD. The values are therefore stored with the list that
+//! they belong to, and one object may have the values of several lists.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use types::resource::Selectable;
 
-/// The most lists whose values are kept: two groups serve events, each with a list of its own. The
-/// values of further lists are looked up each time.
+/// The largest number of lists with stored values: two groups serve events, each with its own list.
+/// The values of further lists are looked up each time.
 const MAX_LISTS: usize = 2;
 
 /// See the [module documentation](self).
@@ -26,7 +26,7 @@ struct FieldValues {
 }
 
 impl FieldCache {
-    /// The value of `fields[index]`, which `lookup` finds in the object unless it is known.
+    /// The value of `fields[index]`, which `lookup` reads from the object unless it is stored.
     pub(super) fn value(
         &self,
         fields: &Arc<[Selectable]>,
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_fields_do_not_read_each_others_values() {
+    fn different_lists_of_fields_have_different_values() {
         let list = |fields: &[&str]| -> Arc<[Selectable]> {
             let field = |it: &&str| Selectable {
                 label: (*it).to_owned(),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_made_again_finds_the_values_of_its_equal() {
+    fn an_equal_list_of_fields_shares_the_values() {
         let list = || -> Arc<[Selectable]> {
             [Selectable { label: "a".to_owned(), path: vec!["a".to_owned()], absent: "" }].into()
         };

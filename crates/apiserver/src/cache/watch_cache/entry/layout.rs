@@ -1,8 +1,8 @@
-//! [`Layout`]: where stored bytes are cut when they are served.
+//! [`Layout`]: the offsets at which stored bytes are split when they are served.
 //!
-//! The bytes of a built-in kind begin with `{"kind":` and have their fields as Go declares them. All
-//! others are sorted: those of custom kinds, and what earlier releases stored, which began with
-//! `apiVersion`, `kind` and `metadata` and was sorted otherwise.
+//! The bytes of a built-in kind begin with `{"kind":` and have their fields in the order of the Go
+//! declaration. All others are sorted: those of custom kinds, and those that earlier releases stored,
+//! which begin with `apiVersion`, `kind` and `metadata`.
 
 use machinery::Object;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
@@ -16,12 +16,12 @@ const METADATA: &str = "\"metadata\":{";
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
-    /// Where the text of `apiVersion` begins, without its quotes.
+    /// The offset of the text of `apiVersion`, without its quotes.
     version_at: u32,
     version_len: u16,
-    /// Where `"metadata":{` begins.
+    /// The offset of `"metadata":{`.
     metadata_at: u32,
-    /// Where the resourceVersion belongs: before a member of the metadata, or before their end.
+    /// The offset of the resourceVersion: before a member of the metadata, or before their end.
     resource_version_at: u32,
 }
 
@@ -32,18 +32,18 @@ impl Layout {
         start..start + usize::from(self.version_len)
     }
 
-    /// Where `"metadata":{` begins.
+    /// The offset of `"metadata":{`.
     pub(super) fn metadata_at(self) -> usize {
         self.metadata_at as usize
     }
 
-    /// Where the resourceVersion belongs.
+    /// The offset of the resourceVersion.
     pub(super) fn resource_version_at(self) -> usize {
         self.resource_version_at as usize
     }
 }
 
-/// What is kept at hand of an object's metadata.
+/// The metadata that selection needs.
 #[derive(Debug, Default)]
 pub(super) struct Metadata {
     /// `key=value` lines, sorted by key.
@@ -51,7 +51,7 @@ pub(super) struct Metadata {
     pub(super) uninitialized: bool,
 }
 
-/// The layout of bytes that this server wrote; None for any others.
+/// The layout of bytes that this server has written; None for others.
 pub(super) fn find(bytes: &[u8]) -> Option<(Layout, Metadata)> {
     let is_declared = bytes.starts_with(b"{\"kind\":");
     let (version, metadata_at) = head(bytes, is_declared).or_else(|| top_level(bytes))?;
@@ -92,7 +92,7 @@ fn comes_first(key: &str, is_declared: bool) -> bool {
     key < "resourceVersion"
 }
 
-/// The places of version and metadata, if the bytes begin with them and the kind.
+/// The offsets of version and metadata, if the bytes begin with them and the kind.
 fn head(bytes: &[u8], is_declared: bool) -> Option<(Range<usize>, usize)> {
     let (first, second) = if is_declared { ("kind", "apiVersion") } else { ("apiVersion", "kind") };
     let first = text_member(bytes, 1, first)?;
@@ -102,7 +102,7 @@ fn head(bytes: &[u8], is_declared: bool) -> Option<(Range<usize>, usize)> {
     bytes[metadata_at..].starts_with(METADATA.as_bytes()).then_some((version, metadata_at))
 }
 
-/// The place of the text in `"name":"text",`, which begins at `at`.
+/// The range of the text in `"name":"text",`, which begins at `at`.
 fn text_member(bytes: &[u8], at: usize, name: &str) -> Option<Range<usize>> {
     let member = bytes.get(at..)?.strip_prefix(b"\"")?.strip_prefix(name.as_bytes())?;
     let text = member.strip_prefix(b"\":\"")?;
@@ -111,7 +111,7 @@ fn text_member(bytes: &[u8], at: usize, name: &str) -> Option<Range<usize>> {
     text[len..].starts_with(b"\",").then_some(start..start + len)
 }
 
-/// The same places in a sorted object that has fields of its own before them.
+/// The same offsets in a sorted object that has other fields before them.
 fn top_level(bytes: &[u8]) -> Option<(Range<usize>, usize)> {
     let offset = |text: &str| text.as_ptr().addr() - bytes.as_ptr().addr();
     let (mut version, mut metadata_at, mut last) = (None, None, "");
@@ -124,7 +124,7 @@ fn top_level(bytes: &[u8]) -> Option<(Range<usize>, usize)> {
             "apiVersion" if text.len() > 2 && text.starts_with('"') && !text.contains('\\') => {
                 version = Some(offset(text) + 1..offset(text) + text.len() - 1);
             }
-            // Written without spaces, if by us.
+            // This server writes no spaces.
             "metadata" if text.as_ptr().addr() - key.as_ptr().addr() == METADATA.len() - 2 => {
                 metadata_at = Some(offset(key) - 1);
             }
@@ -150,7 +150,7 @@ pub(super) fn reorder(bytes: &[u8]) -> (bytes::Bytes, (Layout, Metadata)) {
     (bytes, found)
 }
 
-/// `key=value` lines of those labels that are text, sorted by key.
+/// The labels whose values are strings, as `key=value` lines that are sorted by key.
 fn labels(value: &RawValue) -> String {
     let mut lines = String::new();
     let (mut last, mut is_sorted) = ("", true);
@@ -177,7 +177,7 @@ fn key_of(line: &str) -> &str {
 /// The value of a label in `key=value` lines that are sorted by key.
 pub(super) fn find_label<'a>(lines: &'a str, key: &str) -> Option<&'a str> {
     let bytes = lines.as_bytes();
-    // Both are where lines begin.
+    // Both are the beginnings of lines.
     let (mut low, mut high) = (0, bytes.len());
     while low < high {
         let middle = low.midpoint(high);
@@ -194,8 +194,8 @@ pub(super) fn find_label<'a>(lines: &'a str, key: &str) -> Option<&'a str> {
     None
 }
 
-/// Calls `each` with every member of the object that `json` begins with; None if it does not. Keys
-/// that are escaped are left out: no field of ours is.
+/// Calls `each` with every member of the object at the beginning of `json`; None if there is no
+/// object. Escaped keys are left out: no known field has one.
 fn members<'de>(json: &'de [u8], each: impl FnMut(&'de str, &'de RawValue)) -> Option<()> {
     let mut reader = serde_json::Deserializer::from_slice(json);
     Members(each).deserialize(&mut reader).ok()
@@ -229,7 +229,7 @@ impl<'de, F: FnMut(&'de str, &'de RawValue)> Visitor<'de> for Members<F> {
     }
 }
 
-/// A key that stands in the JSON as it is.
+/// A key without escapes.
 struct Key<'de>(Option<&'de str>);
 
 impl<'de> Deserialize<'de> for Key<'de> {
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_among_many_is_found_whatever_their_order_is() {
+    fn a_label_is_found_in_any_order_of_labels() {
         for step in [1, 7] {
             let members = (0..100).map(|it| format!(r#""k-{0}":"v{0}""#, it * step % 100));
             let text = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_two_labels_with_one_key_counts() {
+    fn the_first_of_two_labels_with_the_same_key_is_found() {
         let lines = labels(serde_json::from_str(r#"{"b":"1","a":"2","b":"3"}"#).unwrap());
         assert_eq!(lines, "a=2\nb=1\n");
     }

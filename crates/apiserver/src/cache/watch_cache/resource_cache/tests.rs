@@ -1,8 +1,8 @@
-//! Tests of one resource's cache: snapshots, log, and what they keep alive.
+//! Tests of the cache of one resource: snapshots, log, and their memory.
 
 use super::*;
 use crate::cache::watch_cache::change_log::{EncodingKey, MAX_BYTES, MAX_CHANGES};
-use crate::cache::watch_cache::pinned::MAX_PINNED_BYTES;
+use crate::cache::watch_cache::retained_snapshots::MAX_RETAINED_BYTES;
 use std::sync::atomic::Ordering;
 
 const PREFIX: &str = "/registry/things";
@@ -26,7 +26,7 @@ fn large_record(name: &str, revision: Revision, size: usize) -> Arc<Record> {
 }
 
 /// Applies `script` ("+a ~a -a": add, update, delete), one revision a step, from revision 1.
-fn fed(script: &str) -> ResourceCache {
+fn cache_after(script: &str) -> ResourceCache {
     let cache = ResourceCache::new(PREFIX, 0, &Arc::default());
     for (revision, step) in (1..).zip(script.split_whitespace()) {
         let (sign, name) = step.split_at(1);
@@ -44,8 +44,8 @@ fn names(snapshot: &Snapshot) -> String {
 }
 
 #[test]
-fn the_past_is_found_by_undoing() {
-    let cache = fed("+a +b ~a -b +c");
+fn an_earlier_state_is_found_by_undoing() {
+    let cache = cache_after("+a +b ~a -b +c");
     assert_eq!(names(&cache.snapshot()), "a@3 c@5");
     assert_eq!(names(&cache.at(3).unwrap()), "a@3 b@2");
     assert_eq!(names(&cache.at(1).unwrap()), "a@1");
@@ -53,15 +53,15 @@ fn the_past_is_found_by_undoing() {
 }
 
 #[test]
-fn a_watcher_gets_what_came_after_it() {
-    let cache = fed("+a +b ~a -b");
+fn a_watcher_gets_later_changes() {
+    let cache = cache_after("+a +b ~a -b");
     let seen: Vec<_> = cache.after(2, 10).unwrap().iter().map(|it| it.revision).collect();
     assert_eq!(seen, [3, 4]);
     assert!(cache.after(4, 10).unwrap().is_empty());
 }
 
 #[test]
-fn who_is_older_than_the_log_is_told_so() {
+fn a_watcher_that_is_older_than_the_log_fails() {
     let cache = ResourceCache::new(PREFIX, 10, &Arc::default());
     assert_eq!(cache.after(9, 1).unwrap_err(), TooOld { floor: 10 });
     assert_eq!(cache.at(9).unwrap_err(), TooOld { floor: 10 });
@@ -69,9 +69,9 @@ fn who_is_older_than_the_log_is_told_so() {
 }
 
 #[test]
-fn a_pinned_list_outlives_the_log() {
-    let cache = fed("+a +b");
-    cache.pin(&cache.snapshot(), 2);
+fn a_retained_list_outlives_the_log() {
+    let cache = cache_after("+a +b");
+    cache.retain_snapshot(&cache.snapshot(), 2);
     for revision in 3..(3 + MAX_CHANGES as Revision + 5) {
         let key: Arc<str> = format!("{PREFIX}/z").into();
         let new = Some(record("z", revision));
@@ -97,21 +97,25 @@ fn create_and_delete(cache: &ResourceCache, first: Revision, count: u64) {
 }
 
 /// The bytes of the objects that the log has.
-fn held(cache: &ResourceCache) -> usize {
+fn log_bytes(cache: &ResourceCache) -> usize {
     let state = cache.lock();
     state.log.after(0).filter_map(|change| change.old.as_ref()).map(|old| old.len()).sum()
 }
 
 #[test]
-fn deleted_objects_count_until_they_are_forgotten() {
+fn deleted_objects_count_until_they_are_compacted() {
     let total = Arc::default();
     let cache = ResourceCache::new(PREFIX, 0, &total);
     create_and_delete(&cache, 1, 200);
-    assert!(held(&cache) <= MAX_BYTES && held(&cache) > MAX_BYTES / 2, "{}", held(&cache));
-    assert!((held(&cache)..=MAX_BYTES).contains(&cache.history_bytes()));
+    assert!(
+        log_bytes(&cache) <= MAX_BYTES && log_bytes(&cache) > MAX_BYTES / 2,
+        "{}",
+        log_bytes(&cache)
+    );
+    assert!((log_bytes(&cache)..=MAX_BYTES).contains(&cache.history_bytes()));
     assert_eq!(total.load(Ordering::Relaxed), cache.history_bytes());
     cache.compact(Revision::MAX);
-    assert_eq!((held(&cache), cache.history_bytes()), (0, 0));
+    assert_eq!((log_bytes(&cache), cache.history_bytes()), (0, 0));
     drop(cache);
     assert_eq!(total.load(Ordering::Relaxed), 0);
 }
@@ -122,7 +126,7 @@ fn encoding(form: u8, second: i64) -> EncodingKey {
 
 #[test]
 fn encodings_of_a_few_seconds_are_kept() {
-    let cache = fed("+a ~a");
+    let cache = cache_after("+a ~a");
     let before = cache.history_bytes();
     let change = Arc::clone(&cache.after(1, 1).unwrap()[0]);
     change.encoded(encoding(0, 0), || vec![0; MEGABYTE]);
@@ -139,7 +143,7 @@ fn encodings_of_a_few_seconds_are_kept() {
 
 #[test]
 fn encoded_events_count_as_long_as_their_change_is_in_the_log() {
-    let cache = fed("+a ~a");
+    let cache = cache_after("+a ~a");
     let before = cache.history_bytes();
     let change = Arc::clone(&cache.after(1, 1).unwrap()[0]);
     for form in 0..2 {
@@ -154,33 +158,33 @@ fn encoded_events_count_as_long_as_their_change_is_in_the_log() {
 }
 
 #[test]
-fn compaction_does_not_cut_off_a_watcher_that_has_seen_everything() {
-    let cache = fed("+a ~a -a");
+fn a_watcher_that_has_all_changes_survives_compaction() {
+    let cache = cache_after("+a ~a -a");
     cache.compact(100);
     assert_eq!(cache.after(2, 1).unwrap_err(), TooOld { floor: 3 });
     assert!(cache.after(3, 1).unwrap().is_empty());
 }
 
 #[test]
-fn compaction_drops_the_pinned_lists_from_before_it() {
-    let cache = fed("+a ~a ~a");
-    cache.pin(&cache.at(1).unwrap(), 1);
-    cache.pin(&cache.at(2).unwrap(), 2);
+fn compaction_drops_the_retained_lists_from_before_it() {
+    let cache = cache_after("+a ~a ~a");
+    cache.retain_snapshot(&cache.at(1).unwrap(), 1);
+    cache.retain_snapshot(&cache.at(2).unwrap(), 2);
     cache.compact(2);
     assert_eq!(cache.at(1).unwrap_err(), TooOld { floor: 2 });
     assert_eq!(names(&cache.at(2).unwrap()), "a@2");
 }
 
 #[test]
-fn a_pinned_list_that_keeps_too_much_alive_is_dropped() {
+fn a_retained_list_that_has_too_much_memory_is_dropped() {
     let cache = ResourceCache::new(PREFIX, 0, &Arc::default());
-    let count = (MAX_PINNED_BYTES + MAX_BYTES) as u64 / MEGABYTE as u64 + 2;
+    let count = (MAX_RETAINED_BYTES + MAX_BYTES) as u64 / MEGABYTE as u64 + 2;
     for revision in 1..=count {
         let new = Some(large_record(&format!("n{revision}"), revision, MEGABYTE));
         let key = Arc::clone(&new.as_ref().unwrap().key);
         cache.apply(&Event { revision, key, new, old: None }).unwrap();
     }
-    cache.pin(&cache.snapshot(), count);
+    cache.retain_snapshot(&cache.snapshot(), count);
     let delete = |index: u64| {
         let name = format!("n{index}");
         let key: Arc<str> = format!("{PREFIX}/{name}").into();
@@ -196,9 +200,9 @@ fn a_pinned_list_that_keeps_too_much_alive_is_dropped() {
 
 #[test]
 fn a_retired_cache_refuses_events() {
-    let cache = fed("+a");
+    let cache = cache_after("+a");
     assert!(!cache.retire_if_empty());
-    let cache = fed("+a -a");
+    let cache = cache_after("+a -a");
     assert!(cache.retire_if_empty());
     let new = Some(record("a", 3));
     let event = Event { revision: 3, key: format!("{PREFIX}/a").into(), new, old: None };
@@ -206,8 +210,8 @@ fn a_retired_cache_refuses_events() {
 }
 
 #[test]
-fn an_encoder_that_panics_harms_nobody_else() {
-    let cache = fed("+a ~a");
+fn an_encoder_that_panics_does_not_affect_others() {
+    let cache = cache_after("+a ~a");
     let change = Arc::clone(&cache.after(1, 1).unwrap()[0]);
     let key = encoding(0, 0);
     let encode = || change.encoded(key, || panic!("it cannot be encoded"));
@@ -217,7 +221,7 @@ fn an_encoder_that_panics_harms_nobody_else() {
     assert_eq!(cache.history_bytes(), 0);
 }
 
-/// The same object with a field more.
+/// The same object with another field.
 fn widened(entry: &Entry) -> Entry {
     let mut object = entry.object_as_stored();
     object.map_mut().insert("wide".to_owned(), true.into());
@@ -230,7 +234,7 @@ fn is_wide(entry: &Entry) -> bool {
 
 #[test]
 fn objects_may_change_while_they_are_rewritten() {
-    let cache = fed("+a +b +c");
+    let cache = cache_after("+a +b +c");
     let change = |name: &str, is_deleted: bool| {
         let key: Arc<str> = format!("{PREFIX}/{name}").into();
         let revision = cache.snapshot().revision + 1;
@@ -240,7 +244,7 @@ fn objects_may_change_while_they_are_rewritten() {
     };
     let unlocked = std::cell::Cell::new(0);
     cache.rewrite(|entry| {
-        // Others write all the time, so that the last objects are rewritten with the lock.
+        // Under constant writes, the last objects are rewritten with the lock.
         if cache.state.try_lock().is_ok() {
             unlocked.set(unlocked.get() + 1);
             change("a", false);
@@ -261,16 +265,16 @@ fn objects_may_change_while_they_are_rewritten() {
 }
 
 #[test]
-fn what_is_rewritten_is_counted_as_long_as_it_is_kept() {
+fn replaced_objects_count_while_they_are_retained() {
     let cache = ResourceCache::new(PREFIX, 0, &Arc::default());
     for (revision, name) in [(1, "a"), (2, "b")] {
         let new = large_record(name, revision, MEGABYTE);
         let key = Arc::clone(&new.key);
         cache.apply(&Event { revision, key, new: Some(new), old: None }).unwrap();
     }
-    // The log has the second object, the pinned list has both.
+    // The log has the second object, the retained list has both.
     cache.compact(1);
-    cache.pin(&cache.snapshot(), 2);
+    cache.retain_snapshot(&cache.snapshot(), 2);
     let before = cache.history_bytes();
     let old = ["a", "b"].map(|it| Arc::downgrade(&cache.get(&format!("{PREFIX}/{it}")).unwrap()));
     cache.rewrite(|entry| Some(widened(entry)));
@@ -283,49 +287,49 @@ fn what_is_rewritten_is_counted_as_long_as_it_is_kept() {
 }
 
 #[test]
-fn an_entry_that_need_not_change_stays_with_its_pinned_lists() {
-    let cache = fed("+a +b");
-    cache.pin(&cache.snapshot(), 1);
+fn an_entry_that_need_not_change_stays_with_its_retained_lists() {
+    let cache = cache_after("+a +b");
+    cache.retain_snapshot(&cache.snapshot(), 1);
     let before = cache.snapshot();
     cache.rewrite(|_| None);
     assert!(cache.is_now(&before));
-    assert!(cache.lock().pinned.get(1).is_some());
+    assert!(cache.lock().retained.get(1).is_some());
     cache.rewrite(|entry| (entry.name() == "a").then(|| entry.without_fields()));
     let after = cache.snapshot();
     let stays = before.entries.iter().map(|(key, held)| after.entries.get(key) == Some(held));
     assert_eq!(stays.collect::<Vec<_>>(), [false, true]);
 }
 
-/// Updates "a" and forgets how it was, so that only a pinned list has that.
-fn update_and_forget(cache: &ResourceCache) {
+/// Updates "a" and forgets how it was, so that only a retained list has that.
+fn update_and_compact(cache: &ResourceCache) {
     let revision = cache.snapshot().revision + 1;
     let key: Arc<str> = format!("{PREFIX}/a").into();
     let old = Some(record("a", cache.get(&key).unwrap().revision));
     let new = Some(record("a", revision));
     cache.apply(&Event { revision, key, new, old }).unwrap();
     let mut state = cache.lock();
-    state.forget(revision);
+    state.compact_log(revision);
 }
 
 #[test]
-fn a_list_from_before_a_rewrite_is_not_pinned() {
-    let cache = fed("+a +b");
+fn a_list_from_before_a_rewrite_is_not_retained() {
+    let cache = cache_after("+a +b");
     let read = cache.snapshot();
     cache.rewrite(|entry| Some(widened(entry)));
-    cache.pin(&read, 2);
-    update_and_forget(&cache);
+    cache.retain_snapshot(&read, 2);
+    update_and_compact(&cache);
     assert!(cache.at(2).is_err());
-    cache.pin(&cache.snapshot(), 3);
-    update_and_forget(&cache);
+    cache.retain_snapshot(&cache.snapshot(), 3);
+    update_and_compact(&cache);
     assert_eq!(names(&cache.at(3).unwrap()), "a@3 b@2");
 }
 
 #[test]
-fn a_list_from_before_the_log_is_not_pinned() {
-    let cache = fed("+a +b");
+fn a_list_from_before_the_log_is_not_retained() {
+    let cache = cache_after("+a +b");
     let read = cache.snapshot();
-    update_and_forget(&cache);
-    cache.pin(&read, 2);
+    update_and_compact(&cache);
+    cache.retain_snapshot(&read, 2);
     assert!(cache.at(2).is_err());
     assert_eq!(cache.history_bytes(), 0);
 }

@@ -33,7 +33,7 @@ fn write(cache: &ResourceCache, revision: Revision, name: &str, spec: Option<&Va
     cache.apply(&Event { revision, key: Arc::clone(&key), new, old }).unwrap();
 }
 
-/// A service with an address, and with a node port.
+/// The spec of a service with this address and node port.
 fn spec(address: &str, port: u16) -> Value {
     json!({"type": "NodePort", "clusterIP": address, "clusterIPs": [address],
         "ports": [{"port": 80, "nodePort": port}]})
@@ -43,7 +43,7 @@ fn address(text: &str) -> Ipv4Addr {
     text.parse().unwrap()
 }
 
-/// Brings the index up to date, and returns the number of services that were read for it.
+/// Brings the index up to date, and returns the number of services that were parsed.
 fn refresh(index: &mut AddressIndex, cache: &ResourceCache) -> usize {
     let unread = index.catch_up(cache);
     read_all(&unread);
@@ -61,7 +61,7 @@ fn two_services() -> (ResourceCache, AddressIndex) {
 }
 
 #[test]
-fn only_services_that_have_changed_are_read_again() {
+fn only_changed_services_are_parsed_again() {
     let (cache, mut index) = two_services();
     assert_eq!(refresh(&mut index, &cache), 0);
     write(&cache, 3, "a", Some(&spec("10.0.0.1", 30_003)));
@@ -72,7 +72,7 @@ fn only_services_that_have_changed_are_read_again() {
 }
 
 #[test]
-fn a_gap_in_the_log_is_closed_by_comparison() {
+fn a_gap_in_the_log_is_closed_by_a_snapshot() {
     let (cache, mut index) = two_services();
     write(&cache, 3, "a", None);
     write(&cache, 4, "c", Some(&spec("10.0.0.3", 30_003)));
@@ -83,22 +83,22 @@ fn a_gap_in_the_log_is_closed_by_comparison() {
 }
 
 #[test]
-fn a_service_is_not_in_its_own_way() {
+fn a_service_does_not_conflict_with_itself() {
     let (cache, mut index) = two_services();
-    let own = key("a");
-    assert!(!index.has_port(30_001, Some(&own)) && index.has_port(30_002, Some(&own)));
-    assert!(!index.has_address(address("10.0.0.1"), Some(&own)));
-    // Two services hold the same port: either is in the way of the other.
+    let own_key = key("a");
+    assert!(!index.has_port(30_001, Some(&own_key)) && index.has_port(30_002, Some(&own_key)));
+    assert!(!index.has_address(address("10.0.0.1"), Some(&own_key)));
+    // Two services have the same port: each of them conflicts with the other.
     write(&cache, 3, "b", Some(&spec("10.0.0.2", 30_001)));
     refresh(&mut index, &cache);
-    assert!(index.has_port(30_001, Some(&own)));
+    assert!(index.has_port(30_001, Some(&own_key)));
     write(&cache, 4, "b", None);
     refresh(&mut index, &cache);
-    assert!(!index.has_port(30_001, Some(&own)) && index.has_port(30_001, None));
+    assert!(!index.has_port(30_001, Some(&own_key)) && index.has_port(30_001, None));
 }
 
 #[test]
-fn a_service_that_changes_while_it_is_read_counts_as_it_is_now() {
+fn a_service_that_changes_while_it_is_parsed_counts_in_its_newest_revision() {
     let (cache, mut index) = two_services();
     write(&cache, 3, "a", Some(&spec("10.0.0.1", 30_003)));
     let unread = index.catch_up(&cache);

@@ -1,0 +1,87 @@
+//! [`UsageCounter`]: the usage of one quota by the stored objects of one resource. It follows the
+//! change log of the resource, so that a request does not count all objects.
+
+use crate::cache::catalog::Served;
+use crate::cache::watch_cache::{Entry, Snapshot};
+use kinds::core::resource_quota::usage::{Amounts, Measure, Quota, Scope, add};
+use machinery::Object;
+use machinery::quantity::Quantity;
+use store::Revision;
+
+/// The quota and the resource of a counter.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct UsageKey {
+    /// The uid of the quota.
+    pub quota: String,
+    /// The key prefix of the resource.
+    resource: String,
+}
+
+impl UsageKey {
+    pub(super) fn new(quota: &str, served: &Served) -> Self {
+        Self { quota: quota.to_owned(), resource: served.resource.prefix.clone() }
+    }
+}
+
+/// See the [module documentation](self).
+#[derive(Debug, Default)]
+pub(super) struct UsageCounter {
+    /// The revision up to which changes are counted; None before the first count.
+    counted: Option<Revision>,
+    /// The scopes of the quota at the last full count.
+    scopes: Vec<Scope>,
+    /// The usage by resource name.
+    pub used: Amounts,
+}
+
+impl UsageCounter {
+    /// Counts the changes up to `snapshot`, or all objects if the change log is incomplete.
+    pub(super) fn catch_up(
+        &mut self,
+        served: &Served,
+        snapshot: &Snapshot,
+        namespace: &str,
+        quota: &Quota,
+        measure: &Measure,
+    ) {
+        let usage = |entry: &Entry| {
+            if entry.namespace() != namespace {
+                return None;
+            }
+            // Objects that each count as one are not parsed.
+            let object =
+                if measure.is_count() { Object::default() } else { entry.object_as_stored() };
+            measure.covered(&object, quota).then(|| measure.usage(&object))
+        };
+        let known = self.counted.filter(|_| self.scopes == quota.scopes);
+        let changes = known.and_then(|from| served.cache.after(from, usize::MAX).ok());
+        if let Some(changes) = changes {
+            for change in changes.iter().filter(|it| it.revision <= snapshot.revision) {
+                if let Some(removed) = change.old.as_deref().and_then(usage) {
+                    self.subtract(&removed);
+                }
+                if let Some(added) = change.new.as_deref().and_then(usage) {
+                    add(&mut self.used, &added);
+                }
+            }
+        } else {
+            self.used.clear();
+            self.scopes.clone_from(&quota.scopes);
+            for entry in snapshot.under(&served.key(namespace, ""), None) {
+                if let Some(added) = usage(entry) {
+                    add(&mut self.used, &added);
+                }
+            }
+        }
+        self.counted = Some(snapshot.revision.max(self.counted.unwrap_or(0)));
+    }
+
+    fn subtract(&mut self, removed: &Amounts) {
+        for (name, amount) in removed {
+            if let Some(used) = self.used.get_mut(name) {
+                *used = used.sub(amount);
+            }
+        }
+        self.used.retain(|_, it| *it != Quantity::zero());
+    }
+}

@@ -1,0 +1,146 @@
+//! [`ResponseFilters`]: the stages that wrap the chain because they also see the response:
+//! deadline, panic recovery, writes that outlive the request, metrics, compression.
+
+use super::received_request::ReceivedRequest;
+use super::request_labels;
+use crate::http::body::Body;
+use crate::http::negotiation::MediaTypeOptions;
+use crate::http::{compression, response};
+use crate::in_process::handler::Peer;
+use crate::metrics::{InFlightRequest, RequestLabels};
+use crate::plane::Plane;
+use crate::registry::pending_writes::{FinishWrites, PendingWrites};
+use futures_util::FutureExt;
+use http::{Request, Response};
+use machinery::Status;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// See the [module documentation](self).
+pub(super) struct ResponseFilters {
+    plane: Arc<Plane>,
+    labels: RequestLabels,
+    started: Instant,
+    timeout: Duration,
+    /// Counts the request as in flight; None for a long-running request.
+    in_flight: Option<InFlightRequest>,
+    is_read_only: bool,
+    compresses: bool,
+    writes: PendingWrites,
+}
+
+impl ResponseFilters {
+    /// Starts the filters of a received request.
+    pub(super) fn begin<B>(
+        plane: &Arc<Plane>,
+        peer: &Peer,
+        request: &Request<B>,
+        received: &ReceivedRequest,
+    ) -> Self {
+        let ReceivedRequest { info, query, started, deadline } = received;
+        let is_read_only = info.verb.is_read_only();
+        let counts = &plane.metrics.in_flight;
+        let in_flight = match is_read_only {
+            _ if info.is_long_running() => None,
+            true => Some(counts.read()),
+            false => Some(counts.write()),
+        };
+        Self {
+            plane: Arc::clone(plane),
+            labels: request_labels::of(plane, request, info, query),
+            started: *started,
+            timeout: *deadline - *started,
+            in_flight,
+            is_read_only,
+            compresses: peer.remote && compression::accepts_gzip(request.headers()),
+            writes: PendingWrites::default(),
+        }
+    }
+
+    /// The writes of the request whose outcome the store has not decided yet.
+    pub(super) fn writes(&self) -> PendingWrites {
+        self.writes.clone()
+    }
+
+    /// Runs `work` and returns its response.
+    pub(super) async fn run(
+        self,
+        work: Pin<Box<dyn Future<Output = Response<Body>> + Send>>,
+    ) -> Response<Body> {
+        let (writes, compresses) = (self.writes.clone(), self.compresses);
+        let response = if self.is_read_only {
+            self.count(work).await
+        } else {
+            // The inner one finishes the writes after an exceeded deadline, and the outer one after
+            // a disconnect of the client.
+            let tasks = self.plane.storage.tasks.clone();
+            let work = FinishWrites::new(work, &writes, &tasks);
+            let counted = Box::pin(self.count(work));
+            FinishWrites::new(counted, &writes, &tasks).await
+        };
+        if compresses { compression::compress(response) } else { response }
+    }
+
+    /// Runs `work` and records the metrics of the response.
+    async fn count(self, work: impl Future<Output = Response<Body>>) -> Response<Body> {
+        let Self { plane, labels, started, timeout, in_flight, .. } = self;
+        let response = with_timeout_and_recovery(timeout, work).await.unwrap_or_else(|response| {
+            tracing::error!(?labels, "a request panicked");
+            response
+        });
+        drop(in_flight);
+        plane.metrics.observe_answer(&labels, response, started.elapsed())
+    }
+}
+
+/// The response of `work`, or that of an exceeded deadline. If `work` panics, the response is the
+/// error.
+async fn with_timeout_and_recovery(
+    deadline: Duration,
+    work: impl Future<Output = Response<Body>>,
+) -> Result<Response<Body>, Response<Body>> {
+    match tokio::time::timeout(deadline, AssertUnwindSafe(work).catch_unwind()).await {
+        Ok(Ok(response)) => Ok(response),
+        Ok(Err(_)) => {
+            let message = "This request caused apiserver to panic. Look in the logs for details.";
+            Err(response::text(500, message))
+        }
+        Err(_) => {
+            let why = "request did not complete within the allotted timeout";
+            Ok(response::failure(&Status::timeout(why, 0), MediaTypeOptions::JSON))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+
+    async fn text(response: Response<Body>) -> (u16, String) {
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (code, String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_panic_results_in_an_internal_error() {
+        let result =
+            with_timeout_and_recovery(Duration::from_mins(1), async { panic!("as if by a bug") })
+                .await;
+        let (code, body) = text(result.unwrap_err()).await;
+        assert_eq!(code, 500);
+        assert_eq!(body, "This request caused apiserver to panic. Look in the logs for details.");
+    }
+
+    #[tokio::test]
+    async fn an_exceeded_deadline_results_in_a_timeout() {
+        let result = with_timeout_and_recovery(Duration::ZERO, std::future::pending()).await;
+        let (code, body) = text(result.unwrap()).await;
+        assert_eq!(code, 504);
+        assert!(body.contains("request did not complete within the allotted timeout"), "{body}");
+    }
+}

@@ -1,0 +1,95 @@
+//! `componentstatuses`: the health of the store, and of the scheduler and the controller manager on
+//! this machine.
+//!
+//! Upstream: `registry/core/componentstatus`. The two programs are probed at their default ports.
+
+use super::selection::Selection;
+use crate::endpoints::context::RequestContext;
+use crate::endpoints::object_response;
+use crate::endpoints::table;
+use crate::http::body::Body;
+use crate::http::negotiation::Representation;
+use crate::http::response;
+use crate::outbound::{Destination, Error, Trust};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use machinery::{GroupResource, Object, Status, Value, json};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// The components that are probed over the network, with their ports.
+const PROBED_COMPONENTS: [(&str, u16); 2] = [("controller-manager", 10257), ("scheduler", 10259)];
+
+/// The name of the store, which is always healthy here.
+const ETCD: &str = "etcd-0";
+
+/// The timeout of a probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The maximum size of the response to a probe, in bytes.
+const MAX_RESPONSE: usize = 10 << 10;
+
+/// Responds with one component or with all of them.
+pub(super) async fn serve(cx: &RequestContext) -> Result<Response<Body>, Status> {
+    cx.scope.warn("v1 ComponentStatus is deprecated in v1.19+".to_owned());
+    if !cx.scope.path.name.is_empty() {
+        let mut object = component(cx, &cx.scope.path.name).await?;
+        object.set_type("v1", "ComponentStatus");
+        return Ok(object_response::object(cx, 200, object));
+    }
+    let selection = Selection::parse(cx)?;
+    let (one, other) =
+        tokio::join!(component(cx, PROBED_COMPONENTS[0].0), component(cx, PROBED_COMPONENTS[1].0));
+    let mut components = vec![one?, other?, component(cx, ETCD).await?];
+    components.retain(|it| selection.matches_unstored(it));
+    if cx.accepted.representation == Representation::Table {
+        let table = table::table(cx, &json!({}), components)?;
+        return Ok(response::serialized(200, cx.accepted, &table));
+    }
+    let items: Vec<Value> = components.into_iter().map(Object::into_value).collect();
+    let list = json!({
+        "kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": items,
+    });
+    Ok(response::document(200, cx.accepted, &list))
+}
+
+async fn component(cx: &RequestContext, name: &str) -> Result<Object, Status> {
+    let port = PROBED_COMPONENTS.iter().find(|(known, _)| *known == name).map(|(_, port)| *port);
+    let health = match port {
+        Some(port) => probe(cx, port).await,
+        None if name == ETCD => Ok("ok".to_owned()),
+        // Upstream: the error has the resource in the singular.
+        None => return Err(Status::not_found(&GroupResource::new("", "componentstatus"), name)),
+    };
+    let (status, message) = match health {
+        Ok(message) => ("True", message),
+        Err(message) => ("False", message),
+    };
+    let condition = json!({"type": "Healthy", "status": status, "message": message});
+    let object = json!({"metadata": {"name": name}, "conditions": [condition]});
+    Ok(Object::from_value(object).unwrap_or_default())
+}
+
+/// The message of a healthy component on this machine, or the reason why it is unhealthy.
+async fn probe(cx: &RequestContext, port: u16) -> Result<String, String> {
+    let url = format!("https://127.0.0.1:{port}/healthz");
+    let failed = |why: &dyn std::fmt::Display| format!("Get \"{url}\": {why}");
+    let to = Destination {
+        server_name: "127.0.0.1".to_owned(),
+        addresses: Vec::new(),
+        trust: Trust::Insecure,
+        identity: None,
+    };
+    let request = Request::get(&url).body(Full::<Bytes>::default());
+    let request = request.map_err(|error| failed(&error))?;
+    let deadline = Instant::now() + PROBE_TIMEOUT;
+    let call = cx.scope.storage.outbound.call(&to, request, MAX_RESPONSE, deadline);
+    let response = timeout_at(deadline, call).await;
+    let response = response.map_err(|_| failed(&"context deadline exceeded"))?;
+    let response = response.map_err(|error: Error| failed(&error))?;
+    if response.status().is_success() {
+        return Ok(String::from_utf8_lossy(response.body()).into_owned());
+    }
+    Err(format!("HTTP probe failed with statuscode: {}", response.status().as_u16()))
+}
