@@ -7,33 +7,33 @@ use tokio::runtime::{Builder, Runtime};
 use tower_service::Service;
 
 use apiserver::auth::authentication::User;
-use apiserver::{Config, InProcessClient, Server};
+use testenv::TestEnv;
 
 /// See the [module documentation](self). It runs on the calling thread, so that its time is that
 /// thread's.
 pub struct OneServer {
     runtime: Runtime,
-    client: InProcessClient,
-    _server: Server,
+    env: TestEnv,
 }
 
 impl OneServer {
     /// Starts it.
     pub fn start() -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let server = runtime.block_on(Server::start(Config::default())).expect("a server");
-        let client = server.in_process_client();
-        Self { runtime, client, _server: server }
+        // Inputs that wait for a revision give up by the clock of the plane.
+        let env = runtime.block_on(TestEnv::builder().system_clock().start());
+        Self { runtime, env }
     }
 
     /// Sends a request as an administrator, or as a user without rights, and returns the code.
     pub fn send(&self, request: Request<Vec<u8>>, has_rights: bool) -> u16 {
-        let stranger = User {
+        let without_rights = User {
             name: "u".to_owned(),
             groups: vec!["system:authenticated".to_owned()],
             ..User::default()
         };
-        let mut client = if has_rights { self.client.clone() } else { self.client.for_user(stranger) };
+        let client = self.env.server().in_process_client();
+        let mut client = if has_rights { client } else { client.for_user(without_rights) };
         let request = request.map(|it| Full::new(Bytes::from(it)));
         self.runtime.block_on(async move {
             let Ok(response) = client.call(request).await;

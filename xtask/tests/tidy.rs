@@ -24,11 +24,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "apiserver",
         &["keel", "tls", "machinery", "cel", "schema", "store", "types", "kinds", "informer"],
     ),
+    ("testenv", &["keel", "machinery", "store", "apiserver"]),
     ("sampan", &["keel", "machinery", "schema", "store", "types", "kinds", "apiserver"]),
 ];
 
 /// Libraries for users: every public item has an example.
-const LIBRARIES: [&str; 4] = ["informer", "client", "derive", "runtime"];
+const LIBRARIES: [&str; 5] = ["informer", "client", "derive", "runtime", "testenv"];
 
 /// The maximum length of a file; a longer one has two subjects.
 const MAX_LINES: usize = 600;

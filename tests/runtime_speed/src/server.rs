@@ -1,25 +1,17 @@
 //! The server: our own, in memory, with all cached and reconciled objects.
 
 use std::io::Write;
-use std::net::Ipv4Addr;
-use std::path::Path;
 use std::{fs, io};
 
 use anyhow::{Context, Result};
-use apiserver::{Config, Server};
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use futures_util::{TryStreamExt, stream};
 use http::Request;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use keel::Entropy;
 use kube::api::{ObjectMeta, PostParams};
-use kube::runtime::wait::await_condition;
-use kube::runtime::wait::conditions::is_crd_established;
 use kube::{Api, Client, CustomResourceExt};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use testenv::TestEnv;
 use tokio::io::AsyncReadExt;
 
 use crate::args::Serve;
@@ -41,11 +33,11 @@ pub(crate) struct Lengths {
 
 /// Serves until standard input is closed; prints the [`Lengths`] when all objects exist.
 pub(crate) async fn serve(args: &Serve) -> Result<()> {
-    let listen = Some((Ipv4Addr::LOCALHOST, 0).into());
-    let server = Server::start(Config { listen, ..Config::default() }).await?;
-    let client = Client::new(server.in_process_client(), widget::CACHED);
+    let env = TestEnv::builder().system_clock().listen().try_start().await?;
+    let client = env.kube();
     let entropy = Entropy::seeded(1);
-    prepare(&client).await?;
+    create_namespaces(&client).await?;
+    env.install_crd(&widget::Widget::crd()).await;
     create_widgets(&client, widget::CACHED, args.widgets, &entropy).await?;
     create_widgets(&client, widget::CONTROLLED, args.controlled, &entropy).await?;
     create_pods(&client, args.pods, &entropy).await?;
@@ -53,22 +45,19 @@ pub(crate) async fn serve(args: &Serve) -> Result<()> {
         widget: length(&client, "/apis/speed.example.com/v1/widgets").await?,
         pod: length(&client, "/api/v1/pods").await?,
     };
-    write_kubeconfig(&args.kubeconfig, &server)?;
+    fs::write(&args.kubeconfig, env.kubeconfig())?;
     writeln!(io::stdout(), "{}", serde_json::to_string(&lengths)?)?;
     tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
-    Ok(server.stop().await?)
+    Ok(env.stop().await?)
 }
 
-async fn prepare(client: &Client) -> Result<()> {
+async fn create_namespaces(client: &Client) -> Result<()> {
     let namespaces = Api::<Namespace>::all(client.clone());
     for name in [widget::CACHED, widget::CONTROLLED] {
         let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
         let namespace = Namespace { metadata, ..Namespace::default() };
         namespaces.create(&PostParams::default(), &namespace).await?;
     }
-    let definitions = Api::<CustomResourceDefinition>::all(client.clone());
-    definitions.create(&PostParams::default(), &widget::Widget::crd()).await?;
-    await_condition(definitions, widget::Widget::crd_name(), is_crd_established()).await?;
     Ok(())
 }
 
@@ -119,25 +108,4 @@ async fn length(client: &Client, collection: &str) -> Result<usize> {
     let items = list["items"].as_array().context("a list has no items")?;
     let lengths = items.iter().map(|item| item.to_string().len());
     Ok(lengths.sum::<usize>() / items.len().max(1))
-}
-
-/// The kubeconfig, as JSON.
-fn write_kubeconfig(path: &Path, server: &Server) -> Result<()> {
-    let admin = server.admin()?;
-    let address = server.address().context("the server does not listen")?;
-    let kubeconfig = json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "speed", "cluster": {
-            "server": format!("https://{address}"),
-            "certificate-authority-data": BASE64_STANDARD.encode(server.authority()),
-        }}],
-        "users": [{"name": "admin", "user": {
-            "client-certificate-data": BASE64_STANDARD.encode(&admin.certificate),
-            "client-key-data": BASE64_STANDARD.encode(&admin.key),
-        }}],
-        "contexts": [{"name": "speed", "context": {"cluster": "speed", "user": "admin"}}],
-        "current-context": "speed",
-    });
-    Ok(fs::write(path, kubeconfig.to_string())?)
 }

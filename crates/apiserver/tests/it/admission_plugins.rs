@@ -11,23 +11,20 @@ mod resource_quota;
 mod service_account;
 mod storage;
 
-use crate::client::Client;
-use crate::plane::Plane;
-use apiserver::{Config, Server};
 use machinery::{Value, json};
+use testenv::{Client, TestEnv};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
 /// A plane with additional and without disabled plugins.
-async fn plane_with(enabled: &[&str], disabled: &[&str]) -> Plane {
+async fn plane_with(enabled: &[&str], disabled: &[&str]) -> TestEnv {
     let owned = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
-    let config = Config {
-        enabled_plugins: owned(enabled),
-        disabled_plugins: owned(disabled),
-        ..Plane::config(1)
-    };
-    Plane::start_with(config).await
+    let builder = TestEnv::builder().config(|config| {
+        config.enabled_plugins = owned(enabled);
+        config.disabled_plugins = owned(disabled);
+    });
+    builder.start().await
 }
 
 /// A pod with one container and further fields of its spec.
@@ -64,8 +61,9 @@ async fn a_disabled_plugin_has_no_effect() {
 
 #[tokio::test]
 async fn enabling_an_unknown_plugin_fails() {
-    let config = Config { enabled_plugins: vec!["NodeRestriction".to_owned()], ..Plane::config(1) };
-    let error = Server::start(config).await.unwrap_err();
+    let enabled = vec!["NodeRestriction".to_owned()];
+    let builder = TestEnv::builder().config(|config| config.enabled_plugins = enabled);
+    let error = builder.try_start().await.unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert_eq!(
         cause,

@@ -1,13 +1,13 @@
 //! API group versions that another server serves.
 
-use crate::client::{JSON, MERGE};
 use crate::https::{Breaks, Https, json_answer};
-use crate::plane::Plane;
 use apiserver::auth::authentication::User;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use machinery::{Value, json};
+use testenv::TestEnv;
+use testenv::media_type::{JSON, MERGE_PATCH};
 
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
@@ -73,17 +73,17 @@ fn available(service: &Value) -> (&str, &str) {
 }
 
 /// A plane with a registered weather server.
-async fn registered() -> (Plane, Https) {
+async fn registered() -> (TestEnv, Https) {
     registered_as(weather).await
 }
 
 /// A plane with a registered server of weather reports, whose responses `answer` computes.
-async fn registered_as<F, R>(answer: F) -> (Plane, Https)
+async fn registered_as<F, R>(answer: F) -> (TestEnv, Https)
 where
     F: Fn(Request<Bytes>) -> R + Send + Sync + 'static,
     R: Future<Output = Response<Bytes>> + Send + 'static,
 {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server = Https::start("weather.default.svc", answer).await;
     plane.create("/api/v1/namespaces/default/services", &Https::service("weather")).await;
     plane.create(SERVICES, &api_service(&server)).await;
@@ -97,8 +97,8 @@ where
 async fn requests_are_proxied_with_the_identity_of_their_user() {
     let (plane, _server) = registered().await;
     let alice = User::authenticated("alice", "", vec!["system:masters".to_owned()]);
-    let alice = plane.as_user(alice).with("authorization", "Basic c2VjcmV0");
-    let alice = alice.with("x-remote-group", "root");
+    let alice = plane.as_user(alice).with_header("authorization", "Basic c2VjcmV0");
+    let alice = alice.with_header("x-remote-group", "root");
     let (code, seen) =
         alice.post("/apis/weather.example/v1/reports?dryRun=All", &json!({"rain": true})).await;
     assert_eq!(code, 418);
@@ -127,7 +127,7 @@ async fn an_aborted_response_does_not_look_complete() {
         }
     })
     .await;
-    let answer = plane.begin("/apis/weather.example/v1/reports", JSON).await;
+    let answer = plane.get_streaming("/apis/weather.example/v1/reports", JSON).await;
     assert_eq!(answer.status(), 418);
     let mut body = answer.into_body();
     let piece = body.frame().await.unwrap().unwrap().into_data().unwrap();
@@ -165,7 +165,7 @@ async fn discovery_and_openapi_include_the_aggregated_group() {
                 && it["versions"][0]["resources"][0]["resource"] == "reports"
         })
     };
-    let aggregating = plane.clone().with("accept", AGGREGATED);
+    let aggregating = plane.with_header("accept", AGGREGATED);
     aggregating.until("/apis", told).await;
     let (_, index) = plane.get("/openapi/v3").await;
     let place = &index["paths"]["apis/weather.example/v1"]["serverRelativeURL"];
@@ -182,7 +182,7 @@ async fn an_unreachable_server_is_unavailable_and_returns_503() {
     let service = "/api/v1/namespaces/default/services/weather";
     let empty = json!({"spec": {"type": "ClusterIP", "externalName": null,
         "ports": [{"port": server.address.port()}]}});
-    assert_eq!(plane.patch(service, MERGE, &empty).await.0, 200);
+    assert_eq!(plane.patch(service, MERGE_PATCH, &empty).await.0, 200);
     let path = format!("{SERVICES}/v1.weather.example");
     plane.until(&path, |_, it| available(it) == ("False", "MissingEndpoints")).await;
     let (code, text) = plane.get("/apis/weather.example/v1/reports").await;
@@ -193,7 +193,7 @@ async fn an_unreachable_server_is_unavailable_and_returns_503() {
 
 #[tokio::test]
 async fn a_server_with_an_untrusted_certificate_is_not_called() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server = Https::start("weather.default.svc", weather).await;
     let stranger = Https::start("weather.default.svc", weather).await;
     plane.create("/api/v1/namespaces/default/services", &Https::service("weather")).await;
@@ -209,13 +209,13 @@ async fn a_server_with_an_untrusted_certificate_is_not_called() {
 
 #[tokio::test]
 async fn local_groups_have_api_services() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let local = |_, it: &Value| available(it) == ("True", "Local");
     let found = plane.until(&format!("{SERVICES}/v1.apps"), local).await;
     assert_eq!(found["spec"]["groupPriorityMinimum"], 17800);
-    plane.define(&crate::plane::things(&crate::plane::anything())).await;
+    plane.install_crd(&crate::objects::things(&crate::objects::anything())).await;
     let path = format!("{SERVICES}/v1.example.com");
     plane.until(&path, local).await;
-    plane.delete(&format!("{}/things.example.com", crate::plane::DEFINITIONS)).await;
+    plane.delete(&format!("{}/things.example.com", crate::objects::CRDS)).await;
     plane.until(&path, |code, _| code == 404).await;
 }

@@ -1,14 +1,14 @@
 //! The frequency of availability checks and OpenAPI downloads of aggregated servers.
 
-use crate::client::MERGE;
 use crate::https::{Https, json_answer};
-use crate::plane::Plane;
 use bytes::Bytes;
 use http::{Request, Response};
 use machinery::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use testenv::TestEnv;
+use testenv::media_type::MERGE_PATCH;
 
 const REGISTRATIONS: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 const REGISTRATION: &str = "/apis/apiregistration.k8s.io/v1/apiservices/v1.checked.example";
@@ -62,21 +62,21 @@ async fn server(code_of_check: fn(usize) -> u16) -> (Https, Arc<Requests>) {
     (Https::start("checked.default.svc", answer).await, requests)
 }
 
-async fn register(plane: &Plane, server: &Https) {
+async fn register(plane: &TestEnv, server: &Https) {
     let spec = json!({"group": "checked.example", "version": "v1", "groupPriorityMinimum": 2000,
         "versionPriority": 10, "caBundle": server.bundle(), "service": server.reference("checked")});
     let object = json!({"metadata": {"name": "v1.checked.example"}, "spec": spec});
     plane.create(REGISTRATIONS, &object).await;
 }
 
-async fn until_reason(plane: &Plane, reason: &str) {
+async fn until_reason(plane: &TestEnv, reason: &str) {
     let has_reason = |_, it: &Value| it["status"]["conditions"][0]["reason"] == reason;
     plane.until(REGISTRATION, has_reason).await;
 }
 
 /// Waits until the task that checks the servers has processed all earlier writes: the same task
 /// deletes the `APIService`s of versions that do not exist.
-async fn settle(plane: &Plane) {
+async fn settle(plane: &TestEnv) {
     for _ in 0..2 {
         let announcement = json!({
             "metadata": {"name": "v1.absent.example",
@@ -89,13 +89,13 @@ async fn settle(plane: &Plane) {
     }
 }
 
-async fn until(plane: &Plane, is_done: impl Fn() -> bool) {
+async fn until(plane: &TestEnv, is_done: impl Fn() -> bool) {
     plane.until(REGISTRATION, |_, _| is_done()).await;
 }
 
 #[tokio::test]
 async fn a_server_that_fails_every_second_check_is_checked_twice_in_thirty_seconds() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let (server, requests) = server(|check| if check % 2 == 0 { 503 } else { 200 }).await;
     plane.create(SERVICES, &Https::service("checked")).await;
     register(&plane, &server).await;
@@ -103,18 +103,18 @@ async fn a_server_that_fails_every_second_check_is_checked_twice_in_thirty_secon
         until_reason(&plane, "FailedDiscoveryCheck").await;
         settle(&plane).await;
         assert_eq!(requests.checks(), 2 * minute + 1);
-        plane.clock.advance(Duration::from_millis(5));
+        plane.advance(Duration::from_millis(5));
         until_reason(&plane, "Passed").await;
         until(&plane, || requests.downloads() == minute + 1).await;
         settle(&plane).await;
         assert_eq!((requests.checks(), requests.downloads()), (2 * minute + 2, minute + 1));
-        plane.advance(30);
+        plane.advance(Duration::from_secs(30));
     }
 }
 
 #[tokio::test]
 async fn checks_of_a_failing_server_back_off() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     // The message of the condition has the code, so each check changes the condition.
     let (server, requests) = server(|check| if check % 2 == 0 { 500 } else { 503 }).await;
     plane.create(SERVICES, &Https::service("checked")).await;
@@ -129,17 +129,17 @@ async fn checks_of_a_failing_server_back_off() {
         };
         plane.until(REGISTRATION, is_written).await;
         settle(&plane).await;
-        plane.clock.advance(wait / 4);
+        plane.advance(wait / 4);
         settle(&plane).await;
         assert_eq!(requests.checks(), check);
-        plane.clock.advance(wait * 3 / 4);
+        plane.advance(wait * 3 / 4);
         wait *= 2;
     }
 }
 
 #[tokio::test]
 async fn endpoints_of_other_services_cause_no_check() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let (server, requests) = server(|_| 200).await;
     plane.create(SERVICES, &Https::service("checked")).await;
     register(&plane, &server).await;
@@ -158,25 +158,25 @@ async fn endpoints_of_other_services_cause_no_check() {
 
 #[tokio::test]
 async fn a_server_with_changing_endpoints_is_checked_once_a_second() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let (server, requests) = server(|_| 200).await;
     plane.create(SERVICES, &Https::service("checked")).await;
     register(&plane, &server).await;
     until(&plane, || requests.downloads() == 1).await;
     for name in ["127.0.0.1", "localhost", "127.0.0.1"] {
         let patch = json!({"spec": {"externalName": name}});
-        let (code, status) = plane.patch(&format!("{SERVICES}/checked"), MERGE, &patch).await;
+        let (code, status) = plane.patch(&format!("{SERVICES}/checked"), MERGE_PATCH, &patch).await;
         assert_eq!(code, 200, "{status}");
         settle(&plane).await;
     }
     assert_eq!((requests.checks(), requests.downloads()), (1, 1));
-    plane.advance(1);
+    plane.advance(Duration::from_secs(1));
     until(&plane, || requests.downloads() == 2).await;
 }
 
 #[tokio::test]
 async fn a_service_that_is_created_later_is_checked_immediately() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let (server, _) = server(|_| 200).await;
     register(&plane, &server).await;
     until_reason(&plane, "ServiceNotFound").await;
@@ -186,7 +186,7 @@ async fn a_service_that_is_created_later_is_checked_immediately() {
 
 #[tokio::test]
 async fn a_version_that_is_registered_again_is_checked_immediately() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let (server, requests) = server(|_| 200).await;
     plane.create(SERVICES, &Https::service("checked")).await;
     register(&plane, &server).await;

@@ -1,18 +1,18 @@
 //! Server-side apply through the whole server: decoding, results and warnings.
 
-use crate::client::{Client, Reply};
-use crate::plane::{MAPS, Plane, THINGS, thing, things};
+use crate::objects::{MAPS, THINGS, thing, things};
 use http::Method;
 use machinery::{Value, json};
+use testenv::{Client, Response, TestEnv};
 
-async fn apply(client: &Client, path: &str, body: impl Into<String>) -> Reply {
+async fn apply(client: &Client, path: &str, body: impl Into<String>) -> Response {
     let path = format!("{path}{}fieldManager=m", if path.contains('?') { '&' } else { '?' });
     client.send(Method::PATCH, &path, "application/apply-patch+yaml", body.into()).await
 }
 
 #[tokio::test]
 async fn an_invalid_apply_body_is_refused_with_the_decoders_message() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for (body, told) in [
         ("a: b: c", "error encoding patch: yaml: mapping values are not allowed in this context"),
         ("a: [", "error encoding patch: yaml: line 1: did not find expected node content"),
@@ -32,7 +32,7 @@ async fn an_invalid_apply_body_is_refused_with_the_decoders_message() {
 
 #[tokio::test]
 async fn duplicate_fields_are_warned_about_after_the_apply() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let twice = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: v\n  k: w\n";
     let reply = apply(&plane, &format!("{MAPS}/a?fieldValidation=Strict"), twice).await;
     let told = "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  line 6: key \"k\" already set in map";
@@ -47,14 +47,14 @@ async fn duplicate_fields_are_warned_about_after_the_apply() {
 
 #[tokio::test]
 async fn removing_all_applied_fields_leaves_null_in_a_custom_resource() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let map = json!({"type": "object", "additionalProperties": {"type": "string"}});
     let fields = json!({"free": free, "map": map,
         "filled": {"type": "object", "default": {"a": "z"}, "properties": {"a": {"type": "string"}}}});
     let schema =
         json!({"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}});
-    plane.define(&things(&schema)).await;
+    plane.install_crd(&things(&schema)).await;
     let path = format!("{THINGS}/t");
     let config = |spec: Value| thing("t", &spec).to_string();
     let owned = json!({"map": {"a": "b"}, "free": {"a": 1}, "filled": {"a": "b"}});

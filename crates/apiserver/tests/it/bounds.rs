@@ -15,12 +15,12 @@ mod schemas;
 mod services;
 mod updates;
 
-use crate::client::{Client, JSON};
-use crate::plane::Plane;
 use http::Method;
 use machinery::Value;
 use std::fs;
 use std::time::Duration;
+use testenv::media_type::JSON;
+use testenv::{Client, TestEnv};
 
 /// Twice the linear factor, and an allowance for the resolution of the measurement.
 const FACTOR: u32 = 8;
@@ -95,8 +95,8 @@ fn processor_time() -> Duration {
 }
 
 /// A plane with an object.
-async fn plane_with(path: &str, object: &Value) -> Plane {
-    let plane = Plane::start().await;
+async fn plane_with(path: &str, object: &Value) -> TestEnv {
+    let plane = TestEnv::start().await;
     plane.create(path, object).await;
     plane
 }

@@ -1,10 +1,9 @@
 //! CRDs and `APIService`s for groups that this server serves itself.
 
 use crate::https::{Https, json_answer};
-use crate::plane::{DEFINITIONS, Plane, THINGS, anything, thing, things};
-use apiserver::{Config, StoreConfig};
+use crate::objects::{CRDS, THINGS, anything, thing, things};
 use machinery::{Value, json};
-use std::path::Path;
+use testenv::TestEnv;
 
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
@@ -20,8 +19,8 @@ fn claiming(group: &str, plural: &str, kind: &str, version: &str) -> Value {
     definition
 }
 
-async fn until_established(plane: &Plane, definition: &Value) -> String {
-    let path = format!("{DEFINITIONS}/{}", definition["metadata"]["name"].as_str().unwrap());
+async fn until_established(plane: &TestEnv, definition: &Value) -> String {
+    let path = format!("{CRDS}/{}", definition["metadata"]["name"].as_str().unwrap());
     let is_established = |_, it: &Value| {
         let conditions = it["status"]["conditions"].as_array();
         conditions.is_some_and(|it| {
@@ -32,20 +31,16 @@ async fn until_established(plane: &Plane, definition: &Value) -> String {
     path
 }
 
-fn embedded(directory: &Path) -> Config {
-    Config { store: StoreConfig::Embedded(directory.to_owned()), ..Plane::config(1) }
-}
-
 fn policy(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"podSelector": {}, "policyTypes": ["Ingress"]}})
 }
 
 #[tokio::test]
 async fn a_crd_does_not_shadow_a_built_in_kind() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(POLICIES, &policy("before")).await;
     let definition = claiming("networking.k8s.io", "networkpolicies", "NetworkPolicy", "v1");
-    plane.create(DEFINITIONS, &definition).await;
+    plane.create(CRDS, &definition).await;
     let path = until_established(&plane, &definition).await;
     assert_eq!(plane.read(POLICIES).await["items"][0]["metadata"]["name"], "before");
     let (code, _) = plane.post(POLICIES, &json!({"metadata": {"name": "x"}, "spec": 1})).await;
@@ -58,10 +53,10 @@ async fn a_crd_does_not_shadow_a_built_in_kind() {
 
 #[tokio::test]
 async fn a_crd_adds_nothing_to_a_built_in_group() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for (plural, kind, version) in [("foos", "Foo", "v1"), ("bars", "Bar", "v1alpha9")] {
         let definition = claiming("networking.k8s.io", plural, kind, version);
-        plane.create(DEFINITIONS, &definition).await;
+        plane.create(CRDS, &definition).await;
         until_established(&plane, &definition).await;
         let (code, status) =
             plane.get(&format!("/apis/networking.k8s.io/{version}/{plural}")).await;
@@ -74,7 +69,7 @@ async fn a_crd_adds_nothing_to_a_built_in_group() {
 
 #[tokio::test]
 async fn versions_of_a_crd_in_a_built_in_group_are_listed_and_not_served() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut definition = claiming("networking.k8s.io", "foos", "Foo", "v1");
     let version = definition["spec"]["versions"][0].clone();
     for name in ["v1beta7", "v2"] {
@@ -82,7 +77,7 @@ async fn versions_of_a_crd_in_a_built_in_group_are_listed_and_not_served() {
         (version["name"], version["storage"]) = (name.into(), false.into());
         definition["spec"]["versions"].as_array_mut().unwrap().push(version);
     }
-    plane.create(DEFINITIONS, &definition).await;
+    plane.create(CRDS, &definition).await;
     let path = until_established(&plane, &definition).await;
     let listed = |group: &Value| -> Vec<String> {
         let versions = group["versions"].as_array().unwrap().iter();
@@ -124,29 +119,29 @@ async fn versions_of_a_crd_in_a_built_in_group_are_listed_and_not_served() {
 #[tokio::test]
 async fn a_crd_for_crds_has_no_effect_and_can_be_deleted_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
-    let plane = Plane::start_with(embedded(directory.path())).await;
+    let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     let definition = claiming(
         "apiextensions.k8s.io",
         "customresourcedefinitions",
         "CustomResourceDefinition",
         "v1",
     );
-    plane.create(DEFINITIONS, &definition).await;
+    plane.create(CRDS, &definition).await;
     let path = until_established(&plane, &definition).await;
-    plane.define(&things(&anything())).await;
+    plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
-    plane.server.stop().await.unwrap();
+    plane.stop().await.unwrap();
 
-    let plane = Plane::start_with(embedded(directory.path())).await;
-    assert_eq!(plane.read(DEFINITIONS).await["items"].as_array().map(Vec::len), Some(2));
+    let plane = TestEnv::builder().data_dir(directory.path()).start().await;
+    assert_eq!(plane.read(CRDS).await["items"].as_array().map(Vec::len), Some(2));
     assert_eq!(plane.delete(&path).await.0, 200);
     plane.until(&path, |code, _| code == 404).await;
     assert_eq!(plane.read(&format!("{THINGS}/a")).await["kind"], "Thing");
-    plane.server.stop().await.unwrap();
+    plane.stop().await.unwrap();
 }
 
 /// Registers for `name` a server whose responses are `{"who":"another"}`.
-async fn another(plane: &Plane) -> (Https, Value) {
+async fn another(plane: &TestEnv) -> (Https, Value) {
     let other = |_| std::future::ready(json_answer(200, &json!({"who": "another"})));
     let server = Https::start("other.default.svc", other).await;
     plane.create("/api/v1/namespaces/default/services", &Https::service("other")).await;
@@ -161,7 +156,7 @@ fn is_available(_: u16, service: &Value) -> bool {
 
 #[tokio::test]
 async fn api_services_are_always_served_locally() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let (_server, mut spec) = another(&plane).await;
     for version in ["v1", "v9"] {
         let name = format!("{version}.apiregistration.k8s.io");
@@ -180,48 +175,48 @@ async fn api_services_are_always_served_locally() {
 #[tokio::test]
 async fn a_redirected_built_in_version_is_served_locally_again_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
-    let plane = Plane::start_with(embedded(directory.path())).await;
+    let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     let (_server, spec) = another(&plane).await;
     for name in ["v1.networking.k8s.io", "v1.apiextensions.k8s.io", "v1."] {
         plane.merge(&format!("{SERVICES}/{name}"), &json!({"spec": spec})).await;
         plane.until(&format!("{SERVICES}/{name}"), is_available).await;
     }
     assert_eq!(plane.read(POLICIES).await, json!({"who": "another"}));
-    assert_eq!(plane.read(DEFINITIONS).await, json!({"who": "another"}));
-    plane.server.stop().await.unwrap();
+    assert_eq!(plane.read(CRDS).await, json!({"who": "another"}));
+    plane.stop().await.unwrap();
 
-    let plane = Plane::start_with(embedded(directory.path())).await;
+    let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     let policies = plane.read(POLICIES).await;
     assert_eq!(policies["kind"], "NetworkPolicyList");
     let local = plane.read(&format!("{SERVICES}/v1.networking.k8s.io")).await;
     assert_eq!(local["spec"].get("service"), None);
-    plane.define(&things(&anything())).await;
-    plane.server.stop().await.unwrap();
+    plane.install_crd(&things(&anything())).await;
+    plane.stop().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_built_in_version_is_served_without_its_api_service() {
     let directory = tempfile::tempdir().unwrap();
-    let plane = Plane::start_with(embedded(directory.path())).await;
+    let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     let path = format!("{SERVICES}/v1.networking.k8s.io");
     assert_eq!(plane.delete(&path).await.0, 200);
     plane.create(POLICIES, &policy("a")).await;
-    plane.define(&things(&anything())).await;
+    plane.install_crd(&things(&anything())).await;
     plane.until(&format!("{SERVICES}/v1.example.com"), |code, _| code == 200).await;
     assert_eq!(plane.get(&path).await.0, 404, "it is announced when the server starts");
     let apps = plane.read(&format!("{SERVICES}/v1.apps")).await;
-    plane.server.stop().await.unwrap();
+    plane.stop().await.unwrap();
 
-    let plane = Plane::start_with(embedded(directory.path())).await;
+    let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     assert_eq!(plane.get(&path).await.0, 200);
     assert_eq!(plane.read(&format!("{SERVICES}/v1.apps")).await, apps, "nothing was written");
-    plane.server.stop().await.unwrap();
+    plane.stop().await.unwrap();
 }
 
 #[tokio::test]
 async fn the_api_service_of_a_crd_is_repaired() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     let path = format!("{SERVICES}/v1.example.com");
     plane.until(&path, |code, _| code == 200).await;
     plane.merge(&path, &json!({"spec": {"versionPriority": 7}})).await;

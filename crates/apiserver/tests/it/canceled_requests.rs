@@ -1,19 +1,20 @@
 //! Clients that disconnect while the disk writes: the claims of their requests stay until the result
 //! of the write is known and can be read.
 
-use crate::client::Client;
-use crate::plane::{MAPS, Plane, map};
+use crate::objects::{MAPS, map};
 use crate::slow_disk::{self, SlowDisk, post_and_disconnect};
 use futures_util::FutureExt;
+use keel::Clock;
 use machinery::{Value, json};
 use std::time::Duration;
+use testenv::{START, TestEnv};
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 
-async fn start() -> (Plane, SlowDisk) {
-    slow_disk::start(Plane::config(1)).await
+async fn start() -> (TestEnv, SlowDisk) {
+    slow_disk::start(Clock::manual(START)).await
 }
 
 fn service(name: &str) -> Value {
@@ -75,7 +76,7 @@ async fn a_quota_stays_charged_while_writes_are_pending() {
     post_and_disconnect(&plane, &disk, MAPS, &map("m0", &json!({}))).await;
     let mut refused = 0;
     for index in 1..14 {
-        let client = Client::clone(&plane);
+        let client = plane.client();
         let object = map(&format!("m{index}"), &json!({}));
         // The write is pending when the client disconnects.
         if let Some((code, status)) = client.post(MAPS, &object).now_or_never() {
@@ -151,7 +152,7 @@ async fn a_canceled_request_is_counted_with_the_outcome_of_its_write() {
 async fn a_stopping_plane_waits_for_pending_writes() {
     let (plane, disk) = start().await;
     post_and_disconnect(&plane, &disk, SERVICES, &service("a")).await;
-    let stop = plane.server.stop();
+    let stop = plane.stop();
     tokio::pin!(stop);
     assert!(stop.as_mut().now_or_never().is_none());
     disk.resume();

@@ -1,12 +1,13 @@
 //! Concurrent writers of one object: no change is lost without an error.
 
-use crate::plane::{MAPS, Plane, map};
+use crate::objects::{MAPS, map};
 use machinery::{Value, json};
+use testenv::TestEnv;
 use tokio::task::JoinSet;
 
 #[tokio::test]
 async fn one_of_two_writers_with_the_same_revision_wins() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let read = plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
     let (mut one, mut two) = (read.clone(), read);
@@ -20,7 +21,7 @@ async fn one_of_two_writers_with_the_same_revision_wins() {
 
 #[tokio::test]
 async fn an_update_without_a_revision_overwrites_unless_the_kind_requires_one() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({"by": "one"}))).await;
     let (code, written) = plane.put(&format!("{MAPS}/a"), &map("a", &json!({"by": "two"}))).await;
     assert_eq!((code, &written["data"]["by"]), (200, &json!("two")));
@@ -40,7 +41,7 @@ async fn an_update_without_a_revision_overwrites_unless_the_kind_requires_one() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_patches_of_different_fields_all_succeed() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let mut writers = JoinSet::new();
     for writer in 0..20 {
@@ -59,7 +60,7 @@ async fn concurrent_patches_of_different_fields_all_succeed() {
 async fn a_counter_with_retries_on_conflict_is_exact() {
     const WRITERS: usize = 4;
     const EACH: usize = 10;
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({"n": "0"}))).await;
     let mut writers = JoinSet::new();
     for _ in 0..WRITERS {
@@ -85,7 +86,7 @@ async fn a_counter_with_retries_on_conflict_is_exact() {
 
 #[tokio::test]
 async fn an_update_of_another_object_of_the_same_name_is_a_conflict() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = format!("{MAPS}/a");
     let mut first = plane.create(MAPS, &map("a", &json!({}))).await;
     plane.delete(&path).await;
@@ -97,7 +98,7 @@ async fn an_update_of_another_object_of_the_same_name_is_a_conflict() {
 
 #[tokio::test]
 async fn a_deletion_with_failed_preconditions_deletes_nothing() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = format!("{MAPS}/a");
     let created = plane.create(MAPS, &map("a", &json!({}))).await;
     let changed = plane.merge(&path, &json!({"data": {"k": "v"}})).await;
@@ -114,7 +115,7 @@ async fn a_deletion_with_failed_preconditions_deletes_nothing() {
 /// The first names that a plane generates after it has created `count` objects with other names.
 /// Another plane with the same seed generates the same names after as many creates.
 async fn names_to_come(seed: u64, count: usize) -> Vec<String> {
-    let plane = Plane::start_with(Plane::config(seed)).await;
+    let plane = TestEnv::builder().seed(seed).start().await;
     for index in 0..count {
         plane.create(MAPS, &map(&format!("other-{index}"), &json!({}))).await;
     }
@@ -133,7 +134,7 @@ fn generated() -> Value {
 #[tokio::test]
 async fn a_generated_name_that_exists_is_replaced() {
     let names = names_to_come(7, 1).await;
-    let plane = Plane::start_with(Plane::config(7)).await;
+    let plane = TestEnv::builder().seed(7).start().await;
     plane.create(MAPS, &map(&names[0], &json!({}))).await;
     let created = plane.create(MAPS, &generated()).await;
     assert_eq!(created["metadata"]["name"], names[1]);
@@ -143,7 +144,7 @@ async fn a_generated_name_that_exists_is_replaced() {
 #[tokio::test]
 async fn eight_existing_generated_names_are_an_error() {
     let names = names_to_come(7, 8).await;
-    let plane = Plane::start_with(Plane::config(7)).await;
+    let plane = TestEnv::builder().seed(7).start().await;
     for name in &names[..8] {
         plane.create(MAPS, &map(name, &json!({}))).await;
     }

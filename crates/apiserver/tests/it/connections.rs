@@ -1,10 +1,10 @@
 //! Subresources such as log and exec that need a connection to a node, which this server does not
 //! open: the responses are those of kube-apiserver up to the connection.
 
-use crate::client::JSON;
-use crate::plane::Plane;
 use http::Method;
 use machinery::{Value, json};
+use testenv::TestEnv;
+use testenv::media_type::JSON;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -15,8 +15,8 @@ fn pod(name: &str, node: &str, containers: &[&str]) -> Value {
 }
 
 /// A plane with a node with an address, one without, and pods on these nodes and on none.
-async fn plane() -> Plane {
-    let plane = Plane::start().await;
+async fn plane() -> TestEnv {
+    let plane = TestEnv::start().await;
     let addresses = json!([{"type": "InternalIP", "address": "10.1.2.3"}]);
     let node = json!({"metadata": {"name": "node"}, "status": {"addresses": addresses}});
     plane.create("/api/v1/nodes", &node).await;
@@ -34,7 +34,7 @@ async fn plane() -> Plane {
 }
 
 /// The code and the message of the response to a GET request.
-async fn check(plane: &Plane, path: &str, code: u16, message: &str) {
+async fn check(plane: &TestEnv, path: &str, code: u16, message: &str) {
     let (found, answer) = plane.get(path).await;
     let text = answer["message"].as_str().unwrap_or_default();
     assert_eq!((found, text), (code, message), "GET {path}");
@@ -173,7 +173,7 @@ async fn a_stream_needs_a_node_and_an_upgrade() {
         check(&plane, &format!("{PODS}/one/{stream}"), 400, no_host).await;
         let no_upgrade = "Upgrade request required";
         check(&plane, &format!("{PODS}/placed/{stream}"), 400, no_upgrade).await;
-        let upgrading = plane.clone().with("upgrade", "SPDY/3.1");
+        let upgrading = plane.with_header("upgrade", "SPDY/3.1");
         let (code, answer) = upgrading.get(&format!("{PODS}/placed/{stream}")).await;
         let refused =
             "error dialing backend: dial tcp 10.1.2.3:10250: this server does not connect to nodes";

@@ -1,29 +1,27 @@
 //! `continue` tokens of another list, and forged ones.
 
-use crate::client::Client;
-use crate::plane::{Plane, map};
-use apiserver::Config;
+use crate::objects::map;
 use apiserver::auth::authentication::token::TokenFile;
 use apiserver::auth::authorization::abac::PolicyFile;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use machinery::{Value, json};
 use std::sync::Arc;
+use testenv::{Client, TestEnv};
 
 /// A plane with config maps in the namespaces `red` and `blue`; `reader` can read only in `blue`.
-async fn start() -> (Plane, Client) {
+async fn start() -> (TestEnv, Client) {
     let policy = json!({
         "apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy",
         "spec": {"user": "reader", "namespace": "blue", "resource": "*", "apiGroup": "*",
             "readonly": true},
     });
     let policies = PolicyFile::parse(&policy.to_string()).unwrap();
-    let config = Config {
-        tokens: TokenFile::parse("t-reader,reader,1\n").unwrap(),
-        authorizers: vec![Arc::new(policies)],
-        ..Plane::config(1)
-    };
-    let plane = Plane::start_with(config).await;
+    let builder = TestEnv::builder().config(|config| {
+        config.tokens = TokenFile::parse("t-reader,reader,1\n").unwrap();
+        config.authorizers = vec![Arc::new(policies)];
+    });
+    let plane = builder.start().await;
     for namespace in ["blue", "red"] {
         plane.create("/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await;
         for index in 0..4 {

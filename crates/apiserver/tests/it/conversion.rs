@@ -1,11 +1,12 @@
 //! Custom resources with a conversion webhook.
 
-use crate::client::{JSON, JSON_PATCH, MERGE, TABLE};
 use crate::conversion_server::{Call, ConversionServer, Mood};
 use crate::https::Https;
-use crate::plane::{DEFINITIONS, MAPS, Plane, anything, map, things};
+use crate::objects::{CRDS, MAPS, anything, map, things};
 use http::Method;
 use machinery::{Value, json};
+use testenv::TestEnv;
+use testenv::media_type::{JSON, JSON_PATCH, MERGE_PATCH, TABLE};
 
 const V1: &str = "/apis/example.com/v1/namespaces/default/gates";
 const V2: &str = "/apis/example.com/v2/namespaces/default/gates";
@@ -47,9 +48,9 @@ fn gates(conversion: &Value, storage: &str) -> Value {
 }
 
 /// A plane with the CRD of gates, stored in v1, and its conversion webhook.
-async fn start() -> (Plane, ConversionServer) {
-    let (plane, webhook) = (Plane::start().await, ConversionServer::start().await);
-    plane.define(&gates(&webhook.conversion(&json!(["v1"])), "v1")).await;
+async fn start() -> (TestEnv, ConversionServer) {
+    let (plane, webhook) = (TestEnv::start().await, ConversionServer::start().await);
+    plane.install_crd(&gates(&webhook.conversion(&json!(["v1"])), "v1")).await;
     (plane, webhook)
 }
 
@@ -74,7 +75,7 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 /// Changes the storage version to v2, and waits until it is in effect.
-async fn store_in_v2(plane: &Plane) {
+async fn store_in_v2(plane: &TestEnv) {
     let hash = |resources: &Value| resources["resources"][0]["storageVersionHash"].clone();
     let before = hash(&plane.read("/apis/example.com/v2").await);
     let patch = json!([{"op": "replace", "path": "/spec/versions/0/storage", "value": false},
@@ -155,9 +156,9 @@ async fn a_list_of_a_hundred_objects_is_one_call() {
 
 #[tokio::test]
 async fn v1beta1_conversion_reviews_are_supported() {
-    let (plane, webhook) = (Plane::start().await, ConversionServer::start().await);
+    let (plane, webhook) = (TestEnv::start().await, ConversionServer::start().await);
     let conversion = webhook.conversion(&json!(["v2", "v1beta1", "v1"]));
-    plane.define(&gates(&conversion, "v1")).await;
+    plane.install_crd(&gates(&conversion, "v1")).await;
     plane.create(V1, &v1("a", "h:1")).await;
     assert_eq!(plane.read(&format!("{V2}/a")).await["spec"]["host"], "h");
     assert_eq!(webhook.calls()[0].review, "v1beta1");
@@ -200,11 +201,11 @@ async fn a_selector_matches_converted_objects() {
     assert_eq!(names(&plane.read(&format!("{V1}?labelSelector=seen-in%3Dv2")).await).len(), 0);
     let path = format!("{V2}?watch=true&fieldSelector=spec.host%3Di");
     let mut watch = plane.watch(&path).await;
-    assert_eq!(watch.brief().await, "ADDED b");
+    assert_eq!(watch.next_summary().await, "ADDED b");
     plane.merge(&format!("{V1}/a"), &json!({"spec": {"endpoint": "i:1"}})).await;
-    assert_eq!(watch.brief().await, "ADDED a");
+    assert_eq!(watch.next_summary().await, "ADDED a");
     plane.merge(&format!("{V1}/b"), &json!({"spec": {"endpoint": "h:1"}})).await;
-    assert_eq!(watch.brief().await, "DELETED b");
+    assert_eq!(watch.next_summary().await, "DELETED b");
     assert!(sizes(&webhook.calls()).len() <= 4);
 }
 
@@ -226,7 +227,7 @@ async fn status_and_scale_are_converted() {
     let (plane, _webhook) = start().await;
     plane.create(V1, &v1("a", "h:1")).await;
     let status = json!({"status": {"replicas": 3}, "spec": {"port": 2}});
-    let (code, changed) = plane.patch(&format!("{V2}/a/status"), MERGE, &status).await;
+    let (code, changed) = plane.patch(&format!("{V2}/a/status"), MERGE_PATCH, &status).await;
     assert_eq!((code, &changed["status"]["replicas"]), (200, &json!(3)));
     assert_eq!(changed["spec"]["port"], 1);
     let scale = plane.merge(&format!("{V2}/a/scale"), &json!({"spec": {"replicas": 5}})).await;
@@ -264,7 +265,7 @@ async fn managed_fields_are_recorded_for_each_version() {
 }
 
 /// Binds a policy that denies config maps with a message about its parameter, a gate in v2.
-async fn tell_the_gate(plane: &Plane, reference: &Value) {
+async fn tell_the_gate(plane: &TestEnv, reference: &Value) {
     const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
     let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
         "resources": ["configmaps"]});
@@ -372,7 +373,7 @@ async fn a_failing_webhook_fails_every_verb_that_needs_it() {
         plane.get(&path).await,
         plane.get(V2).await,
         plane.put(&path, &v2("a", "h", 4)).await,
-        plane.patch(&path, MERGE, &json!({"spec": {"port": 4}})).await,
+        plane.patch(&path, MERGE_PATCH, &json!({"spec": {"port": 4}})).await,
         plane.delete(&path).await,
         plane.delete(V2).await,
         plane.get(&format!("{path}/scale")).await,
@@ -467,7 +468,7 @@ async fn a_hanging_conversion_webhook_delays_no_other_request() {
             // The deletion of one CRD waits for the webhook, the creation of the other one does not.
             store_in_v2(&plane).await;
             assert_eq!(plane.delete(CRD_PATH).await.0, 200);
-            plane.define(&things(&anything())).await;
+            plane.install_crd(&things(&anything())).await;
         };
         tokio::join!(plane.get(&path), ends).0
     };
@@ -477,7 +478,7 @@ async fn a_hanging_conversion_webhook_delays_no_other_request() {
     };
     assert_eq!((code, &status["reason"]), (504, &json!("Timeout")));
     drop(stuck);
-    plane.server.stop().await.unwrap();
+    plane.stop().await.unwrap();
 }
 
 #[tokio::test]
@@ -495,13 +496,13 @@ async fn a_changed_conversion_webhook_takes_effect_immediately() {
 
 #[tokio::test]
 async fn a_conversion_webhook_can_be_behind_a_service() {
-    let (plane, webhook) = (Plane::start().await, ConversionServer::start().await);
+    let (plane, webhook) = (TestEnv::start().await, ConversionServer::start().await);
     let mut conversion = webhook.conversion(&json!(["v1"]));
     let config = &mut conversion["webhook"]["clientConfig"];
     config.as_object_mut().unwrap().remove("url");
     config["service"] = json!({"namespace": "default", "name": "hook", "path": "/convert",
         "port": webhook.https.address.port()});
-    plane.define(&gates(&conversion, "v1")).await;
+    plane.install_crd(&gates(&conversion, "v1")).await;
     plane.create(V1, &v1("a", "h:1")).await;
     let (code, status) = plane.get(&format!("{V2}/a")).await;
     let message = status["message"].as_str().unwrap();
@@ -512,10 +513,10 @@ async fn a_conversion_webhook_can_be_behind_a_service() {
 
 #[tokio::test]
 async fn a_conversion_webhook_with_an_untrusted_certificate_is_not_called() {
-    let (plane, webhook) = (Plane::start().await, ConversionServer::start().await);
+    let (plane, webhook) = (TestEnv::start().await, ConversionServer::start().await);
     let mut conversion = webhook.conversion(&json!(["v1"]));
     conversion["webhook"]["clientConfig"].as_object_mut().unwrap().remove("caBundle");
-    plane.define(&gates(&conversion, "v1")).await;
+    plane.install_crd(&gates(&conversion, "v1")).await;
     plane.create(V1, &v1("a", "h:1")).await;
     let (code, status) = plane.get(&format!("{V2}/a")).await;
     let message = status["message"].as_str().unwrap();
@@ -526,8 +527,8 @@ async fn a_conversion_webhook_with_an_untrusted_certificate_is_not_called() {
 
 #[tokio::test]
 async fn without_a_webhook_versions_are_pruned_by_their_schemas() {
-    let plane = Plane::start().await;
-    plane.define(&gates(&json!({"strategy": "None"}), "v1")).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&gates(&json!({"strategy": "None"}), "v1")).await;
     plane.create(V1, &v1("a", "h:1")).await;
     assert_eq!(plane.read(&format!("{V2}/a")).await["spec"], json!({"replicas": 1}));
     let mut watch = plane.watch(&format!("{V2}?watch=true")).await;
@@ -535,5 +536,5 @@ async fn without_a_webhook_versions_are_pruned_by_their_schemas() {
     let reply = plane.send(Method::GET, V2, JSON, "").await;
     assert_eq!(reply.value()["items"][0]["spec"], json!({"replicas": 1}));
     assert_eq!(plane.read(&format!("{V1}/a")).await["spec"]["endpoint"], "h:1");
-    assert!(plane.read(DEFINITIONS).await["items"].is_array());
+    assert!(plane.read(CRDS).await["items"].is_array());
 }

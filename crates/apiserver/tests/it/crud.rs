@@ -1,9 +1,11 @@
 //! Create, read, update and delete, one object at a time.
 
-use crate::client::{JSON_PATCH, MERGE, STRATEGIC};
-use crate::plane::{MAPS, Plane, map};
+use crate::objects::{MAPS, map};
 use http::Method;
 use machinery::{Value, json};
+use std::time::Duration;
+use testenv::TestEnv;
+use testenv::media_type::{JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
@@ -20,7 +22,7 @@ fn deployment(name: &str) -> Value {
 
 #[tokio::test]
 async fn not_found_errors_name_the_object() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let (code, status) = plane.get(&format!("{MAPS}/missing")).await;
     assert_eq!(code, 404);
     assert_eq!(status["message"], r#"configmaps "missing" not found"#);
@@ -29,7 +31,7 @@ async fn not_found_errors_name_the_object() {
 
 #[tokio::test]
 async fn an_unknown_resource_gets_a_status_and_an_unknown_group_plain_text() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let (code, status) = plane.get("/apis/apps/v1/nonsense").await;
     assert_eq!((code, &status["reason"]), (404, &json!("NotFound")));
     let (code, page) = plane.get("/apis/nonsense.example.com/v1/things").await;
@@ -38,7 +40,7 @@ async fn an_unknown_resource_gets_a_status_and_an_unknown_group_plain_text() {
 
 #[tokio::test]
 async fn server_managed_metadata_of_a_client_is_ignored() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut sent = deployment("a");
     sent["metadata"]["uid"] = "mine".into();
     sent["metadata"]["generation"] = 9.into();
@@ -61,7 +63,7 @@ async fn server_managed_metadata_of_a_client_is_ignored() {
 
 #[tokio::test]
 async fn a_body_cannot_contradict_its_path() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let (code, _) = plane.put(&format!("{MAPS}/a"), &map("b", &json!({}))).await;
     assert_eq!(code, 400);
@@ -74,7 +76,7 @@ async fn a_body_cannot_contradict_its_path() {
 
 #[tokio::test]
 async fn all_validation_errors_are_reported() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut sent = deployment("Bad_Name");
     sent["spec"]["replicas"] = json!(-1);
     let (code, status) = plane.post(DEPLOYMENTS, &sent).await;
@@ -86,7 +88,7 @@ async fn all_validation_errors_are_reported() {
 
 #[tokio::test]
 async fn a_create_in_a_missing_namespace_is_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = "/api/v1/namespaces/nowhere/configmaps";
     let (code, status) = plane.post(path, &map("a", &json!({}))).await;
     assert_eq!((code, &status["message"]), (404, &json!(r#"namespaces "nowhere" not found"#)));
@@ -94,7 +96,7 @@ async fn a_create_in_a_missing_namespace_is_refused() {
 
 #[tokio::test]
 async fn an_update_creates_a_missing_object_if_the_kind_allows_it() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     assert_eq!(plane.put(&format!("{MAPS}/a"), &map("a", &json!({}))).await.0, 404);
     let lease = json!({"metadata": {"name": "a"}, "spec": {"holderIdentity": "me"}});
     let path = format!("{LEASES}/a");
@@ -105,7 +107,7 @@ async fn an_update_creates_a_missing_object_if_the_kind_allows_it() {
 
 #[tokio::test]
 async fn an_update_with_a_uid_does_not_create() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = format!("{LEASES}/a");
     let lease = plane.create(LEASES, &json!({"metadata": {"name": "a"}})).await;
     plane.delete(&path).await;
@@ -121,7 +123,7 @@ async fn an_update_with_a_uid_does_not_create() {
 
 #[tokio::test]
 async fn an_update_or_apply_that_creates_ignores_the_resource_version() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": "a", "resourceVersion": "5"}});
     let path = format!("{LEASES}/a");
@@ -138,7 +140,7 @@ async fn an_update_or_apply_that_creates_ignores_the_resource_version() {
 
 #[tokio::test]
 async fn a_json_patch_is_atomic() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = format!("{MAPS}/a");
     let created = plane.create(MAPS, &map("a", &json!({"k": "v"}))).await;
     let patch = json!([
@@ -157,7 +159,7 @@ async fn a_json_patch_is_atomic() {
 
 #[tokio::test]
 async fn null_in_a_merge_patch_removes_a_field() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({"keep": "1", "drop": "2"}))).await;
     let patch = json!({"data": {"drop": null, "add": "3"}});
     let patched = plane.merge(&format!("{MAPS}/a"), &patch).await;
@@ -166,7 +168,7 @@ async fn null_in_a_merge_patch_removes_a_field() {
 
 #[tokio::test]
 async fn a_strategic_patch_merges_lists_by_key_and_a_merge_patch_replaces_them() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(DEPLOYMENTS, &deployment("a")).await;
     let path = format!("{DEPLOYMENTS}/a");
     let containers = |it: &Value| {
@@ -175,15 +177,15 @@ async fn a_strategic_patch_merges_lists_by_key_and_a_merge_patch_replaces_them()
     };
     let patch = json!({"spec": {"template": {"spec": {
         "containers": [{"name": "b", "image": "b:2"}]}}}});
-    let (code, patched) = plane.patch(&path, STRATEGIC, &patch).await;
+    let (code, patched) = plane.patch(&path, STRATEGIC_MERGE_PATCH, &patch).await;
     assert_eq!((code, containers(&patched)), (200, vec!["a:1".to_owned(), "b:2".to_owned()]));
-    let (code, patched) = plane.patch(&path, MERGE, &patch).await;
+    let (code, patched) = plane.patch(&path, MERGE_PATCH, &patch).await;
     assert_eq!((code, containers(&patched)), (200, vec!["b:2".to_owned()]));
 }
 
 #[tokio::test]
 async fn the_generation_counts_only_changes_of_the_spec() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(DEPLOYMENTS, &deployment("a")).await;
     let path = format!("{DEPLOYMENTS}/a");
     let generation = |it: Value| it["metadata"]["generation"].as_i64();
@@ -200,7 +202,7 @@ async fn the_generation_counts_only_changes_of_the_spec() {
 
 #[tokio::test]
 async fn scale_reads_and_writes_the_replicas() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(DEPLOYMENTS, &deployment("a")).await;
     let path = format!("{DEPLOYMENTS}/a/scale");
     let mut scale = plane.read(&path).await;
@@ -213,7 +215,7 @@ async fn scale_reads_and_writes_the_replicas() {
 
 #[tokio::test]
 async fn a_dry_run_of_an_update_returns_the_object_without_storing_it() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let created = plane.create(MAPS, &map("a", &json!({"k": "old"}))).await;
     let path = format!("{MAPS}/a");
     let shown = plane.merge(&format!("{path}?dryRun=All"), &json!({"data": {"k": "new"}})).await;
@@ -223,12 +225,12 @@ async fn a_dry_run_of_an_update_returns_the_object_without_storing_it() {
 
 #[tokio::test]
 async fn an_immutable_config_map_cannot_be_changed() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut sent = map("a", &json!({"k": "v"}));
     sent["immutable"] = true.into();
     plane.create(MAPS, &sent).await;
     let path = format!("{MAPS}/a");
-    let (code, status) = plane.patch(&path, MERGE, &json!({"data": {"k": "other"}})).await;
+    let (code, status) = plane.patch(&path, MERGE_PATCH, &json!({"data": {"k": "other"}})).await;
     assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("data")));
     let labeled = plane.merge(&path, &json!({"metadata": {"labels": {"a": "b"}}})).await;
     assert_eq!(labeled["data"]["k"], "v");
@@ -236,7 +238,7 @@ async fn an_immutable_config_map_cannot_be_changed() {
 
 #[tokio::test]
 async fn a_body_over_the_size_limit_is_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let huge = map("a", &json!({"k": "x".repeat(3 << 20)}));
     let reply = plane.send(Method::POST, MAPS, "application/json", huge.to_string()).await;
     assert_eq!((reply.code, &reply.value()["reason"]), (413, &json!("RequestEntityTooLarge")));
@@ -244,7 +246,7 @@ async fn a_body_over_the_size_limit_is_refused() {
 
 #[tokio::test]
 async fn an_event_expires_after_an_hour_unless_it_is_updated() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let event = |name: &str| {
         json!({"metadata": {"name": name},
             "involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"}})
@@ -252,25 +254,25 @@ async fn an_event_expires_after_an_hour_unless_it_is_updated() {
     plane.create(EVENTS, &event("a")).await;
     plane.create(EVENTS, &event("b")).await;
     let mut watch = plane.watch(&format!("{EVENTS}?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&timeoutSeconds=9999")).await;
-    plane.advance(1800);
+    plane.advance(Duration::from_mins(30));
     plane.merge(&format!("{EVENTS}/b"), &json!({"count": 2})).await;
-    assert_eq!(watch.brief().await, "MODIFIED b");
-    plane.advance(1799);
+    assert_eq!(watch.next_summary().await, "MODIFIED b");
+    plane.advance(Duration::from_secs(1799));
     plane.read(&format!("{EVENTS}/a")).await;
-    plane.advance(1);
-    assert_eq!(watch.brief().await, "DELETED a");
+    plane.advance(Duration::from_secs(1));
+    assert_eq!(watch.next_summary().await, "DELETED a");
     assert_eq!(plane.get(&format!("{EVENTS}/a")).await.0, 404);
     plane.read(&format!("{EVENTS}/b")).await;
-    plane.advance(1800);
-    assert_eq!(watch.brief().await, "DELETED b");
+    plane.advance(Duration::from_mins(30));
+    assert_eq!(watch.next_summary().await, "DELETED b");
 }
 
 #[tokio::test]
 async fn an_object_over_the_size_limit_is_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let things = "/apis/example.dev/v1/namespaces/default/things";
     plane
-        .define(&json!({
+        .install_crd(&json!({
             "metadata": {"name": "things.example.dev"},
             "spec": {"group": "example.dev", "scope": "Namespaced",
                 "names": {"kind": "Thing", "plural": "things"},
@@ -284,7 +286,7 @@ async fn an_object_over_the_size_limit_is_refused() {
     let mut codes = Vec::new();
     for step in 0..4 {
         let patch = json!({format!("k{step}"): "A".repeat(500 << 10)});
-        let (code, _) = plane.patch(&format!("{things}/a"), MERGE, &patch).await;
+        let (code, _) = plane.patch(&format!("{things}/a"), MERGE_PATCH, &patch).await;
         codes.push(code);
     }
     assert_eq!(codes, [200, 200, 200, 413]);
@@ -292,7 +294,7 @@ async fn an_object_over_the_size_limit_is_refused() {
 
 #[tokio::test]
 async fn duplicate_owner_references_are_removed() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
     let object = json!({"metadata": {"name": "a", "ownerReferences": [owner, owner]}});
     let created = plane.create(MAPS, &object).await;

@@ -1,11 +1,14 @@
 //! Races of CRDs: a kind is not served before its CRD is stored as established, and the deletion of a
 //! CRD leaves no objects.
 
-use crate::plane::{DEFINITIONS, Plane, THINGS, anything, thing, things};
+use crate::objects::{CRDS, THINGS, anything, thing, things};
 use crate::webhook_server::{WebhookServer, answer};
 use crate::webhooks::validating;
 use machinery::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
+use testenv::TestEnv;
+use testenv::media_type::MERGE_PATCH;
 use tokio::sync::Semaphore;
 
 const CRD_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com";
@@ -51,9 +54,9 @@ fn is_established(definition: &Value) -> bool {
 }
 
 /// Waits for the deletion of the CRD, which the server retries periodically.
-async fn until_gone(plane: &Plane) {
+async fn until_gone(plane: &TestEnv) {
     let is_gone = |code: u16, _: &Value| {
-        plane.advance(1);
+        plane.advance(Duration::from_secs(1));
         code == 404
     };
     plane.until(CRD_PATH, is_gone).await;
@@ -61,13 +64,13 @@ async fn until_gone(plane: &Plane) {
 
 #[tokio::test]
 async fn a_kind_is_not_served_before_its_crd_is_established() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let gate = Arc::new(Semaphore::new(0));
     let server = gated(&gate).await;
     let status = about("apiextensions.k8s.io", "customresourcedefinitions/status", "UPDATE");
     validating(&plane, "c", &[server.hook("a.b.c", &status)]).await;
     let mut definition = things(&anything());
-    plane.create(DEFINITIONS, &definition).await;
+    plane.create(CRDS, &definition).await;
     until_asked(&server).await;
 
     assert_eq!(plane.get(THINGS).await.0, 404);
@@ -81,15 +84,15 @@ async fn a_kind_is_not_served_before_its_crd_is_established() {
     assert_eq!(plane.get("/apis/example.com/v1/things").await.0, 200);
     assert_eq!(plane.get("/apis/example.com").await.0, 200);
     definition["spec"]["scope"] = "Namespaced".into();
-    let (code, _) = plane.patch(CRD_PATH, crate::client::MERGE, &definition).await;
+    let (code, _) = plane.patch(CRD_PATH, MERGE_PATCH, &definition).await;
     assert_eq!(code, 422, "it is established");
 }
 
 #[tokio::test]
 async fn the_kind_of_an_established_crd_is_served() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for _ in 0..20 {
-        plane.create(DEFINITIONS, &things(&anything())).await;
+        plane.create(CRDS, &things(&anything())).await;
         plane.until(CRD_PATH, |_, it| is_established(it)).await;
         assert_eq!(plane.get(THINGS).await.0, 200);
         assert_eq!(plane.get("/apis/example.com").await.0, 200);
@@ -104,9 +107,9 @@ async fn the_kind_of_an_established_crd_is_served() {
 
 #[tokio::test]
 async fn deleting_a_crd_without_a_served_version_deletes_its_objects() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut definition = things(&anything());
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     definition["spec"]["versions"][0]["served"] = false.into();
     plane.merge(CRD_PATH, &definition).await;
@@ -114,14 +117,14 @@ async fn deleting_a_crd_without_a_served_version_deletes_its_objects() {
     assert_eq!(plane.get(THINGS).await.0, 404);
     assert_eq!(plane.delete(CRD_PATH).await.0, 200);
     until_gone(&plane).await;
-    plane.define(&things(&anything())).await;
+    plane.install_crd(&things(&anything())).await;
     assert_eq!(plane.read(THINGS).await["items"], json!([]));
 }
 
 #[tokio::test]
 async fn a_webhook_that_denies_deletes_does_not_block_the_deletion_of_a_crd() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     let server = WebhookServer::answering(|_| json!({"allowed": false})).await;
     let deletions = about("example.com", "things", "DELETE");
@@ -133,8 +136,8 @@ async fn a_webhook_that_denies_deletes_does_not_block_the_deletion_of_a_crd() {
 
 #[tokio::test]
 async fn a_crd_exists_until_pending_creates_have_ended() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     let gate = Arc::new(Semaphore::new(0));
     let server = gated(&gate).await;
     let creations = about("example.com", "things", "CREATE");
@@ -145,7 +148,7 @@ async fn a_crd_exists_until_pending_creates_have_ended() {
         until_asked(&server).await;
         assert_eq!(plane.delete(CRD_PATH).await.0, 200);
         for _ in 0..100 {
-            plane.advance(1);
+            plane.advance(Duration::from_secs(1));
             assert_eq!(plane.get(CRD_PATH).await.0, 200);
         }
         gate.add_permits(100);
@@ -153,45 +156,45 @@ async fn a_crd_exists_until_pending_creates_have_ended() {
     let ((code, created), ()) = tokio::join!(creating, deleting);
     assert_eq!(code, 201, "{created}");
     until_gone(&plane).await;
-    plane.define(&things(&anything())).await;
+    plane.install_crd(&things(&anything())).await;
     assert_eq!(plane.read(THINGS).await["items"], json!([]));
 }
 
 #[tokio::test]
 async fn a_hanging_status_write_delays_no_other_crd() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let gate = Arc::new(Semaphore::new(0));
     let server = gated(&gate).await;
     let mut status = about("apiextensions.k8s.io", "customresourcedefinitions/status", "UPDATE");
     let only = "object.metadata.name == 'things.example.com'";
     status["matchConditions"] = json!([{"name": "only", "expression": only}]);
     validating(&plane, "c", &[server.hook("a.b.c", &status)]).await;
-    plane.create(DEFINITIONS, &things(&anything())).await;
+    plane.create(CRDS, &things(&anything())).await;
     until_asked(&server).await;
 
-    plane.create(DEFINITIONS, &named("zithers", "Zither")).await;
-    let zithers = format!("{DEFINITIONS}/zithers.example.com");
+    plane.create(CRDS, &named("zithers", "Zither")).await;
+    let zithers = format!("{CRDS}/zithers.example.com");
     plane.until(&zithers, |_, it| is_established(it)).await;
     assert!(!is_established(&plane.read(CRD_PATH).await));
 
     // The kind of the CRD with the hanging write is taken.
-    plane.create(DEFINITIONS, &named("rivals", "Thing")).await;
+    plane.create(CRDS, &named("rivals", "Thing")).await;
     let is_refused = |_: u16, it: &Value| {
         let conditions = it["status"]["conditions"].as_array();
         conditions.is_some_and(|it| it.iter().any(|it| it["reason"] == "ListKindConflict"))
     };
-    plane.until(&format!("{DEFINITIONS}/rivals.example.com"), is_refused).await;
+    plane.until(&format!("{CRDS}/rivals.example.com"), is_refused).await;
     gate.add_permits(100);
     plane.until(CRD_PATH, |_, it| is_established(it)).await;
 }
 
 #[tokio::test]
 async fn a_hanging_deletion_of_a_crd_delays_no_other_crd() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     // The CRD is never established, since its kind is taken.
-    plane.create(DEFINITIONS, &named("rivals", "Thing")).await;
-    let rivals = format!("{DEFINITIONS}/rivals.example.com");
+    plane.create(CRDS, &named("rivals", "Thing")).await;
+    let rivals = format!("{CRDS}/rivals.example.com");
     plane.until(&rivals, |_, it| it["status"]["conditions"].is_array()).await;
     let gate = Arc::new(Semaphore::new(0));
     let server = gated(&gate).await;
@@ -202,8 +205,8 @@ async fn a_hanging_deletion_of_a_crd_delays_no_other_crd() {
     plane.delete(&rivals).await;
     until_asked(&server).await;
 
-    plane.create(DEFINITIONS, &named("zithers", "Zither")).await;
-    let zithers = format!("{DEFINITIONS}/zithers.example.com");
+    plane.create(CRDS, &named("zithers", "Zither")).await;
+    let zithers = format!("{CRDS}/zithers.example.com");
     plane.until(&zithers, |_, it| is_established(it)).await;
     assert_eq!(plane.get(&rivals).await.0, 200);
     gate.add_permits(100);
@@ -221,10 +224,10 @@ fn terminating(definition: &Value) -> Value {
 
 #[tokio::test]
 async fn the_status_of_a_crd_shows_the_progress_of_its_deletion() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut definition = things(&anything());
     definition["metadata"]["finalizers"] = json!(["example.com/keep"]);
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     let mut object = thing("a", &json!({}));
     object["metadata"]["finalizers"] = json!(["example.com/wait"]);
     plane.create(THINGS, &object).await;
@@ -235,7 +238,7 @@ async fn the_status_of_a_crd_shows_the_progress_of_its_deletion() {
             "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"})
     );
     let is_in_progress = |_: u16, it: &Value| {
-        plane.advance(1);
+        plane.advance(Duration::from_secs(1));
         terminating(it)
             == json!({"type": "Terminating", "status": "True",
                 "reason": "InstanceDeletionInProgress",
@@ -248,13 +251,13 @@ async fn the_status_of_a_crd_shows_the_progress_of_its_deletion() {
     let labeled = plane.merge(CRD_PATH, &json!({"metadata": {"labels": {"a": "b"}}})).await;
     assert_eq!(terminating(&labeled), terminating(&in_progress));
     for _ in 0..20 {
-        plane.advance(1);
+        plane.advance(Duration::from_secs(1));
         let later = plane.read(CRD_PATH).await;
         assert_eq!(later["metadata"], labeled["metadata"], "the server does not write it again");
     }
     plane.merge(&format!("{THINGS}/a"), &json!({"metadata": {"finalizers": null}})).await;
     let is_completed = |_: u16, it: &Value| {
-        plane.advance(1);
+        plane.advance(Duration::from_secs(1));
         terminating(it)
             == json!({"type": "Terminating", "status": "False",
                 "reason": "InstanceDeletionCompleted", "message": "removed all instances"})
@@ -268,16 +271,16 @@ async fn the_status_of_a_crd_shows_the_progress_of_its_deletion() {
 
 #[tokio::test]
 async fn the_status_of_a_deleted_crd_shows_that_it_was_never_established() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     let mut rival = things(&anything());
     rival["metadata"] = json!({"name": "rivals.example.com", "finalizers": ["example.com/keep"]});
     rival["spec"]["names"] = json!({"plural": "rivals", "kind": "Thing"});
-    plane.create(DEFINITIONS, &rival).await;
-    let path = format!("{DEFINITIONS}/rivals.example.com");
+    plane.create(CRDS, &rival).await;
+    let path = format!("{CRDS}/rivals.example.com");
     plane.delete(&path).await;
     let is_told = |_: u16, it: &Value| {
-        plane.advance(1);
+        plane.advance(Duration::from_secs(1));
         terminating(it)
             == json!({"type": "Terminating", "status": "False", "reason": "NeverEstablished",
                 "message": "resource was never established"})

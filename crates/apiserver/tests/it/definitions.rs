@@ -1,7 +1,9 @@
 //! The lifecycle of CRDs, from their creation to the deletion of their objects.
 
-use crate::plane::{DEFINITIONS, Plane, THINGS, anything, thing, things};
+use crate::objects::{CRDS, THINGS, anything, thing, things};
 use machinery::{Value, json};
+use std::time::Duration;
+use testenv::TestEnv;
 
 /// The path of the CRD of things.
 const CRD_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com";
@@ -23,9 +25,9 @@ fn named(plural: &str, kind: &str) -> Value {
 
 #[tokio::test]
 async fn a_crd_is_established_and_its_kind_is_served() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     assert_eq!(plane.get(THINGS).await, (404, json!("404 page not found\n")));
-    plane.define(&things(&anything())).await;
+    plane.install_crd(&things(&anything())).await;
     let definition = plane.read(CRD_PATH).await;
     assert_eq!(condition(&definition, "NamesAccepted"), "True");
     assert_eq!(condition(&definition, "Established"), "True");
@@ -41,10 +43,10 @@ async fn a_crd_is_established_and_its_kind_is_served() {
 
 #[tokio::test]
 async fn a_crd_with_conflicting_names_is_established_when_they_are_free() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
-    plane.create(DEFINITIONS, &named("others", "Thing")).await;
-    let others = format!("{DEFINITIONS}/others.example.com");
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
+    plane.create(CRDS, &named("others", "Thing")).await;
+    let others = format!("{CRDS}/others.example.com");
     let refused = plane.until(&others, |_, it| condition(it, "NamesAccepted") == "False").await;
     assert_eq!(condition(&refused, "Established"), "False");
     assert_eq!(plane.get("/apis/example.com/v1/others").await.0, 404);
@@ -55,11 +57,11 @@ async fn a_crd_with_conflicting_names_is_established_when_they_are_free() {
 
 #[tokio::test]
 async fn all_errors_of_an_invalid_crd_are_reported() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut definition = things(&json!({"type": "object", "properties": {"spec": {}}}));
     definition["metadata"]["name"] = "wrong.example.com".into();
     definition["spec"]["versions"][0]["storage"] = false.into();
-    let (code, status) = plane.post(DEFINITIONS, &definition).await;
+    let (code, status) = plane.post(CRDS, &definition).await;
     assert_eq!(code, 422);
     let causes = status["details"]["causes"].as_array().unwrap();
     let fields: Vec<&str> = causes.iter().map(|it| it["field"].as_str().unwrap()).collect();
@@ -72,12 +74,12 @@ async fn all_errors_of_an_invalid_crd_are_reported() {
 
 #[tokio::test]
 async fn a_new_default_applies_to_stored_objects() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let schema = |size: Value| {
         json!({"type": "object", "properties": {"spec": {"type": "object",
             "properties": {"size": size}}}})
     };
-    plane.define(&things(&schema(json!({"type": "integer"})))).await;
+    plane.install_crd(&things(&schema(json!({"type": "integer"})))).await;
     let path = format!("{THINGS}/a");
     let created = plane.create(THINGS, &thing("a", &json!({}))).await;
     assert_eq!(created["spec"], json!({}));
@@ -91,7 +93,7 @@ async fn a_new_default_applies_to_stored_objects() {
 
 #[tokio::test]
 async fn an_object_is_served_in_the_served_versions_only() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut definition = things(&anything());
     let mut version = definition["spec"]["versions"][0].clone();
     version["storage"] = false.into();
@@ -100,7 +102,7 @@ async fn an_object_is_served_in_the_served_versions_only() {
         version["served"] = served.into();
         definition["spec"]["versions"].as_array_mut().unwrap().push(version.clone());
     }
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     let created = plane.create(THINGS, &thing("a", &json!({"k": "v"}))).await;
     let other = plane.read("/apis/example.com/v2/namespaces/default/things/a").await;
     assert_eq!(other["apiVersion"], "example.com/v2");
@@ -114,7 +116,7 @@ async fn an_object_is_served_in_the_served_versions_only() {
 
 #[tokio::test]
 async fn an_object_is_validated_in_its_version_and_pruned_in_others() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let schema = |own: &str| {
         json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
             "both": {"type": "string"}, own: {"type": "string"}}, "required": [own]}}})
@@ -125,7 +127,7 @@ async fn an_object_is_validated_in_its_version_and_pruned_in_others() {
     version["name"] = "v2".into();
     version["schema"]["openAPIV3Schema"] = schema("second");
     definition["spec"]["versions"].as_array_mut().unwrap().push(version);
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     let second = "/apis/example.com/v2/namespaces/default/things";
     let sent = |spec: Value| {
         let mut sent = thing("a", &spec);
@@ -143,8 +145,8 @@ async fn an_object_is_validated_in_its_version_and_pruned_in_others() {
 
 #[tokio::test]
 async fn a_terminating_crd_refuses_creates_and_is_deleted_after_its_objects() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("free", &json!({}))).await;
     let mut held = thing("held", &json!({}));
     held["metadata"]["finalizers"] = json!(["example.com/mine"]);
@@ -160,32 +162,32 @@ async fn a_terminating_crd_refuses_creates_and_is_deleted_after_its_objects() {
     assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")));
 
     plane.merge(&path, &json!({"metadata": {"finalizers": null}})).await;
-    plane.advance(1);
+    plane.advance(Duration::from_secs(1));
     plane.until(CRD_PATH, |code, _| code == 404).await;
     plane.until(THINGS, |code, _| code == 404).await;
 }
 
 #[tokio::test]
 async fn a_watch_ends_when_its_crd_is_deleted() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     let mut watch = plane.watch(&format!("{THINGS}?watch=1")).await;
-    assert_eq!(watch.brief().await, "ADDED a");
+    assert_eq!(watch.next_summary().await, "ADDED a");
     plane.delete(CRD_PATH).await;
-    assert_eq!(watch.brief().await, "DELETED a");
+    assert_eq!(watch.next_summary().await, "DELETED a");
     assert_eq!(watch.next().await, None);
 }
 
 #[tokio::test]
 async fn a_recreated_crd_has_no_earlier_history() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     let created = plane.create(THINGS, &thing("a", &json!({}))).await;
     let revision = created["metadata"]["resourceVersion"].as_str().unwrap();
-    plane.delete(&format!("{DEFINITIONS}/things.example.com")).await;
+    plane.delete(&format!("{CRDS}/things.example.com")).await;
     plane.until(THINGS, |code, _| code == 404).await;
-    plane.define(&things(&anything())).await;
+    plane.install_crd(&things(&anything())).await;
     let mut watch = plane.watch(&format!("{THINGS}?watch=1&resourceVersion={revision}")).await;
     let error = watch.expect("ERROR").await;
     assert_eq!((&error["code"], &error["reason"]), (&json!(410), &json!("Expired")));
@@ -193,22 +195,22 @@ async fn a_recreated_crd_has_no_earlier_history() {
 
 #[tokio::test]
 async fn a_recreated_crd_has_no_earlier_objects() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     plane.delete(CRD_PATH).await;
     plane.until(CRD_PATH, |code, _| code == 404).await;
     plane.until(THINGS, |code, _| code == 404).await;
-    plane.define(&things(&anything())).await;
+    plane.install_crd(&things(&anything())).await;
     assert_eq!(plane.read(THINGS).await["items"], json!([]));
 }
 
 #[tokio::test]
 async fn the_status_subresource_separates_status_from_spec() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut definition = things(&anything());
     definition["spec"]["versions"][0]["subresources"] = json!({"status": {}});
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     let path = format!("{THINGS}/a");
     let mut sent = thing("a", &json!({"size": 1}));
     sent["status"] = json!({"ready": true});
@@ -226,11 +228,11 @@ async fn the_status_subresource_separates_status_from_spec() {
 
 #[tokio::test]
 async fn scale_uses_the_paths_of_the_crd() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut definition = things(&anything());
     definition["spec"]["versions"][0]["subresources"] = json!({"status": {}, "scale": {
         "specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}});
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     plane.create(THINGS, &thing("a", &json!({"size": 2}))).await;
     let path = format!("{THINGS}/a/scale");
     assert_eq!(plane.read(&path).await["spec"]["replicas"], 2);
@@ -241,7 +243,7 @@ async fn scale_uses_the_paths_of_the_crd() {
 #[tokio::test]
 async fn a_v1beta1_crd_is_served_in_both_versions() {
     const OLD: &str = "/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions";
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object",
         "properties": {"size": {"type": "integer"}}}}});
     let old = json!({
@@ -267,7 +269,7 @@ async fn a_v1beta1_crd_is_served_in_both_versions() {
 
 #[tokio::test]
 async fn discovery_has_the_storage_version_hash() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let hash = async |path: &str, name: &str| {
         let list = plane.read(path).await;
         let resources = list["resources"].as_array().unwrap();
@@ -289,6 +291,6 @@ async fn discovery_has_the_storage_version_hash() {
     stored["served"] = false.into();
     definition["spec"]["versions"][0]["storage"] = false.into();
     definition["spec"]["versions"].as_array_mut().unwrap().push(stored);
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     assert_eq!(hash("/apis/example.com/v1", "things").await, Value::Null, "v2 is not served");
 }

@@ -1,8 +1,10 @@
 //! Deletion: finalizers, grace periods, propagation policies and collections.
 
-use crate::client::MERGE;
-use crate::plane::{MAPS, Plane, labeled, map};
+use crate::objects::{MAPS, labeled, map};
 use machinery::{Value, json};
+use std::time::Duration;
+use testenv::TestEnv;
+use testenv::media_type::MERGE_PATCH;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -18,7 +20,7 @@ fn pod(name: &str, node: &str) -> Value {
 
 #[tokio::test]
 async fn an_object_exists_until_its_last_finalizer_is_removed() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = format!("{MAPS}/a");
     plane.create(MAPS, &held("a", &["example.com/one", "example.com/two"])).await;
     let (code, marked) = plane.delete(&path).await;
@@ -26,7 +28,7 @@ async fn an_object_exists_until_its_last_finalizer_is_removed() {
         (code, &marked["metadata"]["deletionTimestamp"]),
         (200, &json!("2024-01-01T00:00:00Z"))
     );
-    plane.advance(60);
+    plane.advance(Duration::from_mins(1));
     let again = plane.delete(&path).await.1;
     assert_eq!(again["metadata"]["deletionTimestamp"], "2024-01-01T00:00:00Z", "it has begun");
     let two = json!({"metadata": {"finalizers": ["example.com/two"]}});
@@ -38,12 +40,12 @@ async fn an_object_exists_until_its_last_finalizer_is_removed() {
 
 #[tokio::test]
 async fn a_terminating_object_refuses_new_finalizers_and_a_create_of_its_name() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = format!("{MAPS}/a");
     plane.create(MAPS, &held("a", &["example.com/one"])).await;
     plane.delete(&path).await;
     let more = json!({"metadata": {"finalizers": ["example.com/one", "example.com/two"]}});
-    let (code, status) = plane.patch(&path, MERGE, &more).await;
+    let (code, status) = plane.patch(&path, MERGE_PATCH, &more).await;
     assert_eq!(
         (code, &status["details"]["causes"][0]["field"]),
         (422, &json!("metadata.finalizers"))
@@ -57,7 +59,7 @@ async fn a_terminating_object_refuses_new_finalizers_and_a_create_of_its_name() 
 
 #[tokio::test]
 async fn a_recreated_object_has_another_uid() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let first = plane.create(MAPS, &map("a", &json!({"k": "v"}))).await;
     let (code, status) = plane.delete(&format!("{MAPS}/a")).await;
     assert_eq!((code, &status["details"]["uid"]), (200, &first["metadata"]["uid"]));
@@ -68,7 +70,7 @@ async fn a_recreated_object_has_another_uid() {
 
 #[tokio::test]
 async fn only_pods_on_a_node_have_a_grace_period() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(PODS, &pod("running", "node")).await;
     let (code, marked) = plane.delete(&format!("{PODS}/running")).await;
     assert_eq!((code, &marked["kind"]), (200, &json!("Pod")));
@@ -82,7 +84,7 @@ async fn only_pods_on_a_node_have_a_grace_period() {
 
 #[tokio::test]
 async fn a_grace_period_can_only_be_shortened() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = format!("{PODS}/a");
     plane.create(PODS, &pod("a", "node")).await;
     let ask = async |seconds: i64| {
@@ -101,7 +103,7 @@ async fn a_grace_period_can_only_be_shortened() {
 
 #[tokio::test]
 async fn a_propagation_policy_adds_a_finalizer_for_the_garbage_collector() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for (policy, finalizer) in [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")] {
         plane.create(MAPS, &map("a", &json!({}))).await;
         let path = format!("{MAPS}/a");
@@ -119,7 +121,7 @@ async fn a_propagation_policy_adds_a_finalizer_for_the_garbage_collector() {
 
 #[tokio::test]
 async fn invalid_propagation_policies_are_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     for options in [
         json!({"propagationPolicy": "Orphan", "orphanDependents": true}),
@@ -134,7 +136,7 @@ async fn invalid_propagation_policies_are_refused() {
 
 #[tokio::test]
 async fn a_terminating_namespace_refuses_creates_and_is_deleted_when_finalized() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = format!("{NAMESPACES}/n");
     plane.create(NAMESPACES, &json!({"metadata": {"name": "n"}})).await;
     let maps = format!("{path}/configmaps");
@@ -153,7 +155,7 @@ async fn a_terminating_namespace_refuses_creates_and_is_deleted_when_finalized()
 
 #[tokio::test]
 async fn system_namespaces_cannot_be_deleted() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for name in ["default", "kube-system", "kube-public"] {
         let (code, status) = plane.delete(&format!("{NAMESPACES}/{name}")).await;
         assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")), "{name}");
@@ -164,7 +166,7 @@ async fn system_namespaces_cannot_be_deleted() {
 
 #[tokio::test]
 async fn a_collection_is_deleted_by_selector_and_finalizers_apply_to_each_object() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &labeled("a", "tier", "front")).await;
     plane.create(MAPS, &labeled("b", "tier", "back")).await;
     let mut stays = labeled("c", "tier", "front");
@@ -186,7 +188,7 @@ async fn a_collection_is_deleted_by_selector_and_finalizers_apply_to_each_object
 
 #[tokio::test]
 async fn a_dry_run_deletes_nothing() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let created = plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
     assert_eq!(plane.delete(&format!("{path}?dryRun=All")).await.0, 200);
@@ -197,7 +199,7 @@ async fn a_dry_run_deletes_nothing() {
 
 #[tokio::test]
 async fn an_immediate_deletion_sets_no_deletion_timestamp() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     plane.create(accounts, &json!({"metadata": {"name": "a"}})).await;
     let (code, gone) = plane.delete(&format!("{accounts}/a")).await;
@@ -207,7 +209,7 @@ async fn an_immediate_deletion_sets_no_deletion_timestamp() {
 
 #[tokio::test]
 async fn an_eviction_must_have_the_name_of_its_pod() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(PODS, &pod("p", "")).await;
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction"});
     let (code, refused) = plane.post(&format!("{PODS}/p/eviction"), &eviction).await;

@@ -1,7 +1,7 @@
 //! The variables of each expression of webhooks and policies, which are those of kube-apiserver 1.37.
 
-use crate::plane::Plane;
 use machinery::{Value, json};
+use testenv::TestEnv;
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 
@@ -64,7 +64,7 @@ fn policies(expression: &str, has_params: bool) -> Vec<(String, Value)> {
 }
 
 /// One character for each field: whether the expression is accepted there.
-async fn accepted(plane: &Plane, expression: &str) -> String {
+async fn accepted(plane: &TestEnv, expression: &str) -> String {
     let mut signs = String::new();
     let webhooks = [webhook("validating", expression), webhook("mutating", expression)];
     let places =
@@ -85,7 +85,7 @@ async fn accepted(plane: &Plane, expression: &str) -> String {
 
 #[tokio::test]
 async fn each_expression_has_the_variables_of_upstream() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for (expression, expected) in [
         // Conditions of webhooks; condition, validation, message, annotation and variable of a
         // validating policy; condition, variable, patch and configuration of a mutating one; the

@@ -1,10 +1,11 @@
 //! The order of fields in responses, which is that of kube-apiserver: the order of Go's declarations
 //! for built-in kinds, sorted for custom ones.
 
-use crate::client::{JSON, TABLE};
-use crate::plane::{MAPS, Plane, THINGS, anything, thing, things};
+use crate::objects::{MAPS, THINGS, anything, thing, things};
 use http::Method;
 use machinery::{Value, json};
+use testenv::TestEnv;
+use testenv::media_type::{JSON, TABLE};
 
 const PARTIAL: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
@@ -26,7 +27,7 @@ fn text_of(head: &str, found: &Value) -> String {
 
 #[tokio::test]
 async fn built_in_objects_have_the_field_order_of_go_for_every_verb() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = format!("{MAPS}/a");
     let created = plane.send(Method::POST, MAPS, JSON, sent().to_string()).await;
     let head = r#""kind":"ConfigMap","apiVersion":"v1","#;
@@ -42,7 +43,10 @@ async fn built_in_objects_have_the_field_order_of_go_for_every_verb() {
     assert!(listed.text().contains(&item), "{}", listed.text());
 
     let mut watch = plane.watch(&format!("{MAPS}?watch=true&fieldSelector=metadata.name=a")).await;
-    assert_eq!(watch.line().await.unwrap(), format!("{{\"type\":\"ADDED\",\"object\":{whole}}}\n"));
+    assert_eq!(
+        watch.next_line().await.unwrap(),
+        format!("{{\"type\":\"ADDED\",\"object\":{whole}}}\n")
+    );
 
     let dry = format!("{path}?dryRun=All");
     let dry = plane.send(Method::PUT, &dry, JSON, created.value().to_string()).await;
@@ -56,7 +60,7 @@ async fn built_in_objects_have_the_field_order_of_go_for_every_verb() {
         "{}",
         deleted.text()
     );
-    let line = watch.line().await.unwrap();
+    let line = watch.next_line().await.unwrap();
     assert!(line.starts_with(r#"{"type":"DELETED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","#));
     let missing = plane.get_as(&path, JSON).await;
     assert_eq!(
@@ -72,8 +76,8 @@ async fn built_in_objects_have_the_field_order_of_go_for_every_verb() {
 
 #[tokio::test]
 async fn partial_metadata_and_tables_have_the_field_order_of_go() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("t", &json!({}))).await;
     let path = format!("{THINGS}/t");
     let head = r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"t","namespace":"default","uid":"#;
@@ -89,13 +93,13 @@ async fn partial_metadata_and_tables_have_the_field_order_of_go() {
 
 #[tokio::test]
 async fn a_custom_resource_and_a_list_of_them_are_sorted() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut definition = things(&anything());
     let mut second = definition["spec"]["versions"][0].clone();
     second["name"] = "v2".into();
     second["storage"] = false.into();
     definition["spec"]["versions"].as_array_mut().unwrap().push(second);
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     let sent = json!({"apiVersion": "example.com/v1", "kind": "Thing", "spec": {"b": 1.5, "a": 2},
         "data": "<", "aaa": {"metadata": {"x": 1}}, "metadata": {"name": "t"}});
     let created = plane.send(Method::POST, THINGS, JSON, sent.to_string()).await;
@@ -123,7 +127,7 @@ async fn a_custom_resource_and_a_list_of_them_are_sorted() {
 
 #[tokio::test]
 async fn an_indented_response_has_no_final_newline() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &sent()).await;
     let pretty = plane.get_as(&format!("{MAPS}/a?pretty=true"), JSON).await;
     assert!(
@@ -137,7 +141,7 @@ async fn an_indented_response_has_no_final_newline() {
 
 #[tokio::test]
 async fn discovery_has_the_field_order_of_go() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let core = plane.get_as("/api/v1", JSON).await;
     assert!(
         core.text()

@@ -1,10 +1,11 @@
 //! Initializers: changes of new objects before they are visible, and creates that wait for them.
 
-use crate::client::{Client, JSON_PATCH, MERGE, STRATEGIC, TABLE, Watch};
-use crate::plane::{MAPS, Plane, THINGS, anything, labeled, map, thing, things};
+use crate::objects::{MAPS, THINGS, anything, labeled, map, thing, things};
 use apiserver::auth::authentication::User;
-use apiserver::{Config, StoreConfig};
 use machinery::{Value, json};
+use std::time::Duration;
+use testenv::media_type::{JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, TABLE};
+use testenv::{TestEnv, Watch};
 use tokio::task::JoinSet;
 
 const CONFIGURATIONS: &str =
@@ -14,7 +15,7 @@ const ENVOY: &str = "envoy.initializer.kubernetes.io";
 
 /// Configures initializers of one resource.
 async fn configure(
-    plane: &Plane,
+    plane: &TestEnv,
     name: &str,
     initializers: &[&str],
     (group, resource): (&str, &str),
@@ -49,9 +50,9 @@ impl Creation {
 }
 
 /// Starts a create, and waits until the object is stored.
-async fn begun(plane: &Plane, path: &str, object: Value) -> Creation {
+async fn begun(plane: &TestEnv, path: &str, object: Value) -> Creation {
     let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-    let (client, collection) = (Client::clone(plane), path.to_owned());
+    let (client, collection) = (plane.client(), path.to_owned());
     let mut creating = JoinSet::new();
     creating.spawn(async move { client.post(&collection, &object).await });
     let collection = path.split('?').next().unwrap();
@@ -71,7 +72,7 @@ fn without_the_first() -> Value {
 }
 
 /// The textbook's controller: it adds a container to new pods, and removes its initializer.
-async fn inject(plane: &Plane, new_pods: &mut Watch) {
+async fn inject(plane: &TestEnv, new_pods: &mut Watch) {
     let pod = new_pods.expect("ADDED").await;
     assert_eq!(pending(&pod), [ENVOY]);
     let path = format!("{PODS}/{}", pod["metadata"]["name"].as_str().unwrap());
@@ -80,13 +81,13 @@ async fn inject(plane: &Plane, new_pods: &mut Watch) {
             "volumeMounts": [{"name": "envoy-conf", "mountPath": "/etc/envoy"}]}],
         "volumes": [{"name": "envoy-conf", "configMap": {"name": "envoy"}}]},
         "metadata": {"initializers": {"pending": [{"$patch": "delete", "name": ENVOY}]}}});
-    let (code, patched) = plane.patch(&path, STRATEGIC, &sidecar).await;
+    let (code, patched) = plane.patch(&path, STRATEGIC_MERGE_PATCH, &sidecar).await;
     assert_eq!(code, 200, "{patched}");
 }
 
 #[tokio::test]
 async fn the_textbooks_sidecar_is_injected_before_the_pod_is_visible() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     configure(&plane, "envoy-config", &[ENVOY], OF_PODS).await;
     let mut everybody = plane.watch(&format!("{PODS}?watch=1")).await;
     let mut controller = plane.watch(&format!("{PODS}?watch=1&includeUninitialized=true")).await;
@@ -106,11 +107,11 @@ async fn the_textbooks_sidecar_is_injected_before_the_pod_is_visible() {
 
 #[tokio::test]
 async fn an_object_is_hidden_until_all_initializers_have_finished() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &labeled("old", "app", "web")).await;
     configure(&plane, "c", &["a.example.com"], OF_MAPS).await;
     let mut everybody = plane.watch(&format!("{MAPS}?watch=1&labelSelector=app=web")).await;
-    assert_eq!(everybody.brief().await, "ADDED old");
+    assert_eq!(everybody.next_summary().await, "ADDED old");
     let creating = begun(&plane, MAPS, labeled("new", "app", "web")).await;
     let gone = begun(&plane, MAPS, labeled("gone", "app", "web")).await;
 
@@ -134,13 +135,13 @@ async fn an_object_is_hidden_until_all_initializers_have_finished() {
     plane.merge(&format!("{MAPS}/new"), &json!({"metadata": {"initializers": null}})).await;
     assert_eq!(creating.answer().await.0, 201);
     plane.merge(&format!("{MAPS}/new"), &json!({"data": {"k": "v"}})).await;
-    assert_eq!(everybody.brief().await, "ADDED new", "and nothing of what was never seen");
-    assert_eq!(everybody.brief().await, "MODIFIED new");
+    assert_eq!(everybody.next_summary().await, "ADDED new", "and nothing of what was never seen");
+    assert_eq!(everybody.next_summary().await, "MODIFIED new");
 }
 
 #[tokio::test]
 async fn initializers_run_in_order_and_only_the_first_can_be_removed() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     configure(&plane, "second", &["c.example.com"], OF_MAPS).await;
     configure(&plane, "first", &["b.example.com", "a.example.com"], OF_MAPS).await;
     let mut creating = begun(&plane, MAPS, map("m", &json!({}))).await;
@@ -160,7 +161,7 @@ async fn initializers_run_in_order_and_only_the_first_can_be_removed() {
         list(&[]),
         json!({"metadata": {"initializers": null}}),
     ] {
-        let (code, status) = plane.patch(&path, MERGE, &wrong).await;
+        let (code, status) = plane.patch(&path, MERGE_PATCH, &wrong).await;
         assert_eq!(code, 422, "{status}");
         let message = status["message"].as_str().unwrap();
         assert!(message.contains("metadata.initializers: Invalid value"), "{message}");
@@ -173,34 +174,38 @@ async fn initializers_run_in_order_and_only_the_first_can_be_removed() {
     creating.assert_waits();
     assert_eq!(plane.patch(&path, JSON_PATCH, &without_the_first()).await.0, 200);
     assert_eq!(creating.answer().await.0, 201);
-    let (code, status) = plane.patch(&path, MERGE, &list(&["d.example.com"])).await;
+    let (code, status) = plane.patch(&path, MERGE_PATCH, &list(&["d.example.com"])).await;
     let immutable = "field is immutable once initialization has completed";
     assert_eq!((code, status["message"].as_str().unwrap().contains(immutable)), (422, true));
 }
 
 #[tokio::test]
 async fn an_uninitialized_object_allows_changes_of_immutable_fields_but_not_of_the_status() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     configure(&plane, "c", &["a.example.com"], OF_PODS).await;
     let creating = begun(&plane, PODS, pod("p")).await;
     let path = format!("{PODS}/p");
     let privileged = json!({"spec": {"hostNetwork": true}});
     plane.merge(&path, &privileged).await;
-    let (code, status) = plane.patch(&path, MERGE, &json!({"spec": {"containers": []}})).await;
+    let (code, status) =
+        plane.patch(&path, MERGE_PATCH, &json!({"spec": {"containers": []}})).await;
     assert_eq!(code, 422, "it is judged like a new one: {status}");
     let report = json!({"status": {"phase": "Running"}});
-    let (code, status) = plane.patch(&format!("{path}/status"), MERGE, &report).await;
+    let (code, status) = plane.patch(&format!("{path}/status"), MERGE_PATCH, &report).await;
     assert_eq!(code, 422);
     let message = status["message"].as_str().unwrap();
     assert!(message.contains("must not update status when the object is uninitialized"));
     plane.patch(&path, JSON_PATCH, &without_the_first()).await;
     assert_eq!(creating.answer().await.1["spec"]["hostNetwork"], true);
-    assert_eq!(plane.patch(&path, MERGE, &json!({"spec": {"hostNetwork": false}})).await.0, 422);
+    assert_eq!(
+        plane.patch(&path, MERGE_PATCH, &json!({"spec": {"hostNetwork": false}})).await.0,
+        422
+    );
 }
 
 #[tokio::test]
 async fn an_authorized_creator_can_set_the_initializers() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     configure(&plane, "c", &["a.example.com"], OF_MAPS).await;
     let with = |name: &str, initializers: Value| json!({"metadata": {"name": name, "initializers": initializers}});
     let bypassing = with("free", json!({"pending": []}));
@@ -220,7 +225,7 @@ async fn an_authorized_creator_can_set_the_initializers() {
 
 #[tokio::test]
 async fn a_failed_initialization_is_reported_and_deletes_the_object() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     configure(&plane, "c", &["a.example.com", "b.example.com"], OF_MAPS).await;
     let mut initializer = plane.watch(&format!("{MAPS}?watch=1&includeUninitialized=true")).await;
     let creating = begun(&plane, MAPS, map("m", &json!({}))).await;
@@ -233,20 +238,20 @@ async fn a_failed_initialization_is_reported_and_deletes_the_object() {
     assert_eq!((code, &status["kind"]), (403, &json!("Status")));
     assert_eq!((&status["reason"], &status["message"]), (&result["reason"], &result["message"]));
     for event in ["ADDED m", "MODIFIED m", "DELETED m"] {
-        assert_eq!(initializer.brief().await, event);
+        assert_eq!(initializer.next_summary().await, event);
     }
     assert_eq!(plane.get(&format!("{MAPS}/m?includeUninitialized=true")).await.0, 404);
 }
 
 #[tokio::test]
 async fn a_create_that_times_out_leaves_the_uninitialized_object() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     configure(&plane, "c", &["a.example.com"], OF_MAPS).await;
     for (name, query, seconds) in [("a", "?timeoutSeconds=2", 2), ("b", "", 30)] {
         let mut creating = begun(&plane, &format!("{MAPS}{query}"), map(name, &json!({}))).await;
-        plane.advance(seconds - 1);
+        plane.advance(Duration::from_secs(seconds - 1));
         creating.assert_waits();
-        plane.advance(1);
+        plane.advance(Duration::from_secs(1));
         let (code, status) = creating.answer().await;
         assert_eq!((code, &status["reason"]), (504, &json!("Timeout")));
         let message = status["message"].as_str().unwrap();
@@ -260,8 +265,7 @@ async fn a_create_that_times_out_leaves_the_uninitialized_object() {
 
 #[tokio::test]
 async fn two_hundred_waiting_creates_delay_no_other_request() {
-    let config = Config { max_writes: 100, ..Plane::config(1) };
-    let plane = Plane::start_with(config).await;
+    let plane = TestEnv::builder().config(|config| config.max_writes = 100).start().await;
     configure(&plane, "c", &["a.example.com"], OF_PODS).await;
     let mut waiting = Vec::new();
     for index in 0..200 {
@@ -282,8 +286,8 @@ async fn two_hundred_waiting_creates_delay_no_other_request() {
 
 #[tokio::test]
 async fn custom_resources_are_initialized_and_initializer_configurations_are_exempt() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     configure(&plane, "all", &["a.example.com"], ("*", "*")).await;
     // The configuration would wait for itself.
     configure(&plane, "more", &["b.example.com"], OF_PODS).await;
@@ -301,28 +305,29 @@ async fn custom_resources_are_initialized_and_initializer_configurations_are_exe
 #[tokio::test]
 async fn an_object_stays_uninitialized_across_a_restart() {
     let directory = tempfile::tempdir().unwrap();
-    let config =
-        || Config { store: StoreConfig::Embedded(directory.path().to_owned()), ..Plane::config(1) };
-    let plane = Plane::start_with(config()).await;
+    let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     configure(&plane, "c", &["a.example.com"], OF_MAPS).await;
     let creating = begun(&plane, MAPS, map("m", &json!({}))).await;
-    plane.server.stop().await.unwrap();
+    plane.stop().await.unwrap();
     assert_eq!(creating.answer().await.0, 504);
 
-    let plane = Plane::start_with(config()).await;
+    let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     assert_eq!(plane.get(&format!("{MAPS}/m")).await.0, 404);
     assert_eq!(plane.read(MAPS).await["items"], json!([]));
     let mut watch = plane.watch(&format!("{MAPS}?watch=1")).await;
     plane.merge(&format!("{MAPS}/m"), &json!({"metadata": {"initializers": null}})).await;
-    assert_eq!(watch.brief().await, "ADDED m");
+    assert_eq!(watch.next_summary().await, "ADDED m");
     assert_eq!(plane.get(&format!("{MAPS}/m")).await.0, 200);
-    plane.server.stop().await.unwrap();
+    plane.stop().await.unwrap();
 }
 
 #[tokio::test]
 async fn without_the_initializers_plugin_creates_do_not_wait() {
     let disabled_plugins = vec!["Initializers".to_owned()];
-    let plane = Plane::start_with(Config { disabled_plugins, ..Plane::config(1) }).await;
+    let plane = TestEnv::builder()
+        .config(|config| config.disabled_plugins = disabled_plugins)
+        .start()
+        .await;
     configure(&plane, "c", &["a.example.com"], OF_MAPS).await;
     let created = plane.create(MAPS, &map("m", &json!({}))).await;
     assert_eq!(created["metadata"].get("initializers"), None);
@@ -330,7 +335,7 @@ async fn without_the_initializers_plugin_creates_do_not_wait() {
 
 #[tokio::test]
 async fn the_alpha_version_is_listed_last() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let group = plane.read("/apis/admissionregistration.k8s.io").await;
     assert_eq!(group["preferredVersion"]["version"], "v1");
     assert_eq!(group["versions"].as_array().unwrap().last().unwrap()["version"], "v1alpha1");

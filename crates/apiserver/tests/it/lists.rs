@@ -1,7 +1,9 @@
 //! Lists: pages, revisions, selectors.
 
-use crate::plane::{MAPS, Plane, THINGS, anything, labeled, map, thing, things};
+use crate::objects::{MAPS, THINGS, anything, labeled, map, thing, things};
 use machinery::{Value, json};
+use std::time::Duration;
+use testenv::TestEnv;
 
 /// The names in a list, in the order of the list.
 fn names(list: &Value) -> Vec<String> {
@@ -15,7 +17,7 @@ fn text<'a>(list: &'a Value, field: &str) -> &'a str {
 
 #[tokio::test]
 async fn pages_are_consistent_during_writes() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for index in 0..7 {
         plane.create(MAPS, &map(&format!("m{index}"), &json!({"k": "old"}))).await;
     }
@@ -43,7 +45,7 @@ async fn pages_are_consistent_during_writes() {
 
 #[tokio::test]
 async fn a_limit_counts_selected_objects() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for index in 0..6 {
         let tier = if index % 2 == 0 { "front" } else { "back" };
         plane.create(MAPS, &labeled(&format!("m{index}"), "tier", tier)).await;
@@ -58,7 +60,7 @@ async fn a_limit_counts_selected_objects() {
 
 #[tokio::test]
 async fn a_list_at_an_exact_revision_shows_an_earlier_state() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({"k": "old"}))).await;
     plane.create(MAPS, &map("b", &json!({}))).await;
     let before = plane.read(MAPS).await;
@@ -74,7 +76,7 @@ async fn a_list_at_an_exact_revision_shows_an_earlier_state() {
 
 #[tokio::test]
 async fn a_list_at_a_future_revision_waits_for_it() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let now: u64 = text(&plane.read(MAPS).await, "resourceVersion").parse().unwrap();
     let path = format!("{MAPS}?resourceVersion={}&resourceVersionMatch=NotOlderThan", now + 1);
     let object = map("a", &json!({}));
@@ -83,8 +85,8 @@ async fn a_list_at_a_future_revision_waits_for_it() {
 }
 
 /// Advances the clock by five minutes, and waits for the compaction that is due then.
-async fn pass_five_minutes(plane: &Plane) {
-    plane.advance(300);
+async fn pass_five_minutes(plane: &TestEnv) {
+    plane.advance(Duration::from_mins(5));
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -92,7 +94,7 @@ async fn pass_five_minutes(plane: &Plane) {
 
 #[tokio::test]
 async fn a_continue_token_expires_after_five_to_ten_minutes() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for name in ["a", "b"] {
         plane.create(MAPS, &map(name, &json!({"k": "old"}))).await;
     }
@@ -113,8 +115,8 @@ async fn a_continue_token_expires_after_five_to_ten_minutes() {
 
 #[tokio::test]
 async fn an_expired_token_comes_with_a_token_for_an_inconsistent_list() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     for name in ["a", "b", "c"] {
         plane.create(THINGS, &thing(name, &json!({}))).await;
     }
@@ -142,7 +144,7 @@ async fn an_expired_token_comes_with_a_token_for_an_inconsistent_list() {
 
 #[tokio::test]
 async fn conflicting_list_options_are_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for (query, expected) in [
         ("resourceVersionMatch=Exact", 422),
         ("resourceVersionMatch=Exact&resourceVersion=0", 422),
@@ -161,7 +163,7 @@ async fn conflicting_list_options_are_refused() {
 
 #[tokio::test]
 async fn a_token_with_a_resource_version_is_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for name in ["a", "b"] {
         plane.create(MAPS, &map(name, &json!({}))).await;
     }
@@ -173,7 +175,7 @@ async fn a_token_with_a_resource_version_is_refused() {
 
 #[tokio::test]
 async fn label_selectors_support_all_operators() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &labeled("a", "tier", "front")).await;
     plane.create(MAPS, &labeled("b", "tier", "back")).await;
     plane.create(MAPS, &labeled("c", "other", "x")).await;
@@ -196,7 +198,7 @@ async fn label_selectors_support_all_operators() {
 
 #[tokio::test]
 async fn field_selectors_support_the_fields_of_the_kind() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for (name, phase) in [("one", "Running"), ("two", "Pending")] {
         let pods = "/api/v1/namespaces/default/pods";
         let pod = json!({"metadata": {"name": name},
@@ -220,7 +222,7 @@ async fn field_selectors_support_the_fields_of_the_kind() {
 
 #[tokio::test]
 async fn a_list_of_all_namespaces_is_sorted_by_namespace() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for (namespace, name) in [("kube-public", "a"), ("default", "z"), ("default", "b")] {
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
         plane.create(&path, &map(name, &json!({}))).await;
@@ -234,7 +236,7 @@ async fn a_list_of_all_namespaces_is_sorted_by_namespace() {
 
 #[tokio::test]
 async fn a_list_at_revision_0_ignores_the_limit() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for name in ["a", "b"] {
         plane.create(MAPS, &map(name, &json!({}))).await;
     }
@@ -245,7 +247,7 @@ async fn a_list_at_revision_0_ignores_the_limit() {
 
 #[tokio::test]
 async fn pages_of_a_list_at_a_revision_have_that_revision() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let then = plane.create(MAPS, &map("a", &json!({}))).await;
     plane.create(MAPS, &map("b", &json!({}))).await;
     plane.read(&format!("{MAPS}/b")).await;
@@ -261,7 +263,7 @@ async fn pages_of_a_list_at_a_revision_have_that_revision() {
 
 #[tokio::test]
 async fn the_error_of_an_unsupported_field_label_is_that_of_its_kind() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for (path, expect) in [
         ("/apis/batch/v1/jobs", "field label \"x\" not supported for Job"),
         (
@@ -276,7 +278,7 @@ async fn the_error_of_an_unsupported_field_label_is_that_of_its_kind() {
 }
 
 /// Creates enough config maps for a list of several chunks.
-async fn create_many(plane: &Plane) -> usize {
+async fn create_many(plane: &TestEnv) -> usize {
     const COUNT: usize = 60;
     let text = "line \"one\"\nitems: []\n\"items\":[] ö ".repeat(100);
     for index in 0..COUNT {
@@ -287,7 +289,7 @@ async fn create_many(plane: &Plane) -> usize {
 }
 
 /// The items of a list that is read in small pages, each of one chunk.
-async fn in_pages(plane: &Plane, accept: &str, member: &str) -> Vec<Value> {
+async fn in_pages(plane: &TestEnv, accept: &str, member: &str) -> Vec<Value> {
     let mut all = Vec::new();
     let mut path = format!("{MAPS}?limit=5");
     loop {
@@ -300,7 +302,7 @@ async fn in_pages(plane: &Plane, accept: &str, member: &str) -> Vec<Value> {
     }
 }
 
-fn decoded(reply: &crate::client::Reply) -> Value {
+fn decoded(reply: &testenv::Response) -> Value {
     match reply.headers["content-type"].to_str().unwrap() {
         "application/yaml" => machinery::codec::yaml::decode(&reply.bytes).unwrap().value,
         _ => reply.value(),
@@ -309,7 +311,7 @@ fn decoded(reply: &crate::client::Reply) -> Value {
 
 #[tokio::test]
 async fn a_list_in_chunks_equals_its_pages_in_every_format() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let count = create_many(&plane).await;
     let forms = [
         ("application/json", "items"),
@@ -381,7 +383,7 @@ fn indented(compact: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_list_in_chunks_is_indented_as_one_document() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     create_many(&plane).await;
     for accept in ["application/json", "application/json;as=Table;g=meta.k8s.io;v=v1"] {
         let compact = plane.get_as(MAPS, accept).await;
@@ -398,7 +400,7 @@ async fn a_list_in_chunks_is_indented_as_one_document() {
 #[tokio::test]
 async fn a_protobuf_list_in_chunks_has_a_correct_length() {
     const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     create_many(&plane).await;
     let first = plane.get_as(MAPS, PROTOBUF).await;
     let envelope = types::protobuf::Envelope::read(&first.bytes).unwrap();
@@ -406,7 +408,7 @@ async fn a_protobuf_list_in_chunks_has_a_correct_length() {
     // Enough unread lists that further ones are not encoded before they are read.
     let mut unread = Vec::new();
     for _ in 0..500 {
-        unread.push(plane.begin(MAPS, PROTOBUF).await);
+        unread.push(plane.get_streaming(MAPS, PROTOBUF).await);
     }
     let last = plane.get_as(MAPS, PROTOBUF).await;
     assert_eq!(last.bytes, first.bytes);

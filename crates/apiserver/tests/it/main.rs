@@ -7,9 +7,8 @@
     reason = "a test may stop at the first surprise, and says which it was"
 )]
 
-mod client;
 mod parameters;
-mod plane;
+mod objects;
 mod https;
 mod log;
 mod mute_proxy;

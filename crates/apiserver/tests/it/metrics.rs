@@ -1,7 +1,7 @@
 //! `/metrics`: families and labels of kube-apiserver that dashboards use.
 
-use crate::plane::Plane;
 use machinery::{Value, json};
+use testenv::TestEnv;
 
 /// A resource that the server itself does not use.
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
@@ -11,7 +11,7 @@ fn secret(name: &str, note: &str) -> Value {
 }
 
 /// The integer parts of the samples of a family that have all of the labels, written `name="value"`.
-async fn values(plane: &Plane, family: &str, labels: &[&str]) -> Vec<usize> {
+async fn values(plane: &TestEnv, family: &str, labels: &[&str]) -> Vec<usize> {
     let text = plane.get("/metrics").await.1;
     let samples = text.as_str().unwrap().lines().filter_map(|line| {
         let (series, value) = line.rsplit_once(' ')?;
@@ -24,7 +24,7 @@ async fn values(plane: &Plane, family: &str, labels: &[&str]) -> Vec<usize> {
 
 #[tokio::test]
 async fn stored_objects_are_counted_for_each_resource() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let count = async || {
         // A list waits until all earlier writes can be read.
         plane.read(SECRETS).await;
@@ -47,7 +47,7 @@ async fn stored_objects_are_counted_for_each_resource() {
 
 #[tokio::test]
 async fn open_watches_and_their_events_are_counted() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let open = async || {
         let labels = ["verb=\"WATCH\"", "resource=\"secrets\"", "scope=\"namespace\""];
         values(&plane, "apiserver_longrunning_requests", &labels).await
@@ -72,7 +72,7 @@ async fn open_watches_and_their_events_are_counted() {
 
 #[tokio::test]
 async fn response_sizes_of_reads_are_counted() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(SECRETS, &secret("a", &"x".repeat(5000))).await;
     let object = plane.get_as(&format!("{SECRETS}/a"), "application/json").await.bytes.len();
     let list = plane.get_as(SECRETS, "application/json").await.bytes.len();
@@ -88,7 +88,7 @@ async fn response_sizes_of_reads_are_counted() {
 
 #[tokio::test]
 async fn a_scrape_counts_itself_and_has_process_metrics() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let reads = values(&plane, "apiserver_current_inflight_requests", &["\"readOnly\""]).await;
     let writes = values(&plane, "apiserver_current_inflight_requests", &["\"mutating\""]).await;
     assert!(matches!(reads[..], [count] if count > 0), "{reads:?}");

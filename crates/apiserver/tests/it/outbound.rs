@@ -2,7 +2,7 @@
 
 use crate::https::{Https, json_answer};
 use crate::mute_proxy::MuteProxy;
-use crate::plane::{MAPS, Plane, map};
+use crate::objects::{MAPS, map};
 use crate::webhook_server::answer;
 use crate::webhooks::validating;
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use testenv::TestEnv;
 
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
@@ -55,7 +56,7 @@ fn self_signed(params: &CertificateParams) -> (String, String) {
 /// The result of a call to a webhook whose certificate is its own authority.
 async fn call((certificate, key): (String, String)) -> Result<(), String> {
     let server = Https::start_as(&certificate, &key, &certificate, allow).await;
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     validating(&plane, "c", &[hook(server.address, &server.bundle())]).await;
     match plane.post(MAPS, &map("a", &json!({}))).await {
         (201, _) => Ok(()),
@@ -95,7 +96,7 @@ async fn a_certificate_that_go_refuses_is_refused_with_gos_message() {
 
 #[tokio::test]
 async fn a_silent_connection_to_a_webhook_is_replaced() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server = Https::start("hook.default.svc", allow).await;
     let proxy = MuteProxy::start(server.address).await;
     validating(&plane, "c", &[hook(proxy.address, &server.bundle())]).await;
@@ -110,7 +111,7 @@ async fn a_silent_connection_to_a_webhook_is_replaced() {
 
 /// Registers an aggregated server of `example.net/v1` at an address, with a certificate for its
 /// service.
-async fn aggregate(plane: &Plane, at: SocketAddr, bundle: &str) {
+async fn aggregate(plane: &TestEnv, at: SocketAddr, bundle: &str) {
     plane.create("/api/v1/namespaces/default/services", &Https::service("other")).await;
     let service = json!({"namespace": "default", "name": "other", "port": at.port()});
     let object = json!({
@@ -129,7 +130,7 @@ async fn empty(_: Request<Bytes>) -> Response<Bytes> {
 
 #[tokio::test]
 async fn a_silent_connection_to_an_aggregated_server_is_replaced() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server = Https::start("other.default.svc", empty).await;
     let proxy = MuteProxy::start(server.address).await;
     aggregate(&plane, proxy.address, &server.bundle()).await;
@@ -141,7 +142,7 @@ async fn a_silent_connection_to_an_aggregated_server_is_replaced() {
 
 #[tokio::test]
 async fn an_aggregated_server_is_trusted_by_its_own_certificate() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let (certificate, key) = self_signed(&authority(&["other.default.svc"]));
     let server = Https::start_as(&certificate, &key, &certificate, empty).await;
     aggregate(&plane, server.address, &server.bundle()).await;
@@ -150,7 +151,7 @@ async fn an_aggregated_server_is_trusted_by_its_own_certificate() {
 
 #[tokio::test]
 async fn a_redirect_of_an_aggregated_server_is_not_forwarded() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let redirect = |request: Request<Bytes>| {
         let (code, location) = match request.uri().path() {
             "/apis/example.net/v1/gone" => (302, Some("https://elsewhere.example/")),
@@ -175,7 +176,7 @@ async fn a_redirect_of_an_aggregated_server_is_not_forwarded() {
 
 #[tokio::test]
 async fn a_redirect_of_a_webhook_is_not_followed() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
     let elsewhere = Https::start("hook.default.svc", move |request| {

@@ -1,9 +1,10 @@
 //! Unusual parameters and headers, with the responses of Kubernetes.
 
-use crate::client::{JSON_PATCH, MERGE, STRATEGIC};
-use crate::plane::{MAPS, Plane, THINGS, anything, map, thing, things};
+use crate::objects::{MAPS, THINGS, anything, map, thing, things};
 use http::Method;
 use machinery::{Value, json};
+use testenv::TestEnv;
+use testenv::media_type::{JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
 
 fn message(status: &Value) -> &str {
     status["message"].as_str().unwrap()
@@ -11,7 +12,7 @@ fn message(status: &Value) -> &str {
 
 #[tokio::test]
 async fn an_empty_number_counts_as_absent() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let empty = "strconv.ParseInt: parsing \"\": invalid syntax";
     for parameter in ["limit", "timeoutSeconds"] {
         let (code, status) = plane.get(&format!("{MAPS}?{parameter}=")).await;
@@ -23,7 +24,7 @@ async fn an_empty_number_counts_as_absent() {
 
 #[tokio::test]
 async fn an_invalid_timeout_is_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let (code, status) = plane.get(&format!("{MAPS}?timeout=soon")).await;
     let expect = "invalid timeout specified in the request URL - time: invalid duration \"soon\"";
     assert_eq!((code, message(&status)), (400, expect));
@@ -31,7 +32,7 @@ async fn an_invalid_timeout_is_refused() {
 
 #[tokio::test]
 async fn the_export_parameter_is_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let (code, status) = plane.get(&format!("{MAPS}/a?export=true")).await;
     let expect = "the export parameter, deprecated since v1.14, is no longer supported";
@@ -41,7 +42,7 @@ async fn the_export_parameter_is_refused() {
 
 #[tokio::test]
 async fn delete_options_in_the_body_replace_those_in_the_query() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
     plane.delete_with(&format!("{path}?dryRun=All"), &json!({"dryRun": ["All"]})).await;
@@ -52,7 +53,7 @@ async fn delete_options_in_the_body_replace_those_in_the_query() {
 
 #[tokio::test]
 async fn preconditions_are_read_from_the_query() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let created = plane.create(MAPS, &map("a", &json!({}))).await;
     let uid = created["metadata"]["uid"].as_str().unwrap();
     for odd in ["uid=x", "resourceVersion=1"] {
@@ -64,7 +65,7 @@ async fn preconditions_are_read_from_the_query() {
 
 #[tokio::test]
 async fn a_readable_object_is_not_deleted_as_unreadable() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let option = "ignoreStoreReadErrorWithClusterBreakingPotential";
     let (code, status) = plane.delete(&format!("{MAPS}/a?{option}=true")).await;
@@ -81,10 +82,13 @@ async fn a_readable_object_is_not_deleted_as_unreadable() {
 
 #[tokio::test]
 async fn a_patch_of_a_missing_object_is_not_found_before_it_is_decoded() {
-    let plane = Plane::start().await;
-    for (media, patch) in
-        [(MERGE, json!([])), (MERGE, Value::Null), (STRATEGIC, json!("x")), (JSON_PATCH, json!({}))]
-    {
+    let plane = TestEnv::start().await;
+    for (media, patch) in [
+        (MERGE_PATCH, json!([])),
+        (MERGE_PATCH, Value::Null),
+        (STRATEGIC_MERGE_PATCH, json!("x")),
+        (JSON_PATCH, json!({})),
+    ] {
         let (code, status) = plane.patch(&format!("{MAPS}/nothing"), media, &patch).await;
         assert_eq!(code, 404, "{media} {patch}: {status}");
     }
@@ -92,7 +96,7 @@ async fn a_patch_of_a_missing_object_is_not_found_before_it_is_decoded() {
 
 #[tokio::test]
 async fn field_validation_applies_to_patches() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
     let ignoring = format!("{path}?fieldValidation=Ignore");
@@ -104,7 +108,7 @@ async fn field_validation_applies_to_patches() {
             "json: cannot unmarshal object into Go value of type jsonpatch.Patch",
         ),
         (
-            MERGE,
+            MERGE_PATCH,
             json!("x"),
             "error decoding patch: json: cannot unmarshal string into Go value of type map[string]interface {}",
             "Invalid JSON Patch",
@@ -124,7 +128,7 @@ async fn field_validation_applies_to_patches() {
 
 #[tokio::test]
 async fn an_invalid_strategic_patch_has_gos_message() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
     for (patch, expect) in [
@@ -133,7 +137,7 @@ async fn an_invalid_strategic_patch_has_gos_message() {
         (json!({"metadata": []}), "\"map[metadata:[]]\": cannot restore struct from: slice"),
         (json!({"immutable": 1}), "\"map[immutable:1]\": unrecognized type: bool"),
     ] {
-        let (code, status) = plane.patch(&path, STRATEGIC, &patch).await;
+        let (code, status) = plane.patch(&path, STRATEGIC_MERGE_PATCH, &patch).await;
         assert_eq!(code, 422);
         assert!(message(&status).ends_with(expect), "{status}");
     }
@@ -141,7 +145,7 @@ async fn an_invalid_strategic_patch_has_gos_message() {
 
 #[tokio::test]
 async fn a_namespace_mismatch_is_reported_before_a_name_mismatch() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let elsewhere = json!({"metadata": {"name": "b", "namespace": "elsewhere"}});
     let (code, status) = plane.put(&format!("{MAPS}/a"), &elsewhere).await;
     assert_eq!(code, 400);
@@ -152,8 +156,8 @@ async fn a_namespace_mismatch_is_reported_before_a_name_mismatch() {
 async fn an_unsupported_response_format_is_refused_last() {
     const LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
     const ONE: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     assert_eq!(plane.get_as(&format!("{THINGS}/nothing"), LIST).await.code, 404);
     let found = plane.get_as(&format!("{THINGS}/a"), LIST).await;
@@ -170,7 +174,7 @@ async fn an_unsupported_response_format_is_refused_last() {
 
 #[tokio::test]
 async fn a_scale_body_must_be_a_scale() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
     let template = json!({"metadata": {"labels": {"a": "b"}},
         "spec": {"containers": [{"name": "c", "image": "i"}]}});
@@ -186,14 +190,15 @@ async fn a_scale_body_must_be_a_scale() {
     let (code, status) = plane.put(&path, &other).await;
     let expect = "Deployment in version \"v1\" cannot be handled as a Scale: converting (v1.Deployment) to (autoscaling.Scale): unknown conversion";
     assert_eq!((code, message(&status)), (400, expect));
-    let (code, status) = plane.patch(&path, STRATEGIC, &json!({"spec": {"replicas": "x"}})).await;
+    let (code, status) =
+        plane.patch(&path, STRATEGIC_MERGE_PATCH, &json!({"spec": {"replicas": "x"}})).await;
     assert_eq!(code, 422);
     assert!(message(&status).ends_with("unrecognized type: int32"), "{status}");
 }
 
 #[tokio::test]
 async fn malformed_paths_are_not_found() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for (path, expect) in [
         ("//api", "404 page not found\n"),
         ("/apis//apps", "404 page not found\n"),
@@ -212,8 +217,8 @@ async fn malformed_paths_are_not_found() {
 
 #[tokio::test]
 async fn head_is_supported_for_reads_only() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     let head = async |path: &str| plane.send(Method::HEAD, path, "", "").await.code;
     assert_eq!(head(MAPS).await, 405);
     assert_eq!(head("/version").await, 405);
@@ -223,7 +228,7 @@ async fn head_is_supported_for_reads_only() {
 
 #[tokio::test]
 async fn the_finalize_subresource_cannot_be_read() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     assert_eq!(plane.get("/api/v1/namespaces/default/finalize").await.0, 405);
     let document = plane.read("/api/v1").await;
     let all = document["resources"].as_array().unwrap();
@@ -233,7 +238,7 @@ async fn the_finalize_subresource_cannot_be_read() {
 
 #[tokio::test]
 async fn health_checks_can_be_excluded() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let reply = plane.send(Method::GET, "/livez?verbose&exclude=ping&exclude=x", "", "").await;
     let expect = "[+]ping excluded: ok\n[+]etcd ok\n[+]watch-cache ok\nwarn: some health checks cannot be excluded: no matches for \"x\"\nlivez check passed\n";
     assert_eq!(String::from_utf8_lossy(&reply.bytes), expect);
@@ -241,13 +246,13 @@ async fn health_checks_can_be_excluded() {
 
 #[tokio::test]
 async fn a_refused_impersonation_names_the_missing_permission() {
-    let plane = Plane::start().await;
-    let acting = plane.stranger().with("impersonate-user", "bob");
+    let plane = TestEnv::start().await;
+    let acting = plane.unauthenticated().with_header("impersonate-user", "bob");
     let reply = acting.send(Method::GET, MAPS, "", "").await;
     assert_eq!(reply.headers["x-content-type-options"], "nosniff");
     let expect = "configmaps is forbidden: User \"system:anonymous\" cannot impersonate-on:user-info:list resource \"configmaps\" in API group \"\" in the namespace \"default\"";
     assert_eq!(message(&reply.value()), expect);
-    let nameless = plane.stranger().with("impersonate-group", "dev");
+    let nameless = plane.unauthenticated().with_header("impersonate-group", "dev");
     let (code, status) = nameless.get(MAPS).await;
     let expect = "requested &user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"dev\"}, Extra:map[string][]string(nil)} without impersonating a user name";
     assert_eq!((code, message(&status)), (400, expect));
@@ -255,7 +260,7 @@ async fn a_refused_impersonation_names_the_missing_permission() {
 
 #[tokio::test]
 async fn a_watch_with_an_elapsed_timeout_is_empty() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}?watch=1&timeoutSeconds=-1");
     assert!(plane.send(Method::GET, &path, "", "").await.bytes.is_empty());
@@ -263,7 +268,7 @@ async fn a_watch_with_an_elapsed_timeout_is_empty() {
 
 #[tokio::test]
 async fn events_ignore_propagation_policies() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let events = "/api/v1/namespaces/default/events";
     let about = json!({"metadata": {"name": "e"},
         "involvedObject": {"namespace": "default", "kind": "Pod", "name": "p"}});
@@ -275,7 +280,7 @@ async fn events_ignore_propagation_policies() {
 
 #[tokio::test]
 async fn a_token_review_requires_a_token() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
     let (code, status) = plane.post(reviews, &json!({"spec": {}})).await;
     assert_eq!(code, 400);
@@ -285,7 +290,7 @@ async fn a_token_review_requires_a_token() {
 #[tokio::test]
 async fn an_empty_table_with_times_has_null_rows() {
     const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let rows = async |path: &str| plane.get_as(path, TABLE).await.value()["rows"].clone();
     assert_eq!(rows("/api/v1/namespaces/default/limitranges").await, Value::Null);
     assert_eq!(rows("/api/v1/namespaces/default/pods").await, json!([]));
@@ -293,8 +298,8 @@ async fn an_empty_table_with_times_has_null_rows() {
 
 #[tokio::test]
 async fn the_path_name_of_a_create_of_a_custom_resource_is_ignored() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     let created = plane.create(&format!("{THINGS}/other"), &thing("a", &json!({}))).await;
     assert_eq!(created["metadata"]["name"], "a");
     assert_eq!(plane.post(&format!("{MAPS}/other"), &map("a", &json!({}))).await.0, 405);
@@ -302,7 +307,7 @@ async fn the_path_name_of_a_create_of_a_custom_resource_is_ignored() {
 
 #[tokio::test]
 async fn delete_options_must_have_their_kind() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for (kind, expect) in [
         ("Status", "converting (v1.Status) to (v1.DeleteOptions): unknown conversion"),
         ("Foo", "no kind \"Foo\" is registered for version \"v1\" in scheme"),

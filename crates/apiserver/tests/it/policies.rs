@@ -2,10 +2,11 @@
 
 mod changing;
 
-use crate::client::{JSON, MERGE, Reply};
-use crate::plane::{MAPS, Plane, THINGS, labeled, map, thing, things};
+use crate::objects::{MAPS, THINGS, labeled, map, thing, things};
 use http::Method;
 use machinery::{Value, json};
+use testenv::media_type::{JSON, MERGE_PATCH};
+use testenv::{Response, TestEnv};
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
@@ -40,26 +41,26 @@ fn binding(name: &str, spec: &Value) -> Value {
 }
 
 /// A plane with a bound policy for config maps.
-async fn governed(spec: &Value) -> Plane {
-    let plane = Plane::start().await;
+async fn governed(spec: &Value) -> TestEnv {
+    let plane = TestEnv::start().await;
     govern(&plane, "p", spec).await;
     plane
 }
 
-async fn govern(plane: &Plane, name: &str, spec: &Value) {
+async fn govern(plane: &TestEnv, name: &str, spec: &Value) {
     plane.create(POLICIES, &policy(name, spec)).await;
     plane.create(BINDINGS, &binding(name, &json!({}))).await;
 }
 
 /// A plane with a bound mutating policy for config maps.
-async fn mutated(mutations: &Value) -> Plane {
-    let plane = Plane::start().await;
+async fn mutated(mutations: &Value) -> TestEnv {
+    let plane = TestEnv::start().await;
     let spec = json!({"reinvocationPolicy": "Never", "mutations": mutations});
     mutate(&plane, "p", &spec).await;
     plane
 }
 
-async fn mutate(plane: &Plane, name: &str, spec: &Value) {
+async fn mutate(plane: &TestEnv, name: &str, spec: &Value) {
     plane.create(MUTATING, &policy(name, spec)).await;
     let binding = json!({"metadata": {"name": name}, "spec": {"policyName": name}});
     plane.create(MUTATING_BINDINGS, &binding).await;
@@ -74,7 +75,7 @@ fn patched(expression: &str) -> Value {
 }
 
 /// The code and the message of a denial, without the common prefix of the denials of policy `p`.
-async fn refusal(plane: &Plane, object: &Value) -> (u16, String) {
+async fn refusal(plane: &TestEnv, object: &Value) -> (u16, String) {
     let (code, status) = plane.post(MAPS, object).await;
     let message = status["message"].as_str().unwrap_or_else(|| panic!("not refused: {status}"));
     let told = message.split_once("denied request: ").map_or(message, |(_, told)| told);
@@ -82,7 +83,7 @@ async fn refusal(plane: &Plane, object: &Value) -> (u16, String) {
 }
 
 /// The error of a policy that cannot be stored.
-async fn refused(plane: &Plane, path: &str, policy: &Value) -> Vec<String> {
+async fn refused(plane: &TestEnv, path: &str, policy: &Value) -> Vec<String> {
     let (code, status) = plane.post(path, policy).await;
     assert_eq!(code, 422, "{status}");
     let causes = status["details"]["causes"].as_array().unwrap().iter();
@@ -93,7 +94,7 @@ async fn refused(plane: &Plane, path: &str, policy: &Value) -> Vec<String> {
     causes.map(line).collect()
 }
 
-async fn sent(plane: &Plane, object: &Value) -> Reply {
+async fn sent(plane: &TestEnv, object: &Value) -> Response {
     plane.send(Method::POST, MAPS, JSON, object.to_string()).await
 }
 
@@ -200,7 +201,7 @@ async fn a_policy_can_use_request_namespace_and_authorizer() {
     plane.create(MAPS, &map("a", &json!({"n": "1"}))).await;
     plane.merge(&format!("{MAPS}/a"), &json!({"data": {"n": "2"}})).await;
     let (code, status) =
-        plane.patch(&format!("{MAPS}/a"), MERGE, &json!({"data": {"n": "3"}})).await;
+        plane.patch(&format!("{MAPS}/a"), MERGE_PATCH, &json!({"data": {"n": "3"}})).await;
     assert_eq!(code, 422, "{status}");
 }
 
@@ -249,7 +250,7 @@ async fn match_constraints_select_requests() {
 
 #[tokio::test]
 async fn a_binding_restricts_its_policy() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(POLICIES, &policy("p", &json!({"validations": [{"expression": "false"}]}))).await;
     let narrow =
         json!({"matchResources": {"namespaceSelector": {"matchLabels": {"strict": "yes"}}}});
@@ -276,7 +277,7 @@ async fn a_namespace_selector_matches_the_labels_of_a_namespace_itself() {
     plane.create("/api/v1/namespaces", &namespace("b", "no")).await;
     assert_eq!(plane.post("/api/v1/namespaces", &namespace("c", "yes")).await.0, 422);
     let label = json!({"metadata": {"labels": {"strict": "yes"}}});
-    let (code, _) = plane.patch("/api/v1/namespaces/b", MERGE, &label).await;
+    let (code, _) = plane.patch("/api/v1/namespaces/b", MERGE_PATCH, &label).await;
     assert_eq!(code, 422);
 }
 
@@ -310,7 +311,7 @@ async fn policies_are_not_subject_to_policies() {
 
 #[tokio::test]
 async fn parameters_are_selected_by_name_or_labels() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let spec = json!({"paramKind": {"apiVersion": "v1", "kind": "Secret"}, "validations": [
         {"expression": "object.data.size() <= int(params.metadata.labels.max)",
             "messageExpression": "'more than ' + params.metadata.name"}]});
@@ -373,7 +374,7 @@ async fn deletes_are_validated_with_the_old_object() {
 
 #[tokio::test]
 async fn a_policy_with_invalid_expressions_is_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let spec = json!({
         "matchConditions": [{"name": "c", "expression": " variables.n == 1"}],
         "variables": [{"name": "n", "expression": "params.n"}, {"name": "m", "expression": "1"}],
@@ -409,10 +410,10 @@ async fn a_policy_with_invalid_expressions_is_refused() {
 
 #[tokio::test]
 async fn policies_apply_to_custom_resources() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object",
         "properties": {"size": {"type": "integer"}, "color": {"type": "string"}}}}});
-    plane.define(&things(&schema)).await;
+    plane.install_crd(&things(&schema)).await;
     let about = json!({"resourceRules": [{"apiGroups": ["example.com"], "apiVersions": ["v1"],
         "operations": ["*"], "resources": ["things"]}]});
     let judging = json!({"matchConstraints": about, "validations": [

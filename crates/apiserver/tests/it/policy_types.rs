@@ -1,7 +1,8 @@
 //! `status.typeChecking` of a validating policy: type errors of its expressions for the matched kinds.
 
-use crate::plane::{Plane, things};
+use crate::objects::things;
 use machinery::{Value, json};
+use testenv::TestEnv;
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 
@@ -19,7 +20,7 @@ fn policy(about: &str, spec: &Value) -> Value {
 }
 
 /// The warnings, one per line: the field, the kinds and the error, without the excerpts.
-async fn checked(plane: &Plane, policy: &Value) -> Vec<String> {
+async fn checked(plane: &TestEnv, policy: &Value) -> Vec<String> {
     let created = plane.create(POLICIES, policy).await;
     assert_eq!(created["status"], json!({}));
     let path = format!("{POLICIES}/p");
@@ -35,7 +36,7 @@ async fn checked(plane: &Plane, policy: &Value) -> Vec<String> {
 }
 
 /// The type errors of one validation for a resource.
-async fn wrong(plane: &Plane, about: &str, expression: &str) -> Vec<String> {
+async fn wrong(plane: &TestEnv, about: &str, expression: &str) -> Vec<String> {
     let policy = policy(about, &json!({"validations": [{"expression": expression}]}));
     let prefix = "spec.validations[0].expression: ";
     let all = checked(plane, &policy).await;
@@ -44,7 +45,7 @@ async fn wrong(plane: &Plane, about: &str, expression: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn an_unknown_field_is_reported_in_the_status() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let policy = policy(
         "apps/v1/deployments",
         &json!({"validations": [{"expression": "object.spec.replicas > 1"},
@@ -66,7 +67,7 @@ async fn an_unknown_field_is_reported_in_the_status() {
 
 #[tokio::test]
 async fn a_changed_policy_is_checked_again() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let spec = json!({"validations": [{"expression": "object.spec.nope == 1"}]});
     plane.create(POLICIES, &policy("apps/v1/deployments", &spec)).await;
     let path = format!("{POLICIES}/p");
@@ -78,7 +79,7 @@ async fn a_changed_policy_is_checked_again() {
 
 #[tokio::test]
 async fn every_matched_kind_is_checked() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let replicas = "object.spec.replicas > 1";
     let undefined = |kind: &str| format!("{kind}: ERROR: <input>:1:12: undefined field 'replicas'");
     assert_eq!(
@@ -97,7 +98,7 @@ async fn every_matched_kind_is_checked() {
 
 #[tokio::test]
 async fn types_of_built_in_kinds_are_those_of_their_schemas() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for (expression, told) in [
         ("object.metadata.namespace == 'a'", None),
         ("object.spec.containers[0].livenessProbe.httpGet.port == 'a'", None),
@@ -126,13 +127,13 @@ async fn types_of_built_in_kinds_are_those_of_their_schemas() {
 
 #[tokio::test]
 async fn custom_kinds_are_checked_by_their_schemas() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "size": {"type": "integer"}, "any": {"x-kubernetes-preserve-unknown-fields": true},
         "inner": {"type": "object", "x-kubernetes-embedded-resource": true,
             "x-kubernetes-preserve-unknown-fields": true},
     }}}});
-    plane.define(&things(&schema)).await;
+    plane.install_crd(&things(&schema)).await;
     let about = "example.com/v1/things";
     for (expression, told) in [
         ("object.spec.size == 1 && object.metadata.labels.a == 'b'", ""),
@@ -148,7 +149,7 @@ async fn custom_kinds_are_checked_by_their_schemas() {
 
 #[tokio::test]
 async fn parameters_and_variables_are_type_checked() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let spec = json!({
         "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
         "variables": [{"name": "count", "expression": "object.spec.replicas"},

@@ -1,30 +1,30 @@
 //! Timers on the system clock: watches, tokens and requests. The other tests move a manual clock,
 //! which cannot show that a sleep of the system clock ends.
 
-use crate::plane::{MAPS, Plane, map};
+use crate::objects::{MAPS, map};
 use crate::slow_disk::{self, post_and_disconnect};
-use apiserver::{Config, StoreConfig};
 use keel::Clock;
 use machinery::json;
 use std::time::Duration;
+use testenv::TestEnv;
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 
 /// A limit above the time of the slowest machine.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-async fn start() -> Plane {
-    Plane::start_with(Config { clock: Clock::system(), ..Plane::config(1) }).await
+async fn start() -> TestEnv {
+    TestEnv::builder().system_clock().start().await
 }
 
 #[tokio::test]
 async fn an_idle_watch_ends_at_its_timeout() {
     let plane = start().await;
-    let begun = plane.clock.moment();
+    let begun = plane.clock().moment();
     let mut watch = plane.watch(&format!("{MAPS}?watch=1&timeoutSeconds=1")).await;
     let ended = tokio::time::timeout(TIMEOUT, watch.next()).await;
     assert_eq!(ended.expect("the watch ends"), None);
-    assert!(plane.clock.passed_since(&begun) >= Duration::from_millis(950));
+    assert!(plane.clock().passed_since(&begun) >= Duration::from_millis(950));
 }
 
 /// Thirteen seconds: the system clock reads the time again every ten seconds of a sleep.
@@ -45,23 +45,22 @@ async fn an_idle_watch_of_more_than_ten_seconds_gets_a_bookmark_and_ends() {
 #[tokio::test]
 async fn a_token_expires() {
     let directory = tempfile::tempdir().unwrap();
-    let store = StoreConfig::Embedded(directory.path().to_owned());
     let issued = Clock::system().now() - Duration::from_secs(657);
-    let config = Config { clock: Clock::manual(issued), store, ..Plane::config(1) };
-    let plane = Plane::start_with(config.clone()).await;
+    let builder = || TestEnv::builder().data_dir(directory.path());
+    let plane = builder().clock(Clock::manual(issued)).start().await;
     plane.create(ACCOUNTS, &json!({"metadata": {"name": "robot"}})).await;
     let request = json!({"spec": {"expirationSeconds": 600}});
     let answer = plane.create(&format!("{ACCOUNTS}/robot/token"), &request).await;
     let token = answer["status"]["token"].as_str().unwrap().to_owned();
-    plane.server.stop().await.unwrap();
-    let plane = Plane::start_with(Config { clock: Clock::system(), ..config }).await;
+    plane.stop().await.unwrap();
+    let plane = builder().system_clock().start().await;
     let client = plane.bearer(&token);
     let (code, _) = client.get("/apis").await;
     let expires = issued + Duration::from_mins(11);
-    assert!(code == 200 || plane.clock.now() >= expires, "{code}");
-    plane.clock.sleep_until(expires + Duration::from_secs(1)).await;
+    assert!(code == 200 || plane.clock().now() >= expires, "{code}");
+    plane.clock().sleep_until(expires + Duration::from_secs(1)).await;
     assert_eq!(client.get("/apis").await.0, 401);
-    plane.server.stop().await.unwrap();
+    plane.stop().await.unwrap();
 }
 
 #[tokio::test]
@@ -74,12 +73,11 @@ async fn a_request_is_answered_at_its_deadline() {
 
 #[tokio::test]
 async fn readyz_fails_two_seconds_after_a_write_began_to_hang() {
-    let config = Config { clock: Clock::system(), ..Plane::config(1) };
-    let (plane, disk) = slow_disk::start(config).await;
-    let begun = plane.clock.moment();
+    let (plane, disk) = slow_disk::start(Clock::system()).await;
+    let begun = plane.clock().moment();
     post_and_disconnect(&plane, &disk, MAPS, &map("a", &json!({}))).await;
     plane.until("/readyz", |code, _| code == 500).await;
-    assert!(plane.clock.passed_since(&begun) >= Duration::from_secs(2));
+    assert!(plane.clock().passed_since(&begun) >= Duration::from_secs(2));
     disk.resume();
     plane.until("/readyz", |code, _| code == 200).await;
 }

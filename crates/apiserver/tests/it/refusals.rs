@@ -1,14 +1,15 @@
 //! Errors of invalid objects, patches and options.
 
-use crate::client::{JSON, JSON_PATCH, MERGE, STRATEGIC};
-use crate::plane::{MAPS, Plane, THINGS, anything, labeled, map, thing, things};
+use crate::objects::{MAPS, THINGS, anything, labeled, map, thing, things};
 use http::Method;
 use machinery::{Value, json};
+use testenv::TestEnv;
+use testenv::media_type::{JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
 
-async fn plane() -> Plane {
-    let plane = Plane::start().await;
+async fn plane() -> TestEnv {
+    let plane = TestEnv::start().await;
     plane
-        .define(&things(&json!({"type": "object", "properties": {"spec": {"type": "object",
+        .install_crd(&things(&json!({"type": "object", "properties": {"spec": {"type": "object",
             "properties": {"t": {"type": "object", "x-kubernetes-embedded-resource": true,
                 "x-kubernetes-preserve-unknown-fields": true}}}}})))
         .await;
@@ -50,20 +51,20 @@ async fn a_patch_cannot_change_the_kind() {
     let plane = plane().await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     let path = format!("{THINGS}/a");
-    let (code, status) = plane.patch(&path, MERGE, &json!({"kind": "Other"})).await;
+    let (code, status) = plane.patch(&path, MERGE_PATCH, &json!({"kind": "Other"})).await;
     assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("kind")));
-    let (code, status) = plane.patch(&path, MERGE, &json!({"kind": 5})).await;
+    let (code, status) = plane.patch(&path, MERGE_PATCH, &json!({"kind": 5})).await;
     assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("patch")));
     plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
-    let (code, status) = plane.patch(&path, MERGE, &json!({"kind": "Secret"})).await;
+    let (code, status) = plane.patch(&path, MERGE_PATCH, &json!({"kind": "Secret"})).await;
     assert_eq!(code, 422);
     assert!(
         message(&status)
             .ends_with("converting (v1.Secret) to (core.ConfigMap): unknown conversion"),
         "{status}"
     );
-    assert_eq!(plane.patch(&path, STRATEGIC, &json!({"kind": "Secret"})).await.0, 200);
+    assert_eq!(plane.patch(&path, STRATEGIC_MERGE_PATCH, &json!({"kind": "Secret"})).await.0, 200);
 }
 
 #[tokio::test]
@@ -84,7 +85,7 @@ async fn the_metadata_of_an_embedded_resource_has_a_type() {
 
 #[tokio::test]
 async fn unreadable_delete_options_delete_nothing() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
     let (code, status) = plane.delete_with(&path, &json!({"dryRun": "All"})).await;
@@ -101,7 +102,7 @@ async fn unreadable_delete_options_delete_nothing() {
 
 #[tokio::test]
 async fn a_page_of_a_collection_can_be_deleted() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for name in ["a", "b", "c"] {
         plane.create(MAPS, &labeled(name, "k", "v")).await;
     }
@@ -114,10 +115,10 @@ async fn a_page_of_a_collection_can_be_deleted() {
 
 #[tokio::test]
 async fn a_patch_ignores_the_uid_and_an_update_requires_it() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut whole = plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
-    assert_eq!(plane.patch(&path, MERGE, &json!({"metadata": {"uid": "x"}})).await.0, 422);
+    assert_eq!(plane.patch(&path, MERGE_PATCH, &json!({"metadata": {"uid": "x"}})).await.0, 422);
     let old = json!({"metadata": {"creationTimestamp": "2001-01-01T00:00:00Z"}});
     assert_eq!(plane.merge(&path, &old).await["metadata"], whole["metadata"]);
     whole["metadata"]["uid"] = "x".into();
@@ -142,26 +143,26 @@ async fn unusual_finalizers_and_owner_references_get_warnings() {
 
 #[tokio::test]
 async fn an_invalid_patch_has_the_message_of_its_type() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let path = format!("{MAPS}/a");
-    let (_, status) = plane.patch(&path, MERGE, &json!(5)).await;
+    let (_, status) = plane.patch(&path, MERGE_PATCH, &json!(5)).await;
     assert_eq!(
         message(&status),
         "error decoding patch: json: cannot unmarshal number into Go value of type map[string]interface {}"
     );
     assert_eq!(plane.patch(&path, JSON_PATCH, &Value::Null).await.0, 200);
     let twice = r#"{"data":{"a":"b","a":"c"}}"#;
-    let reply = plane.send(Method::PATCH, &path, MERGE, twice).await;
+    let reply = plane.send(Method::PATCH, &path, MERGE_PATCH, twice).await;
     assert_eq!(reply.warnings(), ["duplicate field \"data.a\""]);
 }
 
 #[tokio::test]
 async fn watches_of_a_deprecated_version_get_a_warning() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut definition = things(&anything());
     definition["spec"]["versions"][0]["deprecated"] = true.into();
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     let reply = plane.get_as(&format!("{THINGS}?watch=1&labelSelector=a+b"), JSON).await;
     assert_eq!((reply.code, reply.warnings().len()), (400, 1));
 }
@@ -186,7 +187,7 @@ async fn unsupported_methods_and_paths_of_custom_resources_are_refused() {
 
 #[tokio::test]
 async fn all_errors_of_patch_options_are_reported() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = format!("{MAPS}/a?dryRun=x");
     let apply = "application/apply-patch+yaml";
     let (code, status) = plane.patch(&path, apply, &map("a", &json!({}))).await;
@@ -196,13 +197,14 @@ async fn all_errors_of_patch_options_are_reported() {
         (&causes[0]["field"], &causes[1]["field"]),
         (&json!("fieldManager"), &json!("dryRun"))
     );
-    let (_, status) = plane.patch(&format!("{MAPS}/a?fieldManager=a%00b"), MERGE, &json!({})).await;
+    let (_, status) =
+        plane.patch(&format!("{MAPS}/a?fieldManager=a%00b"), MERGE_PATCH, &json!({})).await;
     assert!(message(&status).ends_with("invalid character U+0000 (at position 1)"), "{status}");
 }
 
 #[tokio::test]
 async fn an_error_shows_an_empty_map() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
     let deployment = |metadata: Value| {
         json!({"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"a": "b"}},

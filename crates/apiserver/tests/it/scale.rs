@@ -1,9 +1,10 @@
 //! `/scale`: the number of replicas of an object, and its field managers.
 
-use crate::client::{Client, MERGE, TABLE};
-use crate::plane::{Plane, THINGS, thing, things};
+use crate::objects::{THINGS, thing, things};
 use http::Method;
 use machinery::{Value, json};
+use testenv::media_type::{MERGE_PATCH, TABLE};
+use testenv::{Client, TestEnv};
 
 const APPLY: &str = "application/apply-patch+yaml";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -42,7 +43,7 @@ async fn owners(client: &Client, path: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_table_of_a_scale_shows_desired_and_observed_replicas() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(DEPLOYMENTS, &deployment("a")).await;
     let table = plane.get_as(&format!("{DEPLOYMENTS}/a/scale"), TABLE).await.value();
     let columns = table["columnDefinitions"].as_array().unwrap();
@@ -53,21 +54,21 @@ async fn a_table_of_a_scale_shows_desired_and_observed_replicas() {
 }
 
 /// A plane with a thing with replicas, whose CRD has a scale subresource.
-async fn with_things() -> Plane {
-    let plane = Plane::start().await;
+async fn with_things() -> TestEnv {
+    let plane = TestEnv::start().await;
     let numbers = json!({"type": "object", "properties": {"replicas": {"type": "integer"}}});
     let schema =
         json!({"type": "object", "properties": {"spec": numbers.clone(), "status": numbers}});
     let mut definition = things(&schema);
     definition["spec"]["versions"][0]["subresources"] = json!({"status": {}, "scale": {
         "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}});
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     plane
 }
 
 #[tokio::test]
 async fn managed_fields_of_replicas_follow_the_scale() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = format!("{DEPLOYMENTS}/d");
     let at_scale = format!("{path}/scale");
     apply(&plane, &path, "owner", &deployment("d")).await;
@@ -94,7 +95,7 @@ async fn managed_fields_of_replicas_follow_the_scale() {
 
 #[tokio::test]
 async fn an_update_or_patch_of_the_scale_manages_the_replicas() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = format!("{DEPLOYMENTS}/d");
     let at_scale = format!("{path}/scale");
     apply(&plane, &path, "owner", &deployment("d")).await;
@@ -112,7 +113,7 @@ async fn an_update_or_patch_of_the_scale_manages_the_replicas() {
 
 #[tokio::test]
 async fn an_apply_configuration_that_is_not_a_scale_is_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = format!("{DEPLOYMENTS}/d/scale");
     plane.create(DEPLOYMENTS, &deployment("d")).await;
     for (config, code, told) in [
@@ -167,7 +168,7 @@ async fn a_custom_resource_without_replicas_can_be_scaled() {
     let (code, refused) = plane.get(&at_scale).await;
     let told = "Internal error occurred: the spec replicas field \".spec.replicas\" does not exist";
     assert_eq!((code, refused["message"].as_str().unwrap()), (500, told));
-    let (code, refused) = plane.patch(&at_scale, MERGE, &json!({"status": {}})).await;
+    let (code, refused) = plane.patch(&at_scale, MERGE_PATCH, &json!({"status": {}})).await;
     let told = "the spec replicas field \".spec.replicas\" cannot be empty";
     assert_eq!((code, refused["message"].as_str().unwrap()), (400, told));
     let scaled = plane.merge(&at_scale, &json!({"spec": {"replicas": 2}})).await;
@@ -177,7 +178,7 @@ async fn a_custom_resource_without_replicas_can_be_scaled() {
 #[tokio::test]
 async fn a_mutating_policy_can_patch_a_scale() {
     const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(DEPLOYMENTS, &deployment("d")).await;
     let rule = json!({"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"],
         "resources": ["deployments/scale"]});
@@ -199,7 +200,8 @@ async fn a_mutating_policy_can_patch_a_scale() {
     let configuring = json!({"patchType": "ApplyConfiguration",
         "applyConfiguration": {"expression": "Object{spec: Object.spec{replicas: 5}}"}});
     plane.create(&policies, &policy(configuring)).await;
-    let (code, refused) = plane.patch(&at_scale, MERGE, &json!({"spec": {"replicas": 3}})).await;
+    let (code, refused) =
+        plane.patch(&at_scale, MERGE_PATCH, &json!({"spec": {"replicas": 3}})).await;
     let told = "no corresponding type for autoscaling/v1, Kind=Scale";
     assert!(code == 403 && refused["message"].as_str().unwrap().ends_with(told), "{refused}");
 }

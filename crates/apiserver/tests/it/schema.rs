@@ -1,9 +1,10 @@
 //! Schemas of custom resources: pruning, defaulting and validation.
 
-use crate::client::JSON;
-use crate::plane::{DEFINITIONS, MAPS, Plane, THINGS, thing, things};
+use crate::objects::{CRDS, MAPS, THINGS, thing, things};
 use http::Method;
 use machinery::{Value, json};
+use testenv::TestEnv;
+use testenv::media_type::{JSON, MERGE_PATCH};
 
 /// A schema for `spec` with fields of all types.
 fn schema() -> Value {
@@ -18,9 +19,9 @@ fn schema() -> Value {
     }}}})
 }
 
-async fn plane() -> Plane {
-    let plane = Plane::start().await;
-    plane.define(&things(&schema())).await;
+async fn plane() -> TestEnv {
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&schema())).await;
     plane
 }
 
@@ -76,7 +77,7 @@ async fn an_update_is_validated_like_a_create() {
     plane.create(THINGS, &thing("a", &json!({"color": "red"}))).await;
     let path = format!("{THINGS}/a");
     let patch = json!({"spec": {"color": "green"}});
-    let (code, status) = plane.patch(&path, crate::client::MERGE, &patch).await;
+    let (code, status) = plane.patch(&path, MERGE_PATCH, &patch).await;
     assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("spec.color")));
     assert_eq!(plane.read(&path).await["spec"]["color"], "red");
 }
@@ -158,7 +159,7 @@ async fn a_value_of_the_wrong_type_is_refused_with_gos_message() {
 
 #[tokio::test]
 async fn rules_apply_to_every_write_with_ratcheting() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let rules = |bound: u32| {
         json!({"type": "object", "properties": {
             "spec": {"type": "object", "properties": {
@@ -172,7 +173,7 @@ async fn rules_apply_to_every_write_with_ratcheting() {
     };
     let mut definition = things(&rules(9));
     definition["spec"]["versions"][0]["subresources"] = json!({"status": {}});
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     let message = |status: &Value| status["details"]["causes"][0]["message"].clone();
     let (code, status) = plane.post(THINGS, &thing("a", &json!({"size": 9}))).await;
     assert_eq!((code, message(&status)), (422, json!("Invalid value: 9: failed rule: self < 9")));
@@ -189,7 +190,7 @@ async fn rules_apply_to_every_write_with_ratcheting() {
 
     definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = rules(5);
     let patch = json!({"spec": {"versions": definition["spec"]["versions"].take()}});
-    plane.merge(&format!("{DEFINITIONS}/things.example.com"), &patch).await;
+    plane.merge(&format!("{CRDS}/things.example.com"), &patch).await;
     plane.until(&path, |_, it| it["spec"]["below5"] == true).await;
     assert_eq!(plane.post(THINGS, &thing("b", &json!({"size": 8}))).await.0, 422);
     let labeled = plane.merge(&path, &json!({"metadata": {"labels": {"a": "b"}}})).await;

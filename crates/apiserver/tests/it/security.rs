@@ -1,11 +1,11 @@
 //! Authentication: tokens, service accounts, impersonation.
 
-use crate::client::Client;
-use crate::plane::{MAPS, Plane, map};
-use apiserver::Config;
+use crate::objects::{MAPS, map};
 use apiserver::auth::authentication::User;
 use apiserver::auth::authentication::token::TokenFile;
 use machinery::{Value, json};
+use std::time::Duration;
+use testenv::{Client, TestEnv};
 
 const MASTERS: &str = "system:masters";
 
@@ -13,9 +13,9 @@ const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 const SELF_SUBJECT_REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 /// A plane with the users alice, who has no rights, and root, a member of `system:masters`.
-async fn plane() -> Plane {
+async fn plane() -> TestEnv {
     let tokens = TokenFile::parse("t-alice,alice,1,dev\nt-root,root,2,system:masters\n").unwrap();
-    Plane::start_with(Config { tokens, ..Plane::config(1) }).await
+    TestEnv::builder().config(|config| config.tokens = tokens).start().await
 }
 
 /// The identity of a client: name and groups.
@@ -26,7 +26,7 @@ async fn identity(client: &Client) -> (String, Value) {
 }
 
 /// Creates a service account and a token for it.
-async fn robot(plane: &Plane, request: &Value) -> String {
+async fn robot(plane: &TestEnv, request: &Value) -> String {
     plane.create(ACCOUNTS, &json!({"metadata": {"name": "robot"}})).await;
     let answer = plane.create(&format!("{ACCOUNTS}/robot/token"), request).await;
     answer["status"]["token"].as_str().unwrap().to_owned()
@@ -35,11 +35,11 @@ async fn robot(plane: &Plane, request: &Value) -> String {
 #[tokio::test]
 async fn users_without_rights_can_read_only_health() {
     let plane = plane().await;
-    let stranger = plane.stranger();
-    assert_eq!(stranger.get("/readyz").await.0, 200);
-    assert_eq!(stranger.get("/version").await.0, 200);
+    let anonymous = plane.unauthenticated();
+    assert_eq!(anonymous.get("/readyz").await.0, 200);
+    assert_eq!(anonymous.get("/version").await.0, 200);
     for path in [MAPS, "/apis", "/metrics"] {
-        let (code, status) = stranger.get(path).await;
+        let (code, status) = anonymous.get(path).await;
         assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")), "{path}");
         let message = status["message"].as_str().unwrap();
         assert!(message.contains(r#"User "system:anonymous" cannot"#), "{message}");
@@ -70,13 +70,14 @@ async fn a_token_authenticates_its_user_and_masters_have_all_rights() {
 #[tokio::test]
 async fn a_master_can_impersonate_with_the_rights_of_that_user() {
     let plane = plane().await;
-    let as_alice = plane.bearer("t-root").with("impersonate-user", "alice");
+    let as_alice = plane.bearer("t-root").with_header("impersonate-user", "alice");
     assert_eq!(identity(&as_alice).await.0, "alice");
     assert_eq!(as_alice.get(MAPS).await.0, 403);
-    let as_master = as_alice.with("impersonate-group", MASTERS);
+    let as_master = as_alice.with_header("impersonate-group", MASTERS);
     assert_eq!(as_master.get(MAPS).await.0, 200);
-    let account =
-        plane.bearer("t-root").with("impersonate-user", "system:serviceaccount:default:robot");
+    let account = plane
+        .bearer("t-root")
+        .with_header("impersonate-user", "system:serviceaccount:default:robot");
     let groups = identity(&account).await.1;
     assert!(
         groups.as_array().unwrap().contains(&json!("system:serviceaccounts:default")),
@@ -87,10 +88,10 @@ async fn a_master_can_impersonate_with_the_rights_of_that_user() {
 #[tokio::test]
 async fn other_users_cannot_impersonate() {
     let plane = plane().await;
-    let climbing = plane.bearer("t-alice").with("impersonate-user", "root");
+    let climbing = plane.bearer("t-alice").with_header("impersonate-user", "root");
     let (code, status) = climbing.get("/readyz").await;
     assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")));
-    let groups_only = plane.bearer("t-alice").with("impersonate-group", MASTERS);
+    let groups_only = plane.bearer("t-alice").with_header("impersonate-group", MASTERS);
     assert_eq!(groups_only.get(MAPS).await.0, 400);
 }
 
@@ -117,9 +118,9 @@ async fn a_service_account_token_expires() {
     let plane = plane().await;
     let client = plane.bearer(&robot(&plane, &json!({"spec": {"expirationSeconds": 600}})).await);
     // The leeway for differing clocks is a minute.
-    plane.advance(660);
+    plane.advance(Duration::from_mins(11));
     assert_eq!(client.get("/apis").await.0, 200);
-    plane.advance(1);
+    plane.advance(Duration::from_secs(1));
     assert_eq!(client.get("/apis").await.0, 401);
 }
 

@@ -1,13 +1,14 @@
 //! Field selectors on resources whose versions have different selectable fields.
 
-use crate::plane::{Plane, anything, things};
+use crate::objects::{anything, things};
 use machinery::{Value, json};
+use testenv::TestEnv;
 
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 const EVENTS_GROUP: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
 
 /// The names of the objects that match a field selector.
-async fn selected(plane: &Plane, path: &str, selector: &str) -> Vec<String> {
+async fn selected(plane: &TestEnv, path: &str, selector: &str) -> Vec<String> {
     let list = plane.read(&format!("{path}?fieldSelector={selector}")).await;
     let names = list["items"].as_array().unwrap().iter();
     names.map(|it| it["metadata"]["name"].as_str().unwrap().to_owned()).collect()
@@ -15,7 +16,7 @@ async fn selected(plane: &Plane, path: &str, selector: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn each_group_of_events_selects_by_its_own_fields() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for (name, kind) in [("a", "Normal"), ("b", "Warning")] {
         let event = json!({"metadata": {"name": name}, "type": kind, "reason": "R",
             "source": {"component": "probe"}, "involvedObject": {"namespace": "default"}});
@@ -38,13 +39,13 @@ fn version(name: &str, storage: bool, fields: &[&str]) -> Value {
 
 #[tokio::test]
 async fn each_version_of_a_custom_kind_selects_by_its_own_fields() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut definition = things(&anything());
     definition["spec"]["versions"] = json!([
         version("v1", true, &[".spec.color", ".spec.size"]),
         version("v2", false, &[".spec.size", ".spec.color"]),
     ]);
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     let path = |version: &str| format!("/apis/example.com/{version}/namespaces/default/things");
     for (name, color, size) in [("a", "red", "big"), ("b", "big", "red")] {
         let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing",

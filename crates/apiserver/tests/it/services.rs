@@ -1,11 +1,10 @@
 //! Services: every address and node port is allocated once.
 
-use crate::client::MERGE;
-use crate::plane::Plane;
-use apiserver::Config;
 use futures_util::future::join_all;
 use machinery::{Value, json};
 use std::collections::HashSet;
+use testenv::TestEnv;
+use testenv::media_type::MERGE_PATCH;
 use tokio::task::JoinSet;
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
@@ -22,7 +21,7 @@ fn text<'a>(service: &'a Value, field: &str) -> &'a str {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_services_get_different_addresses_and_ports() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut creators = JoinSet::new();
     for index in 0..50 {
         let client = plane.clone();
@@ -47,9 +46,13 @@ async fn concurrent_services_get_different_addresses_and_ports() {
     assert!(ports.iter().all(|it| (30_000..=32_767).contains(it)), "{ports:?}");
 }
 
+async fn start_with_cidr(cidr: &str) -> TestEnv {
+    TestEnv::builder().config(|config| config.service_cidr = cidr.into()).start().await
+}
+
 #[tokio::test]
 async fn one_of_many_requests_for_the_same_address_succeeds() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for spec in [
         json!({"clusterIP": "10.0.0.77"}),
         json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30077}]}),
@@ -70,9 +73,7 @@ async fn one_of_many_requests_for_the_same_address_succeeds() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_request_that_ends_while_others_read_the_services_keeps_its_address_and_port() {
     const ROUNDS: usize = 4;
-    let plane =
-        Plane::start_with(Config { service_cidr: "10.0.0.0/16".to_owned(), ..Plane::config(1) })
-            .await;
+    let plane = start_with_cidr("10.0.0.0/16").await;
     for index in 0..300 {
         plane.create(SERVICES, &service(&format!("s{index}"), &json!({}))).await;
     }
@@ -93,7 +94,7 @@ async fn a_request_that_ends_while_others_read_the_services_keeps_its_address_an
 
 #[tokio::test]
 async fn allocated_and_out_of_range_addresses_are_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let port = json!({"type": "NodePort", "clusterIP": "10.0.0.9",
         "ports": [{"port": 80, "nodePort": 30009}]});
     plane.create(SERVICES, &service("first", &port)).await;
@@ -121,7 +122,7 @@ async fn allocated_and_out_of_range_addresses_are_refused() {
 
 #[tokio::test]
 async fn a_deletion_frees_addresses_and_ports() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let first = plane.create(SERVICES, &service("first", &json!({"type": "NodePort"}))).await;
     let port = &first["spec"]["ports"][0]["nodePort"];
     let same = json!({"type": "NodePort", "clusterIP": text(&first, "clusterIP"),
@@ -134,8 +135,7 @@ async fn a_deletion_frees_addresses_and_ports() {
 
 #[tokio::test]
 async fn a_full_network_refuses_services_until_an_address_is_free() {
-    let config = Config { service_cidr: "10.3.0.0/29".to_owned(), ..Plane::config(1) };
-    let plane = Plane::start_with(config).await;
+    let plane = start_with_cidr("10.3.0.0/29").await;
     for index in 0..5 {
         plane.create(SERVICES, &service(&format!("s{index}"), &json!({}))).await;
     }
@@ -149,8 +149,7 @@ async fn a_full_network_refuses_services_until_an_address_is_free() {
 
 #[tokio::test]
 async fn dry_runs_and_refused_requests_allocate_nothing() {
-    let config = Config { service_cidr: "10.3.0.0/29".to_owned(), ..Plane::config(1) };
-    let plane = Plane::start_with(config).await;
+    let plane = start_with_cidr("10.3.0.0/29").await;
     for _ in 0..20 {
         plane.create(&format!("{SERVICES}?dryRun=All"), &service("dry", &json!({}))).await;
         let wrong = service("wrong", &json!({"ports": [{"port": -1}]}));
@@ -163,7 +162,7 @@ async fn dry_runs_and_refused_requests_allocate_nothing() {
 
 #[tokio::test]
 async fn a_dry_run_returns_addresses_and_ports_that_are_never_allocated() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let taken = json!({"type": "NodePort", "clusterIP": "10.0.0.9",
         "ports": [{"port": 80, "nodePort": 30009}]});
     plane.create(SERVICES, &service("first", &taken)).await;
@@ -209,7 +208,7 @@ async fn a_dry_run_returns_addresses_and_ports_that_are_never_allocated() {
 
 #[tokio::test]
 async fn an_update_keeps_addresses_and_allocates_new_ports() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = format!("{SERVICES}/a");
     let created = plane.create(SERVICES, &service("a", &json!({}))).await;
     assert_eq!(created["spec"]["ports"][0].get("nodePort"), None);
@@ -228,7 +227,7 @@ async fn an_update_keeps_addresses_and_allocates_new_ports() {
 
 #[tokio::test]
 async fn a_headless_service_has_no_address() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let created = plane.create(SERVICES, &service("a", &json!({"clusterIP": "None"}))).await;
     assert_eq!(
         (text(&created, "clusterIP"), &created["spec"]["clusterIPs"]),
@@ -240,13 +239,13 @@ async fn a_headless_service_has_no_address() {
 
 #[tokio::test]
 async fn a_service_that_becomes_an_external_name_releases_its_addresses() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let to_name = json!({"spec": {"type": "ExternalName", "externalName": "x.y"}});
     let mut to_name_without_address = to_name.clone();
     to_name_without_address["spec"]["clusterIP"] = "".into();
     for (name, patch) in [("a", to_name), ("b", to_name_without_address)] {
         plane.create(SERVICES, &service(name, &json!({}))).await;
-        let (code, patched) = plane.patch(&format!("{SERVICES}/{name}"), MERGE, &patch).await;
+        let (code, patched) = plane.patch(&format!("{SERVICES}/{name}"), MERGE_PATCH, &patch).await;
         assert_eq!(code, 200, "{patched}");
         let port = json!({"port": 80, "protocol": "TCP", "targetPort": 80});
         assert_eq!(
@@ -259,7 +258,7 @@ async fn a_service_that_becomes_an_external_name_releases_its_addresses() {
 
 #[tokio::test]
 async fn an_address_outside_of_the_range_is_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for address in ["192.168.1.1", "10.0.1.1", "10.0.0.0", "10.0.0.255"] {
         let sent = service("s", &json!({"clusterIP": address}));
         let (code, answer) = plane.post(SERVICES, &sent).await;
@@ -272,7 +271,7 @@ async fn an_address_outside_of_the_range_is_refused() {
 
 #[tokio::test]
 async fn a_port_for_health_checks_outside_of_the_range_is_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let balanced = |name: &str, port: u16| {
         let spec = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local",
             "healthCheckNodePort": port});
@@ -296,7 +295,7 @@ async fn the_error_names_the_first_unavailable_port() {
     const RANGE: &str =
         "provided port is not in the valid range. The range of valid ports is 30000-32767";
     const ALLOCATED: &str = "provided port is already allocated";
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let node_ports = |ports: Value| json!({"type": "NodePort", "ports": ports});
     for (spec, why) in [
         // The responses are those of kube-apiserver.

@@ -1,9 +1,6 @@
 //! [`SlowDisk`]: a disk in memory whose fsync waits until the test releases it.
 
-use crate::client::Client;
-use crate::plane::Plane;
-use apiserver::Config;
-use keel::Tasks;
+use keel::{Clock, Tasks};
 use machinery::Value;
 use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
@@ -13,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use store::embedded::{Disk, StoreFile};
 use store::{Embedded, Options};
+use testenv::TestEnv;
 use tokio::sync::watch;
 
 /// The limit of a waiting fsync, after which the test fails.
@@ -33,25 +31,25 @@ struct Hardware {
 }
 
 /// A plane on a slow disk.
-pub(crate) async fn start(config: Config) -> (Plane, SlowDisk) {
-    let (clock, disk) = (config.clock.clone(), SlowDisk::new());
+pub(crate) async fn start(clock: Clock) -> (TestEnv, SlowDisk) {
+    let disk = SlowDisk::new();
     let opened =
         Embedded::open_on(Box::new(disk.clone()), Options::default(), &clock, &Tasks::new());
-    let plane = Plane::start_on(config, opened.unwrap()).await;
+    let plane = TestEnv::builder().clock(clock).store(opened.unwrap()).start().await;
     (plane, disk)
 }
 
 /// Posts an object while the disk is stopped, and disconnects when the store has the write. The disk
 /// stays stopped.
 pub(crate) async fn post_and_disconnect(
-    plane: &Plane,
+    plane: &TestEnv,
     disk: &SlowDisk,
     path: &str,
     object: &Value,
 ) {
     disk.stop();
     let mut waiting = disk.waiting();
-    let client = Client::clone(plane);
+    let client = plane.client();
     tokio::select! {
         biased;
         answer = client.post(path, object) => panic!("answered by a disk that stands still: {answer:?}"),

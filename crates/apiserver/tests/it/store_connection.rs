@@ -1,45 +1,47 @@
 //! A store behind a network: its connection is lost, its answers are late, and its history is
 //! compacted while it cannot be reached.
 
-use crate::client::{JSON, Watch};
 use crate::faulty_store::{Fault, FaultyStore, HISTORY};
-use crate::plane::{MAPS, Plane, map};
-use apiserver::Server;
+use crate::objects::{MAPS, map};
 use futures_util::FutureExt;
 use http::Method;
-use keel::{Entropy, Tasks};
+use keel::{Clock, Entropy, Tasks};
 use machinery::{Value, json};
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 use store::{Expect, Options, Store};
+use testenv::media_type::JSON;
+use testenv::{START, TestEnv, Watch};
 
 /// A plane on a store with the history of a default store; the tasks are those of the store.
-async fn start() -> (Arc<FaultyStore>, Plane, Tasks) {
+async fn start() -> (Arc<FaultyStore>, TestEnv, Tasks) {
     start_with(Options::default()).await
 }
 
-async fn start_with(options: Options) -> (Arc<FaultyStore>, Plane, Tasks) {
-    let (config, tasks) = (Plane::config(1), Tasks::new());
-    let store = FaultyStore::open_with(options, &config.clock, &tasks);
-    let plane = Plane::start_on(config, Arc::<FaultyStore>::clone(&store)).await;
+async fn start_with(options: Options) -> (Arc<FaultyStore>, TestEnv, Tasks) {
+    let (clock, tasks) = (Clock::manual(START), Tasks::new());
+    let store = FaultyStore::open_with(options, &clock, &tasks);
+    let plane =
+        TestEnv::builder().clock(clock).store(Arc::<FaultyStore>::clone(&store)).start().await;
     (store, plane, tasks)
 }
 
-async fn code(plane: &Plane, path: &str) -> u16 {
+async fn code(plane: &TestEnv, path: &str) -> u16 {
     plane.send(Method::GET, path, JSON, "").await.code
 }
 
 /// Waits until the watch cache is ready, or is not. The clock passes the delays between two attempts.
-async fn until_ready(plane: &Plane, is_ready: bool) {
+async fn until_ready(plane: &TestEnv, is_ready: bool) {
     let has_code = |code: u16, _: &Value| {
-        plane.advance(1);
+        plane.advance(Duration::from_secs(1));
         (code == 200) == is_ready
     };
     plane.until("/readyz/watch-cache", has_code).await;
 }
 
 /// A watch of config maps after the present revision.
-async fn watch_maps(plane: &Plane) -> Watch {
+async fn watch_maps(plane: &TestEnv) -> Watch {
     let list = plane.read(MAPS).await;
     let now = list["metadata"]["resourceVersion"].as_str().unwrap();
     plane.watch(&format!("{MAPS}?watch=1&resourceVersion={now}")).await
@@ -168,16 +170,16 @@ async fn a_history_that_is_compacted_while_the_store_cannot_be_reached_leads_to_
         plane.read(&format!("{MAPS}/b")).await;
         older = watch_maps(&plane).await;
         plane.create(MAPS, &map("a", &json!({}))).await;
-        assert_eq!(older.brief().await, "ADDED a");
+        assert_eq!(older.next_summary().await, "ADDED a");
     }
 }
 
 #[tokio::test]
 async fn a_server_does_not_start_on_a_store_that_cannot_be_reached() {
-    let (config, tasks) = (Plane::config(1), Tasks::new());
-    let store = FaultyStore::open(&config.clock, &tasks);
+    let (clock, tasks) = (Clock::manual(START), Tasks::new());
+    let store = FaultyStore::open(&clock, &tasks);
     store.set_fault(Fault::Disconnected);
-    let Err(error) = Server::start_on(config, store).await else { panic!("it has started") };
+    let error = TestEnv::builder().clock(clock).store(store).try_start().await.unwrap_err();
     assert!(matches!(error, apiserver::server::Error::Store(store::Error::Unavailable(_))));
 }
 
@@ -197,7 +199,7 @@ async fn random_faults_neither_lose_nor_repeat_an_event() {
                 2 => store.set_fault(Fault::LateWatches),
                 3 => store.set_fault(Fault::LateEvents),
                 4 => store.end_fault(),
-                5 => plane.advance(1),
+                5 => plane.advance(Duration::from_secs(1)),
                 _ => {
                     let name = format!("map-{step}");
                     expected.push(format!("{name}@{}", store.put_map(&name).await));

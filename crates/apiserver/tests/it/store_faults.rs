@@ -1,26 +1,28 @@
 //! A store that compacts events before they are read, or whose disk fails: answers and health checks.
 
-use crate::client::JSON;
 use crate::faulty_store::{Fault, FaultyStore, HISTORY};
-use crate::plane::{DEFINITIONS, MAPS, Plane, THINGS, anything, map, thing, things};
+use crate::objects::{CRDS, MAPS, THINGS, anything, map, thing, things};
 use crate::slow_disk::{self, post_and_disconnect};
 use futures_util::FutureExt;
 use http::Method;
-use keel::Tasks;
+use keel::{Clock, Tasks};
 use machinery::json;
 use std::sync::Arc;
 use std::time::Duration;
+use testenv::media_type::JSON;
+use testenv::{START, TestEnv};
 
 /// A plane on a faulty store; the tasks are those of the store.
-async fn start() -> (Arc<FaultyStore>, Plane, Tasks) {
-    let (config, tasks) = (Plane::config(1), Tasks::new());
-    let store = FaultyStore::open(&config.clock, &tasks);
-    let plane = Plane::start_on(config, Arc::<FaultyStore>::clone(&store)).await;
+async fn start() -> (Arc<FaultyStore>, TestEnv, Tasks) {
+    let (clock, tasks) = (Clock::manual(START), Tasks::new());
+    let store = FaultyStore::open(&clock, &tasks);
+    let plane =
+        TestEnv::builder().clock(clock).store(Arc::<FaultyStore>::clone(&store)).start().await;
     (store, plane, tasks)
 }
 
 /// The code and the body of a health check.
-async fn health(plane: &Plane, path: &str) -> (u16, String) {
+async fn health(plane: &TestEnv, path: &str) -> (u16, String) {
     let reply = plane.send(Method::GET, path, JSON, "").await;
     (reply.code, String::from_utf8(reply.bytes.to_vec()).unwrap())
 }
@@ -48,7 +50,7 @@ async fn a_commit_larger_than_the_history_is_served_and_ends_older_watches_with_
     let now = list["metadata"]["resourceVersion"].as_str().unwrap();
     let mut watch = plane.watch(&format!("{MAPS}?watch=1&resourceVersion={now}")).await;
     plane.delete(&format!("{MAPS}/a")).await;
-    assert_eq!(watch.brief().await, "DELETED a");
+    assert_eq!(watch.next_summary().await, "DELETED a");
     assert_eq!(health(&plane, "/readyz").await, (200, "ok".to_owned()));
 }
 
@@ -99,11 +101,11 @@ async fn health_checks_fail_when_the_store_refuses_writes() {
 
 #[tokio::test]
 async fn health_checks_fail_while_a_write_hangs_on_the_disk() {
-    let (plane, disk) = slow_disk::start(Plane::config(1)).await;
+    let (plane, disk) = slow_disk::start(Clock::manual(START)).await;
     post_and_disconnect(&plane, &disk, MAPS, &map("a", &json!({}))).await;
-    plane.clock.advance(Duration::from_millis(1999));
+    plane.advance(Duration::from_millis(1999));
     assert_eq!(health(&plane, "/readyz").await, (200, "ok".to_owned()));
-    plane.clock.advance(Duration::from_millis(1));
+    plane.advance(Duration::from_millis(1));
     for path in ["/readyz", "/livez", "/healthz"] {
         let (code, report) = health(&plane, path).await;
         assert_eq!(code, 500, "{path}: {report}");
@@ -119,19 +121,19 @@ async fn health_checks_fail_while_a_write_hangs_on_the_disk() {
 
 #[tokio::test]
 async fn a_write_that_waits_for_an_earlier_one_has_an_age_of_its_own() {
-    let (plane, disk) = slow_disk::start(Plane::config(1)).await;
+    let (plane, disk) = slow_disk::start(Clock::manual(START)).await;
     post_and_disconnect(&plane, &disk, MAPS, &map("a", &json!({}))).await;
-    plane.advance(1);
+    plane.advance(Duration::from_secs(1));
     let second = map("b", &json!({}));
     assert!(Box::pin(plane.post(MAPS, &second)).now_or_never().is_none());
-    plane.advance(1);
+    plane.advance(Duration::from_secs(1));
     assert_eq!(health(&plane, "/readyz").await.0, 500);
     // Only the second write is pending, for a second.
     let mut waiting = disk.waiting();
     disk.release_one();
     waiting.changed().await.unwrap();
     assert_eq!(health(&plane, "/readyz").await.0, 200);
-    plane.advance(1);
+    plane.advance(Duration::from_secs(1));
     assert_eq!(health(&plane, "/readyz").await.0, 500);
     disk.resume();
     plane.until("/readyz", |code, _| code == 200).await;
@@ -148,7 +150,7 @@ async fn a_list_read_in_pages_expires_also_when_the_store_cannot_be_compacted() 
     plane.create(MAPS, &map("c", &json!({}))).await;
     store.set_fault(Fault::Broken);
     let expires = |code: u16, _: &machinery::Value| {
-        plane.advance(5 * 60);
+        plane.advance(Duration::from_mins(5));
         code == 410
     };
     plane.until(&format!("{MAPS}?limit=1&continue={token}"), expires).await;
@@ -166,7 +168,7 @@ async fn a_failed_repair_of_the_authentication_config_map_is_retried() {
     store.until_refused(key).await;
     store.end_fault();
     let is_repaired = |_: u16, map: &machinery::Value| {
-        plane.advance(1);
+        plane.advance(Duration::from_secs(1));
         map["data"] == complete
     };
     plane.until(AUTHENTICATION_CONFIG_MAP, is_repaired).await;
@@ -175,7 +177,7 @@ async fn a_failed_repair_of_the_authentication_config_map_is_retried() {
 #[tokio::test]
 async fn a_crd_that_cannot_be_served_is_not_deleted_before_its_objects() {
     let (store, plane, _tasks) = start().await;
-    plane.define(&things(&anything())).await;
+    plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     let key = "/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com";
     let edit = |generation: i64, storage: bool| {
@@ -185,18 +187,18 @@ async fn a_crd_that_cannot_be_served_is_not_deleted_before_its_objects() {
         })
     };
     edit(2, false).await;
-    let path = format!("{DEFINITIONS}/things.example.com");
+    let path = format!("{CRDS}/things.example.com");
     assert_eq!(plane.delete(&path).await.0, 200);
     for _ in 0..100 {
-        plane.advance(1);
+        plane.advance(Duration::from_secs(1));
         assert_eq!(plane.get(&path).await.0, 200);
     }
     edit(3, true).await;
     let is_gone = |code: u16, _: &machinery::Value| {
-        plane.advance(1);
+        plane.advance(Duration::from_secs(1));
         code == 404
     };
     plane.until(&path, is_gone).await;
-    plane.define(&things(&anything())).await;
+    plane.install_crd(&things(&anything())).await;
     assert_eq!(plane.read(THINGS).await["items"], json!([]));
 }

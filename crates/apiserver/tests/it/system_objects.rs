@@ -1,8 +1,9 @@
 //! System objects of every plane, which are restored after a deletion or a change.
 
-use crate::plane::Plane;
-use apiserver::{Config, StoreConfig};
+use keel::Clock;
 use machinery::{Value, json};
+use std::time::Duration;
+use testenv::{START, TestEnv};
 
 const AUTHENTICATION_CONFIG_MAP: &str =
     "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
@@ -10,9 +11,9 @@ const SERVICE: &str = "/api/v1/namespaces/default/services/kubernetes";
 
 #[tokio::test]
 async fn a_deleted_or_edited_authentication_config_map_is_restored() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let complete = plane.read(AUTHENTICATION_CONFIG_MAP).await["data"].clone();
-    assert_eq!(complete["client-ca-file"], plane.server.authority());
+    assert_eq!(complete["client-ca-file"], plane.server().authority());
 
     plane.delete(AUTHENTICATION_CONFIG_MAP).await;
     plane
@@ -29,7 +30,7 @@ async fn a_deleted_or_edited_authentication_config_map_is_restored() {
 
 #[tokio::test]
 async fn a_deleted_service_of_the_server_is_created_again() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let first = plane.read(SERVICE).await;
     plane.delete(SERVICE).await;
     let is_new = |code: u16, service: &Value| {
@@ -41,7 +42,7 @@ async fn a_deleted_service_of_the_server_is_created_again() {
 
 #[tokio::test]
 async fn a_deleted_system_namespace_is_created_again() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = "/api/v1/namespaces/kube-node-lease";
     let first = plane.read(path).await;
     plane.delete(path).await;
@@ -58,57 +59,52 @@ async fn a_deleted_system_namespace_is_created_again() {
 #[tokio::test]
 async fn a_start_restores_the_ports_of_the_service_and_adds_a_new_authority() {
     let directory = tempfile::tempdir().unwrap();
-    let config =
-        || Config { store: StoreConfig::Embedded(directory.path().to_owned()), ..Plane::config(1) };
-    let plane = Plane::start_with(config()).await;
+    let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     let ports = plane.read(SERVICE).await["spec"]["ports"].clone();
     let edited = json!({"spec": {"ports": [{"name": "http", "port": 80}]}});
     plane.merge(SERVICE, &edited).await;
-    let first = plane.server.authority().to_owned();
-    plane.server.stop().await.unwrap();
+    let first = plane.server().authority().to_owned();
+    plane.stop().await.unwrap();
     for name in ["ca.crt", "ca.key"] {
         std::fs::remove_file(directory.path().join("pki").join(name)).unwrap();
     }
 
-    let plane = Plane::start_with(config()).await;
+    let plane = TestEnv::builder().data_dir(directory.path()).start().await;
     assert_eq!(plane.read(SERVICE).await["spec"]["ports"], ports);
     let bundle = plane.read(AUTHENTICATION_CONFIG_MAP).await["data"]["client-ca-file"]
         .as_str()
         .unwrap()
         .to_owned();
-    for authority in [&first, plane.server.authority()] {
+    for authority in [&first, plane.server().authority()] {
         assert!(bundle.contains(authority.lines().nth(1).unwrap()), "{bundle}");
     }
-    plane.server.stop().await.unwrap();
+    plane.stop().await.unwrap();
 }
 
 #[tokio::test]
 async fn an_expired_authority_is_removed_from_the_authentication_config_map() {
     const YEAR: u64 = 365 * 24 * 3600;
     let directory = tempfile::tempdir().unwrap();
-    let config =
-        || Config { store: StoreConfig::Embedded(directory.path().to_owned()), ..Plane::config(1) };
-    let plane = Plane::start_with(config()).await;
-    let first = plane.server.authority().to_owned();
-    plane.server.stop().await.unwrap();
+    let plane = TestEnv::builder().data_dir(directory.path()).start().await;
+    let first = plane.server().authority().to_owned();
+    plane.stop().await.unwrap();
     for name in ["ca.crt", "ca.key"] {
         std::fs::remove_file(directory.path().join("pki").join(name)).unwrap();
     }
 
-    let later = config();
-    later.clock.advance(std::time::Duration::from_secs(5 * YEAR));
-    let plane = Plane::start_with(later).await;
-    let second = plane.server.authority().to_owned();
+    let later = Clock::manual(START + Duration::from_secs(5 * YEAR));
+    let plane = TestEnv::builder().data_dir(directory.path()).clock(later).start().await;
+    let second = plane.server().authority().to_owned();
     let trusts = |map: &Value, authority: &str| {
         let bundle = map["data"]["client-ca-file"].as_str().unwrap();
         bundle.contains(authority.lines().nth(5).unwrap())
     };
     assert!(trusts(&plane.read(AUTHENTICATION_CONFIG_MAP).await, &first));
-    plane.advance(6 * YEAR);
+    plane.advance(Duration::from_secs(6 * YEAR));
     let has_left = |_: u16, map: &Value| {
-        plane.advance(1);
+        plane.advance(Duration::from_secs(1));
         !trusts(map, &first)
     };
     assert!(trusts(&plane.until(AUTHENTICATION_CONFIG_MAP, has_left).await, &second));
-    plane.server.stop().await.unwrap();
+    plane.stop().await.unwrap();
 }

@@ -1,8 +1,10 @@
 //! Tables for `kubectl get`.
 
-use crate::client::TABLE;
-use crate::plane::{MAPS, Plane, THINGS, anything, map, thing, things};
+use crate::objects::{MAPS, THINGS, anything, map, thing, things};
 use machinery::{Value, json};
+use std::time::Duration;
+use testenv::TestEnv;
+use testenv::media_type::TABLE;
 
 fn headings(table: &Value) -> Vec<&str> {
     let columns = table["columnDefinitions"].as_array().unwrap();
@@ -11,10 +13,10 @@ fn headings(table: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn ages_are_computed_by_the_clock() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({"k": "v", "l": "w"}))).await;
     for (seconds, age) in [(0, "0s"), (65, "65s"), (600, "11m"), (3 * 3600, "3h11m")] {
-        plane.advance(seconds);
+        plane.advance(Duration::from_secs(seconds));
         let table = plane.get_as(MAPS, TABLE).await.value();
         assert_eq!(table["rows"][0]["cells"], json!(["a", 2, age]));
     }
@@ -22,7 +24,7 @@ async fn ages_are_computed_by_the_clock() {
 
 #[tokio::test]
 async fn include_object_selects_the_object_of_a_row() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let created = plane.create(MAPS, &map("a", &json!({"k": "v"}))).await;
     let row = async |include: &str| {
         let reply = plane.get_as(&format!("{MAPS}/a?includeObject={include}"), TABLE).await;
@@ -37,7 +39,7 @@ async fn include_object_selects_the_object_of_a_row() {
 
 #[tokio::test]
 async fn tables_are_paginated() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for name in ["a", "b", "c"] {
         plane.create(MAPS, &map(name, &json!({}))).await;
     }
@@ -51,7 +53,7 @@ async fn tables_are_paginated() {
 
 #[tokio::test]
 async fn a_row_summarizes_a_pod() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let pods = "/api/v1/namespaces/default/pods";
     let pod = json!({"metadata": {"name": "a"}, "spec": {"nodeName": "node",
         "containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]}});
@@ -74,14 +76,14 @@ async fn a_row_summarizes_a_pod() {
 
 #[tokio::test]
 async fn a_table_has_the_columns_of_the_crd() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut definition = things(&anything());
     definition["spec"]["versions"][0]["additionalPrinterColumns"] = json!([
         {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
         {"name": "First", "type": "string", "jsonPath": ".spec.parts[0].name", "priority": 1},
         {"name": "Since", "type": "date", "jsonPath": ".spec.since"},
     ]);
-    plane.define(&definition).await;
+    plane.install_crd(&definition).await;
     let spec = json!({"size": 3, "parts": [{"name": "x"}, {"name": "y"}],
         "since": "2023-12-31T23:59:00Z"});
     plane.create(THINGS, &thing("a", &spec)).await;
@@ -95,10 +97,10 @@ async fn a_table_has_the_columns_of_the_crd() {
 
 #[tokio::test]
 async fn a_crd_without_columns_shows_the_age() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
-    plane.advance(7);
+    plane.advance(Duration::from_secs(7));
     let table = plane.get_as(THINGS, TABLE).await.value();
     assert_eq!(headings(&table), ["Name", "Age"]);
     assert_eq!(table["rows"][0]["cells"], json!(["a", "7s"]));

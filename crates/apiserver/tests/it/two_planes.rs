@@ -1,26 +1,28 @@
 //! Several planes in one process: they are isolated, and deterministic for a seed.
 
-use crate::plane::{MAPS, Plane, THINGS, anything, map, things};
+use crate::objects::{MAPS, THINGS, anything, map, things};
 use machinery::{Value, json};
+use std::time::Duration;
+use testenv::TestEnv;
 
 #[tokio::test]
 async fn planes_are_isolated_from_each_other() {
-    let (one, two) = (Plane::start().await, Plane::start().await);
+    let (one, two) = (TestEnv::start().await, TestEnv::start().await);
     let mut watch = two.watch(&format!("{MAPS}?watch=1")).await;
     one.create(MAPS, &map("a", &json!({}))).await;
-    one.define(&things(&anything())).await;
+    one.install_crd(&things(&anything())).await;
     assert_eq!(two.get(&format!("{MAPS}/a")).await.0, 404);
     assert_eq!(two.get(THINGS).await.0, 404);
     two.create(MAPS, &map("b", &json!({}))).await;
-    assert_eq!(watch.brief().await, "ADDED b");
-    one.advance(60);
+    assert_eq!(watch.next_summary().await, "ADDED b");
+    one.advance(Duration::from_mins(1));
     let created = two.create(MAPS, &map("c", &json!({}))).await;
     assert_eq!(created["metadata"]["creationTimestamp"], "2024-01-01T00:00:00Z");
 }
 
 /// The responses of a plane to fixed requests.
 async fn history(seed: u64) -> Value {
-    let plane = Plane::start_with(Plane::config(seed)).await;
+    let plane = TestEnv::builder().seed(seed).start().await;
     plane.create(MAPS, &json!({"metadata": {"generateName": "web-"}})).await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let service = json!({"metadata": {"name": "s"},
@@ -44,7 +46,7 @@ async fn the_same_seed_gives_the_same_names_uids_and_ports() {
 
 #[tokio::test]
 async fn a_token_of_one_plane_is_refused_by_another() {
-    let (one, two) = (Plane::start().await, Plane::start().await);
+    let (one, two) = (TestEnv::start().await, TestEnv::start().await);
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     let mut token = String::new();
     for plane in [&two, &one] {

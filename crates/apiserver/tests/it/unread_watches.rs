@@ -1,15 +1,16 @@
 //! Unread watches: their memory is bounded by the log.
 
-use crate::client::JSON;
-use crate::plane::{Plane, THINGS, anything, thing, things};
+use crate::objects::{THINGS, anything, thing, things};
 use crate::watch::forget;
 use http_body_util::BodyExt;
 use machinery::json;
+use testenv::TestEnv;
+use testenv::media_type::JSON;
 
 /// A plane with the objects `a`, which fills the first chunk of a watch, and `b`.
-async fn plane() -> Plane {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+async fn plane() -> TestEnv {
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({"bulk": "x".repeat(70_000)}))).await;
     plane.create(THINGS, &thing("b", &json!({"turn": 0}))).await;
     plane
@@ -19,7 +20,7 @@ async fn plane() -> Plane {
 async fn an_unread_watch_does_not_retain_replaced_objects() {
     let plane = plane().await;
     let mut watch = plane.watch(&format!("{THINGS}?watch=1")).await;
-    assert_eq!(watch.brief().await, "ADDED a");
+    assert_eq!(watch.next_summary().await, "ADDED a");
     plane.merge(&format!("{THINGS}/b"), &json!({"spec": {"turn": 1}})).await;
     forget(&plane).await;
     let status = watch.expect("ERROR").await;
@@ -31,7 +32,7 @@ async fn an_unread_watch_does_not_retain_replaced_objects() {
 async fn a_watch_that_is_read_late_starts_with_its_initial_objects() {
     let plane = plane().await;
     let mut watch = plane.watch(&format!("{THINGS}?watch=1")).await;
-    assert_eq!(watch.brief().await, "ADDED a");
+    assert_eq!(watch.next_summary().await, "ADDED a");
     plane.merge(&format!("{THINGS}/b"), &json!({"spec": {"turn": 1}})).await;
     assert_eq!(watch.expect("ADDED").await["spec"]["turn"], 0);
     assert_eq!(watch.expect("MODIFIED").await["spec"]["turn"], 1);
@@ -60,7 +61,7 @@ async fn a_large_event_that_leaves_the_log_while_it_is_read_ends_the_watch() {
     let list = plane.read(THINGS).await;
     let revision = list["metadata"]["resourceVersion"].as_str().unwrap();
     let path = format!("{THINGS}?watch=1&resourceVersion={revision}");
-    let mut body = plane.begin(&path, JSON).await.into_body();
+    let mut body = plane.get_streaming(&path, JSON).await.into_body();
     let bulk = "y".repeat(300_000);
     plane.merge(&format!("{THINGS}/b"), &json!({"spec": {"bulk": bulk}})).await;
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();

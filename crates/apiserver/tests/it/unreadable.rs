@@ -1,23 +1,23 @@
 //! Unreadable values are refused or match nothing; they never count as absent.
 
-use crate::client::{Client, JSON, Reply};
-use crate::plane::{MAPS, Plane, map};
-use apiserver::Config;
+use crate::objects::{MAPS, map};
 use apiserver::auth::authentication::token::TokenFile;
 use http::Method;
 use machinery::{Value, json};
+use testenv::media_type::JSON;
+use testenv::{Client, Response, TestEnv};
 
 const SELF_SUBJECT_REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 /// A plane with the user root, a member of `system:masters`, whose token is `t-root`.
-async fn plane() -> Plane {
+async fn plane() -> TestEnv {
     let tokens = TokenFile::parse("t-root,root,2,system:masters\n").unwrap();
-    Plane::start_with(Config { tokens, ..Plane::config(1) }).await
+    TestEnv::builder().config(|config| config.tokens = tokens).start().await
 }
 
 fn with_headers(mut client: Client, headers: &[(&'static str, &[u8])]) -> Client {
     for (name, value) in headers {
-        client = client.with_bytes(name, value);
+        client = client.with_header(name, *value);
     }
     client
 }
@@ -117,12 +117,12 @@ async fn an_unreadable_token_is_refused_as_unknown() {
         (&[(PROTOCOL, known)], "403"),
     ];
     for (headers, expect) in cases {
-        let client = with_headers(plane.stranger(), headers);
+        let client = with_headers(plane.unauthenticated(), headers);
         assert_eq!(identity(&client).await, expect, "{headers:?}");
     }
 }
 
-async fn code(sent: impl Future<Output = Reply>) -> u16 {
+async fn code(sent: impl Future<Output = Response>) -> u16 {
     sent.await.code
 }
 
@@ -130,7 +130,7 @@ async fn code(sent: impl Future<Output = Reply>) -> u16 {
 async fn an_unreadable_media_type_is_refused_as_unknown() {
     let plane = plane().await;
     let root = plane.bearer("t-root");
-    let accept = |value: &[u8]| root.clone().with_bytes("accept", value);
+    let accept = |value: &[u8]| root.with_header("accept", value);
     for path in [MAPS, "/apis", "/openapi/v2"] {
         for (value, expect) in
             [(&b"\xff"[..], 406), (b"application/json\xff", 406), (b"\xff, application/json", 200)]
@@ -140,7 +140,7 @@ async fn an_unreadable_media_type_is_refused_as_unknown() {
         }
     }
     let object = map("a", &json!({})).to_string();
-    let sent = root.send_as_bytes(Method::POST, MAPS, b"application/json\xff", object);
+    let sent = root.send(Method::POST, MAPS, &b"application/json\xff"[..], object);
     assert_eq!(code(sent).await, 415);
 }
 

@@ -1,11 +1,12 @@
 //! Objects that are not stored: reviews, bindings, token requests. Their admission and responses.
 
-use crate::client::{Client, TABLE};
-use crate::plane::Plane;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::Method;
 use machinery::{Value, json};
+use std::time::Duration;
+use testenv::media_type::TABLE;
+use testenv::{Client, TestEnv};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
@@ -13,9 +14,9 @@ const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
 /// A plane with a policy that warns of every request.
-async fn observed() -> Plane {
+async fn observed() -> TestEnv {
     const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let rule = json!({"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"],
         "resources": ["*/*"]});
     let told = "request.operation + ' ' + request.resource.resource + \
@@ -86,7 +87,7 @@ async fn a_token_request_is_admitted_after_its_account_is_found() {
 
 #[tokio::test]
 async fn a_token_request_must_match_its_account() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let account = plane.create(ACCOUNTS, &json!({"metadata": {"name": "a"}})).await;
     let path = format!("{ACCOUNTS}/a/token");
     let answer = plane.create(&path, &json!({"spec": {"foo": 1}})).await;
@@ -105,7 +106,7 @@ async fn a_token_request_must_match_its_account() {
 
 #[tokio::test]
 async fn a_binding_must_name_its_pod_and_supports_preconditions() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let created = plane.create(PODS, &pod("a")).await;
     let path = format!("{PODS}/a/binding");
     let (code, refused) = plane.post(&path, &binding("b")).await;
@@ -124,7 +125,7 @@ async fn a_binding_must_name_its_pod_and_supports_preconditions() {
 
 #[tokio::test]
 async fn a_review_echoes_its_spec_and_metadata() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let review = json!({"metadata": {"namespace": "x"}, "spec": {"token": "t"}});
     let answer = plane.create(TOKEN_REVIEWS, &review).await;
     assert_eq!(answer["metadata"].get("namespace"), None);
@@ -141,7 +142,7 @@ async fn a_review_echoes_its_spec_and_metadata() {
 
 #[tokio::test]
 async fn a_webhook_for_reviews_gets_a_warning() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let rule = |group: &str, resource: &str| {
         json!({"apiGroups": [group], "apiVersions": ["*"], "operations": ["*"],
             "resources": [resource]})
@@ -165,12 +166,12 @@ async fn a_webhook_for_reviews_gets_a_warning() {
 }
 
 /// A token for the account `a`, with a spec of the request.
-async fn token(plane: &Plane, spec: &Value) -> (u16, Value) {
+async fn token(plane: &TestEnv, spec: &Value) -> (u16, Value) {
     plane.post(&format!("{ACCOUNTS}/a/token"), &json!({"spec": spec})).await
 }
 
 /// The status of a token review.
-async fn review(plane: &Plane, token: &str) -> Value {
+async fn review(plane: &TestEnv, token: &str) -> Value {
     plane.create(TOKEN_REVIEWS, &json!({"spec": {"token": token}})).await["status"].clone()
 }
 
@@ -182,7 +183,7 @@ fn claims(token: &str) -> Value {
 
 #[tokio::test]
 async fn a_token_bound_to_a_pod_is_invalid_after_its_deletion() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(ACCOUNTS, &json!({"metadata": {"name": "a"}})).await;
     let node = plane.create("/api/v1/nodes", &json!({"metadata": {"name": "n"}})).await;
     let mut sent = pod("p");
@@ -223,7 +224,7 @@ async fn a_token_bound_to_a_pod_is_invalid_after_its_deletion() {
 
 #[tokio::test]
 async fn a_token_bound_to_a_secret_is_invalid_after_its_deletion() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(ACCOUNTS, &json!({"metadata": {"name": "a"}})).await;
     let secrets = "/api/v1/namespaces/default/secrets";
     plane.create(secrets, &json!({"metadata": {"name": "s"}})).await;
@@ -239,7 +240,7 @@ async fn a_token_bound_to_a_secret_is_invalid_after_its_deletion() {
 
 #[tokio::test]
 async fn a_token_can_be_bound_only_to_existing_objects_of_its_account() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for name in ["a", "default"] {
         let (code, _) = plane.post(ACCOUNTS, &json!({"metadata": {"name": name}})).await;
         assert!(matches!(code, 201 | 409), "{code}");
@@ -292,7 +293,7 @@ async fn a_token_can_be_bound_only_to_existing_objects_of_its_account() {
 
 #[tokio::test]
 async fn a_token_review_has_the_reason_of_a_refusal() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(ACCOUNTS, &json!({"metadata": {"name": "a"}})).await;
     assert_eq!(review(&plane, "nonsense").await["error"], "invalid bearer token");
     let (_, request) = token(&plane, &json!({"audiences": ["x", "y"]})).await;
@@ -301,14 +302,14 @@ async fn a_token_review_has_the_reason_of_a_refusal() {
         review(&plane, text).await["error"],
         r#"[invalid bearer token, token audiences ["x" "y"] is invalid for the target audiences ["https://kubernetes.default.svc"]]"#
     );
-    plane.advance(3661);
+    plane.advance(Duration::from_secs(3661));
     let expired = "[invalid bearer token, service account token has expired]";
     assert_eq!(review(&plane, text).await["error"], expired);
 }
 
 #[tokio::test]
 async fn component_statuses_are_listed() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = "/api/v1/componentstatuses";
     let list = plane.read(path).await;
     let names: Vec<&Value> =

@@ -1,15 +1,16 @@
 //! Values in a body: which are stored, and how they are validated and encoded.
 
-use crate::client::{JSON, JSON_PATCH, MERGE};
-use crate::plane::{MAPS, Plane, THINGS, labeled, map, thing, things};
+use crate::objects::{MAPS, THINGS, labeled, map, thing, things};
 use http::Method;
 use machinery::{Value, json};
+use testenv::TestEnv;
+use testenv::media_type::{JSON, JSON_PATCH, MERGE_PATCH};
 
 /// A plane with a CRD whose `spec` has the given properties.
-async fn plane(properties: &Value) -> Plane {
-    let plane = Plane::start().await;
+async fn plane(properties: &Value) -> TestEnv {
+    let plane = TestEnv::start().await;
     let spec = json!({"type": "object", "properties": properties});
-    plane.define(&things(&json!({"type": "object", "properties": {"spec": spec}}))).await;
+    plane.install_crd(&things(&json!({"type": "object", "properties": {"spec": spec}}))).await;
     plane
 }
 
@@ -53,7 +54,7 @@ fn deployment(replicas: &str) -> String {
 
 #[tokio::test]
 async fn integers_of_built_in_kinds_are_written_without_fraction_and_exponent() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = format!("{DEPLOYMENTS}?dryRun=All");
     for number in ["1.0", "1e2", "1.5", "9223372036854775808", "1e400", "4294967296"] {
         let reply = plane.send(Method::POST, &path, JSON, deployment(number)).await;
@@ -68,7 +69,7 @@ async fn integers_of_built_in_kinds_are_written_without_fraction_and_exponent() 
 
 #[tokio::test]
 async fn whole_floats_of_yaml_are_integers() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = format!("{DEPLOYMENTS}?dryRun=All");
     for (number, replicas) in [("1.0", 1), ("1e2", 100)] {
         let reply = plane.send(Method::POST, &path, YAML, deployment(number)).await;
@@ -78,10 +79,10 @@ async fn whole_floats_of_yaml_are_integers() {
 
 #[tokio::test]
 async fn a_merge_patch_of_a_built_in_kind_is_decoded_like_its_result() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.send(Method::POST, DEPLOYMENTS, JSON, deployment("1")).await;
     let patch = r#"{"spec": {"replicas": 2.0}}"#;
-    let reply = plane.send(Method::PATCH, &format!("{DEPLOYMENTS}/a"), MERGE, patch).await;
+    let reply = plane.send(Method::PATCH, &format!("{DEPLOYMENTS}/a"), MERGE_PATCH, patch).await;
     assert_eq!(reply.code, 422);
     let why = "json: cannot unmarshal number 2.0 into Go struct field DeploymentSpec.spec.replicas of type int32";
     assert!(reply.value()["message"].as_str().unwrap().ends_with(why), "{:?}", reply.value());
@@ -135,7 +136,7 @@ async fn a_set_can_have_an_equal_integer_and_float() {
 
 #[tokio::test]
 async fn repeated_keys_of_yaml_are_one_error_in_strict_validation() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let body = "metadata:\n  name: a\n  name: a\ndata:\n  k: v\n  k: w\nodd: 1\n";
     let path = format!("{MAPS}?fieldValidation=Strict");
     let reply = plane.send(Method::POST, &path, YAML, body).await;
@@ -222,7 +223,7 @@ async fn a_slash_before_the_core_version_is_ignored() {
 
 #[tokio::test]
 async fn an_applied_value_of_the_wrong_type_has_the_conversion_error() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut body: Value = serde_json::from_str(&deployment("1.5")).unwrap();
     body["apiVersion"] = "apps/v1".into();
     body["kind"] = "Deployment".into();

@@ -1,17 +1,18 @@
 //! Watches: events, their order, start and end.
 
-use crate::client::{JSON, TABLE, Watch};
-use crate::plane::{MAPS, Plane, START, THINGS, anything, labeled, map, thing, things};
+use crate::objects::{MAPS, THINGS, anything, labeled, map, thing, things};
 use http_body_util::BodyExt;
-use keel::Timestamp;
 use machinery::{Value, json};
 use std::collections::HashSet;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
+use std::time::Duration;
+use testenv::media_type::{JSON, TABLE};
+use testenv::{START, TestEnv, Watch};
 
 /// Writes things until the log, which holds 64 MiB, has dropped all earlier events.
-pub(crate) async fn forget(plane: &Plane) {
+pub(crate) async fn forget(plane: &TestEnv) {
     plane.create(THINGS, &thing("zz", &json!({"bulk": "x".repeat(1_400_000)}))).await;
     for turn in 0..50 {
         plane.merge(&format!("{THINGS}/zz"), &json!({"spec": {"turn": turn}})).await;
@@ -25,7 +26,7 @@ fn revision(object: &Value) -> &str {
 
 #[tokio::test]
 async fn a_watch_resumes_without_a_gap_or_a_repetition() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let list = plane.read(MAPS).await;
     let mut from = revision(&list).to_owned();
     let mut written = Vec::new();
@@ -48,7 +49,7 @@ async fn a_watch_resumes_without_a_gap_or_a_repetition() {
 
 #[tokio::test]
 async fn watchers_of_the_same_format_share_the_encoding_of_an_event() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let created = plane.create(MAPS, &map("a", &json!({"n": "0"}))).await;
     let from = format!("{MAPS}?watch=1&resourceVersion={}", revision(&created));
     let partial = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
@@ -64,7 +65,8 @@ async fn watchers_of_the_same_format_share_the_encoding_of_an_event() {
     let mut watches = Vec::new();
     for (query, accept) in forms {
         let path = format!("{from}{query}");
-        let pair = [plane.begin(&path, accept).await, plane.begin(&path, accept).await];
+        let pair =
+            [plane.get_streaming(&path, accept).await, plane.get_streaming(&path, accept).await];
         watches.push(pair.map(http::Response::into_body));
     }
     // Only the first event of a watch as a Table has columns.
@@ -86,7 +88,7 @@ async fn watchers_of_the_same_format_share_the_encoding_of_an_event() {
         let different: HashSet<String> = events.into_iter().collect();
         assert_eq!(different.len(), forms.len() - 1);
         let path = format!("{MAPS}?watch=1&resourceVersion={}", revision(&changed));
-        late.get_or_insert(plane.begin(&path, TABLE).await.into_body());
+        late.get_or_insert(plane.get_streaming(&path, TABLE).await.into_body());
     }
     let event = late.unwrap().frame().await.unwrap().unwrap().into_data().unwrap();
     assert!(String::from_utf8_lossy(&event).contains("\"columnDefinitions\":["));
@@ -94,22 +96,22 @@ async fn watchers_of_the_same_format_share_the_encoding_of_an_event() {
 
 #[tokio::test]
 async fn the_age_in_a_row_is_computed_when_it_is_sent() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let from = revision(&plane.create(MAPS, &map("a", &json!({}))).await).to_owned();
     plane.create(MAPS, &map("b", &json!({}))).await;
     let path = format!("{MAPS}?watch=1&resourceVersion={from}");
     for age in ["0s", "15s"] {
-        let mut events = plane.begin(&path, TABLE).await.into_body();
+        let mut events = plane.get_streaming(&path, TABLE).await.into_body();
         let event = events.frame().await.unwrap().unwrap().into_data().unwrap();
         let event: Value = serde_json::from_slice(&event).unwrap();
         assert_eq!(event["object"]["rows"][0]["cells"], json!(["b", 0, age]));
-        plane.advance(15);
+        plane.advance(Duration::from_secs(15));
     }
 }
 
 #[tokio::test]
 async fn a_long_history_is_sent_in_order() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let created = plane.create(MAPS, &map("a", &json!({"n": "0"}))).await;
     let path = format!("{MAPS}?watch=1&resourceVersion={}", revision(&created));
     let mut watch = plane.watch(&path).await;
@@ -123,7 +125,7 @@ async fn a_long_history_is_sent_in_order() {
 
 #[tokio::test]
 async fn objects_that_start_or_stop_matching_are_added_or_deleted() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = format!("{MAPS}?watch=1&labelSelector=tier%3Dfront");
     let mut watch = plane.watch(&path).await;
     let object = format!("{MAPS}/a");
@@ -138,12 +140,12 @@ async fn objects_that_start_or_stop_matching_are_added_or_deleted() {
     assert_eq!(revision(&deleted), revision(&gone), "when it went");
     plane.delete(&object).await;
     plane.create(MAPS, &labeled("b", "tier", "front")).await;
-    assert_eq!(watch.brief().await, "ADDED b", "its end is no news");
+    assert_eq!(watch.next_summary().await, "ADDED b", "its end is no news");
 }
 
 #[tokio::test]
 async fn a_watch_reports_only_its_namespace_and_name() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut named = plane.watch(&format!("{MAPS}?watch=1&fieldSelector=metadata.name%3Db")).await;
     let now = plane.read(MAPS).await;
     let now = revision(&now);
@@ -154,19 +156,19 @@ async fn a_watch_reports_only_its_namespace_and_name() {
     plane.create(MAPS, &map("b", &json!({}))).await;
     assert_eq!(named.expect("ADDED").await["metadata"]["namespace"], "default");
     for expected in ["ADDED a", "ADDED b", "ADDED b"] {
-        assert_eq!(all.brief().await, expected);
+        assert_eq!(all.next_summary().await, expected);
     }
 }
 
 #[tokio::test]
 async fn a_watch_without_a_revision_starts_with_existing_objects() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     plane.create(MAPS, &map("b", &json!({}))).await;
     for start in ["", "&resourceVersion=0"] {
         let mut watch = plane.watch(&format!("{MAPS}?watch=1{start}")).await;
         assert_eq!(
-            (watch.brief().await, watch.brief().await),
+            (watch.next_summary().await, watch.next_summary().await),
             ("ADDED a".into(), "ADDED b".into())
         );
     }
@@ -174,14 +176,17 @@ async fn a_watch_without_a_revision_starts_with_existing_objects() {
 
 #[tokio::test]
 async fn initial_events_end_with_a_bookmark_and_the_watch_continues() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let last = plane.create(MAPS, &map("b", &json!({}))).await;
     let path = format!(
         "{MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     );
     let mut watch = plane.watch(&path).await;
-    assert_eq!((watch.brief().await, watch.brief().await), ("ADDED a".into(), "ADDED b".into()));
+    assert_eq!(
+        (watch.next_summary().await, watch.next_summary().await),
+        ("ADDED a".into(), "ADDED b".into())
+    );
     let bookmark = watch.expect("BOOKMARK").await;
     assert_eq!(bookmark["metadata"]["annotations"], json!({"k8s.io/initial-events-end": "true"}));
     assert_eq!(
@@ -189,28 +194,28 @@ async fn initial_events_end_with_a_bookmark_and_the_watch_continues() {
         (Some("ConfigMap"), revision(&last))
     );
     plane.delete(&format!("{MAPS}/a")).await;
-    assert_eq!(watch.brief().await, "DELETED a");
+    assert_eq!(watch.next_summary().await, "DELETED a");
 }
 
 #[tokio::test]
 async fn a_bookmark_is_sent_every_minute_and_covers_filtered_events() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let list = plane.read(MAPS).await;
     let from = revision(&list);
     let path = format!("{MAPS}?watch=1&resourceVersion={from}&allowWatchBookmarks=true");
     let mut watch = plane.watch(&path).await;
     let secrets = "/api/v1/namespaces/default/secrets";
     let other = plane.create(secrets, &json!({"metadata": {"name": "s"}})).await;
-    plane.advance(59);
+    plane.advance(Duration::from_secs(59));
     let seen = plane.create(MAPS, &map("a", &json!({}))).await;
-    assert_eq!(watch.brief().await, "ADDED a");
-    plane.advance(1);
+    assert_eq!(watch.next_summary().await, "ADDED a");
+    plane.advance(Duration::from_secs(1));
     assert_eq!(revision(&watch.expect("BOOKMARK").await), revision(&seen));
     let later =
         plane.merge(&format!("{secrets}/s"), &json!({"type": null, "data": {"k": ""}})).await;
     assert_ne!(revision(&later), revision(&other));
     plane.read(&format!("{secrets}/s")).await;
-    plane.advance(60);
+    plane.advance(Duration::from_mins(1));
     assert_eq!(revision(&watch.expect("BOOKMARK").await), revision(&later));
 }
 
@@ -226,7 +231,7 @@ async fn at_once(watch: &mut Watch) -> String {
 
 #[tokio::test]
 async fn a_bookmark_is_sent_in_time_after_other_events() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let list = plane.read(MAPS).await;
     let from = revision(&list);
     let path = format!("{MAPS}?watch=1&resourceVersion={from}&allowWatchBookmarks=true");
@@ -235,52 +240,52 @@ async fn a_bookmark_is_sent_in_time_after_other_events() {
     plane.create(MAPS, &labeled("a", "tier", "back")).await;
     plane.read(MAPS).await;
     assert_eq!(at_once(&mut watch).await, "", "it is not for this watch");
-    plane.advance(60);
+    plane.advance(Duration::from_mins(1));
     assert_eq!(at_once(&mut watch).await, "BOOKMARK");
     assert_eq!(at_once(&mut watch).await, "");
     plane.create(MAPS, &labeled("b", "tier", "front")).await;
     plane.read(MAPS).await;
-    plane.advance(60);
+    plane.advance(Duration::from_mins(1));
     assert_eq!(at_once(&mut watch).await, "ADDED", "both are due");
     assert_eq!(at_once(&mut watch).await, "BOOKMARK");
 }
 
 #[tokio::test]
 async fn a_watch_ends_at_its_timeout_after_a_bookmark() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = format!("{MAPS}?watch=1&resourceVersion=0&timeoutSeconds=10");
     let mut plain = plane.watch(&path).await;
     let mut marked = plane.watch(&format!("{path}&allowWatchBookmarks=true")).await;
     let bookmark = marked.expect("BOOKMARK").await;
     assert_eq!(bookmark["metadata"]["annotations"], json!({"k8s.io/initial-events-end": "true"}));
-    plane.advance(8);
+    plane.advance(Duration::from_secs(8));
     let bookmark = marked.expect("BOOKMARK").await;
     assert_eq!(bookmark["metadata"].get("annotations"), None);
     plane.create(MAPS, &map("a", &json!({}))).await;
-    assert_eq!(plain.brief().await, "ADDED a");
-    assert_eq!(marked.brief().await, "ADDED a");
-    plane.advance(2);
+    assert_eq!(plain.next_summary().await, "ADDED a");
+    assert_eq!(marked.next_summary().await, "ADDED a");
+    plane.advance(Duration::from_secs(2));
     assert_eq!((plain.next().await, marked.next().await), (None, None));
 }
 
 #[tokio::test]
 async fn a_watch_has_its_full_timeout_when_the_clock_is_set() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut watch = plane.watch(&format!("{MAPS}?watch=1&timeoutSeconds=10")).await;
     assert_eq!(at_once(&mut watch).await, "");
-    plane.clock.jump(Timestamp::from_seconds(START + 3600));
+    plane.clock().jump(START + Duration::from_hours(1));
     plane.create(MAPS, &map("a", &json!({}))).await;
-    assert_eq!(watch.brief().await, "ADDED a");
+    assert_eq!(watch.next_summary().await, "ADDED a");
     assert_eq!(at_once(&mut watch).await, "");
-    plane.clock.jump(Timestamp::from_seconds(START));
-    plane.advance(10);
+    plane.clock().jump(START);
+    plane.advance(Duration::from_secs(10));
     assert_eq!(watch.next().await, None);
 }
 
 #[tokio::test]
 async fn a_watch_from_before_the_log_gets_expired() {
-    let plane = Plane::start().await;
-    plane.define(&things(&anything())).await;
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&anything())).await;
     let created = plane.create(THINGS, &thing("a", &json!({}))).await;
     let path = format!("{THINGS}?watch=1&resourceVersion={}", revision(&created));
     let mut idle = plane.watch(&path).await;
@@ -295,12 +300,12 @@ async fn a_watch_from_before_the_log_gets_expired() {
     let mut watch =
         plane.watch(&format!("{THINGS}?watch=1&resourceVersion={}", revision(&now))).await;
     plane.delete(&format!("{THINGS}/a")).await;
-    assert_eq!(watch.brief().await, "DELETED a");
+    assert_eq!(watch.next_summary().await, "DELETED a");
 }
 
 #[tokio::test]
 async fn invalid_watch_options_are_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for (query, expected) in [
         ("sendInitialEvents=true", 422),
         ("resourceVersionMatch=NotOlderThan", 422),
@@ -317,9 +322,9 @@ async fn invalid_watch_options_are_refused() {
 
 #[tokio::test]
 async fn a_watched_table_has_its_columns_once() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
-    let client = plane.clone().with("accept", TABLE);
+    let client = plane.with_header("accept", TABLE);
     let mut watch = client.watch(&format!("{MAPS}?watch=1")).await;
     let first = watch.expect("ADDED").await;
     assert_eq!((&first["kind"], &first["rows"][0]["cells"][0]), (&json!("Table"), &json!("a")));

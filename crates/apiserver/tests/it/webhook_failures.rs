@@ -1,15 +1,15 @@
 //! Webhooks that are unreachable, slow, or send invalid responses.
 
-use crate::plane::{MAPS, Plane, map};
+use crate::objects::{MAPS, map};
 use crate::webhook_server::{WebhookServer, answer, patched};
 use crate::webhooks::{mutating, validating};
-use apiserver::Config;
 use futures_util::future::join_all;
 use machinery::{Value, json};
+use testenv::TestEnv;
 
 /// Checks the responses for a failing webhook `a.b.c` with the failure policies Fail and Ignore.
 async fn check(server: &WebhookServer, why: &str) {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     validating(&plane, "c", &[server.hook("a.b.c", &json!({"timeoutSeconds": 1}))]).await;
     let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
     assert_eq!((code, &status["reason"]), (500, &json!("InternalError")));
@@ -18,7 +18,7 @@ async fn check(server: &WebhookServer, why: &str) {
         status["message"],
         format!("Internal error occurred: failed calling webhook \"a.b.c\": {why}")
     );
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let ignored = json!({"failurePolicy": "Ignore", "timeoutSeconds": 1});
     validating(&plane, "c", &[server.hook("a.b.c", &ignored)]).await;
     mutating(&plane, "c", &[server.hook("a.b.c", &ignored)]).await;
@@ -41,7 +41,7 @@ async fn an_unreachable_webhook_fails() {
     // The old port may be in use again; no program listens on port 1.
     hook["clientConfig"]["url"] = "https://127.0.0.1:1/hook".into();
     assert_ne!(port, 1);
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     validating(&plane, "c", &[hook]).await;
     let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
     assert_eq!(code, 500);
@@ -91,7 +91,7 @@ async fn a_webhook_with_an_endless_response_fails() {
 #[tokio::test]
 async fn a_webhook_with_another_uid_fails() {
     let server = WebhookServer::answering(|_| json!({"uid": "another", "allowed": true})).await;
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     validating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
     let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
     assert_eq!(code, 500);
@@ -107,7 +107,7 @@ async fn a_webhook_with_another_uid_fails() {
 #[tokio::test]
 async fn a_validating_webhook_that_sends_a_patch_fails() {
     let server = WebhookServer::answering(|_| patched(&json!([]))).await;
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     validating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
     let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
     assert_eq!(code, 500);
@@ -120,7 +120,7 @@ async fn a_validating_webhook_that_sends_a_patch_fails() {
 /// The error message for a patch of a webhook.
 async fn patch_refused(patch: Value) -> String {
     let server = WebhookServer::patching(move |_| patch.clone()).await;
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     mutating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
     let (code, status) = plane.post(MAPS, &map("a", &json!({"k": "v"}))).await;
     assert_eq!(code, 500, "{status}");
@@ -153,7 +153,7 @@ async fn a_patch_of_a_deleted_object_fails() {
         _ => json!([]),
     })
     .await;
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     mutating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let (code, status) = plane.delete(&format!("{MAPS}/a")).await;
@@ -167,7 +167,7 @@ async fn a_patch_of_a_deleted_object_fails() {
 #[tokio::test]
 async fn the_first_of_several_denials_is_reported_and_all_are_counted() {
     let server = WebhookServer::answering(|_| json!({"allowed": false})).await;
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let hooks = [server.hook("z.b.c", &json!({})), server.hook("a.b.c", &json!({}))];
     validating(&plane, "c", &hooks).await;
     let (code, status) = plane.post(MAPS, &map("a", &json!({}))).await;
@@ -193,7 +193,7 @@ async fn the_first_of_several_denials_is_reported_and_all_are_counted() {
 
 #[tokio::test]
 async fn a_hanging_webhook_delays_no_other_request() {
-    let plane = Plane::start_with(Config { max_writes: 200, ..Plane::config(1) }).await;
+    let plane = TestEnv::builder().config(|config| config.max_writes = 200).start().await;
     let (release, _) = tokio::sync::watch::channel(false);
     let released = release.subscribe();
     let server = WebhookServer::start(move |review| {

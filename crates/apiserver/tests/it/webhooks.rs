@@ -1,22 +1,22 @@
 //! Admission webhooks: matching, calls and the effects of responses.
 
-use crate::client::{Client, JSON};
-use crate::plane::{DEFINITIONS, MAPS, Plane, THINGS, labeled, map};
+use crate::objects::{CRDS, MAPS, THINGS, labeled, map};
 use crate::webhook_server::{WebhookServer, answer, patched};
-use apiserver::Config;
 use http::Method;
 use machinery::{Value, json};
+use testenv::TestEnv;
+use testenv::media_type::JSON;
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 
 /// Configures validating webhooks.
-pub(crate) async fn validating(plane: &Plane, name: &str, hooks: &[Value]) {
+pub(crate) async fn validating(plane: &TestEnv, name: &str, hooks: &[Value]) {
     let configuration = json!({"metadata": {"name": name}, "webhooks": hooks});
     plane.create(&format!("{GROUP}/validatingwebhookconfigurations"), &configuration).await;
 }
 
 /// Configures mutating webhooks.
-pub(crate) async fn mutating(plane: &Plane, name: &str, hooks: &[Value]) {
+pub(crate) async fn mutating(plane: &TestEnv, name: &str, hooks: &[Value]) {
     let configuration = json!({"metadata": {"name": name}, "webhooks": hooks});
     plane.create(&format!("{GROUP}/mutatingwebhookconfigurations"), &configuration).await;
 }
@@ -33,7 +33,7 @@ fn rules(group: &str, version: &str, resource: &str) -> Value {
 
 #[tokio::test]
 async fn a_validating_webhook_allows_or_denies() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server = WebhookServer::answering(|request| {
         let status = json!({"code": 403, "reason": "TooBlue", "message": "no blue things"});
         json!({"allowed": request["name"] != "blue", "status": status})
@@ -51,7 +51,7 @@ async fn a_validating_webhook_allows_or_denies() {
 
 #[tokio::test]
 async fn a_mutating_webhook_gets_the_namespace_of_an_update_without_one() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &map("a", &json!({}))).await;
     let server = allowing().await;
     mutating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
@@ -62,7 +62,7 @@ async fn a_mutating_webhook_gets_the_namespace_of_an_update_without_one() {
 
 #[tokio::test]
 async fn a_webhook_gets_the_request_with_old_and_new_object() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server = allowing().await;
     validating(&plane, "c", &[server.hook("a.b.c", &json!({"timeoutSeconds": 7}))]).await;
     plane.create(&format!("{MAPS}?fieldManager=me"), &map("a", &json!({"k": "1"}))).await;
@@ -100,7 +100,7 @@ async fn a_webhook_gets_the_request_with_old_and_new_object() {
 
 #[tokio::test]
 async fn a_mutating_webhook_changes_the_stored_object() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server = WebhookServer::patching(|request| {
         if request["operation"] == "DELETE" {
             return json!([]);
@@ -129,7 +129,7 @@ async fn a_mutating_webhook_changes_the_stored_object() {
 
 #[tokio::test]
 async fn a_mutated_object_is_validated() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server = WebhookServer::patching(
         |_| json!([{"op": "add", "path": "/metadata/labels", "value": {"a": "not a label!"}}]),
     )
@@ -150,7 +150,7 @@ async fn tracing(name: &'static str) -> WebhookServer {
 
 #[tokio::test]
 async fn mutating_webhooks_run_in_the_order_of_their_configurations() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let (a, b, c) = (tracing("a").await, tracing("b").await, tracing("c").await);
     mutating(&plane, "z", &[c.hook("c.b.c", &json!({}))]).await;
     let hooks = [b.hook("z.b.c", &json!({})), a.hook("a.b.c", &json!({}))];
@@ -161,7 +161,7 @@ async fn mutating_webhooks_run_in_the_order_of_their_configurations() {
 
 #[tokio::test]
 async fn a_webhook_with_reinvocation_is_called_again_after_later_changes() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let (a, b) = (tracing("a").await, tracing("b").await);
     let again = json!({"reinvocationPolicy": "IfNeeded"});
     let hooks = [a.hook("a.b.c", &again), b.hook("b.b.c", &json!({}))];
@@ -173,7 +173,7 @@ async fn a_webhook_with_reinvocation_is_called_again_after_later_changes() {
 
 #[tokio::test]
 async fn match_conditions_select_requests() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server = allowing().await;
     let conditions = json!([
         {"name": "created", "expression": "request.operation == 'CREATE' && oldObject == null"},
@@ -190,7 +190,7 @@ async fn match_conditions_select_requests() {
 
 #[tokio::test]
 async fn a_failed_match_condition_is_a_failure_of_the_webhook() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server = allowing().await;
     let condition = json!([{"name": "c", "expression": "object.data.absent == 'x'"}]);
     let ignored = json!({"matchConditions": condition, "failurePolicy": "Ignore"});
@@ -209,7 +209,7 @@ async fn a_failed_match_condition_is_a_failure_of_the_webhook() {
 
 #[tokio::test]
 async fn an_invalid_match_condition_is_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server = allowing().await;
     let condition = json!([{"name": "c", "expression": "object.x +"}]);
     let hook = server.hook("a.b.c", &json!({"matchConditions": condition}));
@@ -228,7 +228,7 @@ async fn an_invalid_match_condition_is_refused() {
 
 #[tokio::test]
 async fn namespace_and_object_selectors_select_requests() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server = allowing().await;
     let selectors = json!({
         "namespaceSelector": {"matchLabels": {"hooked": "yes"}},
@@ -248,7 +248,7 @@ async fn namespace_and_object_selectors_select_requests() {
 
 #[tokio::test]
 async fn warnings_of_a_webhook_are_sent_to_the_client() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server =
         WebhookServer::answering(|_| json!({"allowed": true, "warnings": ["mind the gap"]})).await;
     validating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
@@ -259,7 +259,7 @@ async fn warnings_of_a_webhook_are_sent_to_the_client() {
 
 #[tokio::test]
 async fn a_webhook_gets_the_dry_run_flag() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server = allowing().await;
     validating(&plane, "c", &[server.hook("a.b.c", &json!({}))]).await;
     plane.create(&format!("{MAPS}?dryRun=All"), &map("a", &json!({}))).await;
@@ -270,7 +270,7 @@ async fn a_webhook_gets_the_dry_run_flag() {
 
 #[tokio::test]
 async fn a_webhook_can_be_behind_a_service() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server = allowing().await;
     let service = json!({"metadata": {"name": "hook"},
         "spec": {"ports": [{"name": "https", "port": 443}]}});
@@ -297,7 +297,7 @@ async fn a_webhook_can_be_behind_a_service() {
 
 #[tokio::test]
 async fn v1beta1_reviews_are_supported() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server = tracing("x").await;
     let versions = json!({"admissionReviewVersions": ["v9", "v1beta1", "v1"]});
     mutating(&plane, "c", &[server.hook("a.b.c", &versions)]).await;
@@ -308,7 +308,7 @@ async fn v1beta1_reviews_are_supported() {
 
 #[tokio::test]
 async fn a_webhook_gets_the_object_in_its_version() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let version = |name: &str, storage: bool| {
         json!({"name": name, "served": true, "storage": storage,
@@ -320,7 +320,7 @@ async fn a_webhook_gets_the_object_in_its_version() {
             "names": {"plural": "things", "singular": "thing", "kind": "Thing"},
             "versions": [version("v1", false), version("v2", true)]},
     });
-    plane.create(DEFINITIONS, &definition).await;
+    plane.create(CRDS, &definition).await;
     plane.until(THINGS, |code, _| code == 200).await;
     let server = WebhookServer::patching(
         |_| json!([{"op": "add", "path": "/spec", "value": {"seen": true}}]),
@@ -345,7 +345,7 @@ async fn a_webhook_gets_the_object_in_its_version() {
 
 #[tokio::test]
 async fn webhooks_get_the_body_of_subresource_requests() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server = WebhookServer::answering(|request| {
         let scale = json!([{"op": "replace", "path": "/spec/replicas", "value": 5}]);
         if request["kind"]["kind"] == "Scale" { patched(&scale) } else { json!({"allowed": true}) }
@@ -407,7 +407,7 @@ async fn webhooks_get_the_body_of_subresource_requests() {
 
 #[tokio::test]
 async fn a_webhook_can_deny_connect_requests() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server = WebhookServer::answering(|_| json!({"allowed": false})).await;
     let hook = server.hook("a.b.c", &json!({"rules": rules("", "v1", "pods/exec")}));
     validating(&plane, "c", &[hook]).await;
@@ -421,7 +421,7 @@ async fn a_webhook_can_deny_connect_requests() {
 
 #[tokio::test]
 async fn a_collection_delete_calls_webhooks_for_each_object() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server = WebhookServer::answering(
         |request| json!({"allowed": request["oldObject"]["metadata"]["name"] != "b"}),
     )
@@ -442,7 +442,7 @@ async fn a_collection_delete_calls_webhooks_for_each_object() {
 
 #[tokio::test]
 async fn webhook_configurations_are_not_sent_to_webhooks() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let server = WebhookServer::answering(|_| json!({"allowed": false})).await;
     let hook = server.hook("a.b.c", &json!({"rules": rules("*", "*", "*")}));
     validating(&plane, "c", &[hook]).await;
@@ -455,8 +455,8 @@ async fn webhook_configurations_are_not_sent_to_webhooks() {
 
 #[tokio::test]
 async fn a_webhook_can_send_requests_during_its_call() {
-    let plane = Plane::start_with(Config { max_writes: 4, ..Plane::config(1) }).await;
-    let client = Client::clone(&plane);
+    let plane = TestEnv::builder().config(|config| config.max_writes = 4).start().await;
+    let client = plane.client();
     // Each call creates the next object before it returns, so all are in progress at once.
     let server = WebhookServer::start(move |review| {
         let client = client.clone();

@@ -9,7 +9,7 @@ use runtime::reconcile_history::Outcome;
 use runtime::{Action, Controller, Failure, Lister, Manager, ManagerOptions, Request};
 
 use crate::faulty::Fate;
-use crate::world::{Running, Thing, World, options, standing_clock, until};
+use crate::world::{Running, Thing, World, manual_clock, options, until};
 
 /// The things that were reconciled, and their size; None for those that are gone.
 type Seen = Arc<Mutex<Vec<(String, Option<u32>)>>>;
@@ -37,7 +37,7 @@ fn saw(seen: &Seen, name: &str, size: Option<u32>) -> bool {
 async fn an_object_that_cannot_be_decoded_is_cached_and_reported() {
     let world = World::new().await;
     for (name, size) in [("a", json!(1)), ("b", json!("many")), ("c", json!(3))] {
-        world.make_thing(name, size).await;
+        world.create_thing(name, size).await;
     }
     let manager = Manager::new(world.client.clone(), options());
     let seen = watch_things(&manager);
@@ -57,7 +57,7 @@ async fn an_object_that_cannot_be_decoded_is_cached_and_reported() {
 async fn refusals_delay_a_cache_but_do_not_stop_it() {
     for code in [401, 403, 404, 429, 500, 503] {
         let world = World::new().await;
-        world.make_thing("a", json!(1)).await;
+        world.create_thing("a", json!(1)).await;
         let (faulty, client) = world.faulty();
         let mut left = 2;
         faulty.decide(move |_, target| {
@@ -78,7 +78,7 @@ async fn refusals_delay_a_cache_but_do_not_stop_it() {
 #[tokio::test]
 async fn a_retry_after_is_respected() {
     let world = World::new().await;
-    world.make_thing("a", json!(1)).await;
+    world.create_thing("a", json!(1)).await;
     let (faulty, client) = world.faulty();
     let asked = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&asked);
@@ -86,7 +86,7 @@ async fn a_retry_after_is_respected() {
         let is_first = target.contains("/things") && counted.fetch_add(1, Ordering::SeqCst) == 0;
         if is_first { Fate::Refused(429) } else { Fate::Served }
     });
-    let clock = standing_clock();
+    let clock = manual_clock();
     let manager = Manager::new(client, ManagerOptions { clock: clock.clone(), ..options() });
     let seen = watch_things(&manager);
     let running = Running::start(&manager);
@@ -110,15 +110,15 @@ async fn a_retry_after_is_respected() {
 #[tokio::test]
 async fn the_objects_of_a_deleted_crd_are_deleted_and_those_of_its_successor_cached() {
     let world = World::new().await;
-    world.make_thing("a", json!(1)).await;
+    world.create_thing("a", json!(1)).await;
     let manager = Manager::new(world.client.clone(), options());
     let seen = watch_things(&manager);
     let running = Running::start(&manager);
     until("a is seen", async || saw(&seen, "a", Some(1))).await;
-    world.undefine_things().await;
+    world.delete_crd().await;
     until("a is gone", async || saw(&seen, "a", None)).await;
-    world.define_things().await;
-    world.make_thing("a", json!(2)).await;
+    world.install_crd().await;
+    world.create_thing("a", json!(2)).await;
     until("the new a is seen", async || saw(&seen, "a", Some(2))).await;
     running.stop().await;
 }

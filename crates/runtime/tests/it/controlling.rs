@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-use crate::world::{Running, THINGS, Thing, World, options, standing_clock, until};
+use crate::world::{Running, THINGS, Thing, World, manual_clock, options, until};
 
 /// Each call does the next of these, and the last one for ever.
 #[derive(Clone, Copy)]
@@ -108,7 +108,7 @@ async fn panics_and_failures_are_caught_counted_recorded_and_retried() {
 #[tokio::test]
 async fn rejected_events_are_ignored_and_keys_of_channels_reconciled() {
     let world = World::new().await;
-    world.make_thing("a", json!(1)).await;
+    world.create_thing("a", json!(1)).await;
     let manager = Manager::new(world.client.clone(), options());
     let (send, requests) = mpsc::channel(4);
     let controller = Controller::for_::<Thing>()
@@ -133,7 +133,7 @@ async fn rejected_events_are_ignored_and_keys_of_channels_reconciled() {
         .unwrap();
     let _: Value = world.client.request(request).await.unwrap();
     send.send(Request::new("default", "sent")).await.unwrap();
-    world.make_thing("b", json!(1)).await;
+    world.create_thing("b", json!(1)).await;
     until("b is seen, and whom it maps to", async || times("b") + times("from-b") == 2).await;
     until("what was sent is seen", async || times("sent") == 1).await;
     // Events of one informer come in order: that of the label was before that of b.
@@ -144,8 +144,8 @@ async fn rejected_events_are_ignored_and_keys_of_channels_reconciled() {
 #[tokio::test]
 async fn a_delayed_key_and_a_changed_object_have_different_causes() {
     let world = World::new().await;
-    world.make_thing("a", json!(1)).await;
-    let clock = standing_clock();
+    world.create_thing("a", json!(1)).await;
+    let clock = manual_clock();
     let manager =
         Manager::new(world.client.clone(), ManagerOptions { clock: clock.clone(), ..options() });
     let script = Script::new(&[Step::AsksLater, Step::Succeeds]);

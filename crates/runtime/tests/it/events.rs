@@ -30,7 +30,7 @@ fn recorder(plane: &Plane, client: Client) -> Recorder {
 
 /// A recorder whose first events are refused with `code`, and the number of its attempts.
 fn refused(plane: &Plane, code: u16, times: u32) -> (Recorder, Arc<AtomicU32>) {
-    let faulty = Faulty::new(plane.server.in_process_client());
+    let faulty = Faulty::new(plane.env.server().in_process_client());
     let tries = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&tries);
     faulty.decide(move |method, target| {

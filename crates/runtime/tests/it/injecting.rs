@@ -28,7 +28,7 @@ struct Replica {
 
 impl Replica {
     async fn start(plane: &Plane) -> Self {
-        let faulty = Faulty::new(plane.server.in_process_client());
+        let faulty = Faulty::new(plane.env.server().in_process_client());
         let writes = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&writes);
         faulty.decide(move |method, target| {

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use crate::controlling::get;
 use crate::faulty::{Fate, Faulty};
-use crate::world::{Running, Thing, World, options, standing_clock, until};
+use crate::world::{Running, Thing, World, manual_clock, options, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -42,7 +42,7 @@ impl Candidate {
     ) -> Self {
         let (faulty, client) = world.faulty();
         faulty.decide(judge);
-        let clock = standing_clock();
+        let clock = manual_clock();
         let election = LeaderElection::new("default", "the-lease", identity);
         let options = ManagerOptions {
             leader_election: Some(election),
@@ -223,7 +223,7 @@ async fn a_replica_that_does_not_lead_has_caches_and_empty_queues() {
     let world = World::new().await;
     let (faulty, client) = world.faulty();
     faulty.decide(no_leases);
-    let clock = standing_clock();
+    let clock = manual_clock();
     let options = ManagerOptions {
         leader_election: Some(LeaderElection::new("default", "the-lease", "second")),
         clock: clock.clone(),
@@ -237,7 +237,7 @@ async fn a_replica_that_does_not_lead_has_caches_and_empty_queues() {
     let running = Running::start(&manager);
     until("it is ready", async || manager.readiness().run("readyz").has_passed).await;
     for name in ["a", "gone", "b"] {
-        world.make_thing(name, json!(1)).await;
+        world.create_thing(name, json!(1)).await;
     }
     let api = Api::<Thing>::namespaced(world.client.clone(), "default");
     api.delete("gone", &DeleteParams::default()).await.unwrap();

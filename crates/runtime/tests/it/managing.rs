@@ -31,7 +31,7 @@ async fn fail(_: Request, _: Arc<()>) -> Result<Action, Failure> {
 #[tokio::test]
 async fn readiness_names_the_caches_that_have_not_synced() {
     let world = World::new().await;
-    world.undefine_things().await;
+    world.delete_crd().await;
     let endpoint = Some("127.0.0.1:0".parse().unwrap());
     let manager = Manager::new(world.client.clone(), ManagerOptions { endpoint, ..options() });
     manager.add(Controller::for_::<Thing>().reconcile(look_away, ()));
@@ -40,7 +40,7 @@ async fn readiness_names_the_caches_that_have_not_synced() {
     let why = "[-]caches failed: things.example.com/v1: the server refused: ";
     until("the cache is named", async || get(address, "/readyz?verbose").await.contains(why)).await;
     assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 500"));
-    world.define_things().await;
+    world.install_crd().await;
     until("it is ready", async || get(address, "/readyz").await.starts_with("HTTP/1.1 200")).await;
     running.stop().await;
 }
@@ -98,7 +98,7 @@ async fn tell(request: Request, cx: Arc<(Lister<Thing>, Recorder)>) -> Result<Ac
 #[tokio::test]
 async fn events_have_the_name_of_the_controller() {
     let world = World::new().await;
-    world.make_thing("a", json!(1)).await;
+    world.create_thing("a", json!(1)).await;
     let manager = Manager::new(world.client.clone(), options());
     let context = (manager.lister(), manager.recorder("example.com/tester"));
     manager.add(Controller::for_::<Thing>().reconcile(tell, context));
@@ -115,7 +115,7 @@ async fn events_have_the_name_of_the_controller() {
 #[tokio::test]
 async fn objects_that_refer_to_a_changed_object_are_reconciled() {
     let world = World::new().await;
-    world.make_thing("a", json!(1)).await;
+    world.create_thing("a", json!(1)).await;
     let manager = Manager::new(world.client.clone(), options());
     let things = manager.informer::<Thing>();
     things.indexer().add_index("size", |item| {
@@ -128,7 +128,7 @@ async fn objects_that_refer_to_a_changed_object_are_reconciled() {
     let running = Running::start(&manager);
     until("a was looked at", async || manager.records("thing").len() == 1).await;
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "size-1"}});
-    world.post(MAPS, &map).await.unwrap();
+    world.env.create(MAPS, &map).await;
     until("a was looked at again", async || manager.records("thing").len() == 2).await;
     let causes = manager.records("thing")[0].causes.to_string();
     assert_eq!(causes, "ConfigMap default/size-1 added");
@@ -138,7 +138,7 @@ async fn objects_that_refer_to_a_changed_object_are_reconciled() {
 #[tokio::test]
 async fn a_cache_that_is_requested_late_is_filled() {
     let world = World::new().await;
-    world.make_thing("a", json!(1)).await;
+    world.create_thing("a", json!(1)).await;
     let manager = Manager::new(world.client.clone(), options());
     manager.add(Controller::for_::<ConfigMap>().reconcile(look_away, ()));
     let running = Running::start(&manager);
@@ -152,7 +152,7 @@ async fn a_cache_that_is_requested_late_is_filled() {
 #[tokio::test]
 async fn a_controller_that_is_added_late_works_and_one_of_a_known_name_does_not() {
     let world = World::new().await;
-    world.make_thing("a", json!(1)).await;
+    world.create_thing("a", json!(1)).await;
     let manager = Manager::new(world.client.clone(), options());
     manager.add(Controller::for_::<Thing>().reconcile(look_away, ()));
     let running = Running::start(&manager);
@@ -201,7 +201,7 @@ async fn a_controller_of_a_selection_reads_its_own_cache() {
     manager.add(controller.owns::<Secret>().selecting(mine).reconcile(read, context));
     let running = Running::start(&manager);
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
-    world.post(MAPS, &map).await.unwrap();
+    world.env.create(MAPS, &map).await;
     until("a was looked at", async || manager.records("configmap").len() == 1).await;
     assert_eq!(manager.records("configmap")[0].outcome, Outcome::Done);
     running.stop().await;

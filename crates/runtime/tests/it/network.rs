@@ -1,6 +1,5 @@
 //! Over TLS and HTTP/2: more watches than a connection has streams for, and a proxy in between.
 
-use apiserver::Config as ServerConfig;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use informer::{ListRequest, ListWatch, Scope, WatchRequest};
@@ -10,6 +9,7 @@ use runtime::client::config::Config;
 use runtime::client::{ClientListWatch, Mapping, RestMapper, RestMapperError};
 use runtime::keel::Clock;
 use runtime::{Client, Manager, ManagerOptions, client};
+use testenv::TestEnv;
 
 use crate::controlling::get;
 use crate::proxy::Proxy;
@@ -21,12 +21,11 @@ async fn connected() -> (World, Client) {
 }
 
 async fn listening() -> (World, Config) {
-    let listen = Some("127.0.0.1:0".parse().unwrap());
-    let world = World::with(ServerConfig { listen, ..ServerConfig::default() }).await;
-    let url = format!("https://{}", world.server.address().unwrap());
-    let admin = world.server.admin().unwrap();
+    let world = World::with(TestEnv::builder().listen()).await;
+    let url = format!("https://{}", world.env.server().address().unwrap());
+    let admin = world.env.server().admin().unwrap();
     let mut config = Config::new(url.parse().unwrap());
-    config.root_cert = Some(vec![der(world.server.authority())]);
+    config.root_cert = Some(vec![der(world.env.server().authority())]);
     config.auth_info.client_certificate_data = Some(BASE64_STANDARD.encode(&admin.certificate));
     config.auth_info.client_key_data = Some(BASE64_STANDARD.encode(&admin.key).into());
     (world, config)
@@ -62,10 +61,10 @@ async fn a_kind_is_found_after_its_crd_was_created() {
     let clock = Clock::manual(keel::Timestamp::from_seconds(0));
     let mapper = RestMapper::new(client, &clock);
     let thing = GroupVersionKind::new("example.com", "v1", "Thing");
-    world.undefine_things().await;
+    world.delete_crd().await;
     let missed = mapper.mapping(&thing).await.unwrap_err();
     assert!(matches!(missed, RestMapperError::Unknown(_)), "{missed}");
-    world.define_things().await;
+    world.install_crd().await;
     clock.advance(std::time::Duration::from_secs(1));
     let expected = Mapping { kind: thing, resource: "things".to_owned(), is_namespaced: true };
     assert_eq!(mapper.preferred(&GroupKind::new("example.com", "Thing")).await.unwrap(), expected);
@@ -76,7 +75,7 @@ async fn a_kind_is_found_after_its_crd_was_created() {
 #[tokio::test]
 async fn a_proxy_connects_to_the_server_without_reading_the_requests() {
     let (world, mut config) = listening().await;
-    let server = world.server.address().unwrap();
+    let server = world.env.server().address().unwrap();
     let proxy = Proxy::http(server, "").await;
     config.proxy_url = Some(format!("http://{}", proxy.address).parse().unwrap());
     let client = client::connect(config, &Clock::system()).unwrap();
@@ -97,7 +96,7 @@ async fn requests_are_counted_with_the_host_that_answers() {
     drop(manager.lister::<ConfigMap>());
     let running = Running::start(&manager);
     let address = manager.endpoint().await.unwrap();
-    let host = world.server.address().unwrap();
+    let host = world.env.server().address().unwrap();
     let counted =
         format!("rest_client_requests_total{{code=\"200\",host=\"{host}\",method=\"GET\"}}");
     until("the list is counted", async || get(address, "/metrics").await.contains(&counted)).await;

@@ -1,74 +1,60 @@
-//! A plane of a test's own, and kube's client for it.
+//! [`Plane`]: a test environment, and what the parts of the runtime need beside it.
 
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use apiserver::{Config, Server};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use keel::{Clock, Entropy, Tasks};
-use kube_client::api::{PostParams, WatchParams};
+use kube_client::api::WatchParams;
 use kube_client::{Api, Client};
 use kube_core::{Resource, WatchEvent};
 use runtime::webhook::{CertificateOptions, ServerOptions};
 use serde::de::DeserializeOwned;
+use testenv::TestEnv;
 
-/// A running server, and what a controller needs beside it.
+/// See the [module documentation](self).
 pub(crate) struct Plane {
+    pub(crate) env: TestEnv,
     pub(crate) client: Client,
+    /// The clock of the environment.
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
     pub(crate) tasks: Tasks,
-    pub(crate) server: Server,
 }
 
 impl Plane {
-    /// One whose time stands still at the present: what is signed now is good for other clocks.
+    /// Starts with a manual clock at the present time, so that a certificate that is signed now is
+    /// valid for the system clock too.
     pub(crate) async fn start() -> Self {
         let clock = Clock::manual(Clock::system().now());
-        let entropy = Entropy::seeded(1);
-        let config = Config { clock: clock.clone(), entropy: entropy.clone(), ..Config::default() };
-        let server = Server::start(config).await.unwrap();
-        let client = Client::new(server.in_process_client(), "default");
-        Self { client, clock, entropy, tasks: Tasks::new(), server }
+        let env = TestEnv::builder().clock(clock.clone()).start().await;
+        Self { client: env.kube(), env, clock, entropy: Entropy::seeded(2), tasks: Tasks::new() }
     }
 
+    /// The objects of all namespaces, or of the cluster.
     pub(crate) fn all<K: Resource<DynamicType = ()>>(&self) -> Api<K> {
         Api::all(self.client.clone())
     }
 
-    /// Those of the default namespace.
+    /// The objects of the default namespace.
     pub(crate) fn api<K>(&self) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
     {
         Api::namespaced(self.client.clone(), "default")
     }
-
-    /// Creates a definition and waits until its kind is served.
-    pub(crate) async fn define(&self, definition: &CustomResourceDefinition) {
-        let definitions = self.all::<CustomResourceDefinition>();
-        let made = definitions.create(&PostParams::default(), definition).await.unwrap();
-        let name = made.metadata.name.unwrap();
-        until(&definitions, &name, |it: &CustomResourceDefinition| {
-            let conditions = it.status.as_ref().and_then(|it| it.conditions.as_ref());
-            let mut conditions = conditions.into_iter().flatten();
-            conditions.any(|it| it.type_ == "Established" && it.status == "True")
-        })
-        .await;
-    }
 }
 
-/// The object of this name, as soon as it is as wanted.
-pub(crate) async fn until<K>(api: &Api<K>, name: &str, wanted: impl Fn(&K) -> bool) -> K
+/// Waits until the object of this name is as expected.
+pub(crate) async fn until<K>(api: &Api<K>, name: &str, is_expected: impl Fn(&K) -> bool) -> K
 where
     K: Resource + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
 {
-    until_any(api, &format!("metadata.name={name}"), wanted).await
+    until_any(api, &format!("metadata.name={name}"), is_expected).await
 }
 
-/// The first object among those with these fields that is as wanted.
-pub(crate) async fn until_any<K>(api: &Api<K>, fields: &str, wanted: impl Fn(&K) -> bool) -> K
+/// Waits for the first object with these fields that is as expected.
+pub(crate) async fn until_any<K>(api: &Api<K>, fields: &str, is_expected: impl Fn(&K) -> bool) -> K
 where
     K: Resource + Clone + fmt::Debug + DeserializeOwned + Send + 'static,
 {
@@ -78,14 +64,14 @@ where
             let mut events = Box::pin(api.watch(&watch, "0").await.unwrap());
             while let Some(event) = futures_util::StreamExt::next(&mut events).await {
                 if let WatchEvent::Added(object) | WatchEvent::Modified(object) = event.unwrap()
-                    && wanted(&object)
+                    && is_expected(&object)
                 {
                     return object;
                 }
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("it becomes so")
+    tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("an object is as expected")
 }
 
 /// A webhook server on loopback, on any port.

@@ -160,7 +160,7 @@ fn validation_errors_name_their_field() {
 #[tokio::test]
 async fn a_rule_of_the_whole_object_is_evaluated() {
     let plane = Plane::start().await;
-    plane.define(&Window::crd()).await;
+    plane.env.install_crd(&Window::crd()).await;
     let windows = plane.all::<Window>();
     let spec = WindowSpec { min: 1, max: 2 };
     windows.create(&PostParams::default(), &Window::new("w1", spec.clone())).await.unwrap();
@@ -172,7 +172,7 @@ async fn a_rule_of_the_whole_object_is_evaluated() {
 #[tokio::test]
 async fn a_server_accepts_the_crd_and_sets_the_defaults() {
     let plane = Plane::start().await;
-    plane.define(&Site::crd()).await;
+    plane.env.install_crd(&Site::crd()).await;
     let spec =
         SiteSpec { ports: vec![Port { name: "http".to_owned(), port: 80 }], ..SiteSpec::default() };
     let sites = plane.api::<Site>();

@@ -40,7 +40,7 @@ async fn slowly(request: Request, cx: Arc<Slow>) -> Result<Action, Failure> {
 #[tokio::test]
 async fn a_running_reconcile_may_finish_and_write() {
     let world = World::new().await;
-    world.make_thing("a", json!(1)).await;
+    world.create_thing("a", json!(1)).await;
     let manager = Manager::new(world.client.clone(), options());
     let (began, may_end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let slow =
@@ -51,7 +51,7 @@ async fn a_running_reconcile_may_finish_and_write() {
     manager.stop();
     may_end.notify_one();
     running.ended.await.unwrap().unwrap();
-    assert!(world.get(&format!("{MAPS}/a")).await.is_some());
+    world.env.read(&format!("{MAPS}/a")).await;
 }
 
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn a_stop_is_limited_in_time() {
         pending().await
     }
     let world = World::new().await;
-    world.make_thing("a", json!(1)).await;
+    world.create_thing("a", json!(1)).await;
     let stop_within = Duration::from_secs(10);
     let manager = Manager::new(world.client.clone(), ManagerOptions { stop_within, ..options() });
     let began = Arc::new(Notify::new());
@@ -96,5 +96,5 @@ async fn a_manager_writes_only_while_it_runs() {
     until("it writes", async || maps.create(&PostParams::default(), &map("a")).await.is_ok()).await;
     running.stop().await;
     maps.create(&PostParams::default(), &map("late")).await.unwrap_err();
-    assert!(world.get(&format!("{MAPS}/late")).await.is_none());
+    assert_eq!(world.env.get(&format!("{MAPS}/late")).await.0, 404);
 }

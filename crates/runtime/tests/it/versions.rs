@@ -123,7 +123,7 @@ async fn a_server_converts_its_objects_with_the_webhook() {
     let webhook = WebhookClientConfig { url, ..WebhookClientConfig::default() };
     let definition = Gate::definition_converted_by(webhook).unwrap();
     certificates.inject(InjectionTarget::Conversion("gates.example.com".to_owned()));
-    plane.define(&definition).await;
+    plane.env.install_crd(&definition).await;
     let definitions = plane.all::<CustomResourceDefinition>();
     until(&definitions, "gates.example.com", |it| {
         let conversion = it.spec.conversion.as_ref().unwrap();

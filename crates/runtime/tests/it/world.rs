@@ -1,23 +1,22 @@
-//! [`World`]: a server in this process with a kind of its own, and managers that get to it through
-//! faulty doors.
+//! [`World`]: a test environment with the CRD of things, and managers whose clients have faults.
 
 use std::time::Duration;
 
-use apiserver::{Config, Server};
-use http::Request;
 use informer::{InformerOptions, ReflectorOptions};
 use kube_derive::CustomResource;
 use machinery::{Value, json};
-use runtime::keel::{Clock, Entropy, Tasks, Timestamp};
+use runtime::keel::{Clock, Entropy, Tasks};
 use runtime::{Client, Manager, ManagerOptions};
 use serde::{Deserialize, Serialize};
+use testenv::{START, TestEnv, TestEnvBuilder};
 
 use crate::faulty::Faulty;
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// Where things are.
+/// The path of the CRD of things.
+const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com";
+/// The path of things.
 pub(crate) const THINGS: &str = "/apis/example.com/v1/namespaces/default/things";
-/// Where config maps are.
+/// The path of config maps.
 pub(crate) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// A kind whose objects the server does not check.
@@ -30,27 +29,27 @@ pub(crate) struct ThingSpec {
 
 /// See the [module documentation](self).
 pub(crate) struct World {
-    pub(crate) server: Server,
-    /// Without faults.
+    pub(crate) env: TestEnv,
+    /// A client without faults.
     pub(crate) client: Client,
 }
 
 impl World {
     pub(crate) async fn new() -> Self {
-        Self::with(Config::default()).await
+        Self::with(TestEnv::builder()).await
     }
 
-    pub(crate) async fn with(config: Config) -> Self {
-        let server = Server::start(config).await.unwrap();
-        let client = Client::new(server.in_process_client(), "default");
-        let world = Self { server, client };
-        world.define_things().await;
+    /// The environment has the system clock.
+    pub(crate) async fn with(builder: TestEnvBuilder) -> Self {
+        let env = builder.system_clock().start().await;
+        let world = Self { client: env.kube(), env };
+        world.install_crd().await;
         world
     }
 
-    pub(crate) async fn define_things(&self) {
+    pub(crate) async fn install_crd(&self) {
         let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        let definition = json!({
+        let crd = json!({
             "metadata": {"name": "things.example.com"},
             "spec": {
                 "group": "example.com", "scope": "Namespaced",
@@ -59,37 +58,27 @@ impl World {
                     "schema": {"openAPIV3Schema": schema}}],
             },
         });
-        self.post(DEFINITIONS, &definition).await.unwrap();
-        until("things are served", async || self.get(THINGS).await.is_some()).await;
+        self.env.install_crd(&crd).await;
     }
 
-    pub(crate) async fn undefine_things(&self) {
-        let request = Request::delete(format!("{DEFINITIONS}/things.example.com"));
-        let deleted: Value = self.client.request(request.body(Vec::new()).unwrap()).await.unwrap();
-        assert!(deleted.is_object());
-        until("things are gone", async || self.get(THINGS).await.is_none()).await;
+    /// Deletes the CRD and waits until things are not served.
+    pub(crate) async fn delete_crd(&self) {
+        let (code, deleted) = self.env.delete(CRD).await;
+        assert_eq!(code, 200, "{deleted}");
+        self.env.until(THINGS, |code, _| code == 404).await;
     }
 
-    pub(crate) async fn make_thing(&self, name: &str, size: Value) {
+    pub(crate) async fn create_thing(&self, name: &str, size: Value) {
         let thing = json!({
             "apiVersion": "example.com/v1", "kind": "Thing",
             "metadata": {"name": name}, "spec": {"size": size},
         });
-        self.post(THINGS, &thing).await.unwrap();
-    }
-
-    pub(crate) async fn get(&self, path: &str) -> Option<Value> {
-        self.client.request(Request::get(path).body(Vec::new()).unwrap()).await.ok()
-    }
-
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, kube_client::Error> {
-        let request = Request::post(path).header("content-type", "application/json");
-        self.client.request(request.body(body.to_string().into_bytes()).unwrap()).await
+        self.env.create(THINGS, &thing).await;
     }
 
     /// An in-process client with faults.
     pub(crate) fn faulty(&self) -> (Faulty, Client) {
-        let faulty = Faulty::new(self.server.in_process_client());
+        let faulty = Faulty::new(self.env.server().in_process_client());
         (faulty.clone(), Client::new(faulty, "default"))
     }
 }
@@ -109,9 +98,8 @@ pub(crate) fn options() -> ManagerOptions {
     }
 }
 
-/// A clock that stands.
-pub(crate) fn standing_clock() -> Clock {
-    Clock::manual(Timestamp::from_seconds(1_704_067_200))
+pub(crate) fn manual_clock() -> Clock {
+    Clock::manual(START)
 }
 
 /// A manager that runs in the background.

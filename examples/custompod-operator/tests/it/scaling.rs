@@ -1,21 +1,19 @@
 //! The CRD, and the number of pods: one, three, one again.
 
 use machinery::Value;
-use machinery::codec::yaml;
 use runtime::crd;
 use runtime::kube_core::CustomResourceExt;
 use runtime::versions::CustomResourceDefinition;
 
 use crate::controller::CustomPod;
 use crate::observer::Observer;
-use crate::world::{CUSTOM_PODS, DEFINITION, SAMPLE, World};
+use crate::world::{CRD, CUSTOM_PODS, SAMPLE, World, decode};
 
 #[test]
 fn the_crd_file_is_that_of_the_type() {
     let definition = CustomPod::crd();
     crd::validate(&definition).unwrap();
-    let written = yaml::decode(DEFINITION.as_bytes()).unwrap().value;
-    let written: CustomResourceDefinition = serde_json::from_value(written).unwrap();
+    let written: CustomResourceDefinition = serde_json::from_value(decode(CRD)).unwrap();
     let made = serde_json::to_string_pretty(&definition).unwrap();
     assert_eq!(written, definition, "crd/custompods.yaml should say {made}");
 }
@@ -31,7 +29,7 @@ async fn the_number_of_pods_follows_the_replicas() {
         observer.wish(world.scale(replicas).await, replicas);
         observer.settle(&world).await;
     }
-    let sample = world.get(&format!("{CUSTOM_PODS}/{SAMPLE}")).await.unwrap();
+    let sample = world.env.read(&format!("{CUSTOM_PODS}/{SAMPLE}")).await;
     let pod = world.pods().get("custompod-sample-0").await.unwrap();
     let owner = &pod.metadata.owner_references.unwrap()[0];
     assert_eq!((owner.kind.as_str(), owner.controller), ("CustomPod", Some(true)));

@@ -1,11 +1,11 @@
 //! `CertificateSubjectRestriction`: the subjects of certificate signing requests.
 
 use super::refused;
-use crate::plane::Plane;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use machinery::{Value, json};
 use rcgen::{CertificateParams, DnType, KeyPair};
+use testenv::TestEnv;
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
@@ -19,7 +19,7 @@ fn request(group: &str, signer: &str) -> Value {
 
 #[tokio::test]
 async fn a_client_certificate_for_system_masters_is_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let signer = "kubernetes.io/kube-apiserver-client";
     assert_eq!(
         refused(&plane, REQUESTS, &request("system:masters", signer)).await,

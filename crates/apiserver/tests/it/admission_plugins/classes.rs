@@ -1,16 +1,16 @@
 //! `DefaultIngressClass`, `Priority` and `RuntimeClass`.
 
 use super::{PODS, pod, refused};
-use crate::client::MERGE;
-use crate::plane::Plane;
 use machinery::{Value, json};
+use testenv::TestEnv;
+use testenv::media_type::MERGE_PATCH;
 
 const PRIORITIES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 const RUNTIMES: &str = "/apis/node.k8s.io/v1/runtimeclasses";
 
 #[tokio::test]
 async fn an_ingress_without_a_class_gets_the_default() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let class = json!({"metadata": {"name": "c", "annotations":
         {"ingressclass.kubernetes.io/is-default-class": "true"}},
         "spec": {"controller": "example.com/c"}});
@@ -32,7 +32,7 @@ fn priority(name: &str, is_default: bool) -> Value {
 
 #[tokio::test]
 async fn a_pod_gets_the_priority_of_its_class_permanently() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(PRIORITIES, &priority("seven", true)).await;
     let created = plane.create(PODS, &pod("a", &json!({}))).await;
     assert_eq!(
@@ -52,7 +52,7 @@ async fn a_pod_gets_the_priority_of_its_class_permanently() {
 
 #[tokio::test]
 async fn only_one_priority_class_can_be_the_default() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(PRIORITIES, &priority("first", true)).await;
     let why = "PriorityClass first is already marked as default. Only one default can exist";
     assert_eq!(
@@ -61,14 +61,14 @@ async fn only_one_priority_class_can_be_the_default() {
     );
     plane.create(PRIORITIES, &priority("second", false)).await;
     let path = format!("{PRIORITIES}/second");
-    assert_eq!(plane.patch(&path, MERGE, &json!({"globalDefault": true})).await.0, 403);
+    assert_eq!(plane.patch(&path, MERGE_PATCH, &json!({"globalDefault": true})).await.0, 403);
     let touched = json!({"metadata": {"labels": {"a": "b"}}});
     plane.merge(&format!("{PRIORITIES}/first"), &touched).await;
 }
 
 #[tokio::test]
 async fn a_runtime_class_sets_overhead_and_scheduling() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let class = json!({"metadata": {"name": "vm"}, "handler": "vm",
         "overhead": {"podFixed": {"cpu": "250m"}},
         "scheduling": {"nodeSelector": {"vm": "yes"}}});

@@ -1,13 +1,13 @@
 //! `LimitRanger`: defaults and limits of resources.
 
 use super::{CLAIMS, PODS, pod, refused, sized};
-use crate::plane::Plane;
 use machinery::{Value, json};
+use testenv::TestEnv;
 
 const RANGES: &str = "/api/v1/namespaces/default/limitranges";
 
-async fn limited(limit: &Value) -> Plane {
-    let plane = Plane::start().await;
+async fn limited(limit: &Value) -> TestEnv {
+    let plane = TestEnv::start().await;
     let range = json!({"metadata": {"name": "l"}, "spec": {"limits": [limit]}});
     plane.create(RANGES, &range).await;
     plane

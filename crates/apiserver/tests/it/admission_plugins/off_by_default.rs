@@ -1,8 +1,8 @@
 //! Plugins that are off by default and restrict objects.
 
 use super::{PODS, plane_with, pod, refused};
-use crate::plane::Plane;
 use machinery::json;
+use testenv::TestEnv;
 
 #[tokio::test]
 async fn always_pull_images_sets_the_pull_policy() {
@@ -10,7 +10,7 @@ async fn always_pull_images_sets_the_pull_policy() {
     let spec = json!({"containers": [{"name": "c", "image": "i:1", "imagePullPolicy": "Never"}]});
     let created = plane.create(PODS, &pod("a", &spec)).await;
     assert_eq!(created["spec"]["containers"][0]["imagePullPolicy"], "Always");
-    let other = Plane::start().await.create(PODS, &pod("a", &spec)).await;
+    let other = TestEnv::start().await.create(PODS, &pod("a", &spec)).await;
     assert_eq!(other["spec"]["containers"][0]["imagePullPolicy"], "Never");
 }
 

@@ -2,7 +2,7 @@
 //! members of `system:masters` have permissions so far, and they have this one.
 
 use super::plane_with;
-use crate::plane::{MAPS, map};
+use crate::objects::{MAPS, map};
 use machinery::json;
 
 #[tokio::test]

@@ -1,10 +1,10 @@
 //! `PodSecurity`: the Pod Security Standards in the labels of a namespace.
 
 use super::{pod, refused};
-use crate::client::{JSON, MERGE};
-use crate::plane::Plane;
 use http::Method;
 use machinery::{Value, json};
+use testenv::TestEnv;
+use testenv::media_type::{JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 const PODS: &str = "/api/v1/namespaces/n/pods";
@@ -17,8 +17,8 @@ fn namespace(labels: &Value) -> Value {
     json!({"metadata": {"name": "n", "labels": labels}})
 }
 
-async fn labeled(labels: &Value) -> Plane {
-    let plane = Plane::start().await;
+async fn labeled(labels: &Value) -> TestEnv {
+    let plane = TestEnv::start().await;
     plane.create(NAMESPACES, &namespace(labels)).await;
     plane
 }
@@ -68,7 +68,7 @@ async fn raising_the_level_warns_of_existing_pods() {
     plane.create(PODS, &pod("fine", &json!({}))).await;
     let path = format!("{NAMESPACES}/n");
     let raise = namespace(&json!({"enforce": "baseline"})).to_string();
-    let reply = plane.send(Method::PATCH, &path, MERGE, raise.clone()).await;
+    let reply = plane.send(Method::PATCH, &path, MERGE_PATCH, raise.clone()).await;
     assert_eq!(reply.code, 200);
     assert_eq!(
         reply.warnings(),
@@ -77,18 +77,18 @@ async fn raising_the_level_warns_of_existing_pods() {
             "a (and 1 other pod): privileged",
         ]
     );
-    assert!(plane.send(Method::PATCH, &path, MERGE, raise).await.warnings().is_empty());
+    assert!(plane.send(Method::PATCH, &path, MERGE_PATCH, raise).await.warnings().is_empty());
     // An admitted pod stays, and fields that the level does not concern can be changed.
     let label = json!({"metadata": {"labels": {"x": "y"}}});
     plane.merge(&format!("{PODS}/a"), &label).await;
     let image = json!({"spec": {"containers": [{"name": "c", "image": "other"}]}});
-    let (code, status) = plane.patch(&format!("{PODS}/a"), crate::client::STRATEGIC, &image).await;
+    let (code, status) = plane.patch(&format!("{PODS}/a"), STRATEGIC_MERGE_PATCH, &image).await;
     assert_eq!(code, 403, "{status}");
 }
 
 #[tokio::test]
 async fn invalid_pod_security_labels_are_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let (code, status) = plane.post(NAMESPACES, &namespace(&json!({"enforce": "strict"}))).await;
     assert_eq!(
         (code, status["message"].as_str().unwrap()),

@@ -3,6 +3,7 @@
 use super::resource_quota::with_quota;
 use super::{CLAIMS, PODS, pod, refused, sized};
 use machinery::{Value, json};
+use testenv::media_type::MERGE_PATCH;
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
@@ -34,7 +35,7 @@ async fn a_pod_with_an_active_deadline_moves_to_the_terminating_quota() {
     plane.create(PODS, &pod("a", &json!({}))).await;
     let path = format!("{PODS}/a");
     let patch = json!({"spec": {"activeDeadlineSeconds": 5}});
-    let (code, status) = plane.patch(&path, crate::client::MERGE, &patch).await;
+    let (code, status) = plane.patch(&path, MERGE_PATCH, &patch).await;
     assert_eq!(code, 403, "{status}");
 }
 
@@ -52,11 +53,7 @@ async fn services_use_ports_and_balancers() {
         "services \"c\" is forbidden: exceeded quota: q, requested: services.nodeports=2, used: services.nodeports=2, limited: services.nodeports=2"
     );
     let (code, status) = plane
-        .patch(
-            &format!("{SERVICES}/a"),
-            crate::client::MERGE,
-            &json!({"spec": {"type": "NodePort"}}),
-        )
+        .patch(&format!("{SERVICES}/a"), MERGE_PATCH, &json!({"spec": {"type": "NodePort"}}))
         .await;
     assert_eq!(code, 403, "{status}");
 }

@@ -1,14 +1,15 @@
 //! `ResourceQuota`: concurrent requests never exceed a quota.
 
 use super::{PODS, pod, refused, sized};
-use crate::plane::{MAPS, Plane, THINGS, anything, map, thing, things};
+use crate::objects::{MAPS, THINGS, anything, map, thing, things};
 use machinery::{Value, json};
+use testenv::TestEnv;
 use tokio::task::JoinSet;
 
 pub(super) const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
 
-pub(super) async fn with_quota(spec: &Value) -> Plane {
-    let plane = Plane::start().await;
+pub(super) async fn with_quota(spec: &Value) -> TestEnv {
+    let plane = TestEnv::start().await;
     plane.create(QUOTAS, &json!({"metadata": {"name": "q"}, "spec": spec})).await;
     plane
 }
@@ -80,7 +81,7 @@ async fn pods_use_their_requests() {
 #[tokio::test]
 async fn custom_resources_are_counted() {
     let plane = with_quota(&json!({"hard": {"count/things.example.com": "1"}})).await;
-    plane.define(&things(&anything())).await;
+    plane.install_crd(&things(&anything())).await;
     plane.create(THINGS, &thing("a", &json!({}))).await;
     assert_eq!(
         refused(&plane, THINGS, &thing("b", &json!({}))).await,
@@ -108,7 +109,7 @@ async fn the_status_shows_the_usage() {
 }
 
 /// The number of quota statuses that were refused because of their size.
-async fn refused_statuses(plane: &Plane) -> u64 {
+async fn refused_statuses(plane: &TestEnv) -> u64 {
     let metrics = plane.get_as("/metrics", "text/plain").await;
     let is_counted = |line: &&str| {
         line.starts_with("apiserver_request_total{")
@@ -123,7 +124,7 @@ async fn refused_statuses(plane: &Plane) -> u64 {
 #[tokio::test]
 async fn a_status_over_the_size_limit_is_not_written_repeatedly() {
     const LARGE: usize = 2;
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for namespace in ["team", "witness"] {
         plane.create("/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await;
     }

@@ -1,8 +1,9 @@
 //! `ServiceAccount`: the accounts of pods.
 
 use super::{PODS, container, plane_with, pod, refused};
-use crate::plane::Plane;
 use machinery::json;
+use testenv::TestEnv;
+use testenv::media_type::STRATEGIC_MERGE_PATCH;
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 
@@ -20,7 +21,7 @@ async fn a_missing_account_is_refused_if_the_plugin_is_enabled_explicitly() {
 
 #[tokio::test]
 async fn a_missing_account_is_accepted_by_default() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let created = plane.create(PODS, &pod("a", &json!({"serviceAccountName": "x"}))).await;
     assert_eq!(created["spec"]["serviceAccount"], "x");
     assert_eq!(created["spec"]["containers"][0]["volumeMounts"].as_array().unwrap().len(), 1);
@@ -28,7 +29,7 @@ async fn a_missing_account_is_accepted_by_default() {
 
 #[tokio::test]
 async fn an_account_sets_token_mounts_and_image_pull_secrets() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let account = json!({"metadata": {"name": "default"}, "automountServiceAccountToken": false,
         "imagePullSecrets": [{"name": "r"}]});
     plane.create(ACCOUNTS, &account).await;
@@ -39,7 +40,7 @@ async fn an_account_sets_token_mounts_and_image_pull_secrets() {
 
 #[tokio::test]
 async fn an_account_with_enforced_secrets_refuses_others() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let account = json!({"metadata": {"name": "default",
         "annotations": {"kubernetes.io/enforce-mountable-secrets": "true"}},
         "secrets": [{"name": "s"}]});
@@ -54,14 +55,14 @@ async fn an_account_with_enforced_secrets_refuses_others() {
     added["envFrom"] = json!([{"secretRef": {"name": "x"}}]);
     let patch = json!({"spec": {"ephemeralContainers": [added]}});
     let path = format!("{PODS}/a/ephemeralcontainers");
-    let (code, status) = plane.patch(&path, crate::client::STRATEGIC, &patch).await;
+    let (code, status) = plane.patch(&path, STRATEGIC_MERGE_PATCH, &patch).await;
     assert_eq!(code, 403, "{status}");
     assert!(status["message"].as_str().unwrap().contains("ephemeral container d with envFrom"));
 }
 
 #[tokio::test]
 async fn a_mirror_pod_has_no_account() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut mirror = pod("a", &json!({"serviceAccountName": "x", "nodeName": "n"}));
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "m"});
     assert_eq!(

@@ -1,9 +1,10 @@
 //! Claims and volumes: default classes, protection, expansion.
 
 use super::CLAIMS;
-use crate::client::MERGE;
-use crate::plane::Plane;
 use machinery::{Value, json};
+use std::time::Duration;
+use testenv::TestEnv;
+use testenv::media_type::MERGE_PATCH;
 
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
 
@@ -21,11 +22,11 @@ fn claim(name: &str) -> Value {
 
 #[tokio::test]
 async fn a_claim_without_a_class_gets_the_newest_default() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let before = plane.create(CLAIMS, &claim("before")).await;
     assert_eq!(before["spec"].get("storageClassName"), None);
     plane.create(CLASSES, &class("old", true, false)).await;
-    plane.advance(5);
+    plane.advance(Duration::from_secs(5));
     plane.create(CLASSES, &class("new", true, false)).await;
     plane.create(CLASSES, &class("other", false, false)).await;
     let after = plane.create(CLAIMS, &claim("after")).await;
@@ -38,7 +39,7 @@ async fn a_claim_without_a_class_gets_the_newest_default() {
 
 #[tokio::test]
 async fn claims_and_volumes_are_protected() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let created = plane.create(CLAIMS, &claim("a")).await;
     assert_eq!(created["metadata"]["finalizers"], json!(["kubernetes.io/pvc-protection"]));
     let volume = json!({"metadata": {"name": "v", "finalizers": ["kubernetes.io/pv-protection"]},
@@ -53,7 +54,7 @@ async fn claims_and_volumes_are_protected() {
 
 #[tokio::test]
 async fn a_bound_claim_can_grow_if_its_class_allows_expansion() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(CLASSES, &class("firm", false, false)).await;
     plane.create(CLASSES, &class("soft", false, true)).await;
     let grow = json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}});
@@ -64,12 +65,12 @@ async fn a_bound_claim_can_grow_if_its_class_allows_expansion() {
     }
     let path = format!("{CLAIMS}/soft");
     let bound = json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}});
-    let of_phase = plane.patch(&path, MERGE, &grow).await.1;
+    let of_phase = plane.patch(&path, MERGE_PATCH, &grow).await.1;
     assert_eq!(of_phase["code"], 422, "the kind's own rule comes first: {of_phase}");
     for name in ["firm", "soft"] {
         plane.merge(&format!("{CLAIMS}/{name}/status"), &bound).await;
     }
-    let (code, status) = plane.patch(&format!("{CLAIMS}/firm"), MERGE, &grow).await;
+    let (code, status) = plane.patch(&format!("{CLAIMS}/firm"), MERGE_PATCH, &grow).await;
     assert_eq!(
         (code, status["message"].as_str().unwrap()),
         (

@@ -1,13 +1,13 @@
 //! The cost of merging the OpenAPI documents of aggregated servers.
 
 use super::processor_time;
-use crate::client::JSON;
 use crate::https::{Https, json_answer};
 use crate::log::Log;
-use crate::plane::Plane;
 use bytes::Bytes;
 use http::{Method, Request};
 use machinery::{Value, json};
+use testenv::TestEnv;
+use testenv::media_type::JSON;
 
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
@@ -31,7 +31,7 @@ fn document(group: &str, size: usize) -> Value {
 }
 
 /// Registers a server of `group` whose OpenAPI document has about `size` bytes.
-async fn register(plane: &Plane, group: &'static str, size: usize) -> Https {
+async fn register(plane: &TestEnv, group: &'static str, size: usize) -> Https {
     let name = group.split('.').next().unwrap();
     let answer = move |request: Request<Bytes>| {
         let answer = match request.uri().path() {
@@ -57,7 +57,7 @@ fn has_paths_of(everything: &Value, group: &str) -> bool {
 #[tokio::test]
 async fn an_openapi_document_over_the_size_limit_is_omitted_with_a_warning() {
     let log = Log::start();
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let _large = register(&plane, "large.example", 4 << 20).await;
     log.until(&["v1.large.example", "the document has more than 4194304 bytes"]).await;
     let _small = register(&plane, "small.example", 1).await;
@@ -70,7 +70,7 @@ async fn an_openapi_document_over_the_size_limit_is_omitted_with_a_warning() {
 async fn openapi_documents_over_the_total_limit_are_omitted() {
     const GROUPS: [&str; 4] = ["a.example", "b.example", "c.example", "d.example"];
     let log = Log::start();
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut servers = Vec::new();
     for group in GROUPS {
         servers.push(register(&plane, group, (4 << 20) - 8000).await);
@@ -85,8 +85,8 @@ async fn openapi_documents_over_the_total_limit_are_omitted() {
 
 #[tokio::test]
 async fn a_merged_document_is_computed_once() {
-    let plane = Plane::start().await;
-    let client = plane.clone().with("accept-encoding", "gzip");
+    let plane = TestEnv::start().await;
+    let client = plane.with_header("accept-encoding", "gzip");
     let get = || client.send(Method::GET, EVERYTHING, JSON, "");
     let ours = get().await;
     let _server = register(&plane, "small.example", 1).await;
@@ -109,15 +109,16 @@ async fn a_merged_document_is_computed_once() {
 
 #[tokio::test]
 async fn a_changed_document_has_a_new_etag_and_a_cached_one_is_not_sent() {
-    let plane = Plane::start().await;
-    let client = plane.clone().with("accept-encoding", "gzip");
+    let plane = TestEnv::start().await;
+    let client = plane.with_header("accept-encoding", "gzip");
     let ours = client.send(Method::GET, EVERYTHING, JSON, "").await;
     let _server = register(&plane, "small.example", 1).await;
     plane.until(EVERYTHING, |_, it| has_paths_of(it, "small.example")).await;
     let merged = client.send(Method::GET, EVERYTHING, JSON, "").await;
     assert_ne!(ours.headers["etag"], merged.headers["etag"]);
     let tag = merged.headers["etag"].to_str().unwrap();
-    let known = client.with("if-none-match", tag).send(Method::GET, EVERYTHING, JSON, "").await;
+    let known =
+        client.with_header("if-none-match", tag).send(Method::GET, EVERYTHING, JSON, "").await;
     assert_eq!((known.code, known.bytes.len()), (304, 0));
 }
 
@@ -125,7 +126,7 @@ async fn a_changed_document_has_a_new_etag_and_a_cached_one_is_not_sent() {
 async fn discovery_with_aggregated_groups_is_computed_once() {
     const AGGREGATED: &str =
         "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let _server = register(&plane, "small.example", 1).await;
     plane.until(EVERYTHING, |_, it| has_paths_of(it, "small.example")).await;
     let first = plane.get_as("/apis", AGGREGATED).await;
@@ -134,5 +135,5 @@ async fn discovery_with_aggregated_groups_is_computed_once() {
     assert_eq!(again.bytes.as_ptr(), first.bytes.as_ptr(), "the document was made again");
     let _other = register(&plane, "other.example", 1).await;
     let has_other = |_, it: &Value| it.to_string().contains("other.example");
-    plane.clone().with("accept", AGGREGATED).until("/apis", has_other).await;
+    plane.with_header("accept", AGGREGATED).until("/apis", has_other).await;
 }

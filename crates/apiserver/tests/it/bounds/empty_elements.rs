@@ -1,10 +1,11 @@
 //! Lists of very many empty elements, each with three bytes in a body and kilobytes in memory.
 
-use crate::client::{Client, JSON, JSON_PATCH, MERGE, STRATEGIC};
-use crate::plane::{MAPS, Plane};
+use crate::objects::MAPS;
 use apiserver::auth::authentication::User;
 use http::Method;
 use machinery::{Value, json};
+use testenv::media_type::{JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
+use testenv::{Client, TestEnv};
 use types::protobuf;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -33,7 +34,7 @@ async fn check(client: &Client, method: Method, path: &str, media: &'static str,
 
 #[tokio::test]
 async fn a_body_with_too_many_empty_elements_is_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
     let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     let list = empty(VERY_MANY);
@@ -54,7 +55,7 @@ async fn a_body_with_too_many_empty_elements_is_refused() {
 
 #[tokio::test]
 async fn a_protobuf_body_with_too_many_empty_elements_is_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let containers: Value = (0..VERY_MANY).map(|_| json!({})).collect();
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": containers}});
     let body = protobuf::encode(&pod).unwrap();
@@ -64,10 +65,10 @@ async fn a_protobuf_body_with_too_many_empty_elements_is_refused() {
 
 #[tokio::test]
 async fn patches_with_too_many_empty_elements_are_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(PODS, &json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})).await;
     let (path, list) = (format!("{PODS}/a"), empty(VERY_MANY));
-    for media in [MERGE, STRATEGIC] {
+    for media in [MERGE_PATCH, STRATEGIC_MERGE_PATCH] {
         let body = format!(r#"{{"spec":{{"volumes":{list}}}}}"#);
         check(&plane, Method::PATCH, &path, media, body).await;
     }
@@ -81,7 +82,7 @@ async fn patches_with_too_many_empty_elements_are_refused() {
 
 #[tokio::test]
 async fn a_patch_whose_result_has_too_many_elements_is_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create(MAPS, &json!({"metadata": {"name": "a"}})).await;
     let mut operations =
         vec![format!(r#"{{"op":"add","path":"/x","value":{{"0":{}}}}}"#, empty(1000))];
@@ -94,7 +95,7 @@ async fn a_patch_whose_result_has_too_many_elements_is_refused() {
 
 #[tokio::test]
 async fn a_refused_review_does_not_repeat_large_metadata() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let user = User { name: "u".to_owned(), ..User::default() };
     let user = plane.as_user(User { groups: vec!["system:authenticated".to_owned()], ..user });
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";

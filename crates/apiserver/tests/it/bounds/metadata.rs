@@ -1,11 +1,12 @@
 //! Large metadata: managed fields, owner references, finalizers, labels.
 
 use super::{Ask, check, plane_with, sizes};
-use crate::client::{JSON, MERGE};
-use crate::plane::{MAPS, Plane, map};
+use crate::objects::{MAPS, map};
 use apiserver::auth::authentication::User;
 use http::Method;
 use machinery::{Map, Value, json};
+use testenv::TestEnv;
+use testenv::media_type::{JSON, MERGE_PATCH};
 
 /// `count` managers, each of a separate field.
 fn managers(count: usize, operation: &str) -> Value {
@@ -38,7 +39,7 @@ fn managed(count: usize, operation: &str) -> Value {
 
 #[tokio::test]
 async fn updates_with_many_managers_take_linear_time() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     check(&plane, 201, 6000, |n| {
         Ask::post(MAPS, &json!({"metadata": {"name": "a", "managedFields": updaters(n, "v1")}}))
     })
@@ -47,13 +48,13 @@ async fn updates_with_many_managers_take_linear_time() {
 
 #[tokio::test]
 async fn applies_with_many_managers_take_linear_time() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     check(&plane, 201, 2000, |n| Ask::post(MAPS, &managed(n, "Apply"))).await;
 }
 
 #[tokio::test]
 async fn a_review_with_many_managers_takes_linear_time() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let user = User { name: "u".to_owned(), ..User::default() };
     let user = plane.as_user(User { groups: vec!["system:authenticated".to_owned()], ..user });
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
@@ -78,7 +79,7 @@ async fn changes_of_fields_of_many_managers_take_linear_time() {
 #[tokio::test]
 async fn an_apply_that_conflicts_with_many_managers_takes_linear_time() {
     const SIZE: usize = 2000;
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for n in sizes(SIZE) {
         let mut live = managed(n, "Apply");
         live["metadata"]["name"] = format!("a{n}").into();
@@ -97,7 +98,7 @@ async fn an_apply_that_conflicts_with_many_managers_takes_linear_time() {
 
 #[tokio::test]
 async fn unsorted_managed_fields_take_linear_time() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     check(&plane, 201, 25_000, |n| {
         let fields: Map<String, Value> =
             (0..n).map(|it| (format!("v:{}", it * 7), json!({}))).collect();
@@ -110,7 +111,7 @@ async fn unsorted_managed_fields_take_linear_time() {
 
 #[tokio::test]
 async fn many_owner_references_take_linear_time() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let owner = |n: usize, is_controller: bool| {
         json!({"apiVersion": "v1", "kind": "Pod", "name": format!("p{n}"), "uid": format!("u{n}"),
             "controller": is_controller, "blockOwnerDeletion": true})
@@ -128,7 +129,7 @@ async fn many_owner_references_take_linear_time() {
 
 #[tokio::test]
 async fn many_finalizers_initializers_and_labels_take_linear_time() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let with = |field: &str, value: Value| json!({"metadata": {"name": "a", field: value}});
     let finalizers =
         |n: usize| (0..n).map(|it| Value::from(format!("a.b/{it}"))).collect::<Value>();
@@ -151,14 +152,14 @@ async fn a_deletion_with_many_finalizers_takes_linear_time() {
     check(&plane, 422, 2000, |n| {
         let finalizers: Value = (0..n).map(|it| Value::from(format!("c.d/{it}"))).collect();
         let patch = json!({"metadata": {"finalizers": finalizers}});
-        Ask::new(Method::PATCH, format!("{MAPS}/a?dryRun=All"), MERGE, patch.to_string())
+        Ask::new(Method::PATCH, format!("{MAPS}/a?dryRun=All"), MERGE_PATCH, patch.to_string())
     })
     .await;
 }
 
 #[tokio::test]
 async fn errors_at_a_long_field_path_take_linear_time() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     check(&plane, 422, 50_000, |n| {
         let long = "x".repeat(n);
         let keys: Map<String, Value> =

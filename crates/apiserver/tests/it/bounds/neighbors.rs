@@ -1,8 +1,9 @@
 //! Requests beside large objects that admission reads, in the same or in another namespace.
 
 use super::{Ask, TICKS, processor_time, spent};
-use crate::plane::{MAPS, Plane, map};
+use crate::objects::{MAPS, map};
 use machinery::{Map, Value, json};
+use testenv::TestEnv;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -14,7 +15,7 @@ fn quantities(count: usize, prefix: &str) -> Value {
 
 #[tokio::test]
 async fn limit_ranges_of_another_namespace_do_not_slow_down_a_pod() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create("/api/v1/namespaces", &json!({"metadata": {"name": "other"}})).await;
     let ranges = "/api/v1/namespaces/other/limitranges";
     let pod = Ask::post(
@@ -40,7 +41,7 @@ async fn limit_ranges_of_another_namespace_do_not_slow_down_a_pod() {
 
 #[tokio::test]
 async fn large_quotas_are_not_parsed_for_each_write() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let map = Ask::post(MAPS, &map("a", &json!({})));
     spent(&plane, 201, &map).await;
     let before = spent(&plane, 201, &map).await;
@@ -66,7 +67,7 @@ async fn large_quotas_are_not_parsed_for_each_write() {
 
 #[tokio::test]
 async fn changes_in_another_namespace_do_not_evaluate_large_quotas() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     plane.create("/api/v1/namespaces", &json!({"metadata": {"name": "team"}})).await;
     let witness = "/api/v1/namespaces/default/resourcequotas";
     let hard = json!({"count/configmaps": "1000"});

@@ -1,10 +1,10 @@
 //! Built-in kinds with long lists.
 
 use super::{Ask, check, sizes};
-use crate::client::JSON;
-use crate::plane::Plane;
 use http::Method;
 use machinery::{Map, Value, json};
+use testenv::TestEnv;
+use testenv::media_type::JSON;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
@@ -31,7 +31,7 @@ fn container(n: usize) -> Value {
 
 #[tokio::test]
 async fn pods_with_many_containers_take_linear_time() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for list in ["containers", "initContainers"] {
         check(&plane, 201, 800, |n| Ask::post(PODS, &pod(&json!({list: items(n, container)}))))
             .await;
@@ -52,7 +52,7 @@ async fn pods_with_many_containers_take_linear_time() {
 
 #[tokio::test]
 async fn pods_with_many_volumes_take_linear_time() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     check(&plane, 201, 500, |n| {
         let volumes = items(n, |it| json!({"name": format!("v{it}"), "emptyDir": {}}));
         let mounts =
@@ -76,7 +76,7 @@ async fn pods_with_many_volumes_take_linear_time() {
 
 #[tokio::test]
 async fn pods_with_other_long_lists_take_linear_time() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let lists: [(&str, One); 7] = [
         ("tolerations", |n| json!({"key": format!("k{n}"), "operator": "Exists"})),
         (
@@ -100,7 +100,7 @@ async fn pods_with_other_long_lists_take_linear_time() {
 #[tokio::test]
 async fn a_forbidden_update_of_many_variables_takes_linear_time() {
     const SIZE: usize = 1500;
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let pod_of = |n: usize, value: &str| {
         let env = items(n, |it| json!({"name": format!("E{it}"), "value": format!("{value}{it}")}));
         let mut pod = pod(&json!({"containers": [{"name": "c", "image": "i", "env": env}]}));
@@ -119,7 +119,7 @@ async fn a_forbidden_update_of_many_variables_takes_linear_time() {
 
 #[tokio::test]
 async fn services_with_many_ports_and_addresses_take_linear_time() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     check(&plane, 201, 2000, |n| {
         let ports = items(n, |it| json!({"name": format!("p{it}"), "port": it + 1}));
         Ask::post(SERVICES, &json!({"metadata": {"name": "a"}, "spec": {"ports": ports}}))
@@ -142,7 +142,7 @@ async fn services_with_many_ports_and_addresses_take_linear_time() {
 
 #[tokio::test]
 async fn policies_quotas_and_roles_with_long_lists_take_linear_time() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     check(&plane, 201, 2000, |n| {
         let ports = items(n, |it| json!({"port": it + 1}));
         let peers = items(n, |it| json!({"podSelector": {"matchLabels": {"a": format!("v{it}")}}}));
@@ -170,7 +170,7 @@ async fn policies_quotas_and_roles_with_long_lists_take_linear_time() {
 
 #[tokio::test]
 async fn a_response_with_very_many_errors_is_truncated() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let maps = "/api/v1/namespaces/default/configmaps";
     let data = |count: usize| -> Map<String, Value> {
         (0..count).map(|n| (format!("bad key {n}"), "".into())).collect()

@@ -1,11 +1,12 @@
 //! Large patches and YAML bodies.
 
 use super::{Ask, check, plane_with, sizes};
-use crate::client::{JSON_PATCH, STRATEGIC};
-use crate::plane::{MAPS, Plane, map};
+use crate::objects::{MAPS, map};
 use http::Method;
 use machinery::{Value, json};
 use std::fmt::Write;
+use testenv::TestEnv;
+use testenv::media_type::{JSON_PATCH, STRATEGIC_MERGE_PATCH};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
@@ -24,7 +25,7 @@ async fn a_strategic_merge_with_set_element_order_takes_linear_time() {
             (0..n).rev().map(|it| json!({"port": it + 1, "nodePort": 0})).collect();
         let patch = json!({"spec": {"$setElementOrder/ports": order, "ports": reversed}});
         let path = format!("{SERVICES}/a?dryRun=All");
-        Ask::new(Method::PATCH, path, STRATEGIC, patch.to_string())
+        Ask::new(Method::PATCH, path, STRATEGIC_MERGE_PATCH, patch.to_string())
     })
     .await;
 }
@@ -32,7 +33,7 @@ async fn a_strategic_merge_with_set_element_order_takes_linear_time() {
 #[tokio::test]
 async fn a_strategic_merge_that_deletes_takes_linear_time() {
     const SIZE: usize = 2000;
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for n in sizes(SIZE) {
         let name = format!("a{n}");
         let service = json!({"metadata": {"name": name}, "spec": {"ports": ports(n)}});
@@ -42,7 +43,7 @@ async fn a_strategic_merge_that_deletes_takes_linear_time() {
         let deleted: Value = (1..n).map(|it| json!({"port": it + 1, "$patch": "delete"})).collect();
         let patch = json!({"spec": {"ports": deleted}});
         let path = format!("{SERVICES}/a{n}?dryRun=All");
-        Ask::new(Method::PATCH, path, STRATEGIC, patch.to_string())
+        Ask::new(Method::PATCH, path, STRATEGIC_MERGE_PATCH, patch.to_string())
     })
     .await;
 }
@@ -67,7 +68,7 @@ async fn json_patch_operations_on_a_large_value_take_linear_time() {
 
 #[tokio::test]
 async fn aliases_and_merges_in_yaml_take_linear_time() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let send = |yaml: String| {
         Ask::new(Method::POST, format!("{MAPS}?dryRun=All"), "application/yaml", yaml)
     };

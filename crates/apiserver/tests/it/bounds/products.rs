@@ -2,11 +2,11 @@
 //! sent object.
 
 use super::{Ask, check, sizes, spent};
-use crate::client::{Client, JSON, TABLE};
-use crate::plane::Plane;
 use http::Method;
 use machinery::{Map, Value, json};
 use std::time::Duration;
+use testenv::TestEnv;
+use testenv::media_type::{JSON, TABLE};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const RANGES: &str = "/api/v1/namespaces/default/limitranges";
@@ -29,7 +29,7 @@ fn pod(name: &str, containers: usize) -> Value {
 }
 
 /// Sends `object` as a dry run and returns the message of the error.
-async fn refusal(plane: &Plane, code: u16, path: &str, object: &Value) -> String {
+async fn refusal(plane: &TestEnv, code: u16, path: &str, object: &Value) -> String {
     let ask = Ask::post(path, object);
     let spent = spent(plane, code, &ask).await;
     assert!(spent < MOST, "{spent:?}");
@@ -39,7 +39,7 @@ async fn refusal(plane: &Plane, code: u16, path: &str, object: &Value) -> String
 
 #[tokio::test]
 async fn defaults_of_a_limit_range_for_very_many_containers_are_refused() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let limit = json!({"type": "Container", "default": quantities(1500)});
     plane.create(RANGES, &json!({"metadata": {"name": "r"}, "spec": {"limits": [limit]}})).await;
     assert_eq!(
@@ -53,7 +53,7 @@ async fn defaults_of_a_limit_range_for_very_many_containers_are_refused() {
 
 #[tokio::test]
 async fn the_list_of_limit_range_violations_is_bounded() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let limit = json!({"type": "Container", "maxLimitRequestRatio": quantities(4000)});
     plane.create(RANGES, &json!({"metadata": {"name": "r"}, "spec": {"limits": [limit]}})).await;
     let message = refusal(&plane, 403, PODS, &pod("a", 800)).await;
@@ -63,7 +63,7 @@ async fn the_list_of_limit_range_violations_is_bounded() {
 
 #[tokio::test]
 async fn versions_in_an_error_take_linear_time() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     check(&plane, 422, 500, |n| {
         let version = |it: usize| {
@@ -79,7 +79,7 @@ async fn versions_in_an_error_take_linear_time() {
 
 #[tokio::test]
 async fn resources_of_sidecars_are_summed_in_linear_time() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     check(&plane, 201, 400, |n| {
         let container = |it: usize| {
             let requests = json!({format!("example.com/r{it}"): "1"});
@@ -97,7 +97,7 @@ async fn resources_of_sidecars_are_summed_in_linear_time() {
 
 /// Checks that the rows of a table are computed in linear time; `one` creates an object of a size.
 async fn check_table(path: &str, size: usize, one: impl Fn(usize) -> (Value, Value)) {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for n in sizes(size) {
         let (mut object, status) = one(n);
         object["metadata"]["name"] = format!("a{n}").into();
@@ -110,7 +110,7 @@ async fn check_table(path: &str, size: usize, one: impl Fn(usize) -> (Value, Val
             assert_eq!(reply.code, 200, "{}", reply.value()["message"]);
         }
     }
-    let client = Client::clone(&plane).with("accept", TABLE);
+    let client = plane.with_header("accept", TABLE);
     check(&client, 200, size, |n| {
         let path = format!("{path}/a{n}?includeObject=None");
         Ask::new(Method::GET, path, JSON, String::new())

@@ -1,12 +1,13 @@
 //! Long headers and queries.
 
 use super::{Ask, check};
-use crate::client::JSON;
-use crate::plane::{MAPS, Plane, labeled, map};
+use crate::objects::{MAPS, labeled, map};
 use apiserver::auth::authentication::User;
 use http::Method;
 use machinery::{Map, Value, json};
 use std::fmt::Write;
+use testenv::TestEnv;
+use testenv::media_type::JSON;
 
 fn get(path: String) -> Ask {
     Ask::new(Method::GET, path, JSON, String::new())
@@ -14,7 +15,7 @@ fn get(path: String) -> Ask {
 
 #[tokio::test]
 async fn selectors_with_many_requirements_take_linear_time() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for n in 0..20 {
         plane.create(MAPS, &labeled(&format!("m{n}"), "a", "b")).await;
     }
@@ -36,8 +37,8 @@ async fn selectors_with_many_requirements_take_linear_time() {
 }
 
 /// A plane with an object for each size of [`check`]: the object `mN` has `8 * N` labels.
-async fn plane_with_labels(size: usize) -> Plane {
-    let plane = Plane::start().await;
+async fn plane_with_labels(size: usize) -> TestEnv {
+    let plane = TestEnv::start().await;
     for n in super::sizes(size) {
         let labels: Map<String, Value> =
             (0..8 * n).map(|it| (format!("a{it}"), "".into())).collect();
@@ -70,11 +71,11 @@ async fn watches_of_an_object_with_many_labels_take_linear_time() {
     for n in super::sizes(1000) {
         let before = super::processor_time();
         let mut watch = plane.watch(&format!("{MAPS}?watch=1&{}", selecting(n))).await;
-        assert_eq!(watch.brief().await, format!("ADDED m{n}"));
+        assert_eq!(watch.next_summary().await, format!("ADDED m{n}"));
         plane.merge(&format!("{MAPS}/m{n}"), &json!({"data": {"k": "v"}})).await;
-        assert_eq!(watch.brief().await, format!("MODIFIED m{n}"));
+        assert_eq!(watch.next_summary().await, format!("MODIFIED m{n}"));
         plane.merge(&format!("{MAPS}/m{n}"), &json!({"metadata": {"labels": {"a0": null}}})).await;
-        assert_eq!(watch.brief().await, format!("DELETED m{n}"));
+        assert_eq!(watch.next_summary().await, format!("DELETED m{n}"));
         spent.push(super::processor_time().saturating_sub(before));
     }
     assert!(spent[2] <= spent[1] * super::FACTOR + super::TICKS, "{spent:?}");
@@ -82,7 +83,7 @@ async fn watches_of_an_object_with_many_labels_take_linear_time() {
 
 #[tokio::test]
 async fn a_list_with_many_requirements_of_many_objects_ends_at_its_deadline() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for n in 0..1000 {
         plane.create(MAPS, &map(&format!("m{n}"), &json!({}))).await;
     }
@@ -93,14 +94,14 @@ async fn a_list_with_many_requirements_of_many_objects_ends_at_its_deadline() {
 
 #[tokio::test]
 async fn an_accept_header_with_many_clauses_takes_linear_time() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut clauses = String::new();
     let mut spent = Vec::new();
     for n in 0..4000 {
         write!(clauses, "a/b{n};q=0.{n},").unwrap();
         if n == 999 || n == 3999 {
             let client = plane.as_user(User::default());
-            let client = client.with("accept", &format!("{clauses}application/json"));
+            let client = client.with_header("accept", format!("{clauses}application/json"));
             spent.push(super::spent(&client, 403, &get(MAPS.to_owned())).await);
         }
     }

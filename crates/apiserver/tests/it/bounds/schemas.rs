@@ -1,18 +1,19 @@
 //! Large CRDs, and custom resources with long lists.
 
 use super::{Ask, check};
-use crate::client::MERGE;
-use crate::plane::{DEFINITIONS, Plane, THINGS, anything, thing, things};
+use crate::objects::{CRDS, THINGS, anything, thing, things};
 use http::Method;
 use machinery::{Map, Value, json};
+use testenv::TestEnv;
+use testenv::media_type::MERGE_PATCH;
 
 fn spec(properties: &Value) -> Value {
     json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}})
 }
 
-async fn plane_of(properties: &Value) -> Plane {
-    let plane = Plane::start().await;
-    plane.define(&things(&spec(properties))).await;
+async fn plane_of(properties: &Value) -> TestEnv {
+    let plane = TestEnv::start().await;
+    plane.install_crd(&things(&spec(properties))).await;
     plane
 }
 
@@ -58,11 +59,11 @@ async fn rules_that_compare_long_lists_take_linear_time() {
     for (kind, rules, item) in
         [(set, set_rules, number as fn(usize) -> Value), (keyed, keyed_rules, element)]
     {
-        let plane = Plane::start().await;
+        let plane = TestEnv::start().await;
         let mut schema = spec(&json!({"a": kind, "b": kind}));
         schema["properties"]["spec"]["x-kubernetes-validations"] =
             rules.iter().map(|it| json!({"rule": it})).collect();
-        plane.define(&things(&schema)).await;
+        plane.install_crd(&things(&schema)).await;
         check(&plane, 201, 2000, |n| {
             let forward: Value = (0..n).map(item).collect();
             let backward: Value = (0..n).rev().map(item).collect();
@@ -83,11 +84,11 @@ async fn many_enum_values_and_required_fields_take_linear_time() {
         })
         .await;
     }
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let required: Value = (0..2000).map(|it| Value::from(format!("r{it}"))).collect();
     let objects =
         json!({"list": {"type": "array", "items": {"type": "object", "required": required}}});
-    plane.define(&things(&spec(&objects))).await;
+    plane.install_crd(&things(&spec(&objects))).await;
     check(&plane, 422, 500, |n| Ask::post(THINGS, &thing("a", &list(n, |_| json!({}))))).await;
 }
 
@@ -116,23 +117,23 @@ async fn ratcheting_of_rules_that_fail_for_every_item_takes_linear_time() {
     plane.create(THINGS, &thing("a", &list(8000, Value::from))).await;
     let mut strict = loose.clone();
     strict["list"]["items"]["x-kubernetes-validations"] = json!([{"rule": "self < 0"}]);
-    let path = format!("{DEFINITIONS}/things.example.com");
+    let path = format!("{CRDS}/things.example.com");
     let versions = things(&spec(&strict))["spec"]["versions"].clone();
     plane.merge(&path, &json!({"spec": {"versions": versions}})).await;
     let patch = json!({"metadata": {"labels": {"a": "b"}}}).to_string();
     let path = format!("{THINGS}/a?dryRun=All");
-    let ask = Ask::new(Method::PATCH, path, MERGE, patch);
+    let ask = Ask::new(Method::PATCH, path, MERGE_PATCH, patch);
     let spent = super::spent(&plane, 200, &ask).await;
     assert!(spent.as_secs() < 10, "{spent:?}");
 }
 
 #[tokio::test]
 async fn large_crds_take_linear_time() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     check(&plane, 201, 500, |n| {
         let properties: Map<String, Value> =
             (0..n).map(|it| (format!("p{it}"), json!({"type": "string"}))).collect();
-        Ask::post(DEFINITIONS, &things(&spec(&Value::Object(properties))))
+        Ask::post(CRDS, &things(&spec(&Value::Object(properties))))
     })
     .await;
     check(&plane, 201, 100, |n| {
@@ -142,7 +143,7 @@ async fn large_crds_take_linear_time() {
                 "schema": {"openAPIV3Schema": anything()}})
         };
         definition["spec"]["versions"] = (0..n).map(version).collect();
-        Ask::post(DEFINITIONS, &definition)
+        Ask::post(CRDS, &definition)
     })
     .await;
     check(&plane, 201, 500, |n| {
@@ -150,28 +151,28 @@ async fn large_crds_take_linear_time() {
         definition["spec"]["versions"][0]["additionalPrinterColumns"] = (0..n)
             .map(|it| json!({"name": format!("c{it}"), "type": "string", "jsonPath": ".spec.a"}))
             .collect();
-        Ask::post(DEFINITIONS, &definition)
+        Ask::post(CRDS, &definition)
     })
     .await;
     check(&plane, 201, 100, |n| {
         let rules: Value = (0..n).map(|it| json!({"rule": format!("self.a > {it}")})).collect();
         let schema = json!({"type": "object", "properties": {"spec": {"type": "object",
             "properties": {"a": {"type": "integer"}}, "x-kubernetes-validations": rules}}});
-        Ask::post(DEFINITIONS, &things(&schema))
+        Ask::post(CRDS, &things(&schema))
     })
     .await;
     check(&plane, 201, 50, |n| {
         let leaf = json!({"type": "string"});
         let nested =
             (0..n).fold(leaf, |below, _| json!({"type": "object", "properties": {"a": below}}));
-        Ask::post(DEFINITIONS, &things(&spec(&json!({"a": nested}))))
+        Ask::post(CRDS, &things(&spec(&json!({"a": nested}))))
     })
     .await;
 }
 
 #[tokio::test]
 async fn a_crd_with_expensive_patterns_is_refused_with_a_cause() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let properties: Map<String, Value> = (0..200)
         .map(|n| {
             let pattern = format!("\\b[\\p{{L}}]{{1,900}}x{n}");
@@ -179,7 +180,7 @@ async fn a_crd_with_expensive_patterns_is_refused_with_a_cause() {
         })
         .collect();
     let schema = spec(&Value::Object(properties));
-    let (code, status) = plane.post(DEFINITIONS, &things(&schema)).await;
+    let (code, status) = plane.post(CRDS, &things(&schema)).await;
     assert_eq!(code, 422);
     let cause = &status["details"]["causes"][0];
     assert_eq!(

@@ -1,10 +1,10 @@
 //! Services that request many addresses and node ports.
 
 use super::{Ask, check};
-use crate::client::JSON;
-use crate::plane::Plane;
 use http::Method;
 use machinery::{Value, json};
+use testenv::TestEnv;
+use testenv::media_type::JSON;
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
@@ -17,7 +17,7 @@ fn asks(spec: &Value) -> [Ask; 2] {
 
 /// Measures dry runs and creates of services, whose responses have `codes`.
 async fn check_both(codes: [u16; 2], size: usize, spec: impl Fn(usize) -> Value) {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let taken = json!({"type": "NodePort", "clusterIP": "10.0.0.9",
         "ports": [{"port": 80, "nodePort": 30009}]});
     plane.create(SERVICES, &json!({"metadata": {"name": "first"}, "spec": taken})).await;

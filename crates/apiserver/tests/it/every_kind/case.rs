@@ -1,9 +1,10 @@
 //! [`Case`]: a kind and a manifest of it.
 
-use crate::client::{Client, MERGE};
 use machinery::codec::yaml;
 use machinery::{Value, json};
 use std::collections::BTreeSet;
+use testenv::Client;
+use testenv::media_type::MERGE_PATCH;
 use types::Resource;
 use types::resource::Version;
 
@@ -126,7 +127,7 @@ impl Case {
         } else {
             // The controller of the finalizer may remove it concurrently.
             let patch = json!({"metadata": {"finalizers": null}});
-            let (code, answer) = client.patch(&self.path(), MERGE, &patch).await;
+            let (code, answer) = client.patch(&self.path(), MERGE_PATCH, &patch).await;
             assert!(matches!(code, 200 | 404), "{}: {answer}", self.name());
         }
         client.until(&self.path(), |code, _| code == 404).await;

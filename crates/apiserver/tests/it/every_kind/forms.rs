@@ -1,17 +1,17 @@
 //! Response formats: tables, partial metadata, YAML, protobuf.
 
 use super::case::cases;
-use crate::client::{MERGE, TABLE};
-use crate::plane::Plane;
 use http::Method;
 use http::header::CONTENT_TYPE;
 use machinery::codec::yaml;
 use machinery::{Value, json};
+use testenv::TestEnv;
+use testenv::media_type::{MERGE_PATCH, TABLE};
 use types::protobuf::{self, Envelope};
 
 #[tokio::test]
 async fn a_table_has_a_cell_for_each_column() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
         let object = case.settled(&plane).await;
@@ -45,7 +45,7 @@ const NOT_RECORDED: &str = "admissionregistration.k8s.io/v1alpha1 InitializerCon
 async fn columns_and_cells_are_those_of_kube_apiserver() {
     let recorded: Vec<Value> =
         include_str!("columns.jsonl").lines().map(|it| serde_json::from_str(it).unwrap()).collect();
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut compared = 0;
     for case in cases() {
         let name = format!("{} {}", case.api_version(), case.resource.kind);
@@ -55,7 +55,7 @@ async fn columns_and_cells_are_those_of_kube_apiserver() {
         case.settled(&plane).await;
         if let (Some(status), true) = (&case.status, case.version().status) {
             let path = format!("{}/status", case.path());
-            let (code, answer) = plane.patch(&path, MERGE, &json!({"status": status})).await;
+            let (code, answer) = plane.patch(&path, MERGE_PATCH, &json!({"status": status})).await;
             assert_eq!(code, 200, "{name}: {answer}");
         }
         let expected = recorded.iter().find(|it| it["kind"] == name.as_str());
@@ -88,7 +88,7 @@ async fn columns_and_cells_are_those_of_kube_apiserver() {
 async fn partial_object_metadata_is_the_metadata_of_the_object() {
     const ONE: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
     const LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
         let object = case.settled(&plane).await;
@@ -109,7 +109,7 @@ async fn partial_object_metadata_is_the_metadata_of_the_object() {
 
 #[tokio::test]
 async fn yaml_has_the_same_content_as_json() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
         let object = case.settled(&plane).await;
@@ -122,7 +122,7 @@ async fn yaml_has_the_same_content_as_json() {
 
 #[tokio::test]
 async fn protobuf_has_the_same_content_as_json() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
         let created = case.settled(&plane).await;
@@ -141,7 +141,7 @@ async fn protobuf_has_the_same_content_as_json() {
 #[tokio::test]
 async fn an_object_can_be_sent_in_protobuf() {
     // Two planes with one seed, so that random values are equal.
-    let (json, proto) = (Plane::start().await, Plane::start().await);
+    let (json, proto) = (TestEnv::start().await, TestEnv::start().await);
     for case in cases() {
         let name = case.name();
         let mut expected = case.create(&json).await;

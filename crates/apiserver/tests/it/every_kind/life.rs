@@ -1,13 +1,13 @@
 //! Create, read, list, watch and delete, and discovery.
 
 use super::case::cases;
-use crate::client::MERGE;
-use crate::plane::Plane;
 use machinery::{Value, json};
+use testenv::TestEnv;
+use testenv::media_type::MERGE_PATCH;
 
 #[tokio::test]
 async fn a_created_object_is_read_and_listed() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
         let created = case.create(&plane).await;
@@ -38,7 +38,7 @@ async fn a_created_object_is_read_and_listed() {
 
 #[tokio::test]
 async fn a_watch_reports_all_events_in_order() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
         let list = plane.read(&case.collection()).await;
@@ -48,7 +48,7 @@ async fn a_watch_reports_all_events_in_order() {
         let mut watch = plane.watch(&path).await;
         let created = case.create(&plane).await;
         let patch = json!({"metadata": {"labels": {"touched": "yes"}}});
-        let (code, _) = plane.patch(&case.path(), MERGE, &patch).await;
+        let (code, _) = plane.patch(&case.path(), MERGE_PATCH, &patch).await;
         assert_eq!(code, 200, "{name}");
         case.remove(&plane).await;
 
@@ -76,7 +76,7 @@ fn revision_of(object: &Value) -> u64 {
 
 #[tokio::test]
 async fn a_deleted_object_is_not_found() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
         let before = plane.read(&case.collection()).await["items"].take();
@@ -91,7 +91,7 @@ async fn a_deleted_object_is_not_found() {
 
 #[tokio::test]
 async fn a_dry_run_returns_the_object_and_stores_nothing() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
         let path = format!("{}?dryRun=All", case.collection());
@@ -105,7 +105,7 @@ async fn a_dry_run_returns_the_object_and_stores_nothing() {
 
 #[tokio::test]
 async fn discovery_lists_the_verbs_and_subresources() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let all = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
     for case in cases() {
         for (api_version, version) in case.versions() {

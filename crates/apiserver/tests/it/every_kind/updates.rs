@@ -1,9 +1,9 @@
 //! Patches, updates, status updates, and all versions of a kind.
 
 use super::case::cases;
-use crate::client::{MERGE, STRATEGIC};
-use crate::plane::Plane;
 use machinery::{Value, json, patch};
+use testenv::TestEnv;
+use testenv::media_type::{MERGE_PATCH, STRATEGIC_MERGE_PATCH};
 
 /// Kinds whose status can be set by a create: a node registers itself.
 const TRUSTED_WITH_STATUS: [&str; 1] = ["Node"];
@@ -21,15 +21,15 @@ fn lasting(mut object: Value) -> Value {
 
 #[tokio::test]
 async fn a_patch_changes_only_the_named_fields() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
         let before = case.settled(&plane).await;
         let label = json!({"metadata": {"labels": {"tier": "front"}}});
-        let (code, merged) = plane.patch(&case.path(), MERGE, &label).await;
+        let (code, merged) = plane.patch(&case.path(), MERGE_PATCH, &label).await;
         assert_eq!(code, 200, "{name}: {merged}");
         let note = json!({"metadata": {"annotations": {"note": "read me"}}});
-        let (code, patched) = plane.patch(&case.path(), STRATEGIC, &note).await;
+        let (code, patched) = plane.patch(&case.path(), STRATEGIC_MERGE_PATCH, &note).await;
         assert_eq!(code, 200, "{name}: {patched}");
         let before_generation = before["metadata"]["generation"].clone();
         let mut expected = before;
@@ -45,7 +45,7 @@ async fn a_patch_changes_only_the_named_fields() {
 
 #[tokio::test]
 async fn a_put_without_changes_stores_nothing() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for case in cases() {
         let name = case.name();
         let read = case.settled(&plane).await;
@@ -64,7 +64,7 @@ async fn a_put_without_changes_stores_nothing() {
 
 #[tokio::test]
 async fn only_the_status_subresource_changes_the_status() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for case in cases().iter().filter(|it| it.status.is_some()) {
         let name = case.name();
         let status = case.status.as_ref().unwrap();
@@ -87,7 +87,7 @@ async fn only_the_status_subresource_changes_the_status() {
 
 #[tokio::test]
 async fn a_create_ignores_the_status() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     for case in cases().iter().filter(|it| it.status.is_some()) {
         let mut manifest = case.manifest.clone();
         manifest["status"].clone_from(case.status.as_ref().unwrap());
@@ -114,7 +114,7 @@ fn contains(whole: &Value, part: &Value) -> bool {
 
 #[tokio::test]
 async fn every_version_has_all_fields_of_the_object() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let mut several = Vec::new();
     for case in cases().iter().filter(|it| it.versions().len() > 1) {
         several.push(case.resource.kind.clone());

@@ -1,8 +1,9 @@
 //! Mutating admission policies.
 
 use super::{MUTATING, applied, mutate, mutated, patched};
-use crate::plane::{MAPS, Plane, labeled, map};
+use crate::objects::{MAPS, labeled, map};
 use machinery::{Value, json};
+use testenv::TestEnv;
 
 #[tokio::test]
 async fn an_apply_configuration_is_merged_into_the_object() {
@@ -82,7 +83,7 @@ async fn an_impossible_mutation_is_a_failure_of_the_policy() {
 
 #[tokio::test]
 async fn atomic_fields_cannot_be_merged() {
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let pods = json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
         "operations": ["CREATE"], "resources": ["pods"]}]});
     let spec = json!({"matchConstraints": pods, "reinvocationPolicy": "Never", "mutations": [
@@ -104,7 +105,7 @@ async fn atomic_fields_cannot_be_merged() {
 async fn a_policy_is_reinvoked_after_later_mutations() {
     // The reinvocation sees the count itself and the field of the other policy.
     for (again, expected) in [("IfNeeded", "3"), ("Never", "1")] {
-        let plane = Plane::start().await;
+        let plane = TestEnv::start().await;
         let count = "Object{data: {'count': string(object.data.size())}}";
         let first = json!({"reinvocationPolicy": again, "mutations": [applied(count)]});
         mutate(&plane, "a-counts", &first).await;
@@ -115,7 +116,7 @@ async fn a_policy_is_reinvoked_after_later_mutations() {
         assert_eq!(created["data"]["count"], expected, "{again}");
     }
     // The policy's own change also counts.
-    let plane = Plane::start().await;
+    let plane = TestEnv::start().await;
     let more = "Object{data: {'more': object.data.more + '!'}}";
     mutate(&plane, "a", &json!({"reinvocationPolicy": "IfNeeded", "mutations": [applied(more)]}))
         .await;

@@ -1,0 +1,147 @@
+//! [`TestEnv`]: a plane of one test.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use apiserver::Server;
+use keel::{Clock, Timestamp, Unclean};
+use machinery::Value;
+use serde::Serialize;
+
+use crate::builder::TestEnvBuilder;
+use crate::client::Client;
+use crate::kubeconfig;
+
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// The time of a manual clock when a plane starts: 2024-01-01T00:00:00Z.
+pub const START: Timestamp = Timestamp::from_seconds(1_704_067_200);
+
+/// A running plane, and a client that may do everything.
+///
+/// The methods of [`Client`] can be called on the environment itself:
+///
+/// ```
+/// # use testenv::TestEnv;
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// let env = TestEnv::start().await;
+/// let namespace = env.read("/api/v1/namespaces/default").await;
+/// assert_eq!(namespace["status"]["phase"], "Active");
+/// # });
+/// ```
+#[derive(Debug)]
+pub struct TestEnv {
+    server: Server,
+    clock: Clock,
+    client: Client,
+}
+
+impl TestEnv {
+    /// Starts a plane in memory that does not listen. Its clock is a manual one that shows
+    /// [`START`], and uids and generated names are the same in each run.
+    pub async fn start() -> Self {
+        Self::builder().start().await
+    }
+
+    /// A plane with other settings.
+    pub fn builder() -> TestEnvBuilder {
+        TestEnvBuilder::new()
+    }
+
+    pub(crate) fn new(server: Server, clock: Clock) -> Self {
+        let client = Client::new(server.in_process_client());
+        Self { server, clock, client }
+    }
+
+    /// The server, for example for its address.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// The clock of the plane.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Moves the manual clock of the plane.
+    pub fn advance(&self, duration: Duration) {
+        self.clock.advance(duration);
+    }
+
+    /// A client that may do everything, for what outlives a borrow of the environment.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// A client of kube that may do everything, in the namespace `default`.
+    ///
+    /// ```
+    /// # use testenv::TestEnv;
+    /// use k8s_openapi::api::core::v1::Namespace;
+    /// use kube_client::Api;
+    ///
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let env = TestEnv::start().await;
+    /// let namespaces = Api::<Namespace>::all(env.kube());
+    /// assert!(namespaces.get("default").await.is_ok());
+    /// # });
+    /// ```
+    #[cfg(feature = "kube")]
+    pub fn kube(&self) -> kube_client::Client {
+        kube_client::Client::new(self.server.in_process_client(), "default")
+    }
+
+    /// Creates a `CustomResourceDefinition` and waits until its first served version is served.
+    ///
+    /// ```
+    /// # use {machinery::json, testenv::TestEnv};
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let env = TestEnv::start().await;
+    /// env.install_crd(&json!({
+    ///     "metadata": {"name": "boats.example.com"},
+    ///     "spec": {
+    ///         "group": "example.com", "scope": "Cluster",
+    ///         "names": {"plural": "boats", "singular": "boat", "kind": "Boat"},
+    ///         "versions": [{"name": "v1", "served": true, "storage": true,
+    ///             "schema": {"openAPIV3Schema": {"type": "object"}}}],
+    ///     },
+    /// }))
+    /// .await;
+    /// assert_eq!(env.read("/apis/example.com/v1/boats").await["kind"], "BoatList");
+    /// # });
+    /// ```
+    pub async fn install_crd(&self, crd: &impl Serialize) {
+        let crd = serde_json::to_value(crd).expect("a CRD is valid JSON");
+        self.create(CRDS, &crd).await;
+        self.until(&list_path(&crd), |code, _| code == 200).await;
+    }
+
+    /// A kubeconfig with a client certificate that may do everything. The plane must
+    /// [listen](TestEnvBuilder::listen).
+    pub fn kubeconfig(&self) -> String {
+        kubeconfig::render(&self.server)
+    }
+
+    /// Lets requests finish, then stops the plane.
+    pub async fn stop(self) -> Result<(), Unclean> {
+        self.server.stop().await
+    }
+}
+
+impl Deref for TestEnv {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+/// The path of the objects of a CRD, in all namespaces and in its first served version.
+fn list_path(crd: &Value) -> String {
+    let spec = &crd["spec"];
+    let versions = spec["versions"].as_array().into_iter().flatten();
+    let version = versions.into_iter().find(|version| version["served"] == true);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let version = version.map(|version| text(&version["name"])).expect("a CRD serves a version");
+    format!("/apis/{}/{version}/{}", text(&spec["group"]), text(&spec["names"]["plural"]))
+}
