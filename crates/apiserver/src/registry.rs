@@ -20,7 +20,7 @@ mod initialization;
 pub(crate) use create::{CreateRequest, create};
 pub(crate) use delete::{Deleted, delete};
 pub(crate) use initialization::InitializationWait;
-pub(crate) use outcome::Outcome;
+pub(crate) use outcome::WriteOutcome;
 pub(crate) use update::{
     Transform, TransformFuture, UpdateRequest, UpdateStrategy, check_uid, update,
 };

@@ -8,7 +8,7 @@ use crate::auth::authentication::Authenticator;
 use crate::auth::authentication::service_account;
 use crate::auth::authentication::service_account::TokenSigner;
 use crate::auth::authorization::{Authorizers, masters};
-use crate::cache::catalog::{Catalog, Served};
+use crate::cache::catalog::{Catalog, ServedResource};
 use crate::cache::conversion::ConversionMetrics;
 use crate::cache::hooks::Hooks;
 use crate::cache::storage::Storage;
@@ -31,7 +31,7 @@ use crate::outbound::{Identity, Outbound};
 use crate::plane::Plane;
 use crate::registry::service_address::{InvalidServiceCidr, ServiceAddresses, ServiceAllocator};
 use arc_swap::ArcSwap;
-use keel::{Entropy, Offload, Tasks, Unclean};
+use keel::{Entropy, Offload, Tasks, UncleanStop};
 use prometheus_client::registry::Registry;
 use schema::PatternPool;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -185,7 +185,7 @@ impl Server {
     }
 
     /// Waits for requests in progress, then stops all tasks, and the store last.
-    pub async fn stop(self) -> Result<(), Unclean> {
+    pub async fn stop(self) -> Result<(), UncleanStop> {
         close(&self.chain.plane.storage.tasks, &self.chain.plane.storage.store, &self.store_tasks)
             .await
     }
@@ -202,7 +202,11 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
 }
 
 /// Stops the tasks of a plane, closes its store, and stops the store's tasks.
-async fn close(tasks: &Tasks, store: &Arc<dyn Store>, store_tasks: &Tasks) -> Result<(), Unclean> {
+async fn close(
+    tasks: &Tasks,
+    store: &Arc<dyn Store>,
+    store_tasks: &Tasks,
+) -> Result<(), UncleanStop> {
     let stopped = tasks.stop(STOP_TIMEOUT).await;
     if let Err(error) = store.close().await {
         tracing::error!(error = error.with_causes(), "cannot close the store");
@@ -336,7 +340,7 @@ fn builtin_catalog(
                 entropy: entropy.clone(),
             }));
         }
-        Arc::new(Served::new(resource, objects).with_hooks(hooks))
+        Arc::new(ServedResource::new(resource, objects).with_hooks(hooks))
     });
     Catalog::new(served.collect())
 }

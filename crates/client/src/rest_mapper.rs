@@ -66,7 +66,7 @@ struct Served {
 }
 
 /// The cached mapping of a kind.
-enum Known {
+enum CachedMapping {
     Served(Mapping),
     /// The mapping is current.
     Absent,
@@ -84,9 +84,9 @@ impl RestMapper {
     pub async fn mapping(&self, kind: &GroupVersionKind) -> Result<Mapping, RestMapperError> {
         let group_version = kind.group_version();
         match self.look_up(&group_version, kind) {
-            Known::Served(mapping) => return Ok(mapping),
-            Known::Absent => return Err(RestMapperError::Unknown(kind.clone())),
-            Known::Unclear => {}
+            CachedMapping::Served(mapping) => return Ok(mapping),
+            CachedMapping::Absent => return Err(RestMapperError::Unknown(kind.clone())),
+            CachedMapping::Unclear => {}
         }
         let mappings = self.ask(&group_version).await?;
         let found = mappings.iter().find(|mapping| mapping.kind == *kind).cloned();
@@ -107,16 +107,16 @@ impl RestMapper {
         Err(RestMapperError::NoVersion(kind.clone()))
     }
 
-    fn look_up(&self, group_version: &GroupVersion, kind: &GroupVersionKind) -> Known {
+    fn look_up(&self, group_version: &GroupVersion, kind: &GroupVersionKind) -> CachedMapping {
         let known = self.lock();
-        let Some(served) = known.get(group_version) else { return Known::Unclear };
+        let Some(served) = known.get(group_version) else { return CachedMapping::Unclear };
         let found = served.mappings.iter().find(|mapping| mapping.kind == *kind);
         let now = self.clock.now();
         let is_fresh = served.asked_at <= now && now.since(served.asked_at) < NOT_BEFORE;
         match found {
-            Some(mapping) => Known::Served(mapping.clone()),
-            None if is_fresh => Known::Absent,
-            None => Known::Unclear,
+            Some(mapping) => CachedMapping::Served(mapping.clone()),
+            None if is_fresh => CachedMapping::Absent,
+            None => CachedMapping::Unclear,
         }
     }
 

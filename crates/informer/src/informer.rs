@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use keel::{Clock, Entropy, Tasks, Unclean};
+use keel::{Clock, Entropy, Tasks, UncleanStop};
 use tokio::sync::watch;
 
 use crate::event_handler::{Listener, NamedHandler};
@@ -212,7 +212,7 @@ impl SharedInformer {
     }
 
     /// Stops listing, watching, and all handlers.
-    pub async fn shutdown(&self, patience: Duration) -> Result<(), Unclean> {
+    pub async fn shutdown(&self, patience: Duration) -> Result<(), UncleanStop> {
         for listener in self.0.lock().listeners.values() {
             listener.close();
         }

@@ -24,7 +24,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use keel::{Clock, Entropy, Tasks, Unclean};
+use keel::{Clock, Entropy, Tasks, UncleanStop};
 use machinery::GroupVersion;
 
 use crate::{InformerOptions, ListWatch, Selection, SharedInformer};
@@ -194,7 +194,7 @@ impl InformerFactory {
     }
 
     /// Stops all informers.
-    pub async fn shutdown(&self, patience: Duration) -> Result<(), Unclean> {
+    pub async fn shutdown(&self, patience: Duration) -> Result<(), UncleanStop> {
         self.tasks.stop(patience).await
     }
 

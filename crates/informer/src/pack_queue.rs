@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use keel::{Clock, Moment};
+use keel::{Clock, ClockInstant};
 
 use crate::Item;
 use crate::item::WeakItem;
@@ -35,7 +35,7 @@ pub(crate) struct PackQueue {
 }
 
 struct Batch {
-    since: Moment,
+    since: ClockInstant,
     items: Vec<WeakItem>,
     bytes: usize,
 }
@@ -46,7 +46,7 @@ impl PackQueue {
         let is_full = self.batches.back().is_none_or(|batch| batch.items.len() == BATCH);
         if is_full {
             let items = Vec::with_capacity(BATCH);
-            self.batches.push_back(Batch { since: clock.moment(), items, bytes: 0 });
+            self.batches.push_back(Batch { since: clock.instant(), items, bytes: 0 });
         }
         let batch = self.batches.back_mut().expect("there is a batch, or one was added");
         let size = item.size();
@@ -60,7 +60,7 @@ impl PackQueue {
     pub(crate) fn pop_due(&mut self, clock: &Clock) -> Vec<Item> {
         let mut due = Vec::new();
         while let Some(batch) = self.batches.front()
-            && (self.bytes > MAX_BYTES || clock.passed_since(&batch.since) >= MIN_AGE)
+            && (self.bytes > MAX_BYTES || clock.elapsed_since(&batch.since) >= MIN_AGE)
         {
             due.extend(batch.items.iter().filter_map(WeakItem::item));
             self.bytes -= batch.bytes;

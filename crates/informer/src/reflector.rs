@@ -262,10 +262,10 @@ impl<T: ReflectorItem> Reflector<T> {
 
     /// Counts an answer with the code 404, and deletes all items after enough of them.
     async fn note_absence(&self, position: &mut Position) {
-        let (since, count) = position.absence.get_or_insert_with(|| (self.clock.moment(), 0));
+        let (since, count) = position.absence.get_or_insert_with(|| (self.clock.instant(), 0));
         *count += 1;
         let is_long =
-            *count >= MIN_REPEATED_FAILURES && self.clock.passed_since(since) >= MIN_ABSENCE;
+            *count >= MIN_REPEATED_FAILURES && self.clock.elapsed_since(since) >= MIN_ABSENCE;
         if is_long && mem::take(&mut position.listed) {
             self.store.begin_list();
             self.store.replace(Vec::new(), "").await;

@@ -67,11 +67,11 @@ struct Write {
     uid: String,
     /// The resourceVersion of the object, if it is known and a number.
     version: Option<u64>,
-    outcome: Outcome,
+    outcome: ConfirmationOutcome,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum ConfirmationOutcome {
     Written,
     Deleted,
     /// The object was not cached: the watch may have shown the deletion before.
@@ -90,7 +90,7 @@ impl UnconfirmedWrites {
             item.key(),
             item.uid(),
             version_number(item.resource_version()),
-            Outcome::Written,
+            ConfirmationOutcome::Written,
         );
     }
 
@@ -98,11 +98,21 @@ impl UnconfirmedWrites {
     pub(crate) fn deleted(&mut self, key: &ObjectKey, uid: &str, last: Option<&Item>) {
         let seen = last.and_then(|last| version_number(last.resource_version()));
         let written = self.unconfirmed.get(key).and_then(|write| write.version);
-        let outcome = if last.is_some() { Outcome::Deleted } else { Outcome::DeletedUnseen };
+        let outcome = if last.is_some() {
+            ConfirmationOutcome::Deleted
+        } else {
+            ConfirmationOutcome::DeletedUnseen
+        };
         self.remember(key, uid, seen.max(written), outcome);
     }
 
-    fn remember(&mut self, key: &ObjectKey, uid: &str, version: Option<u64>, outcome: Outcome) {
+    fn remember(
+        &mut self,
+        key: &ObjectKey,
+        uid: &str,
+        version: Option<u64>,
+        outcome: ConfirmationOutcome,
+    ) {
         self.now.0 += 1;
         let write = Write { at: self.now, uid: uid.to_owned(), version, outcome };
         self.unconfirmed.insert(key.clone(), write);
@@ -118,15 +128,17 @@ impl UnconfirmedWrites {
         if self.unconfirmed.len() < MIN_CLEANUP.max(2 * self.left) {
             return;
         }
-        let unseen =
-            self.unconfirmed.values().filter(|write| write.outcome == Outcome::DeletedUnseen);
+        let unseen = self
+            .unconfirmed
+            .values()
+            .filter(|write| write.outcome == ConfirmationOutcome::DeletedUnseen);
         let mut unseen: Vec<Epoch> = unseen.map(|write| write.at).collect();
         unseen.sort_unstable();
         let oldest = unseen.get(unseen.len().saturating_sub(MAX_UNSEEN_DELETIONS)).copied();
         self.unconfirmed.retain(|key, write| match write.outcome {
-            Outcome::Written => write.is_after(reached) || is_queued(key),
-            Outcome::Deleted => true,
-            Outcome::DeletedUnseen => Some(write.at) >= oldest,
+            ConfirmationOutcome::Written => write.is_after(reached) || is_queued(key),
+            ConfirmationOutcome::Deleted => true,
+            ConfirmationOutcome::DeletedUnseen => Some(write.at) >= oldest,
         });
         self.left = self.unconfirmed.len();
     }
@@ -193,7 +205,7 @@ impl Write {
     }
 
     fn is_deletion(&self) -> bool {
-        self.outcome != Outcome::Written
+        self.outcome != ConfirmationOutcome::Written
     }
 
     /// True if one of the versions is not known.

@@ -130,30 +130,30 @@ impl Clock {
         }
     }
 
-    /// The current moment, from which elapsed time can be measured.
-    pub fn moment(&self) -> Moment {
+    /// An instant at the current time, from which elapsed time can be measured.
+    pub fn instant(&self) -> ClockInstant {
         let monotonic = match &self.0 {
             Source::System => Monotonic::Instant(tokio::time::Instant::now()),
             Source::Manual(state) => Monotonic::Passed(lock(state).passed),
         };
-        Moment { shown: self.now(), monotonic }
+        ClockInstant { shown: self.now(), monotonic }
     }
 
-    /// The monotonic time since `moment`, which does not depend on changes of the clock.
-    pub fn passed_since(&self, moment: &Moment) -> Duration {
-        match (&self.0, &moment.monotonic) {
+    /// The monotonic time since `instant`, which does not depend on changes of the clock.
+    pub fn elapsed_since(&self, instant: &ClockInstant) -> Duration {
+        match (&self.0, &instant.monotonic) {
             (Source::System, Monotonic::Instant(then)) => then.elapsed(),
             (Source::Manual(state), Monotonic::Passed(then)) => {
                 lock(state).passed.saturating_sub(*then)
             }
-            _ => self.now().since(moment.shown),
+            _ => self.now().since(instant.shown),
         }
     }
 
-    /// The maximum of the monotonic time and of the clock's time since `moment`. Monotonic time does
+    /// The maximum of the monotonic time and of the clock's time since `instant`. Monotonic time does
     /// not include a suspension of the machine, and the clock may have been set back.
-    pub fn perhaps_passed_since(&self, moment: &Moment) -> Duration {
-        self.passed_since(moment).max(self.now().since(moment.shown))
+    pub fn possibly_elapsed_since(&self, instant: &ClockInstant) -> Duration {
+        self.elapsed_since(instant).max(self.now().since(instant.shown))
     }
 
     /// Sets a manual clock to another time; no monotonic time passes.
@@ -304,7 +304,7 @@ impl Drop for ManualSleep {
 /// A point in monotonic time, from which elapsed time is measured independently of changes of the
 /// clock, together with the time that the clock showed.
 #[derive(Clone, Debug)]
-pub struct Moment {
+pub struct ClockInstant {
     shown: Timestamp,
     monotonic: Monotonic,
 }
@@ -315,7 +315,7 @@ enum Monotonic {
     Passed(Duration),
 }
 
-impl Moment {
+impl ClockInstant {
     /// The time that the clock showed.
     pub fn shown(&self) -> Timestamp {
         self.shown

@@ -13,10 +13,10 @@ mod private_files;
 mod offload;
 
 pub use backoff::Backoff;
-pub use clock::{Clock, Moment, Sleep, Timestamp};
+pub use clock::{Clock, ClockInstant, Sleep, Timestamp};
 pub use entropy::Entropy;
 pub use offload::{Offload, blocking};
 pub use private_files::{
     create_private_directory, open_private, restrict_access, sync_directory, write_private,
 };
-pub use tasks::{Tasks, Unclean};
+pub use tasks::{Tasks, UncleanStop};

@@ -57,7 +57,7 @@ struct RunningTask {
 /// A stop that was not clean.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", describe(.running, .panicked))]
-pub struct Unclean {
+pub struct UncleanStop {
     /// The tasks and threads that did not end in time. The tasks were aborted, the threads still run.
     pub running: Vec<String>,
     /// The tasks and threads that panicked since the start; the panics are in the log.
@@ -147,7 +147,7 @@ impl Tasks {
 
     /// Asks all tasks and threads of this group, and of the groups within it, to stop, and waits
     /// for them; aborts the tasks that did not end within `timeout`.
-    pub async fn stop(&self, timeout: Duration) -> Result<(), Unclean> {
+    pub async fn stop(&self, timeout: Duration) -> Result<(), UncleanStop> {
         self.ask_to_stop();
         let deadline = Instant::now() + timeout;
         // A task may start another one while it ends, so this repeats until no task runs.
@@ -170,7 +170,7 @@ impl Tasks {
         if still_running.is_empty() && panicked.is_empty() {
             return Ok(());
         }
-        Err(Unclean { running: still_running, panicked })
+        Err(UncleanStop { running: still_running, panicked })
     }
 }
 
@@ -355,6 +355,6 @@ mod tests {
         tasks.spawn_thread("clumsy", || panic!("dropped it")).unwrap();
         drop(feed);
         let unclean = tasks.stop(TIMEOUT).await.unwrap_err();
-        assert_eq!(unclean, Unclean { running: vec![], panicked: vec!["clumsy".to_owned()] });
+        assert_eq!(unclean, UncleanStop { running: vec![], panicked: vec!["clumsy".to_owned()] });
     }
 }

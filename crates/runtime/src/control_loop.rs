@@ -20,7 +20,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use crate::event_source::EventSources;
 use crate::metrics::{DurationHistogram, reconcile_histogram};
 use crate::reconcile::Reconcile;
-use crate::reconcile_history::{Cause, Causes, Outcome, ReconcileHistory, Record};
+use crate::reconcile_history::{Cause, Causes, ReconcileHistory, ReconcileOutcome, Record};
 use crate::{Action, Failure, Request};
 
 /// A worker yields to the other tasks of its thread after a reconcile that took this long.
@@ -92,14 +92,14 @@ impl ControlLoop {
     async fn process(&self, job: Job<Request>) {
         let request = job.key().clone();
         let causes = self.history.take(&request, job.was_delayed());
-        let began = self.clock.moment();
+        let began = self.clock.instant();
         let active = ActiveWorker::new(self);
         // The call may panic as well as the future that it returns.
         let reconcile = async { (self.reconcile)(request.clone()).await };
         let result = AssertUnwindSafe(reconcile).catch_unwind().await;
         drop(active);
-        let took = self.clock.passed_since(&began);
-        let outcome = Outcome::of(result);
+        let took = self.clock.elapsed_since(&began);
+        let outcome = ReconcileOutcome::of(result);
         self.log(&request, &causes, &outcome, took);
         let (job_outcome, later) = self.decide(&request, &outcome);
         let (at, waited) = (began.shown(), job.waited());
@@ -115,33 +115,37 @@ impl ControlLoop {
     }
 
     /// The outcome for the queue, and the cause of the next reconcile if the key is requeued.
-    fn decide(&self, request: &Request, outcome: &Outcome) -> (JobOutcome, Option<Cause>) {
+    fn decide(&self, request: &Request, outcome: &ReconcileOutcome) -> (JobOutcome, Option<Cause>) {
         match outcome {
-            Outcome::Done | Outcome::FailedPermanently(_) => (JobOutcome::Success, None),
-            Outcome::Requeue => (JobOutcome::Failure, Some(Cause::Requeue)),
-            Outcome::RequeueAfter(delay) => {
+            ReconcileOutcome::Done | ReconcileOutcome::FailedPermanently(_) => {
+                (JobOutcome::Success, None)
+            }
+            ReconcileOutcome::Requeue => (JobOutcome::Failure, Some(Cause::Requeue)),
+            ReconcileOutcome::RequeueAfter(delay) => {
                 (JobOutcome::RequeueAfter(*delay), Some(Cause::Requeue))
             }
-            Outcome::Failed(_) | Outcome::Panicked(_) => {
+            ReconcileOutcome::Failed(_) | ReconcileOutcome::Panicked(_) => {
                 let failures = self.queue.failures(request) + 1;
                 (JobOutcome::Failure, Some(Cause::Retry(failures)))
             }
         }
     }
 
-    fn log(&self, request: &Request, causes: &Causes, outcome: &Outcome, took: Duration) {
+    fn log(&self, request: &Request, causes: &Causes, outcome: &ReconcileOutcome, took: Duration) {
         let controller = self.name.as_str();
         match outcome {
-            Outcome::Failed(error) => {
+            ReconcileOutcome::Failed(error) => {
                 tracing::warn!(controller, object = %request, %causes, error, "a reconcile failed");
             }
-            Outcome::FailedPermanently(error) => {
+            ReconcileOutcome::FailedPermanently(error) => {
                 tracing::error!(controller, object = %request, %causes, error, "a reconcile failed permanently");
             }
-            Outcome::Panicked(error) => {
+            ReconcileOutcome::Panicked(error) => {
                 tracing::error!(controller, object = %request, %causes, error, "a reconcile panicked");
             }
-            Outcome::Done | Outcome::Requeue | Outcome::RequeueAfter(_) => {
+            ReconcileOutcome::Done
+            | ReconcileOutcome::Requeue
+            | ReconcileOutcome::RequeueAfter(_) => {
                 tracing::debug!(controller, object = %request, %causes, ?took, "reconciled");
             }
         }
@@ -168,18 +172,18 @@ impl Default for ReconcileCounts {
 }
 
 impl ReconcileCounts {
-    pub(crate) fn count(&mut self, outcome: &Outcome, took: Duration) {
+    pub(crate) fn count(&mut self, outcome: &ReconcileOutcome, took: Duration) {
         self.durations.observe(took.as_secs_f64());
         match outcome {
-            Outcome::Done => self.successes += 1,
-            Outcome::Requeue => self.requeues += 1,
-            Outcome::RequeueAfter(_) => self.requeues_after += 1,
-            Outcome::Failed(_) => self.errors += 1,
-            Outcome::FailedPermanently(_) => {
+            ReconcileOutcome::Done => self.successes += 1,
+            ReconcileOutcome::Requeue => self.requeues += 1,
+            ReconcileOutcome::RequeueAfter(_) => self.requeues_after += 1,
+            ReconcileOutcome::Failed(_) => self.errors += 1,
+            ReconcileOutcome::FailedPermanently(_) => {
                 self.errors += 1;
                 self.permanent_errors += 1;
             }
-            Outcome::Panicked(_) => {
+            ReconcileOutcome::Panicked(_) => {
                 self.errors += 1;
                 self.panics += 1;
             }
@@ -187,7 +191,7 @@ impl ReconcileCounts {
     }
 }
 
-impl Outcome {
+impl ReconcileOutcome {
     fn of(result: Result<Result<Action, Failure>, Panic>) -> Self {
         match result {
             Ok(Ok(Action::Done)) => Self::Done,

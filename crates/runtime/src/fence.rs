@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use keel::{Clock, Moment};
+use keel::{Clock, ClockInstant};
 
 /// This process is not the leader, or its lease was not renewed in time: the write was not sent.
 ///
@@ -49,14 +49,14 @@ pub(crate) struct Fence(Arc<FenceState>);
 
 struct FenceState {
     clock: Clock,
-    state: Mutex<State>,
+    state: Mutex<Leadership>,
 }
 
-enum State {
+enum Leadership {
     Closed,
     Open,
     OpenFor {
-        since: Moment,
+        since: ClockInstant,
         duration: Duration,
         /// The time after that for which no other process opens its fence.
         grace: Duration,
@@ -66,21 +66,21 @@ enum State {
 impl Fence {
     /// A closed fence.
     pub(crate) fn new(clock: &Clock) -> Self {
-        Self(Arc::new(FenceState { clock: clock.clone(), state: Mutex::new(State::Closed) }))
+        Self(Arc::new(FenceState { clock: clock.clone(), state: Mutex::new(Leadership::Closed) }))
     }
 
     /// Opens the fence without leader election.
     pub(crate) fn open(&self) {
-        self.set(State::Open);
+        self.set(Leadership::Open);
     }
 
     /// Opens the fence until `duration` after `since`; others stay closed for another `grace`.
-    pub(crate) fn open_for(&self, since: Moment, duration: Duration, grace: Duration) {
-        self.set(State::OpenFor { since, duration, grace });
+    pub(crate) fn open_for(&self, since: ClockInstant, duration: Duration, grace: Duration) {
+        self.set(Leadership::OpenFor { since, duration, grace });
     }
 
     pub(crate) fn close(&self) {
-        self.set(State::Closed);
+        self.set(Leadership::Closed);
     }
 
     pub(crate) fn check(&self) -> Result<(), Fenced> {
@@ -117,17 +117,17 @@ impl Fence {
     /// The time for which the fence stays open, and that for which all others stay closed.
     fn times(&self) -> (Duration, Duration) {
         match &*self.0.state.lock().unwrap_or_else(PoisonError::into_inner) {
-            State::Closed => (Duration::ZERO, Duration::ZERO),
-            State::Open => (Duration::MAX, Duration::MAX),
-            State::OpenFor { since, duration, grace } => {
-                let passed = self.0.clock.perhaps_passed_since(since);
+            Leadership::Closed => (Duration::ZERO, Duration::ZERO),
+            Leadership::Open => (Duration::MAX, Duration::MAX),
+            Leadership::OpenFor { since, duration, grace } => {
+                let passed = self.0.clock.possibly_elapsed_since(since);
                 let whole = duration.saturating_add(*grace);
                 (duration.saturating_sub(passed), whole.saturating_sub(passed))
             }
         }
     }
 
-    fn set(&self, state: State) {
+    fn set(&self, state: Leadership) {
         *self.0.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 }
@@ -144,13 +144,13 @@ mod tests {
         let clock = Clock::manual(Timestamp::from_seconds(1000));
         let fence = Fence::new(&clock);
         assert_eq!(fence.check(), Err(Fenced));
-        fence.open_for(clock.moment(), 10 * SECOND, 5 * SECOND);
+        fence.open_for(clock.instant(), 10 * SECOND, 5 * SECOND);
         clock.advance(9 * SECOND);
         assert_eq!(fence.check(), Ok(()));
         clock.jump(Timestamp::from_seconds(0));
         clock.advance(SECOND);
         assert_eq!(fence.check(), Err(Fenced), "the clock was set back, but time has passed");
-        fence.open_for(clock.moment(), 10 * SECOND, 5 * SECOND);
+        fence.open_for(clock.instant(), 10 * SECOND, 5 * SECOND);
         clock.jump(Timestamp::from_seconds(5000));
         assert_eq!(fence.check(), Err(Fenced), "perhaps the machine was suspended");
     }

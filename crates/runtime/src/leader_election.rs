@@ -27,7 +27,7 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff;
-use keel::{Clock, Entropy, Moment, Tasks};
+use keel::{Clock, ClockInstant, Entropy, Tasks};
 use kube_client::{Api, Client};
 use kube_core::ObjectMeta;
 use kube_core::params::PostParams;
@@ -58,7 +58,7 @@ pub(crate) struct Elector {
     leadership: watch::Sender<Leadership>,
     /// The last known state of the lease, and the time at which it was seen; kept if the lease is
     /// deleted.
-    seen: Option<(Lease, Moment)>,
+    seen: Option<(Lease, ClockInstant)>,
 }
 
 /// The result of an attempt to acquire or renew the lease.
@@ -98,7 +98,7 @@ impl Elector {
         let shutdown = tasks.shutdown();
         tokio::pin!(shutdown);
         while !tasks.is_stopping() {
-            let begun = self.clock.moment();
+            let begun = self.clock.instant();
             // Not dropped by a stop: the result decides whether the lease is released.
             let attempt = self.attempt_with_timeout().await;
             let is_leading = *self.leadership.borrow() == Leadership::Leading;
@@ -138,10 +138,10 @@ impl Elector {
 
     /// A leader must not sleep past its deadline, and the time of a long attempt counts. Candidates
     /// add jitter, so that they do not try all at once.
-    fn pause(&self, begun: &Moment) -> Duration {
+    fn pause(&self, begun: &ClockInstant) -> Duration {
         let period = self.options.retry_period;
         if *self.leadership.borrow() == Leadership::Leading {
-            let left = period.saturating_sub(self.clock.passed_since(begun));
+            let left = period.saturating_sub(self.clock.elapsed_since(begun));
             return left.min(self.fence.left()).max(Duration::from_millis(10));
         }
         let nanos = u64::try_from((period / JITTER).as_nanos()).unwrap_or(u64::MAX);
@@ -183,7 +183,7 @@ impl Elector {
     }
 
     async fn take_or_renew(&mut self) -> Result<LeaseResult, kube_client::Error> {
-        let is_ours = |(lease, _): &(Lease, Moment)| holder(lease) == self.options.identity;
+        let is_ours = |(lease, _): &(Lease, ClockInstant)| holder(lease) == self.options.identity;
         // A leader knows the state of its lease, and a successful write proves that it did not
         // change.
         let known = match self.seen.clone().filter(is_ours) {
@@ -196,7 +196,7 @@ impl Elector {
         if last.is_some_and(|lease| self.is_held_by_another(lease)) {
             return Ok(LeaseResult::HeldByAnother);
         }
-        let sent = self.clock.moment();
+        let sent = self.clock.instant();
         let written = match &known {
             Some(lease) => self.replace(&self.claim(Some(lease))).await?,
             None => self.leases.create(&PostParams::default(), &self.claim(None)).await?,
@@ -222,7 +222,7 @@ impl Elector {
         let version = &lease.metadata.resource_version;
         let seen = self.seen.as_ref().map(|(seen, _)| &seen.metadata.resource_version);
         if seen != Some(version) {
-            self.seen = Some((lease.clone(), self.clock.moment()));
+            self.seen = Some((lease.clone(), self.clock.instant()));
         }
         Ok(found)
     }
@@ -235,7 +235,7 @@ impl Elector {
         let duration = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
         let duration = duration.and_then(|seconds| u64::try_from(seconds).ok());
         let duration = duration.map_or(self.options.lease_duration, Duration::from_secs);
-        let unchanged = self.seen.as_ref().map(|(_, since)| self.clock.passed_since(since));
+        let unchanged = self.seen.as_ref().map(|(_, since)| self.clock.elapsed_since(since));
         unchanged.is_none_or(|unchanged| unchanged < duration)
     }
 

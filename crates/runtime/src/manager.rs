@@ -370,7 +370,7 @@ impl Manager {
         }
         let stopped = shared.shut_down(outcome.is_ok()).await;
         abandoned.0 = None;
-        outcome.and(stopped.map_err(ManagerError::Unclean))
+        outcome.and(stopped.map_err(ManagerError::UncleanStop))
     }
 }
 

@@ -8,7 +8,7 @@
 //! `GET /reconciles` of a manager's endpoint returns them; within the process:
 //!
 //! ```no_run
-//! use runtime::{Manager, reconcile_history::{Cause, Causes, Outcome, Record}};
+//! use runtime::{Manager, reconcile_history::{Cause, Causes, ReconcileOutcome, Record}};
 //!
 //! fn explain(manager: &Manager) {
 //!     for Record { request, causes, outcome, .. } in manager.records("site") {
@@ -18,7 +18,7 @@
 //!             Cause::Channel | Cause::Retry(_) | Cause::Requeue => false,
 //!         });
 //!         match outcome {
-//!             Outcome::Failed(why) | Outcome::Panicked(why) => println!("{request}: {why}"),
+//!             ReconcileOutcome::Failed(why) | ReconcileOutcome::Panicked(why) => println!("{request}: {why}"),
 //!             _ => println!("{request}: {causes} ({more} more), scaled: {was_scaled}"),
 //!         }
 //!     }
@@ -121,7 +121,7 @@ impl fmt::Display for Cause {
 
 /// The outcome of a reconcile.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReconcileOutcome {
     /// It succeeded.
     Done,
     /// It succeeded and is requeued.
@@ -178,21 +178,23 @@ pub struct Record {
     /// The duration.
     pub took: Duration,
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: ReconcileOutcome,
 }
 
 impl Record {
     /// The JSON of the endpoint.
     pub fn to_value(&self) -> Value {
         let outcome = match &self.outcome {
-            Outcome::Done => json!({"result": "success"}),
-            Outcome::Requeue => json!({"result": "requeue"}),
-            Outcome::RequeueAfter(delay) => {
+            ReconcileOutcome::Done => json!({"result": "success"}),
+            ReconcileOutcome::Requeue => json!({"result": "requeue"}),
+            ReconcileOutcome::RequeueAfter(delay) => {
                 json!({"result": "requeue_after", "seconds": delay.as_secs_f64()})
             }
-            Outcome::Failed(why) => json!({"result": "error", "error": why}),
-            Outcome::FailedPermanently(why) => json!({"result": "permanent_error", "error": why}),
-            Outcome::Panicked(why) => json!({"result": "panic", "error": why}),
+            ReconcileOutcome::Failed(why) => json!({"result": "error", "error": why}),
+            ReconcileOutcome::FailedPermanently(why) => {
+                json!({"result": "permanent_error", "error": why})
+            }
+            ReconcileOutcome::Panicked(why) => json!({"result": "panic", "error": why}),
         };
         json!({
             "object": self.request.to_string(),
@@ -279,7 +281,7 @@ mod tests {
             at: Timestamp::from_seconds(100),
             waited: Duration::ZERO,
             took: Duration::ZERO,
-            outcome: Outcome::Done,
+            outcome: ReconcileOutcome::Done,
         }
     }
 

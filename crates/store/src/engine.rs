@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use keel::{Clock, Moment, Tasks};
+use keel::{Clock, ClockInstant, Tasks};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
@@ -82,7 +82,7 @@ enum WriterHandle {
 /// A command for the commit thread, and the time at which it was sent.
 struct Queued {
     command: Command,
-    sent: Moment,
+    sent: ClockInstant,
 }
 
 /// A command for the commit thread.
@@ -157,7 +157,7 @@ impl Engine {
     ) -> Result<T, Error> {
         let (reply_to, replied) = oneshot::channel();
         // The age of a command includes its wait for a place in the queue.
-        let sent = self.clock.moment();
+        let sent = self.clock.instant();
         queue.send(Queued { command: command(reply_to), sent }).await.map_err(|_| Error::Closed)?;
         replied.await.map_err(|_| Error::Closed)?
     }
@@ -185,7 +185,7 @@ impl Engine {
     /// Fails if a write is not finished although it was sent before `timeout`: the disk hangs.
     fn check_pending(&self, timeout: Duration) -> Result<(), Error> {
         let Some(sent) = self.state.oldest_pending() else { return Ok(()) };
-        let age = self.clock.passed_since(&sent);
+        let age = self.clock.elapsed_since(&sent);
         if age < timeout {
             return Ok(());
         }
@@ -257,11 +257,11 @@ struct WriteBatch {
     requests: Vec<Request>,
     replies: Vec<ReplySender<Event>>,
     /// The time at which the first of them was sent.
-    sent: Option<Moment>,
+    sent: Option<ClockInstant>,
 }
 
 impl WriteBatch {
-    fn push(&mut self, request: Request, reply_to: ReplySender<Event>, sent: Moment) {
+    fn push(&mut self, request: Request, reply_to: ReplySender<Event>, sent: ClockInstant) {
         self.requests.push(request);
         self.replies.push(reply_to);
         self.sent.get_or_insert(sent);

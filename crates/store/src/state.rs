@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use keel::{Moment, Timestamp};
+use keel::{ClockInstant, Timestamp};
 use tokio::sync::watch;
 
 use crate::{Error, Event, Page, Record, Revision, history::History};
@@ -31,7 +31,7 @@ pub(crate) struct StoreState {
     failure: OnceLock<Error>,
     /// The time at which the oldest unfinished command was sent. No other lock is taken while it is
     /// locked.
-    oldest_pending: Mutex<Option<Moment>>,
+    oldest_pending: Mutex<Option<ClockInstant>>,
 }
 
 /// A consistent view: the records at `revision`, and the events before it.
@@ -95,16 +95,16 @@ impl StoreState {
     }
 
     /// Sets the time at which the oldest unfinished command was sent; `None` if all are finished.
-    pub(crate) fn set_oldest_pending(&self, sent: Option<Moment>) {
+    pub(crate) fn set_oldest_pending(&self, sent: Option<ClockInstant>) {
         *self.lock_oldest_pending() = sent;
     }
 
     /// The time at which the oldest unfinished command was sent.
-    pub(crate) fn oldest_pending(&self) -> Option<Moment> {
+    pub(crate) fn oldest_pending(&self) -> Option<ClockInstant> {
         self.lock_oldest_pending().clone()
     }
 
-    fn lock_oldest_pending(&self) -> MutexGuard<'_, Option<Moment>> {
+    fn lock_oldest_pending(&self) -> MutexGuard<'_, Option<ClockInstant>> {
         self.oldest_pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

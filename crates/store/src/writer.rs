@@ -19,7 +19,7 @@
 use std::{mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use keel::{Clock, Moment};
+use keel::{Clock, ClockInstant};
 
 use crate::{
     Error, Event, Expect, Record, Revision,
@@ -73,7 +73,7 @@ pub(crate) struct Writer {
     /// Whether the disk was full and the reserve is not complete yet.
     is_full: bool,
     /// The time of the last check for free space; `None` if the disk was never full.
-    space_checked: Option<Moment>,
+    space_checked: Option<ClockInstant>,
     quota: Quota,
 }
 
@@ -293,7 +293,7 @@ impl Writer {
     fn release_reserve(&mut self) -> Result<(), Error> {
         if !self.is_full {
             self.is_full = true;
-            self.space_checked = Some(self.clock.moment());
+            self.space_checked = Some(self.clock.instant());
             let (path, needed) = self.describe_reserve()?;
             tracing::error!(
                 path,
@@ -316,11 +316,11 @@ impl Writer {
     /// Accepts puts again if the disk has space for the whole reserve. Does nothing until
     /// [`SPACE_CHECK_INTERVAL`] has passed since the last check.
     fn check_space(&mut self) -> Result<(), Error> {
-        let is_recent = |moment| self.clock.passed_since(moment) < SPACE_CHECK_INTERVAL;
+        let is_recent = |instant| self.clock.elapsed_since(instant) < SPACE_CHECK_INTERVAL;
         if self.space_checked.as_ref().is_some_and(is_recent) {
             return Ok(());
         }
-        self.space_checked = Some(self.clock.moment());
+        self.space_checked = Some(self.clock.instant());
         // A running checkpoint needs space, and is about to free some.
         if !self.with_journal(Journal::is_idle)? {
             return Ok(());

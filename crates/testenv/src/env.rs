@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use apiserver::Server;
-use keel::{Clock, Timestamp, Unclean};
+use keel::{Clock, Timestamp, UncleanStop};
 use machinery::Value;
 use serde::Serialize;
 
@@ -123,7 +123,7 @@ impl TestEnv {
     }
 
     /// Lets requests finish, then stops the plane.
-    pub async fn stop(self) -> Result<(), Unclean> {
+    pub async fn stop(self) -> Result<(), UncleanStop> {
         self.server.stop().await
     }
 }

@@ -285,8 +285,8 @@ impl Walk<'_> {
             (Item::Bytes, Value::Array(_)) => byte_list(value, place),
             (Item::Quantity, value) => quantity(value),
             (Item::IntOrString, value) => int_or_string(value, place),
-            (Item::Time, value) => moment(value, Precision::Seconds, place),
-            (Item::MicroTime, value) => moment(value, Precision::Microseconds, place),
+            (Item::Time, value) => time(value, Precision::Seconds, place),
+            (Item::MicroTime, value) => time(value, Precision::Microseconds, place),
             (Item::Strings, Value::Array(elements)) => strings(elements, place),
             (Item::SchemaOrBool | Item::SchemaOrArray | Item::SchemaOrStrings, value) => {
                 self.schema_or(item, value, place)
@@ -424,7 +424,7 @@ fn int_or_string(value: &Value, place: &Place<'_>) -> Result<(), Error> {
     Err(wrong_type(&sent, Some(place), "int32"))
 }
 
-fn moment(value: &mut Value, precision: Precision, place: &Place<'_>) -> Result<(), Error> {
+fn time(value: &mut Value, precision: Precision, place: &Place<'_>) -> Result<(), Error> {
     let Value::String(text) = &*value else {
         return Err(wrong_type(&named(value), Some(place), "string"));
     };

@@ -2,7 +2,7 @@
 //! and the deletion of namespaces that the server needs.
 
 use super::{Attributes, Operation};
-use crate::cache::catalog::Served;
+use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::Entry;
 use crate::registry::scope::RequestScope;
 use machinery::status::Cause;
@@ -50,7 +50,7 @@ pub(super) fn create(scope: &RequestScope, object: &Object) -> Result<(), Status
 
 /// The phase of a namespace. It is a selectable field, whose value is parsed once and shared
 /// between requests.
-fn phase<'a>(namespaces: &Served, namespace: &'a Entry) -> Cow<'a, str> {
+fn phase<'a>(namespaces: &ServedResource, namespace: &'a Entry) -> Cow<'a, str> {
     let selectable = &namespaces.version(namespaces.resource.storage).selectable;
     let index = selectable.iter().position(|it| it.path == ["status", "phase"]);
     index.map_or(Cow::default(), |index| namespace.field(selectable, index))

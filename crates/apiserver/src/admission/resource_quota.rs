@@ -10,7 +10,7 @@ pub(super) mod status;
 mod usage_counter;
 
 use super::Attributes;
-use crate::cache::catalog::Served;
+use crate::cache::catalog::ServedResource;
 use crate::cache::hooks::Reservation;
 use crate::cache::watch_cache::Snapshot;
 use kinds::core::resource_quota::usage::{Amounts, Measure, Quota, add, shown};
@@ -213,7 +213,7 @@ fn check_limits(
 /// The usage of a quota by the objects of a resource, including requests in progress.
 fn total_usage(
     state: &mut AccountingState,
-    served: &Served,
+    served: &ServedResource,
     namespace: &str,
     parsed: &ParsedQuota,
     measure: &Measure,
@@ -235,7 +235,7 @@ fn total_usage(
 /// The usage of a quota by the stored objects of a resource.
 fn stored_usage<'a>(
     counters: &'a mut HashMap<UsageKey, UsageCounter>,
-    served: &Served,
+    served: &ServedResource,
     snapshot: &Snapshot,
     namespace: &str,
     parsed: &ParsedQuota,

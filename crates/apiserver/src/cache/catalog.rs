@@ -18,7 +18,7 @@ use types::apply::CustomSchema;
 use types::resource::Version;
 
 /// A served resource and the cache of its objects.
-pub(crate) struct Served {
+pub(crate) struct ServedResource {
     /// The description of its kind.
     pub resource: Arc<Resource>,
     /// Its objects and their recent history.
@@ -44,7 +44,7 @@ pub(crate) struct Served {
     retired: AtomicBool,
 }
 
-impl Served {
+impl ServedResource {
     /// Creates a resource without hooks and without a CRD.
     pub(crate) fn new(resource: Resource, cache: Arc<ResourceCache>) -> Self {
         let api_versions = resource.versions.iter().map(|it| resource.api_version(it)).collect();
@@ -227,19 +227,19 @@ type ByPlural = HashMap<String, (usize, usize)>;
 #[derive(Default)]
 pub(crate) struct Catalog {
     /// All served resources; the index refers to their positions.
-    served: Vec<Arc<Served>>,
+    served: Vec<Arc<ServedResource>>,
     /// By group, version and plural.
     index: HashMap<String, HashMap<String, ByPlural>>,
     groups: Vec<Group>,
     /// The custom resources in built-in groups, which discovery lists and which are not served.
-    discovery_only: Vec<Arc<Served>>,
+    discovery_only: Vec<Arc<ServedResource>>,
     /// Discovery and OpenAPI documents.
     pub documents: Documents,
 }
 
 impl Catalog {
     /// Builds the index. Built-in groups are listed first, by priority, then custom groups by name.
-    pub(crate) fn new(served: Vec<Arc<Served>>) -> Self {
+    pub(crate) fn new(served: Vec<Arc<ServedResource>>) -> Self {
         let mut catalog = Self::default();
         for (position, it) in served.iter().enumerate() {
             for (version, details) in it.resource.versions.iter().enumerate() {
@@ -273,7 +273,7 @@ impl Catalog {
 
     /// Adds custom resources in built-in groups: discovery lists those of their versions that are not
     /// built-in versions.
-    pub(crate) fn with_discovery_only(mut self, discovery_only: Vec<Arc<Served>>) -> Self {
+    pub(crate) fn with_discovery_only(mut self, discovery_only: Vec<Arc<ServedResource>>) -> Self {
         for resource in discovery_only.iter().map(|it| &it.resource) {
             let Some(group) = self.groups.iter_mut().find(|it| it.name == resource.group) else {
                 continue;
@@ -306,18 +306,18 @@ impl Catalog {
         group: &str,
         version: &str,
         plural: &str,
-    ) -> Option<(&Arc<Served>, usize)> {
+    ) -> Option<(&Arc<ServedResource>, usize)> {
         let (position, version) = *self.index.get(group)?.get(version)?.get(plural)?;
         Some((&self.served[position], version))
     }
 
     /// The resource with this group and plural name, in any version.
-    pub(crate) fn resource(&self, group: &str, plural: &str) -> Option<&Arc<Served>> {
+    pub(crate) fn resource(&self, group: &str, plural: &str) -> Option<&Arc<ServedResource>> {
         self.served.iter().find(|it| it.resource.group == group && it.resource.plural == plural)
     }
 
     /// All resources.
-    pub(crate) fn served(&self) -> &[Arc<Served>] {
+    pub(crate) fn served(&self) -> &[Arc<ServedResource>] {
         &self.served
     }
 
@@ -337,7 +337,11 @@ impl Catalog {
     }
 
     /// The resources of a group's version, by name.
-    pub(crate) fn resources(&self, group: &str, version: &str) -> Vec<(&Arc<Served>, usize)> {
+    pub(crate) fn resources(
+        &self,
+        group: &str,
+        version: &str,
+    ) -> Vec<(&Arc<ServedResource>, usize)> {
         let mut found: Vec<_> = self
             .index
             .get(group)
@@ -351,8 +355,12 @@ impl Catalog {
     }
 
     /// The custom resources in a version that CRDs add to a built-in group, by name.
-    pub(crate) fn discovery_only(&self, group: &str, version: &str) -> Vec<(&Arc<Served>, usize)> {
-        let in_version = |it: &'_ Arc<Served>| {
+    pub(crate) fn discovery_only(
+        &self,
+        group: &str,
+        version: &str,
+    ) -> Vec<(&Arc<ServedResource>, usize)> {
+        let in_version = |it: &'_ Arc<ServedResource>| {
             let mut versions = it.resource.versions.iter();
             versions.position(|it| it.served && it.name == version)
         };
@@ -371,7 +379,7 @@ mod tests {
     fn groups_are_listed_by_their_priority() {
         let served = kinds::table::builtin().into_iter().map(|resource| {
             let cache = Arc::new(ResourceCache::new(&resource.prefix, 0, &Arc::default()));
-            Arc::new(Served::new(resource, cache))
+            Arc::new(ServedResource::new(resource, cache))
         });
         let catalog = Catalog::new(served.collect());
         let groups: Vec<&str> = catalog.groups().iter().map(|it| it.name.as_str()).collect();

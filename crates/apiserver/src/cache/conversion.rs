@@ -21,7 +21,7 @@ mod webhook;
 
 pub(crate) use metrics::ConversionMetrics;
 
-use crate::cache::catalog::Served;
+use crate::cache::catalog::ServedResource;
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::Entry;
 use conversion_cache::ConversionCache;
@@ -98,7 +98,11 @@ impl Conversion {
 
 /// Converts an object from any version to `version` without calling a webhook: replaces `apiVersion`,
 /// or calls the kind's conversion function.
-pub(crate) fn convert_locally(served: &Served, version: usize, mut object: Object) -> Object {
+pub(crate) fn convert_locally(
+    served: &ServedResource,
+    version: usize,
+    mut object: Object,
+) -> Object {
     let resource = &served.resource;
     let wanted = resource.api_version(&resource.versions[version]);
     if object.api_version() != wanted {
@@ -114,7 +118,7 @@ pub(crate) fn convert_locally(served: &Served, version: usize, mut object: Objec
 /// Converts one object to `version`.
 pub(crate) async fn object(
     storage: &Storage,
-    served: &Served,
+    served: &ServedResource,
     version: usize,
     object: Object,
 ) -> Result<Object, Status> {
@@ -125,7 +129,7 @@ pub(crate) async fn object(
 /// Converts several objects to `version` together.
 pub(crate) async fn objects(
     storage: &Storage,
-    served: &Served,
+    served: &ServedResource,
     version: usize,
     mut objects: Vec<Object>,
 ) -> Result<Vec<Object>, Status> {
@@ -200,7 +204,7 @@ fn is_empty(object: &Object) -> bool {
 }
 
 /// Whether a stored object must be converted before it is served in `version`.
-pub(crate) fn needs_conversion(served: &Served, version: usize, entry: &Entry) -> bool {
+pub(crate) fn needs_conversion(served: &ServedResource, version: usize, entry: &Entry) -> bool {
     !served.conversion.serves_stored_bytes()
         && entry.api_version() != served.api_version(version).as_bytes()
 }
@@ -208,7 +212,7 @@ pub(crate) fn needs_conversion(served: &Served, version: usize, entry: &Entry) -
 /// Stored objects in `version`. Those without a cached conversion are converted together.
 pub(crate) async fn entries(
     storage: &Storage,
-    served: &Served,
+    served: &ServedResource,
     version: usize,
     mut entries: Vec<Arc<Entry>>,
 ) -> Result<Vec<Arc<Entry>>, Status> {
@@ -230,7 +234,11 @@ pub(crate) async fn entries(
 }
 
 /// Replaces stored entries by their cached conversions; returns the indices of those without one.
-fn replace_converted(served: &Served, version: usize, entries: &mut [Arc<Entry>]) -> Vec<usize> {
+fn replace_converted(
+    served: &ServedResource,
+    version: usize,
+    entries: &mut [Arc<Entry>],
+) -> Vec<usize> {
     let cache = &served.conversion.cache;
     let mut missing = Vec::new();
     for (index, entry) in entries.iter_mut().enumerate() {
@@ -249,7 +257,7 @@ fn replace_converted(served: &Served, version: usize, entries: &mut [Arc<Entry>]
 /// error is theirs; each would otherwise call the same webhook, one after the other.
 pub(crate) async fn entries_coalesced(
     storage: &Storage,
-    served: &Served,
+    served: &ServedResource,
     version: usize,
     mut seen: Vec<Arc<Entry>>,
 ) -> Result<Vec<Arc<Entry>>, Status> {

@@ -3,7 +3,7 @@
 
 use crate::auth::audit;
 use crate::auth::authentication::User;
-use crate::cache::catalog::Served;
+use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::Snapshot;
 use crate::endpoints::context::{ContextParts, RequestContext};
 use crate::endpoints::{
@@ -158,7 +158,7 @@ fn not_found(custom: bool) -> Result<Response<Body>, Status> {
 
 /// Whether the path matches the scope of its resource: a namespace for a namespaced resource, none
 /// for a cluster-scoped one.
-fn is_in_scope(served: &Served, path: &ResourcePath, verb: Verb) -> bool {
+fn is_in_scope(served: &ServedResource, path: &ResourcePath, verb: Verb) -> bool {
     let has_no_namespace = path.namespace.is_empty();
     if !served.resource.namespaced {
         return has_no_namespace || is_namespace(path) && path.name == path.namespace;
@@ -328,7 +328,7 @@ enum SubresourceRoute<'a> {
 }
 
 fn find_subresource<'a>(
-    served: &'a Served,
+    served: &'a ServedResource,
     version: usize,
     name: &str,
 ) -> Option<SubresourceRoute<'a>> {
@@ -344,7 +344,7 @@ fn find_subresource<'a>(
 }
 
 /// Whether a version has the subresource.
-pub(crate) fn has_subresource(served: &Served, version: usize, name: &str) -> bool {
+pub(crate) fn has_subresource(served: &ServedResource, version: usize, name: &str) -> bool {
     find_subresource(served, version, name).is_some()
 }
 

@@ -1,6 +1,6 @@
 //! [`RequestContext`]: everything that an endpoint needs to know about a request.
 
-use crate::cache::catalog::Served;
+use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::Entry;
 use crate::flow_control;
 use crate::flow_control::AnswerAccount;
@@ -43,7 +43,7 @@ impl RequestContext {
     pub(crate) fn new(
         parts: ContextParts,
         accepted: MediaTypeOptions,
-        served: Arc<Served>,
+        served: Arc<ServedResource>,
         version: usize,
     ) -> Self {
         let ContextParts { plane, scope, error_media_type, content_type, upgrade, account } = parts;

@@ -6,7 +6,7 @@ use super::object_response;
 use crate::cache::creations::Creation;
 use crate::http::body::Body;
 use crate::registry;
-use crate::registry::{CreateRequest, InitializationWait, Outcome, conversion};
+use crate::registry::{CreateRequest, InitializationWait, WriteOutcome, conversion};
 use crate::request::options::WriteOptions;
 use http::Response;
 use machinery::{Object, Status};
@@ -51,11 +51,11 @@ pub(super) async fn store(
 pub(super) async fn respond(
     cx: &RequestContext,
     code: u16,
-    outcome: Outcome,
+    outcome: WriteOutcome,
 ) -> Result<Response<Body>, Status> {
     match outcome {
-        Outcome::Stored(entry) => object_response::entry(cx, code, &entry).await,
-        Outcome::NotStored(object) => {
+        WriteOutcome::Stored(entry) => object_response::entry(cx, code, &entry).await,
+        WriteOutcome::NotStored(object) => {
             let object = conversion::object(&cx.scope, cx.scope.version, object).await?;
             Ok(object_response::object(cx, code, object))
         }

@@ -1,7 +1,7 @@
 //! Writes objects into responses: copies their stored bytes where possible, and encodes them
 //! otherwise.
 
-use crate::cache::catalog::Served;
+use crate::cache::catalog::ServedResource;
 use crate::cache::conversion::convert_locally;
 use crate::cache::watch_cache::{Entry, Head};
 use crate::endpoints::context::RequestContext;
@@ -84,7 +84,7 @@ pub(crate) fn object(cx: &RequestContext, code: u16, object: Object) -> Response
 /// Appends an object in the version `version`, with `revision` as its resourceVersion. If the kind
 /// has a conversion webhook, `entry` is already in that version.
 pub(crate) fn write_entry(
-    served: &Served,
+    served: &ServedResource,
     version: usize,
     entry: &Entry,
     revision: Revision,
@@ -100,7 +100,11 @@ pub(crate) fn write_entry(
 }
 
 /// The head of an object that is copied in the version `version`; None if it has to be converted.
-pub(crate) fn head<'a>(served: &'a Served, version: usize, entry: &Entry) -> Option<Head<'a>> {
+pub(crate) fn head<'a>(
+    served: &'a ServedResource,
+    version: usize,
+    entry: &Entry,
+) -> Option<Head<'a>> {
     let api_version = served.api_version(version);
     if entry.api_version() == api_version.as_bytes() {
         Some(Head::Stored)

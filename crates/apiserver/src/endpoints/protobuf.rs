@@ -2,7 +2,7 @@
 //!
 //! Unlike JSON, a message is preceded by its length, so the head of a list is encoded last.
 
-use crate::cache::catalog::Served;
+use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::Entry;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::object_response;
@@ -133,7 +133,7 @@ impl Iterator for AccountedChunks {
 /// The items of a list, in chunks of about [`CHUNK`] bytes.
 #[derive(Clone)]
 struct ListItems {
-    served: Arc<Served>,
+    served: Arc<ServedResource>,
     version: usize,
     ty: &'static Type,
     entries: Arc<[Arc<Entry>]>,

@@ -1,6 +1,6 @@
 //! Tables: objects as rows of cells, which `kubectl get` prints.
 
-use crate::cache::catalog::Served;
+use crate::cache::catalog::ServedResource;
 use crate::endpoints::context::RequestContext;
 use machinery::{Object, Status, Value, json, timestamp};
 use serde::{Serialize, Serializer};
@@ -125,7 +125,7 @@ pub(crate) fn event_table(
 pub(crate) struct RowWriter {
     include: Include,
     now: Now,
-    served: Arc<Served>,
+    served: Arc<ServedResource>,
     version: usize,
 }
 

@@ -13,7 +13,7 @@ mod large_event;
 mod watch_start;
 
 use super::selection::Selection;
-use crate::cache::catalog::Served;
+use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::{Change, Entry, Subscription};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::object_response;
@@ -31,7 +31,7 @@ use event::Encoder;
 use futures_util::stream::Stream;
 use http::Response;
 use initial_events::{EntryDropped, InitialEvents};
-use keel::{Moment, Sleep};
+use keel::{ClockInstant, Sleep};
 use large_event::LargeEvent;
 use machinery::Status;
 use std::pin::Pin;
@@ -77,7 +77,7 @@ struct Watcher {
     cx: Arc<RequestContext>,
     /// The same values as in `cx`, to save an indirection per watcher and change.
     plane: Arc<Plane>,
-    served: Arc<Served>,
+    served: Arc<ServedResource>,
     selection: Arc<Selection>,
     /// The charge for the memory of a long query and its selectors.
     _charge: Option<Charge>,
@@ -95,7 +95,7 @@ struct Watcher {
     converting: Option<(Vec<Arc<Change>>, PendingConversion)>,
     bookmarks: bool,
     /// The start of the watch, on a clock that changes of the system time do not affect.
-    started: Moment,
+    started: ClockInstant,
     timeout: Duration,
     /// Expires when a bookmark is due or the timeout is reached.
     timer: Sleep,
@@ -160,7 +160,7 @@ impl Watcher {
         Ok(Self {
             encoder: Encoder::new(&cx)?,
             events_sent: cx.plane.metrics.watch_events(&cx.scope.path),
-            started: cx.scope.storage.clock.moment(),
+            started: cx.scope.storage.clock.instant(),
             timeout,
             timer: cx.scope.storage.clock.sleep(timer_at),
             timer_at,
@@ -186,7 +186,7 @@ impl Watcher {
 
     /// The time since the start of the watch.
     fn elapsed(&self) -> Duration {
-        self.plane.storage.clock.passed_since(&self.started)
+        self.plane.storage.clock.elapsed_since(&self.started)
     }
 
     /// Determines the next action.

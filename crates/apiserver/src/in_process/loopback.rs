@@ -3,7 +3,7 @@
 
 use crate::auth::authentication::User;
 use crate::auth::authorization::masters;
-use crate::cache::catalog::Served;
+use crate::cache::catalog::ServedResource;
 use crate::in_process::InProcessClient;
 use crate::in_process::handler::Handler;
 use bytes::Bytes;
@@ -29,7 +29,7 @@ struct Loopback;
 /// Marks a request that deletes an object whose CRD is being deleted. The object is found although
 /// no version of the resource may be served, and there is no admission.
 #[derive(Clone)]
-pub(crate) struct DeletedCrdInstance(pub Arc<Served>);
+pub(crate) struct DeletedCrdInstance(pub Arc<ServedResource>);
 
 /// Whether the request was sent by the loopback client.
 pub(crate) fn is_loopback(head: &Parts) -> bool {
@@ -91,7 +91,7 @@ impl LoopbackClient {
     }
 
     /// Deletes an object whose CRD is being deleted.
-    pub(crate) async fn delete_instance(&self, path: &str, served: &Arc<Served>) -> Answer {
+    pub(crate) async fn delete_instance(&self, path: &str, served: &Arc<ServedResource>) -> Answer {
         let mut request = request(Method::DELETE, path, "application/json", String::new());
         request.extensions_mut().insert(DeletedCrdInstance(Arc::clone(served)));
         self.call(path, request).await

@@ -4,7 +4,7 @@ use super::admit::Admit;
 use super::conversion;
 use super::scope::RequestScope;
 use super::validation;
-use super::{Outcome, field_manager, stored_bytes_within_limit, wipe_server_metadata};
+use super::{WriteOutcome, field_manager, stored_bytes_within_limit, wipe_server_metadata};
 use crate::cache::watch_cache::Entry;
 use crate::registry::errors;
 use machinery::meta::initializers;
@@ -35,7 +35,7 @@ pub(crate) struct CreateRequest<'a> {
 pub(crate) async fn create(
     scope: &RequestScope,
     request: CreateRequest<'_>,
-) -> Result<Outcome, Status> {
+) -> Result<WriteOutcome, Status> {
     let CreateRequest { object: mut sent, admission, fields_managed, dry_run } = request;
     if !fields_managed {
         field_manager::track(scope, None, &mut sent).await;
@@ -83,9 +83,9 @@ pub(crate) async fn create(
             }
             Ok(Some(entry)) => {
                 reservation.settle(&scope.storage.cache, entry.revision).await;
-                return Ok(Outcome::Stored(entry));
+                return Ok(WriteOutcome::Stored(entry));
             }
-            Ok(None) => return Ok(Outcome::NotStored(object)),
+            Ok(None) => return Ok(WriteOutcome::NotStored(object)),
         }
     }
     unreachable!("the last attempt returns")

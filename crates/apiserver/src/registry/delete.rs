@@ -13,7 +13,7 @@
 use super::admit::Admit;
 use super::conversion;
 use super::scope::RequestScope;
-use super::{Outcome, stored_bytes};
+use super::{WriteOutcome, stored_bytes};
 use crate::cache::watch_cache::Entry;
 use crate::registry::errors;
 use crate::request::options::{DeleteOptions, DeletionPropagation};
@@ -30,7 +30,7 @@ pub(crate) enum Deleted {
     /// The object is removed. The value is its last state.
     Removed(Object),
     /// The object has a deletion timestamp, and a grace period or a finalizer delays its removal.
-    Terminating(Outcome),
+    Terminating(WriteOutcome),
 }
 
 /// Deletes the named object if `admission` allows it.
@@ -86,19 +86,19 @@ async fn store_mark(
     mut new: Object,
     entry: &Arc<Entry>,
     options: &DeleteOptions,
-) -> Result<Outcome, Error> {
+) -> Result<WriteOutcome, Error> {
     let bytes = stored_bytes(scope, &new);
     if entry.holds(&bytes) {
-        return Ok(Outcome::Stored(Arc::clone(entry)));
+        return Ok(WriteOutcome::Stored(Arc::clone(entry)));
     }
     if options.dry_run {
         new.set_meta("resourceVersion", entry.revision.to_string());
-        return Ok(Outcome::NotStored(new));
+        return Ok(WriteOutcome::NotStored(new));
     }
     let expect = Expect::At(entry.revision);
     let _write = scope.writes.begin();
     let record = scope.storage.store.put(&entry.key, bytes.into(), expect, None).await?;
-    Ok(Outcome::Stored(Arc::new(Entry::of(&record, scope.resource().prefix.len()))))
+    Ok(WriteOutcome::Stored(Arc::new(Entry::of(&record, scope.resource().prefix.len()))))
 }
 
 fn check_preconditions(

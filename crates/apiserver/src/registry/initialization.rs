@@ -10,7 +10,7 @@
 //! A waiting request follows the change log of the resource, as a watch does, and lends its seat to
 //! other requests.
 
-use super::Outcome;
+use super::WriteOutcome;
 use super::scope::RequestScope;
 use crate::cache::watch_cache::{Change, Entry};
 use crate::request::options::parse_i64;
@@ -61,12 +61,12 @@ impl InitializationWait {
     pub(crate) async fn until_initialized(
         self,
         scope: &RequestScope,
-        outcome: Outcome,
-    ) -> Result<Outcome, Status> {
+        outcome: WriteOutcome,
+    ) -> Result<WriteOutcome, Status> {
         match (outcome, self.until) {
-            (Outcome::Stored(entry), Some(until)) if entry.uninitialized => {
+            (WriteOutcome::Stored(entry), Some(until)) if entry.uninitialized => {
                 // The future is boxed to keep the future of requests without initializers small.
-                Box::pin(wait(scope, &entry, until)).await.map(Outcome::Stored)
+                Box::pin(wait(scope, &entry, until)).await.map(WriteOutcome::Stored)
             }
             (outcome, _) => Ok(outcome),
         }

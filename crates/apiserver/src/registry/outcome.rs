@@ -1,4 +1,4 @@
-//! [`Outcome`]: the object that results from a write, for the answer to the client.
+//! [`WriteOutcome`]: the object that results from a write, for the answer to the client.
 
 use super::conversion;
 use super::scope::RequestScope;
@@ -7,14 +7,14 @@ use machinery::{Object, Status};
 use std::sync::Arc;
 
 /// See the [module documentation](self).
-pub(crate) enum Outcome {
+pub(crate) enum WriteOutcome {
     /// The stored object.
     Stored(Arc<Entry>),
     /// The object of a dry run, or the last state of a removed object.
     NotStored(Object),
 }
 
-impl Outcome {
+impl WriteOutcome {
     /// The object in the memory version.
     pub(crate) async fn object(self, scope: &RequestScope) -> Result<Object, Status> {
         match self {

@@ -3,7 +3,7 @@
 
 use super::pending_writes::PendingWrites;
 use crate::auth::authentication::User;
-use crate::cache::catalog::Served;
+use crate::cache::catalog::ServedResource;
 use crate::cache::storage::Storage;
 use crate::flow_control::SeatHandle;
 use crate::http::warnings::Warnings;
@@ -26,7 +26,7 @@ pub(crate) struct RequestScope {
     /// The resource and the object that the request names.
     pub path: ResourcePath,
     /// The resource that the path names.
-    pub served: Arc<Served>,
+    pub served: Arc<ServedResource>,
     /// The index of the version that the path names.
     pub version: usize,
     /// The options of the request.
@@ -64,7 +64,7 @@ pub(crate) struct ScopeParts {
 
 impl RequestScope {
     /// The scope of a request for `served`. A deprecated version adds a warning.
-    pub(crate) fn new(parts: ScopeParts, served: Arc<Served>, version: usize) -> Self {
+    pub(crate) fn new(parts: ScopeParts, served: Arc<ServedResource>, version: usize) -> Self {
         let ScopeParts { storage, user, verb, path, query, field_manager, deadline, writes, seat } =
             parts;
         let mut warnings = Warnings::default();
@@ -90,7 +90,7 @@ impl RequestScope {
     /// warnings.
     pub(crate) fn for_other_object(
         &self,
-        served: &Arc<Served>,
+        served: &Arc<ServedResource>,
         version: usize,
         path: ResourcePath,
     ) -> Self {

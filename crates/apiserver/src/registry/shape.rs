@@ -3,7 +3,7 @@
 
 use super::conversion::memory_version;
 use super::scope::RequestScope;
-use crate::cache::catalog::Served;
+use crate::cache::catalog::ServedResource;
 use crate::cache::conversion::convert_locally;
 use machinery::codec::{self, Literals};
 use machinery::{Map, Object, Value};
@@ -27,7 +27,7 @@ impl From<String> for ShapeError {
 
 /// Makes an object that was decoded from text fit the shape of one version, as [`fit`] does.
 pub(crate) fn shape(
-    served: &Served,
+    served: &ServedResource,
     version: usize,
     object: &mut Object,
 ) -> Result<Vec<String>, String> {
@@ -55,7 +55,7 @@ pub(crate) fn shape_request(
 /// them; fails with Go's message for a value of the wrong type. `literals` are the numbers as they
 /// were sent.
 fn fit(
-    served: &Served,
+    served: &ServedResource,
     version: usize,
     object: &mut Object,
     literals: &Literals,
@@ -64,7 +64,7 @@ fn fit(
 }
 
 fn fit_reporting_empty(
-    served: &Served,
+    served: &ServedResource,
     version: usize,
     object: &mut Object,
     literals: &Literals,
@@ -114,7 +114,7 @@ fn resets_managed_fields(object: &Object) -> bool {
 /// resource are not dropped: apply has checked them against the schema, and upstream keeps a null,
 /// which is then validated.
 pub(crate) fn shape_applied(
-    served: &Served,
+    served: &ServedResource,
     version: usize,
     config: &Object,
     object: &mut Object,

@@ -5,7 +5,7 @@ use super::admit::Admit;
 use super::conversion;
 use super::scope::RequestScope;
 use super::{
-    Outcome, initialization, spec_differs, stored_bytes_within_limit, wipe_server_metadata,
+    WriteOutcome, initialization, spec_differs, stored_bytes_within_limit, wipe_server_metadata,
 };
 use crate::cache::hooks::Reservation;
 use crate::cache::watch_cache::Entry;
@@ -73,7 +73,7 @@ const MAX_ATTEMPTS: usize = 64;
 pub(crate) async fn update(
     scope: &RequestScope,
     request: UpdateRequest<'_>,
-) -> Result<Outcome, Status> {
+) -> Result<WriteOutcome, Status> {
     let key = scope.key();
     let name = &scope.path.name;
     let of_store = |error: Error| errors::of_store(&scope.group_resource(), name, &error);
@@ -96,12 +96,12 @@ pub(crate) async fn update(
         let new = conversion::to_storage(scope, new).await?;
         let bytes = stored_bytes_within_limit(scope, &new)?;
         if entry.holds(&bytes) {
-            return Ok(Outcome::Stored(entry));
+            return Ok(WriteOutcome::Stored(entry));
         }
         if request.dry_run {
             let mut new = new;
             new.set_meta("resourceVersion", entry.revision.to_string());
-            return Ok(Outcome::NotStored(new));
+            return Ok(WriteOutcome::NotStored(new));
         }
         let ttl = match scope.resource().ttl_seconds {
             _ if has_failed => Some(initialization::FAILED_OBJECT_TTL),
@@ -114,7 +114,7 @@ pub(crate) async fn update(
                 if has_failed {
                     initialization::remove_failed(scope, &record).await;
                 }
-                return Ok(Outcome::Stored(entry_of(scope, &record)));
+                return Ok(WriteOutcome::Stored(entry_of(scope, &record)));
             }
             // The next attempt uses the current object. It returns a conflict if the request has a
             // resourceVersion.
@@ -287,10 +287,10 @@ async fn delete_without_finalizers(
     mut new: Object,
     entry: &Entry,
     dry_run: bool,
-) -> Result<Outcome, Error> {
+) -> Result<WriteOutcome, Error> {
     if !dry_run {
         scope.storage.store.delete(&entry.key, Expect::At(entry.revision)).await?;
     }
     new.set_meta("resourceVersion", entry.revision.to_string());
-    Ok(Outcome::NotStored(new))
+    Ok(WriteOutcome::NotStored(new))
 }

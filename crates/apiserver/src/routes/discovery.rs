@@ -3,7 +3,7 @@
 
 mod aggregated;
 
-use crate::cache::catalog::{Catalog, Group, Served};
+use crate::cache::catalog::{Catalog, Group, ServedResource};
 use crate::http::body::Body;
 use crate::http::headers;
 use crate::http::negotiation::{EndpointRestrictions, negotiate};
@@ -216,7 +216,7 @@ fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {
 }
 
 /// The verbs of a resource.
-pub(super) fn verbs(served: &Served) -> Vec<&'static str> {
+pub(super) fn verbs(served: &ServedResource) -> Vec<&'static str> {
     if served.terminating {
         return TERMINATING_VERBS.to_vec();
     }
@@ -230,7 +230,7 @@ pub(super) fn verbs(served: &Served) -> Vec<&'static str> {
 
 /// The subresources of a resource, sorted as in Kubernetes: status before scale for custom
 /// resources, by name for built-in ones.
-pub(super) fn subresources(served: &Served, version: usize) -> Vec<SubresourceDiscovery> {
+pub(super) fn subresources(served: &ServedResource, version: usize) -> Vec<SubresourceDiscovery> {
     const OBJECT: &[&str] = &["get", "patch", "update"];
     let resource = &served.resource;
     let version = served.version(version);
@@ -273,7 +273,7 @@ pub(super) fn subresources(served: &Served, version: usize) -> Vec<SubresourceDi
 ///
 /// Upstream: `endpoints/discovery/storageversionhash.go`; a custom resource whose storage version
 /// is not served has no hash either (`customresource_discovery_controller.go`).
-fn storage_version_hash(served: &Served) -> Option<String> {
+fn storage_version_hash(served: &ServedResource) -> Option<String> {
     let resource = &served.resource;
     let is_hidden = !resource.conventions.hashes_unserved_version && !resource.hub().served;
     if resource.behavior.unstored.is_some() || is_hidden {

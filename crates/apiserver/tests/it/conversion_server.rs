@@ -15,11 +15,11 @@ pub(crate) const SERVICE: &str = "hook.default.svc";
 /// See the [module documentation](self).
 pub(crate) struct ConversionServer {
     pub(crate) https: Https,
-    state: Arc<State>,
+    state: Arc<ConversionServerState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ConversionServerState {
     mood: Mutex<Mood>,
     calls: Mutex<Vec<Call>>,
     called: Notify,
@@ -62,7 +62,7 @@ pub(crate) enum Mood {
 impl ConversionServer {
     /// Starts the webhook on a free port.
     pub(crate) async fn start() -> Self {
-        let state = Arc::new(State::default());
+        let state = Arc::new(ConversionServerState::default());
         let own = Arc::clone(&state);
         let https = Https::start(SERVICE, move |request| answer(Arc::clone(&own), request)).await;
         Self { https, state }
@@ -92,7 +92,7 @@ impl ConversionServer {
     }
 }
 
-async fn answer(state: Arc<State>, request: Request<Bytes>) -> Response<Bytes> {
+async fn answer(state: Arc<ConversionServerState>, request: Request<Bytes>) -> Response<Bytes> {
     assert_eq!(request.uri().path(), "/convert");
     let review: Value = serde_json::from_slice(request.body()).unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();

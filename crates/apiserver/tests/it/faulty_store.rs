@@ -20,7 +20,7 @@ pub(crate) const HISTORY: usize = 64;
 /// See the [module documentation](self).
 pub(crate) struct FaultyStore {
     inner: Arc<Engine>,
-    state: watch::Sender<State>,
+    state: watch::Sender<FaultyStoreState>,
     /// The keys of the writes that were refused by a failed disk.
     refused: Mutex<Vec<String>>,
 }
@@ -43,7 +43,7 @@ pub(crate) enum Fault {
 }
 
 #[derive(Clone, Copy, Default)]
-struct State {
+struct FaultyStoreState {
     fault: Option<Fault>,
     /// The number of times that the open watches were ended.
     ended_watches: u64,
@@ -145,7 +145,7 @@ impl FaultyStore {
             }
         });
         let ended = async move {
-            let is_ended = |state: &State| state.ended_watches > ended_before;
+            let is_ended = |state: &FaultyStoreState| state.ended_watches > ended_before;
             if state.wait_for(is_ended).await.is_err() {
                 future::pending::<()>().await;
             }

@@ -6,7 +6,7 @@ use super::{
 use crate::plan::Branch;
 
 /// What looking for a field or index found.
-type Found<'a> = Result<Option<Value<'a>>, EvalError>;
+type LookupResult<'a> = Result<Option<Value<'a>>, EvalError>;
 
 impl<'a> Evaluator<'a, '_> {
     pub(super) fn attribute(&mut self, attribute: &'a Attribute) -> EvalResult<'a> {
@@ -106,7 +106,7 @@ impl<'a> Evaluator<'a, '_> {
         value: Value<'a>,
         qualifier: &'a Qualifier,
         optional: &mut bool,
-    ) -> Found<'a> {
+    ) -> LookupResult<'a> {
         let value = match value {
             Value::Optional(None) if qualifier.test => return Ok(Some(Value::Bool(false))),
             Value::Optional(None) => return Ok(None),
@@ -135,7 +135,7 @@ impl<'a> Evaluator<'a, '_> {
     }
 }
 
-fn look_up<'a>(value: &Value<'a>, key: &Value<'a>) -> Found<'a> {
+fn look_up<'a>(value: &Value<'a>, key: &Value<'a>) -> LookupResult<'a> {
     match value {
         Value::Map(map) => map.get(key).transpose(),
         Value::List(list) => {

@@ -54,12 +54,12 @@ pub struct Decision {
 
 /// The value of the variable `authorizer`; its type is that of [`authorizer_type`].
 pub fn authorizer<'a>(authorizer: Arc<dyn Authorizer>) -> Value<'a> {
-    Value::opaque(Step { kind: AUTHORIZER, authorizer, check: Check::default() })
+    Value::opaque(AuthorizerStep { kind: AUTHORIZER, authorizer, check: Check::default() })
 }
 
 /// The value of the variable `authorizer.requestResource`: a check that is filled in already.
 pub fn resource_check<'a>(authorizer: Arc<dyn Authorizer>, check: Check) -> Value<'a> {
-    Value::opaque(Step { kind: RESOURCE, authorizer, check })
+    Value::opaque(AuthorizerStep { kind: RESOURCE, authorizer, check })
 }
 
 /// The type of an authorizer, for declarations.
@@ -80,13 +80,13 @@ const DECISION: &str = "kubernetes.authorization.Decision";
 
 /// A check on its way to being complete; the kind says what may be added.
 #[derive(Debug)]
-struct Step {
+struct AuthorizerStep {
     kind: &'static str,
     authorizer: Arc<dyn Authorizer>,
     check: Check,
 }
 
-impl Opaque for Step {
+impl Opaque for AuthorizerStep {
     fn type_name(&self) -> &'static str {
         self.kind
     }
@@ -202,19 +202,19 @@ fn next<'a>(
 ) -> EvalResult<'a> {
     let words =
         [1, 2].map(|index| args.get(index).and_then(Value::as_str).unwrap_or("").to_owned());
-    let Some(step) = args[0].downcast::<Step>() else {
+    let Some(step) = args[0].downcast::<AuthorizerStep>() else {
         return no_such_overload();
     };
     let mut check = step.check.clone();
     say(&mut check, words);
-    Ok(Value::opaque(Step { kind, authorizer: Arc::clone(&step.authorizer), check }))
+    Ok(Value::opaque(AuthorizerStep { kind, authorizer: Arc::clone(&step.authorizer), check }))
 }
 
 fn check<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let [step, Value::String(verb)] = args else {
         return no_such_overload();
     };
-    let Some(step) = step.downcast::<Step>() else {
+    let Some(step) = step.downcast::<AuthorizerStep>() else {
         return no_such_overload();
     };
     let check = Check { verb: verb.to_string(), ..step.check.clone() };

@@ -51,11 +51,11 @@ impl<T: ReflectorItem> Reflector<T> {
             stream => stream?,
         };
         let mut items = BTreeMap::new();
-        let (began, mut last_addition) = (self.clock.moment(), self.clock.moment());
+        let (began, mut last_addition) = (self.clock.instant(), self.clock.instant());
         loop {
             let pause = MAX_INITIAL_PAUSE
-                .saturating_sub(self.clock.passed_since(&last_addition))
-                .min(MAX_INITIAL_TIME.saturating_sub(self.clock.passed_since(&began)));
+                .saturating_sub(self.clock.elapsed_since(&last_addition))
+                .min(MAX_INITIAL_TIME.saturating_sub(self.clock.elapsed_since(&began)));
             let event = match self.next_within(&mut stream, pause).await {
                 Ok(Some(event)) if !pause.is_zero() => event,
                 Ok(_) | Err(ListWatchError::TimedOut) => {
@@ -68,7 +68,7 @@ impl<T: ReflectorItem> Reflector<T> {
                 WatchEvent::Added(item) | WatchEvent::Modified(item) => {
                     let item = self.store.transform(item);
                     if items.insert(item.key(), item).is_none() {
-                        last_addition = self.clock.moment();
+                        last_addition = self.clock.instant();
                     }
                 }
                 WatchEvent::Deleted(item) => drop(items.remove(&item.key())),

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use keel::{Backoff, Moment};
+use keel::{Backoff, ClockInstant};
 use machinery::{Reason, Status};
 
 use crate::ListWatchError;
@@ -25,7 +25,7 @@ pub(super) struct Position {
     /// Whether the items of a list are in the store.
     pub(super) listed: bool,
     /// The time of the first of the last answers with the code 404, and their number.
-    pub(super) absence: Option<(Moment, u32)>,
+    pub(super) absence: Option<(ClockInstant, u32)>,
     /// Failures in a row that may result from the version from which was watched.
     failed_watches: u32,
     /// Whether an event of the present watch has the version `version`. Another event with the same

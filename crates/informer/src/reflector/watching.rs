@@ -66,7 +66,7 @@ impl<T: ReflectorItem> Reflector<T> {
     ) -> Result<(), ListWatchError> {
         self.set_phase(ReflectorPhase::Watching);
         position.watch_opened();
-        let (began, mut has_events) = (self.clock.moment(), false);
+        let (began, mut has_events) = (self.clock.instant(), false);
         let mut expiry = pin!(async {
             match timeout {
                 Some(timeout) => self.clock.sleep(timeout.saturating_add(WATCH_GRACE)).await,
@@ -93,7 +93,7 @@ impl<T: ReflectorItem> Reflector<T> {
                 tokio::task::yield_now().await;
             }
         }
-        if !has_events && self.clock.passed_since(&began) < MIN_WATCH_TIME {
+        if !has_events && self.clock.elapsed_since(&began) < MIN_WATCH_TIME {
             return Err(ListWatchError::ClosedEarly);
         }
         position.backoff.reset();

@@ -4,7 +4,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use keel::{Clock, Entropy, Moment};
+use keel::{Clock, ClockInstant, Entropy};
 
 use super::delaying::Delayed;
 use super::queue::{Arrival, Queue, Taken};
@@ -18,7 +18,7 @@ pub(super) struct State<K> {
     pub(super) limiter: RateLimiter<K>,
     clock: Clock,
     /// All times in the queue are counted from here.
-    began: Moment,
+    began: ClockInstant,
     adds: u64,
     retries: u64,
     latency: Arc<dyn HistogramMetric>,
@@ -37,7 +37,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             delayed: Delayed::new(),
             limiter: RateLimiter::new(&options.limits, entropy),
             clock: clock.clone(),
-            began: clock.moment(),
+            began: clock.instant(),
             adds: 0,
             retries: 0,
             latency: Arc::clone(&options.latency),
@@ -50,7 +50,7 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     /// The time since the queue was made, independent of changes of the clock.
     pub(super) fn now(&self) -> Duration {
-        self.clock.passed_since(&self.began)
+        self.clock.elapsed_since(&self.began)
     }
 
     /// Whether an idle worker should be woken: at least `keys` keys wait, and no worker is on its

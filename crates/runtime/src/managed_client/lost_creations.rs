@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use keel::{Clock, Entropy, Moment};
+use keel::{Clock, ClockInstant, Entropy};
 use machinery::{Object, Value};
 
 use super::resource_path::ResourcePath;
@@ -40,7 +40,7 @@ struct LostCreation {
     name: String,
     /// Empty if the name was not generated here.
     prefix: String,
-    at: Moment,
+    at: ClockInstant,
 }
 
 impl LostCreations {
@@ -65,7 +65,7 @@ impl LostCreations {
         self.lock().retain(|lost| {
             lost.collection != *collection
                 || lost.name != name
-                || self.clock.passed_since(&lost.at) < MAX_REQUEST_TIME
+                || self.clock.elapsed_since(&lost.at) < MAX_REQUEST_TIME
         });
     }
 
@@ -82,7 +82,7 @@ impl LostCreations {
         let Ok(Value::Object(map)) = serde_json::from_slice(&body) else { return (body, unnamed) };
         let mut object = Object::new(map);
         let pending = |name: String, prefix: String, known: Option<LostCreation>| {
-            let (collection, at) = (collection.clone(), self.clock.moment());
+            let (collection, at) = (collection.clone(), self.clock.instant());
             let lost = Some(LostCreation { collection, name, prefix, at });
             PendingCreation { creations: self, lost, is_retry: known.is_some() }
         };
@@ -135,7 +135,7 @@ impl PendingCreation<'_> {
 impl Drop for PendingCreation<'_> {
     fn drop(&mut self) {
         if let Some(lost) = self.lost.take() {
-            let at = self.creations.clock.moment();
+            let at = self.creations.clock.instant();
             self.creations.lock().push(LostCreation { at, ..lost });
         }
     }

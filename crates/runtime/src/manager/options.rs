@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use informer::InformerOptions;
-use keel::{Clock, Entropy, Unclean};
+use keel::{Clock, Entropy, UncleanStop};
 
 use crate::webhook::CertificateError;
 use crate::{InvalidLeaderElection, LeaderElection};
@@ -77,5 +77,5 @@ pub enum ManagerError {
     Signals(#[source] io::Error),
     /// A task did not end in time and was aborted, or has panicked.
     #[error("did not stop cleanly")]
-    Unclean(#[source] Unclean),
+    UncleanStop(#[source] UncleanStop),
 }

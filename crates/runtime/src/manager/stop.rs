@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use keel::Unclean;
+use keel::UncleanStop;
 use tokio::time::Instant;
 
 use super::ManagerState;
@@ -18,7 +18,7 @@ const LONGEST_STOP: Duration = Duration::from_hours(24);
 impl ManagerState {
     /// Stops all tasks in the order of their dependencies within the stop time. The workers leave a
     /// part of it to the tasks after them, and each of these to the next.
-    pub(super) async fn shut_down(&self, is_graceful: bool) -> Result<(), Unclean> {
+    pub(super) async fn shut_down(&self, is_graceful: bool) -> Result<(), UncleanStop> {
         let within = self.options.stop_within.min(LONGEST_STOP);
         let (end, reserve) = (Instant::now() + within, (within / 2).min(AFTER_WORKERS));
         let but_for = |reserve: Duration| (end - reserve).saturating_duration_since(Instant::now());

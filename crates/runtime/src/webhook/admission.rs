@@ -112,7 +112,7 @@ where
     A: Future<Output = Result<Allowed, Denied>> + Send + 'static,
 {
     Handler::new(move |body| {
-        let asked = Asked::<K>::parse(&body);
+        let asked = DecodedRequest::<K>::parse(&body);
         let judged = asked.map(|asked| (asked.answer, asked.request.map(&judge)));
         async move {
             let (answer, judged) = judged?;
@@ -134,7 +134,7 @@ where
     A: Future<Output = Result<Changed<K>, Denied>> + Send + 'static,
 {
     Handler::new(move |body| {
-        let asked = Asked::<K>::parse(&body).map(|asked| {
+        let asked = DecodedRequest::<K>::parse(&body).map(|asked| {
             let before = asked.request.as_ref().ok().and_then(|it| it.object.clone());
             (asked.answer, asked.object, before, asked.request.map(&change))
         });
@@ -159,7 +159,7 @@ where
 }
 
 /// A decoded review.
-struct Asked<K: Resource> {
+struct DecodedRequest<K: Resource> {
     answer: Answer,
     /// The raw object.
     object: Value,
@@ -173,7 +173,7 @@ struct Answer {
     uid: String,
 }
 
-impl<K: Resource + DeserializeOwned> Asked<K> {
+impl<K: Resource + DeserializeOwned> DecodedRequest<K> {
     fn parse(body: &[u8]) -> Result<Self, BadReview> {
         let review: Value =
             serde_json::from_slice(body).map_err(|error| BadReview(error.to_string()))?;

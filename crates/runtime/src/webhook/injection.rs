@@ -16,7 +16,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use keel::{Backoff, Moment};
+use keel::{Backoff, ClockInstant};
 use kube_client::Api;
 use kube_client::api::{ListParams, PostParams, WatchParams};
 use kube_core::{ApiResource, DynamicObject, WatchEvent};
@@ -85,7 +85,7 @@ pub(super) struct Injector {
     api: Api<DynamicObject>,
     target: InjectionTarget,
     /// Unknown CA certificates in the configuration, and the time since which they are known.
-    other_authorities: BTreeMap<String, Moment>,
+    other_authorities: BTreeMap<String, ClockInstant>,
 }
 
 /// The result of an injection.
@@ -193,7 +193,7 @@ impl Injector {
                     .get(other)
                     .or_else(|| self.other_authorities.get(other))
                     .cloned();
-                let since = known.unwrap_or_else(|| self.manager.clock.moment());
+                let since = known.unwrap_or_else(|| self.manager.clock.instant());
                 if self.is_kept_for_others(other, &since) {
                     wanted.push(other.clone());
                 }
@@ -211,9 +211,9 @@ impl Injector {
         is_changed
     }
 
-    fn is_kept_for_others(&self, authority: &str, since: &Moment) -> bool {
+    fn is_kept_for_others(&self, authority: &str, since: &ClockInstant) -> bool {
         let now = self.manager.clock.now();
-        self.manager.clock.passed_since(since) < MAX_OTHER_AGE
+        self.manager.clock.elapsed_since(since) < MAX_OTHER_AGE
             && Facts::read(authority).is_some_and(|it| now < it.not_after)
     }
 
@@ -223,7 +223,7 @@ impl Injector {
         let tolerated =
             self.other_authorities.iter().filter(|(it, since)| self.is_kept_for_others(it, since));
         let left =
-            tolerated.map(|(_, since)| MAX_OTHER_AGE.saturating_sub(clock.passed_since(since)));
+            tolerated.map(|(_, since)| MAX_OTHER_AGE.saturating_sub(clock.elapsed_since(since)));
         match left.min() {
             Some(left) => clock.sleep(left).await,
             None => std::future::pending().await,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use machinery::{Value, json};
-use runtime::reconcile_history::Outcome;
+use runtime::reconcile_history::ReconcileOutcome;
 use runtime::{Action, Controller, Failure, Lister, Manager, ManagerOptions, Request};
 
 use crate::faulty::Fate;
@@ -46,7 +46,9 @@ async fn an_object_that_cannot_be_decoded_is_cached_and_reported() {
     assert!(saw(&seen, "a", Some(1)) && saw(&seen, "c", Some(3)));
     let records = manager.records("thing");
     let decode_error = records.iter().find(|record| record.request.name() == "b").unwrap();
-    let Outcome::FailedPermanently(why) = &decode_error.outcome else { panic!("{decode_error:?}") };
+    let ReconcileOutcome::FailedPermanently(why) = &decode_error.outcome else {
+        panic!("{decode_error:?}")
+    };
     assert!(why.contains("default/b does not fit the type"), "{why}");
     let raw = manager.informer::<Thing>().indexer().get(&decode_error.request).unwrap();
     assert_eq!(raw.object().unwrap().get(&["spec", "size"]), Some(&Value::from("many")));

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use machinery::{Value, json};
-use runtime::reconcile_history::Outcome;
+use runtime::reconcile_history::ReconcileOutcome;
 use runtime::{Action, Controller, Failure, Manager, ManagerOptions, Mapper, Predicate, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -71,10 +71,10 @@ async fn panics_and_failures_are_caught_counted_recorded_and_retried() {
     until("four calls", async || manager.records("thing").len() == 4).await;
     let outcomes: Vec<_> =
         manager.records("thing").into_iter().rev().map(|record| record.outcome).collect();
-    assert_eq!(outcomes[0], Outcome::Panicked("dropped it".to_owned()));
-    assert_eq!(outcomes[1], Outcome::Failed("not now".to_owned()));
-    assert_eq!(outcomes[2], Outcome::RequeueAfter(Duration::from_millis(1)));
-    assert_eq!(outcomes[3], Outcome::FailedPermanently("never".to_owned()));
+    assert_eq!(outcomes[0], ReconcileOutcome::Panicked("dropped it".to_owned()));
+    assert_eq!(outcomes[1], ReconcileOutcome::Failed("not now".to_owned()));
+    assert_eq!(outcomes[2], ReconcileOutcome::RequeueAfter(Duration::from_millis(1)));
+    assert_eq!(outcomes[3], ReconcileOutcome::FailedPermanently("never".to_owned()));
 
     let address = manager.endpoint().await.unwrap();
     let metrics = get(address, "/metrics").await;
@@ -192,6 +192,6 @@ async fn reconciles_that_keep_their_threads_run_side_by_side() {
     }
     until("both are done", async || manager.records("thing").len() == 3).await;
     let records = manager.records("thing");
-    assert!(records.iter().all(|record| record.outcome == Outcome::Done), "{records:?}");
+    assert!(records.iter().all(|record| record.outcome == ReconcileOutcome::Done), "{records:?}");
     running.stop().await;
 }

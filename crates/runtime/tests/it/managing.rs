@@ -6,7 +6,7 @@ use informer::Selection;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kube_client::api::ListParams;
 use machinery::json;
-use runtime::reconcile_history::Outcome;
+use runtime::reconcile_history::ReconcileOutcome;
 use runtime::recorder::{EventType, Recorder};
 use runtime::webhook::{Handler, WebhookServer};
 use runtime::{
@@ -203,6 +203,6 @@ async fn a_controller_of_a_selection_reads_its_own_cache() {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
     world.env.create(MAPS, &map).await;
     until("a was looked at", async || manager.records("configmap").len() == 1).await;
-    assert_eq!(manager.records("configmap")[0].outcome, Outcome::Done);
+    assert_eq!(manager.records("configmap")[0].outcome, ReconcileOutcome::Done);
     running.stop().await;
 }

@@ -79,7 +79,7 @@ async fn a_stop_is_limited_in_time() {
     let took = asked.elapsed();
     assert!(took <= stop_within, "{took:?}");
     assert!(took >= Duration::from_secs(5), "the reconcile had no time to end: {took:?}");
-    let Err(ManagerError::Unclean(unclean)) = ended else { panic!("it ended cleanly") };
+    let Err(ManagerError::UncleanStop(unclean)) = ended else { panic!("it ended cleanly") };
     assert_eq!(unclean.running.len(), 1, "{unclean}");
     assert!(unclean.running[0].contains("workers/thing-"), "{unclean}");
 }

@@ -10,12 +10,12 @@ use machinery::field_path::quote;
 
 /// The outcome of one alternative.
 #[derive(Debug)]
-struct Outcome {
+struct BranchOutcome {
     errors: WalkErrors,
     passed: usize,
 }
 
-impl Outcome {
+impl BranchOutcome {
     fn holds(&self) -> bool {
         self.errors.is_empty()
     }
@@ -34,7 +34,7 @@ impl Walk<'_> {
             self.spend(1);
             let mut errors = WalkErrors::default();
             let passed = self.apply(node, data, old, path, &mut errors);
-            Outcome { errors, passed }
+            BranchOutcome { errors, passed }
         };
         let name = || quote(&path.to_string());
         let mut passed = 0;
@@ -102,9 +102,12 @@ enum Stop {
 }
 
 /// How many alternatives hold, and the first that does or else the one that came closest.
-fn count_matches(outcomes: impl Iterator<Item = Outcome>, stop: Stop) -> (usize, Option<Outcome>) {
+fn count_matches(
+    outcomes: impl Iterator<Item = BranchOutcome>,
+    stop: Stop,
+) -> (usize, Option<BranchOutcome>) {
     let mut held = 0;
-    let mut best: Option<Outcome> = None;
+    let mut best: Option<BranchOutcome> = None;
     for outcome in outcomes {
         let better = match &best {
             None => true,
@@ -123,7 +126,7 @@ fn count_matches(outcomes: impl Iterator<Item = Outcome>, stop: Stop) -> (usize,
 }
 
 /// Adds an outcome's errors, each once, and returns the checks it passed.
-fn merge(outcome: Option<Outcome>, found: &mut WalkErrors) -> usize {
+fn merge(outcome: Option<BranchOutcome>, found: &mut WalkErrors) -> usize {
     let Some(outcome) = outcome else { return 0 };
     found.add_new(outcome.errors);
     outcome.passed

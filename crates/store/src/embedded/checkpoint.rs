@@ -86,11 +86,11 @@ impl Checkpoint {
 pub(super) struct Checkpointer {
     /// `None` after the last checkpoint.
     checkpoints: Option<SyncSender<Checkpoint>>,
-    outcomes: Receiver<Outcome>,
-    state: State,
+    outcomes: Receiver<CheckpointOutcome>,
+    state: CheckpointState,
 }
 
-enum State {
+enum CheckpointState {
     Idle,
     Busy,
     /// The disk had no space for it.
@@ -98,7 +98,7 @@ enum State {
     Broken(Error),
 }
 
-enum Outcome {
+enum CheckpointOutcome {
     Done,
     Refused(Checkpoint),
     Broken(Error),
@@ -111,40 +111,43 @@ impl Checkpointer {
         let (checkpoints, waiting) = sync_channel(1);
         let (reports, outcomes) = sync_channel(2);
         tasks.spawn_thread("checkpoint", move || run(database, &waiting, &reports))?;
-        Ok(Self { checkpoints: Some(checkpoints), outcomes, state: State::Idle })
+        Ok(Self { checkpoints: Some(checkpoints), outcomes, state: CheckpointState::Idle })
     }
 
     /// Fails if a checkpoint has failed permanently. Does not wait.
     pub(super) fn check(&mut self) -> Result<(), Error> {
-        if matches!(self.state, State::Busy) {
+        if matches!(self.state, CheckpointState::Busy) {
             match self.outcomes.try_recv() {
                 Ok(outcome) => self.note(outcome),
                 Err(TryRecvError::Empty) => {}
-                Err(TryRecvError::Disconnected) => self.note(Outcome::Broken(thread_ended())),
+                Err(TryRecvError::Disconnected) => {
+                    self.note(CheckpointOutcome::Broken(thread_ended()))
+                }
             }
         }
         match &self.state {
-            State::Broken(error) => Err(error.clone()),
-            State::Idle | State::Busy | State::Refused(_) => Ok(()),
+            CheckpointState::Broken(error) => Err(error.clone()),
+            CheckpointState::Idle | CheckpointState::Busy | CheckpointState::Refused(_) => Ok(()),
         }
     }
 
     /// Waits for the running checkpoint. A refused one is tried once more.
     pub(super) fn wait(&mut self) -> Result<(), Error> {
         self.check()?;
-        self.state = match mem::replace(&mut self.state, State::Idle) {
-            State::Refused(checkpoint) => {
+        self.state = match mem::replace(&mut self.state, CheckpointState::Idle) {
+            CheckpointState::Refused(checkpoint) => {
                 self.begin(checkpoint);
-                State::Busy
+                CheckpointState::Busy
             }
             state => state,
         };
-        if matches!(self.state, State::Busy) {
-            let outcome = self.outcomes.recv().unwrap_or_else(|_| Outcome::Broken(thread_ended()));
+        if matches!(self.state, CheckpointState::Busy) {
+            let outcome =
+                self.outcomes.recv().unwrap_or_else(|_| CheckpointOutcome::Broken(thread_ended()));
             self.note(outcome);
         }
         match &self.state {
-            State::Refused(_) => Err(Error::Full),
+            CheckpointState::Refused(_) => Err(Error::Full),
             _ => self.check(),
         }
     }
@@ -152,9 +155,9 @@ impl Checkpointer {
     /// Whether the next checkpoint can begin now. A refused one begins again.
     pub(super) fn is_ready(&mut self) -> Result<bool, Error> {
         self.check()?;
-        match mem::replace(&mut self.state, State::Idle) {
-            State::Idle => Ok(true),
-            State::Refused(checkpoint) => {
+        match mem::replace(&mut self.state, CheckpointState::Idle) {
+            CheckpointState::Idle => Ok(true),
+            CheckpointState::Refused(checkpoint) => {
                 self.begin(checkpoint);
                 Ok(false)
             }
@@ -169,25 +172,25 @@ impl Checkpointer {
     pub(super) fn begin(&mut self, checkpoint: Checkpoint) {
         // If the thread has ended, the next call of `check` fails.
         let _ = self.checkpoints.as_ref().map(|checkpoints| checkpoints.send(checkpoint));
-        self.state = State::Busy;
+        self.state = CheckpointState::Busy;
     }
 
     /// Ends the thread and closes the database.
     pub(super) fn close(mut self) -> Result<(), Error> {
         self.checkpoints = None;
         while let Ok(outcome) = self.outcomes.recv() {
-            if let Outcome::Closed(result) = outcome {
+            if let CheckpointOutcome::Closed(result) = outcome {
                 return result;
             }
         }
         Err(thread_ended())
     }
 
-    fn note(&mut self, outcome: Outcome) {
+    fn note(&mut self, outcome: CheckpointOutcome) {
         self.state = match outcome {
-            Outcome::Done | Outcome::Closed(_) => State::Idle,
-            Outcome::Refused(checkpoint) => State::Refused(checkpoint),
-            Outcome::Broken(error) => State::Broken(error),
+            CheckpointOutcome::Done | CheckpointOutcome::Closed(_) => CheckpointState::Idle,
+            CheckpointOutcome::Refused(checkpoint) => CheckpointState::Refused(checkpoint),
+            CheckpointOutcome::Broken(error) => CheckpointState::Broken(error),
         };
     }
 }
@@ -200,19 +203,23 @@ impl Drop for Checkpointer {
     }
 }
 
-fn run(mut database: Database, checkpoints: &Receiver<Checkpoint>, reports: &SyncSender<Outcome>) {
+fn run(
+    mut database: Database,
+    checkpoints: &Receiver<Checkpoint>,
+    reports: &SyncSender<CheckpointOutcome>,
+) {
     while let Ok(checkpoint) = checkpoints.recv() {
         let outcome = match database.apply(&checkpoint) {
-            Ok(()) => Outcome::Done,
-            Err(Error::Full) => Outcome::Refused(checkpoint),
+            Ok(()) => CheckpointOutcome::Done,
+            Err(Error::Full) => CheckpointOutcome::Refused(checkpoint),
             Err(error) => {
                 tracing::error!(error = error.with_causes(), "a checkpoint of the log failed");
-                Outcome::Broken(error)
+                CheckpointOutcome::Broken(error)
             }
         };
         let _ = reports.send(outcome);
     }
-    let _ = reports.send(Outcome::Closed(database.close()));
+    let _ = reports.send(CheckpointOutcome::Closed(database.close()));
 }
 
 fn thread_ended() -> Error {

@@ -1,14 +1,14 @@
 //! The CEL types of kinds, as in their published schemas. A field without a type in the schema,
 //! such as a quantity, which may be a string or a number, is not declared.
 
-use crate::cache::catalog::Served;
+use crate::cache::catalog::ServedResource;
 use ::types::resource;
 use ::types::{Container, Field, Item, Type};
 use cel::{DeclKind, DeclType, Object};
 
 /// The type of a kind's objects in a version. Nested types are named by their path, which begins
 /// with `name`.
-pub(super) fn declare(served: &Served, version: usize, name: &str) -> Option<DeclType> {
+pub(super) fn declare(served: &ServedResource, version: usize, name: &str) -> Option<DeclType> {
     match &served.version(version).shape {
         resource::Shape::Typed(ty) => Some(message(ty, name, &mut Vec::new())),
         resource::Shape::Structural(schema) => {

@@ -1,7 +1,7 @@
 //! The parameters of a policy: objects of the kind that the policy names, selected by its binding.
 
 use super::policy_spec::text;
-use crate::cache::catalog::{Catalog, Served};
+use crate::cache::catalog::{Catalog, ServedResource};
 use crate::cache::conversion;
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::Entry;
@@ -19,7 +19,7 @@ pub(super) struct ParamKind {
 /// The served resource and version of a `paramKind`.
 #[derive(Clone, Copy)]
 pub(super) struct ParamResource<'c> {
-    pub served: &'c Arc<Served>,
+    pub served: &'c Arc<ServedResource>,
     pub version: usize,
 }
 

@@ -4,7 +4,7 @@ use super::compiler::{Compiler, Declarations, Expression};
 use super::evaluation::{BUDGET, Evaluation};
 use super::policy_spec::text;
 use super::types;
-use crate::cache::catalog::Served;
+use crate::cache::catalog::ServedResource;
 use crate::registry::shape;
 use ::types::apply::ResourceVersions;
 use machinery::codec::Literals;
@@ -23,7 +23,7 @@ pub(super) enum Mutation {
 /// The type of the object that is mutated.
 pub(super) enum PatchTarget<'a> {
     /// An object of a resource, in the version with this index.
-    Resource(&'a Served, usize),
+    Resource(&'a ServedResource, usize),
     /// An object of another kind that is sent to a subresource. Upstream cannot merge these.
     Subresource(&'a GroupVersionKind),
 }

@@ -10,7 +10,7 @@ use super::compiler::Compiler;
 use super::kind_types;
 use super::params::ParamKind;
 use super::policy_spec::text;
-use crate::cache::catalog::{Catalog, Served};
+use crate::cache::catalog::{Catalog, ServedResource};
 use cel::DeclType;
 use machinery::{Map, Object, Value, json};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 const MAX_KINDS: usize = 10;
 
 /// The kinds by group, version and name.
-type Kinds<'c> = BTreeMap<(&'c str, &'c str, &'c str), (&'c Arc<Served>, usize)>;
+type Kinds<'c> = BTreeMap<(&'c str, &'c str, &'c str), (&'c Arc<ServedResource>, usize)>;
 
 /// The items of `status.typeChecking.expressionWarnings`. `salt` makes type names unique, so that
 /// no expression can refer to them.
@@ -112,11 +112,11 @@ fn find<'c>(
     group: &str,
     version: &str,
     resource: &str,
-) -> Vec<(&'c Arc<Served>, usize)> {
+) -> Vec<(&'c Arc<ServedResource>, usize)> {
     let resource = resource.to_lowercase();
     let groups = catalog.groups().iter().filter(|it| group.is_empty() || it.name == group);
     let all = groups.flat_map(|it| catalog.resources(&it.name, version));
-    let is_match = |it: &(&Arc<Served>, usize)| {
+    let is_match = |it: &(&Arc<ServedResource>, usize)| {
         it.0.resource.plural == resource || it.0.resource.singular == resource
     };
     all.filter(is_match).collect()

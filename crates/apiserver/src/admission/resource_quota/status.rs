@@ -8,11 +8,11 @@
 
 use super::{ParsedQuota, stored_usage};
 use crate::admission::Admission;
-use crate::cache::catalog::{Catalog, Served};
+use crate::cache::catalog::{Catalog, ServedResource};
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::{Entry, Snapshot};
 use crate::in_process::loopback::LoopbackClient;
-use keel::{Clock, Moment};
+use keel::{Clock, ClockInstant};
 use kinds::core::resource_quota::usage::Measure;
 use machinery::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -81,7 +81,7 @@ struct TrackedQuota {
     parsed: Arc<ParsedQuota>,
     catalog: Arc<Catalog>,
     /// The resources of `catalog` that the quota limits.
-    measured_resources: Vec<(Arc<Served>, Measure)>,
+    measured_resources: Vec<(Arc<ServedResource>, Measure)>,
     last: LastWrite,
 }
 
@@ -96,7 +96,7 @@ enum LastWrite {
     /// The status with this usage is too large.
     TooLarge(Used),
     /// The write failed and is retried after the delay.
-    Failed { at: Moment, retry_delay: Duration },
+    Failed { at: ClockInstant, retry_delay: Duration },
 }
 
 impl StatusWriter {
@@ -219,7 +219,10 @@ impl TrackedQuota {
 }
 
 /// The served resources that a quota limits.
-fn measured_resources(parsed: &ParsedQuota, catalog: &Catalog) -> Vec<(Arc<Served>, Measure)> {
+fn measured_resources(
+    parsed: &ParsedQuota,
+    catalog: &Catalog,
+) -> Vec<(Arc<ServedResource>, Measure)> {
     let resources = parsed.quota.resources().into_iter();
     let measured_resources = resources.filter_map(|(group, plural)| {
         let served = catalog.resource(&group, &plural)?;
@@ -235,7 +238,7 @@ impl LastWrite {
             Self::None => true,
             Self::Written(written) => written != used,
             Self::TooLarge(too_large) => extra_length(used) < extra_length(too_large),
-            Self::Failed { at, retry_delay } => clock.passed_since(at) >= *retry_delay,
+            Self::Failed { at, retry_delay } => clock.elapsed_since(at) >= *retry_delay,
         }
     }
 
@@ -246,14 +249,14 @@ impl LastWrite {
             Self::Failed { retry_delay, .. } => longest.min(2 * *retry_delay),
             Self::None | Self::Written(_) | Self::TooLarge(_) => first,
         };
-        Self::Failed { at: clock.moment(), retry_delay }
+        Self::Failed { at: clock.instant(), retry_delay }
     }
 
     /// The remaining delay after a failed write.
     fn retry_delay(&self, clock: &Clock) -> Option<Duration> {
         match self {
             Self::Failed { at, retry_delay } => {
-                Some(retry_delay.saturating_sub(clock.passed_since(at)))
+                Some(retry_delay.saturating_sub(clock.elapsed_since(at)))
             }
             Self::None | Self::Written(_) | Self::TooLarge(_) => None,
         }

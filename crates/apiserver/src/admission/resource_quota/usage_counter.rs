@@ -1,7 +1,7 @@
 //! [`UsageCounter`]: the usage of one quota by the stored objects of one resource. It follows the
 //! change log of the resource, so that a request does not count all objects.
 
-use crate::cache::catalog::Served;
+use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::{Entry, Snapshot};
 use kinds::core::resource_quota::usage::{Amounts, Measure, Quota, Scope, add};
 use machinery::Object;
@@ -18,7 +18,7 @@ pub(super) struct UsageKey {
 }
 
 impl UsageKey {
-    pub(super) fn new(quota: &str, served: &Served) -> Self {
+    pub(super) fn new(quota: &str, served: &ServedResource) -> Self {
         Self { quota: quota.to_owned(), resource: served.resource.prefix.clone() }
     }
 }
@@ -38,7 +38,7 @@ impl UsageCounter {
     /// Counts the changes up to `snapshot`, or all objects if the change log is incomplete.
     pub(super) fn catch_up(
         &mut self,
-        served: &Served,
+        served: &ServedResource,
         snapshot: &Snapshot,
         namespace: &str,
         quota: &Quota,

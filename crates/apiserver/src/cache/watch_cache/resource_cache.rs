@@ -23,7 +23,7 @@ const MAX_UNLOCKED_REWRITES: usize = 8;
 pub(crate) struct ResourceCache {
     prefix: Arc<str>,
     snapshot: ArcSwap<Snapshot>,
-    state: Mutex<State>,
+    state: Mutex<ResourceState>,
     changed: Arc<WakerSet>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct TooOld {
     pub floor: Revision,
 }
 
-struct State {
+struct ResourceState {
     log: ChangeLog,
     retained: RetainedSnapshots,
     /// Whether the cache was removed, and gets no events.
@@ -53,7 +53,7 @@ impl ResourceCache {
         Self {
             prefix: prefix.into(),
             snapshot: ArcSwap::from_pointee(Snapshot { revision: floor, ..Snapshot::default() }),
-            state: Mutex::new(State { log, retained, retired: false }),
+            state: Mutex::new(ResourceState { log, retained, retired: false }),
             changed: Arc::default(),
         }
     }
@@ -286,12 +286,12 @@ impl ResourceCache {
         drop(state);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, ResourceState> {
         self.state.lock().expect("nothing panics while it holds the log")
     }
 }
 
-impl State {
+impl ResourceState {
     fn check(&self, revision: Revision) -> Result<(), TooOld> {
         let floor = self.log.floor();
         if revision < floor { Err(TooOld { floor }) } else { Ok(()) }

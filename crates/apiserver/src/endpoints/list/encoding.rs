@@ -9,7 +9,7 @@
 //! tail  ]}
 //! ```
 
-use crate::cache::catalog::Served;
+use crate::cache::catalog::ServedResource;
 use crate::cache::conversion::convert_locally;
 use crate::cache::watch_cache::{Entry, Head};
 use crate::endpoints::context::RequestContext;
@@ -156,7 +156,12 @@ fn head_and_tail(cx: &RequestContext, metadata: &Value) -> (Vec<u8>, Vec<u8>) {
     (head, tail)
 }
 
-fn write_item(served: &Served, version: usize, entry: &Entry, out: &mut Vec<u8>) -> Option<Bytes> {
+fn write_item(
+    served: &ServedResource,
+    version: usize,
+    entry: &Entry,
+    out: &mut Vec<u8>,
+) -> Option<Bytes> {
     let head = match object_response::head(served, version, entry) {
         Some(_) if !served.resource.conventions.unstructured_lists => Head::Absent,
         Some(head) => head,
@@ -176,7 +181,7 @@ fn write_item(served: &Served, version: usize, entry: &Entry, out: &mut Vec<u8>)
 }
 
 /// Removes the type metadata from an item of a built-in list, as upstream does.
-fn without_type_meta(served: &Served, mut object: Object) -> Object {
+fn without_type_meta(served: &ServedResource, mut object: Object) -> Object {
     if !served.resource.conventions.unstructured_lists {
         object.map_mut().remove("apiVersion");
         object.map_mut().remove("kind");

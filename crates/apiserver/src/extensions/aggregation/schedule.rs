@@ -11,7 +11,7 @@
 use super::RemoteApiService;
 use crate::outbound::Destination;
 use crate::outbound::service::ServiceError;
-use keel::{Backoff, Clock, Entropy, Moment};
+use keel::{Backoff, Clock, ClockInstant, Entropy};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,11 +47,11 @@ pub(super) enum CheckOutcome {
 struct Entry {
     remote: Arc<RemoteApiService>,
     destination: Result<Destination, ServiceError>,
-    started: Moment,
+    started: ClockInstant,
     /// The time from `started` to the next check.
     delay: Duration,
     /// The start of the last check that sent a request.
-    last_request: Option<Moment>,
+    last_request: Option<ClockInstant>,
     /// The number of consecutive failures.
     failures: u32,
     is_in_progress: bool,
@@ -81,7 +81,7 @@ impl CheckSchedule {
             }
             let is_same =
                 entry.remote.is_same_registration(remote) && entry.destination == destination;
-            let wait = entry.delay.saturating_sub(self.clock.passed_since(&entry.started));
+            let wait = entry.delay.saturating_sub(self.clock.elapsed_since(&entry.started));
             let wait = match &destination {
                 _ if is_same => wait,
                 Ok(_) => wait.min(self.interval_left(entry)),
@@ -94,7 +94,7 @@ impl CheckSchedule {
             failures = if is_same { entry.failures } else { 0 };
             last_request.clone_from(&entry.last_request);
         }
-        let now = self.clock.moment();
+        let now = self.clock.instant();
         let entry = Entry {
             remote: Arc::clone(remote),
             last_request: if destination.is_ok() { Some(now.clone()) } else { last_request },
@@ -113,7 +113,7 @@ impl CheckSchedule {
         entry
             .last_request
             .as_ref()
-            .map_or(Duration::ZERO, |it| MIN_INTERVAL.saturating_sub(self.clock.passed_since(it)))
+            .map_or(Duration::ZERO, |it| MIN_INTERVAL.saturating_sub(self.clock.elapsed_since(it)))
     }
 
     /// Ends the check of a server.
@@ -128,7 +128,7 @@ impl CheckSchedule {
             CheckOutcome::Settled => (0, CHECK_INTERVAL),
             CheckOutcome::Failed => {
                 let failures = entry.failures.saturating_add(1);
-                let waited = self.clock.passed_since(&entry.started);
+                let waited = self.clock.elapsed_since(&entry.started);
                 (failures, waited + self.backoff.delay_after(failures))
             }
         };

@@ -1,7 +1,7 @@
 //! The deletion of a CRD: its objects are deleted first, then its finalizer is removed.
 
 use super::CRDS_PATH;
-use crate::cache::catalog::Served;
+use crate::cache::catalog::ServedResource;
 use crate::cache::creations::Creations;
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::ROOT;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(super) async fn clean_up(
     storage: &Storage,
     client: &LoopbackClient,
-    served: &Arc<Served>,
+    served: &Arc<ServedResource>,
     creations: &Creations,
     crd: &Object,
 ) -> bool {
@@ -49,7 +49,7 @@ pub(super) async fn clean_up(
 }
 
 /// Deletes the objects of a CRD; returns the message of the first failure.
-async fn delete_objects(client: &LoopbackClient, served: &Arc<Served>) -> Option<String> {
+async fn delete_objects(client: &LoopbackClient, served: &Arc<ServedResource>) -> Option<String> {
     let resource = &served.resource;
     let root = format!("/apis/{}/{}", resource.group, resource.hub().name);
     let mut failure = None;

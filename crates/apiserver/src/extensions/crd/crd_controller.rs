@@ -4,7 +4,7 @@ use super::crd_tasks::{CrdTasks, TaskOutcome};
 use super::rewrite::Rewrite;
 use super::served_crd::{CrdState, ServedCrd, apply_schemas};
 use super::{CRDS_PATH, cleanup};
-use crate::cache::catalog::{Catalog, Served};
+use crate::cache::catalog::{Catalog, ServedResource};
 use crate::cache::conversion::Conversion;
 use crate::cache::creations::Creations;
 use crate::cache::storage::Storage;
@@ -26,7 +26,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 pub(super) struct CrdController {
     storage: Arc<Storage>,
     client: LoopbackClient,
-    crds: Arc<Served>,
+    crds: Arc<ServedResource>,
     /// The key prefixes of built-in kinds, whose objects a CRD must not serve.
     builtin_prefixes: Arc<HashSet<String>>,
     changed: Subscription,
@@ -65,9 +65,9 @@ struct CatalogChange {
     /// Whether a new catalog must be published.
     changed: bool,
     /// The resources that are no longer served: their watches end.
-    retired: Vec<Arc<Served>>,
+    retired: Vec<Arc<ServedResource>>,
     /// The resources that have no replacement: their caches are removed.
-    removed: Vec<Arc<Served>>,
+    removed: Vec<Arc<ServedResource>>,
 }
 
 impl CrdController {
@@ -218,14 +218,15 @@ impl CrdController {
     /// group are listed by discovery and not served.
     fn publish(&self) {
         let current = self.storage.catalog.load();
-        let mut served: Vec<Arc<Served>> = current
+        let mut served: Vec<Arc<ServedResource>> = current
             .served()
             .iter()
             .filter(|it| !it.resource.conventions.dynamic)
             .map(Arc::clone)
             .collect();
-        let is_builtin =
-            |it: &Arc<Served>| current.group(&it.resource.group).is_some_and(|group| !group.custom);
+        let is_builtin = |it: &Arc<ServedResource>| {
+            current.group(&it.resource.group).is_some_and(|group| !group.custom)
+        };
         let served_crds = self.served_crds.values().map(|it| Arc::clone(&it.served));
         let (discovery_only, custom): (Vec<_>, Vec<_>) = served_crds.partition(is_builtin);
         served.extend(custom);
@@ -258,7 +259,7 @@ impl CrdController {
         &self,
         crd: &Object,
         creations: Arc<Creations>,
-        replaced: Option<&Served>,
+        replaced: Option<&ServedResource>,
     ) -> Option<ServedCrd> {
         let resource = match apiextensions::resource_with(crd, &self.storage.patterns) {
             Ok(resource) => resource,
@@ -279,7 +280,7 @@ impl CrdController {
         let schemas = apply_schemas(&resource, crd);
         let key = self.crds.key("", crd.name());
         let crd_revision = crd.resource_version().parse().unwrap_or(0);
-        let served = Served::new(resource, cache)
+        let served = ServedResource::new(resource, cache)
             .with_apply_schemas(schemas)
             .with_conversion(Conversion::of_crd(crd), crd_revision)
             .with_terminating(apiextensions::is_terminating(crd))

@@ -6,7 +6,7 @@
 //! once. A task that failed is repeated after a pause, which doubles with each failure.
 
 use crate::cache::storage::Storage;
-use keel::{Clock, Moment};
+use keel::{Clock, ClockInstant};
 use machinery::Object;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -54,7 +54,7 @@ struct CrdTask {
 }
 
 struct Failures {
-    last: Moment,
+    last: ClockInstant,
     pause: Duration,
 }
 
@@ -86,7 +86,7 @@ impl CrdTasks {
         self.running.len() < MAX_TASKS
             && !self.is_running(crd)
             && done.is_none_or(|it| it != crd.resource_version())
-            && failures.is_none_or(|it| self.clock.passed_since(&it.last) >= it.pause)
+            && failures.is_none_or(|it| self.clock.elapsed_since(&it.last) >= it.pause)
     }
 
     /// The CRD as its task in progress writes it.
@@ -139,7 +139,7 @@ impl CrdTasks {
             if *outcome == TaskOutcome::Failed {
                 let [first, longest] = RETRY_PAUSES;
                 let pause = failures.get(uid).map_or(first, |it| longest.min(2 * it.pause));
-                failures.insert(uid.clone(), Failures { last: clock.moment(), pause });
+                failures.insert(uid.clone(), Failures { last: clock.instant(), pause });
             } else {
                 failures.remove(uid);
             }

@@ -3,7 +3,7 @@
 //! A change of a CRD is stored first and reaches the catalog shortly afterwards. A client that has
 //! read the stored change must also see its effect, so its request waits for the catalog.
 
-use crate::cache::catalog::{Catalog, Served};
+use crate::cache::catalog::{Catalog, ServedResource};
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::ResourceCache;
 use crate::request::ResourcePath;
@@ -18,13 +18,13 @@ use store::Revision;
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// A resource, and the index of the requested version.
-pub(crate) type Found = (Arc<Served>, usize);
+pub(crate) type FoundResource = (Arc<ServedResource>, usize);
 
 /// The resource of a path, and the catalog that was searched.
 pub(crate) async fn find(
     storage: &Storage,
     target: &ResourcePath,
-) -> (Arc<Catalog>, Option<Found>) {
+) -> (Arc<Catalog>, Option<FoundResource>) {
     let catalog = storage.catalog.load_full();
     match look_up(&catalog, target) {
         Some((served, version)) if !served.resource.conventions.dynamic => {
@@ -68,7 +68,7 @@ async fn wait_for(storage: &Storage, revision: Revision) {
     }
 }
 
-fn look_up(catalog: &Catalog, target: &ResourcePath) -> Option<Found> {
+fn look_up(catalog: &Catalog, target: &ResourcePath) -> Option<FoundResource> {
     let (served, version) = catalog.find(&target.group, &target.version, &target.resource)?;
     Some((Arc::clone(served), version))
 }
@@ -85,6 +85,6 @@ fn stored_crd_revision(catalog: &Catalog, target: &ResourcePath) -> Option<Revis
     cache.get(&key).map(|it| it.revision)
 }
 
-fn crds(catalog: &Catalog) -> Option<&Arc<Served>> {
+fn crds(catalog: &Catalog) -> Option<&Arc<ServedResource>> {
     catalog.resource(apiextensions::GROUP, "customresourcedefinitions")
 }

@@ -1,7 +1,7 @@
 //! [`ServedCrd`]: a CRD and the resource built from it, and [`CrdState`], the fields of the CRD that
 //! the resource depends on.
 
-use crate::cache::catalog::Served;
+use crate::cache::catalog::ServedResource;
 use crate::cache::creations::Creations;
 use kinds::apiextensions::is_terminating;
 use machinery::{Object, Value};
@@ -15,14 +15,14 @@ pub(super) struct ServedCrd {
     pub(super) state: CrdState,
     /// Counts the creations in progress. Shared by all resources built from one CRD.
     pub(super) creations: Arc<Creations>,
-    pub(super) served: Arc<Served>,
+    pub(super) served: Arc<ServedResource>,
     /// The resources built earlier from the same spec, on which watches may still run.
-    pub(super) former: Vec<Arc<Served>>,
+    pub(super) former: Vec<Arc<ServedResource>>,
 }
 
 impl ServedCrd {
     /// All resources, whose watches end with the CRD.
-    pub(super) fn into_served(self) -> impl Iterator<Item = Arc<Served>> {
+    pub(super) fn into_served(self) -> impl Iterator<Item = Arc<ServedResource>> {
         self.former.into_iter().chain([self.served])
     }
 }

@@ -2,7 +2,7 @@
 //! each change of the aggregated API servers.
 
 use super::{subresources, verbs};
-use crate::cache::catalog::{Catalog, Group, Served};
+use crate::cache::catalog::{Catalog, Group, ServedResource};
 use crate::http::body::Body;
 use crate::http::headers;
 use crate::http::response;
@@ -117,7 +117,7 @@ fn respond((etag, bytes): &TaggedDocument, version: &str, headers: &HeaderMap) -
 }
 
 fn group_document(catalog: &Catalog, group: &Group) -> Value {
-    let version_document = |version: &String, found: Vec<(&Arc<Served>, usize)>| {
+    let version_document = |version: &String, found: Vec<(&Arc<ServedResource>, usize)>| {
         let resources: Vec<Value> = found
             .into_iter()
             .map(|(served, index)| resource_row(group, version, served, index))
@@ -138,7 +138,7 @@ fn group_document(catalog: &Catalog, group: &Group) -> Value {
     json!({"metadata": metadata, "versions": versions})
 }
 
-fn resource_row(group: &Group, version: &str, served: &Served, index: usize) -> Value {
+fn resource_row(group: &Group, version: &str, served: &ServedResource, index: usize) -> Value {
     let resource = &served.resource;
     // Upstream: the kinds of built-in resources have no group and version, since those of the list
     // apply.

@@ -1,7 +1,7 @@
 //! Builds the OpenAPI documents of a catalog: built-in kinds from their types, custom kinds from
 //! the schemas of their CRDs without changes.
 
-use crate::cache::catalog::{Catalog, Served};
+use crate::cache::catalog::{Catalog, ServedResource};
 use crate::cache::watch_cache::Entry;
 use crate::routes::discovery;
 use crate::routes::version::MINOR;
@@ -159,7 +159,7 @@ impl<'a> DocumentParts<'a> {
         }
     }
 
-    fn add(&mut self, served: &Served, index: usize) {
+    fn add(&mut self, served: &ServedResource, index: usize) {
         let (resource, version) = (&served.resource, served.version(index));
         let kind = Kind {
             group: resource.group_of(version),

@@ -1,7 +1,7 @@
 //! The responses under `/openapi` for built-in kinds and one custom kind.
 
 use super::*;
-use crate::cache::catalog::Served;
+use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::ResourceCache;
 use http_body_util::BodyExt;
 use machinery::{Object, Value, json};
@@ -53,7 +53,7 @@ fn catalog(crd: &Object) -> Catalog {
                 expires: None,
             })]);
         }
-        served.push(Arc::new(Served::new(resource, Arc::new(cache))));
+        served.push(Arc::new(ServedResource::new(resource, Arc::new(cache))));
     }
     Catalog::new(served)
 }

@@ -24,7 +24,7 @@ const ANNOUNCED: Duration = Duration::from_hours(24);
 
 /// The present content of a Secret, valid or not.
 #[derive(Default)]
-struct Found {
+struct StoredCertificate {
     authorities: Vec<String>,
     authority_key: String,
     serving: Option<Certified>,
@@ -41,7 +41,7 @@ pub(super) struct CertificateSecret {
     pub(super) due: Timestamp,
 }
 
-impl Found {
+impl StoredCertificate {
     fn read(secret: &Secret) -> Self {
         let text = |key: &str| {
             let bytes = secret.data.as_ref()?.get(key)?.0.clone();
@@ -64,8 +64,8 @@ impl CertificateSecret {
         options: &CertificateOptions,
         now: Timestamp,
     ) -> Result<Self, rcgen::Error> {
-        let Found { mut authorities, authority_key, serving } =
-            secret.map(Found::read).unwrap_or_default();
+        let StoredCertificate { mut authorities, authority_key, serving } =
+            secret.map(StoredCertificate::read).unwrap_or_default();
         authorities.retain(|it| Facts::read(it).is_some_and(|it| now < it.not_after));
         let newest = authorities.first().cloned().unwrap_or_default();
         let newest = Certified { certificate: newest, key: authority_key };
