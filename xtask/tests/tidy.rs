@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// The allowed dependencies between crates, lowest first. An edge that is added here is a design
 /// decision: explain it in ARCHITECTURE.md.
@@ -65,11 +67,23 @@ fn crates_depend_only_downwards() {
 }
 
 #[test]
-fn paths_in_the_architecture_exist() {
-    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    for named in map.split('`').skip(1).step_by(2).filter(|it| it.starts_with("crates/")) {
-        assert!(root().join(named).exists(), "ARCHITECTURE.md names {named}, which does not exist");
+fn paths_in_the_documents_exist() {
+    let mut documents: Vec<PathBuf> =
+        ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"].map(|it| root().join(it)).into();
+    documents.extend(fs::read_dir(root().join("docs")).unwrap().map(|it| it.unwrap().path()));
+    for document in documents.iter().filter(|it| it.extension().is_some_and(|it| it == "md")) {
+        let text = fs::read_to_string(document).unwrap();
+        for named in text.split('`').skip(1).step_by(2).filter(|it| is_path(it)) {
+            let found = root().join(named);
+            assert!(found.exists(), "{} names {named}, which does not exist", document.display());
+        }
     }
+}
+
+/// Whether a text in backticks is a path of the repository.
+fn is_path(text: &str) -> bool {
+    let is_path = |it: char| it.is_alphanumeric() || "/_-.".contains(it);
+    text.starts_with("crates/") && text.chars().all(is_path)
 }
 
 #[test]
