@@ -24,7 +24,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "apiserver",
         &["keel", "tls", "machinery", "cel", "schema", "store", "types", "kinds", "informer"],
     ),
-    ("sampan", &["keel", "machinery", "schema", "store", "types", "kinds", "apiserver"]),
+    ("sampan", &["keel", "tls", "machinery", "schema", "store", "types", "kinds", "apiserver"]),
 ];
 
 /// Libraries for users: every public item has an example.

@@ -27,7 +27,7 @@ use crate::in_process::loopback::LoopbackClient;
 use crate::listen;
 use crate::listen::ListenerState;
 use crate::metrics::Metrics;
-use crate::outbound::{Identity, Outbound};
+use crate::outbound::Outbound;
 use crate::plane::Plane;
 use crate::registry::service_address::{InvalidServiceCidr, ServiceAddresses, ServiceAllocator};
 use arc_swap::ArcSwap;
@@ -40,6 +40,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use store::{Embedded, Memory, Options, Store};
+use tls::Identity;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
