@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("strconv", &[]),
     ("keel", &[]),
-    ("tls", &[]),
+    ("tls", &["keel"]),
     ("machinery", &["strconv"]),
     ("cel", &["strconv"]),
     ("schema", &["machinery", "cel"]),
@@ -19,7 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("derive", &[]),
     ("informer", &["keel", "machinery"]),
     ("client", &["keel", "tls", "machinery", "informer"]),
-    ("runtime", &["keel", "machinery", "schema", "informer", "client", "derive"]),
+    ("runtime", &["keel", "tls", "machinery", "schema", "informer", "client", "derive"]),
     (
         "apiserver",
         &["keel", "tls", "machinery", "cel", "schema", "store", "types", "kinds", "informer"],

@@ -14,7 +14,7 @@ use crate::cache::hooks::Hooks;
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::WatchCache;
 use crate::certificates;
-use crate::certificates::{Authority, Certified};
+use crate::certificates::Authority;
 use crate::chain::Chain;
 use crate::config::{Config, StoreConfig};
 use crate::extensions::aggregation;
@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use store::{Embedded, Memory, Options, Store};
-use tls::Identity;
+use tls::{Certified, Identity};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 

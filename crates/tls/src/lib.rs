@@ -3,7 +3,8 @@
 //!
 //! [`client_config`] has the settings of a client, [`HttpsConnector`] opens connections for a pool, and
 //! [`dial`] and [`handshake`] open a single one, all as a [`Stream`] for hyper. All HTTP clients of
-//! Sampan use them; pools, retries and failover belong to the client.
+//! Sampan use them; pools, retries and failover belong to the client. [`Authority`] issues
+//! certificates.
 //!
 //! # Verification
 //!
@@ -36,6 +37,7 @@
 //! - critical policy constraints, and other critical policies in a chain that rustls verifies,
 //!   except in its root.
 
+mod authority;
 mod chain;
 mod client_config;
 mod client_verifier;
@@ -48,12 +50,14 @@ mod roots;
 mod server_verifier;
 mod stream;
 
+pub use authority::{Authority, BACKDATED, Certified, LoadError};
 pub use client_config::{ConfigError, Identity, Trust, client_config};
 pub use client_verifier::ClientVerifier;
 pub use connect::{HttpsConnector, dial, handshake, pool_builder};
 pub use insecure_verifier::InsecureVerifier;
 pub use key::UnsupportedKey;
 pub use name::NameMismatch;
+pub use rcgen::Error as IssueError;
 pub use roots::Roots;
 pub use server_verifier::ServerVerifier;
 pub use stream::Stream;
