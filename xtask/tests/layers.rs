@@ -30,7 +30,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "certificates",
         ],
     ),
-    ("listen", &["in_process", "config", "flow_control", "auth", "http", "certificates"]),
+    ("listen", &["in_process", "config", "flow_control", "auth", "http"]),
     (
         "chain",
         &[

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("strconv", &[]),
     ("keel", &[]),
-    ("tls", &[]),
+    ("tls", &["keel"]),
     ("machinery", &["strconv"]),
     ("cel", &["strconv"]),
     ("schema", &["machinery", "cel"]),
@@ -21,13 +21,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("derive", &[]),
     ("informer", &["keel", "machinery"]),
     ("client", &["keel", "tls", "machinery", "informer"]),
-    ("runtime", &["keel", "machinery", "schema", "informer", "client", "derive"]),
+    ("runtime", &["keel", "tls", "machinery", "schema", "informer", "client", "derive"]),
     (
         "apiserver",
         &["keel", "tls", "machinery", "cel", "schema", "store", "types", "kinds", "informer"],
     ),
     ("testenv", &["keel", "machinery", "store", "apiserver"]),
-    ("sampan", &["keel", "machinery", "schema", "store", "types", "kinds", "apiserver"]),
+    ("sampan", &["keel", "tls", "machinery", "schema", "store", "types", "kinds", "apiserver"]),
 ];
 
 /// Libraries for users: every public item has an example.

@@ -2,43 +2,29 @@
 //! certificate at every start, and client certificates of members of `system:masters`.
 
 use keel::{Timestamp, create_private_directory, restrict_access, write_private};
-use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData,
-};
 use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use time::OffsetDateTime;
+use std::time::Duration;
+use tls::{Certified, IssueError, LoadError};
 
-const DAY: i64 = 24 * 60 * 60;
+const DAY: Duration = Duration::from_hours(24);
 
 /// The lifetime of an authority, which is longer than that of a data directory.
-const AUTHORITY_DAYS: i64 = 3650;
+const AUTHORITY_LIFETIME: Duration = DAY.saturating_mul(3650);
 
 /// The lifetime of other certificates. Serving certificates are issued at each start, client
 /// certificates on request.
-const LEAF_DAYS: i64 = 366;
+const LEAF_LIFETIME: Duration = DAY.saturating_mul(366);
 
 /// The common name of every plane's authority.
 const AUTHORITY_NAME: &str = "sampan-ca";
 
 /// The authority of one plane.
-pub struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    certificate: String,
-}
-
-/// A certificate and its key, both in PEM.
-#[derive(Debug, Clone)]
-pub struct Certified {
-    /// The certificate.
-    pub certificate: String,
-    /// The private key.
-    pub key: String,
-}
+#[derive(Debug)]
+pub struct Authority(tls::Authority);
 
 /// The reason why the certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -65,24 +51,13 @@ pub enum Error {
     },
     /// Not expected.
     #[error("cannot issue a certificate")]
-    Issue(#[from] rcgen::Error),
+    Issue(#[from] IssueError),
 }
 
 impl Authority {
     /// A new authority, which is not stored.
     pub fn new(now: Timestamp) -> Result<Self, Error> {
-        let key = KeyPair::generate()?;
-        let mut params = CertificateParams::new(Vec::new())?;
-        params.distinguished_name = distinguished_name(AUTHORITY_NAME, &[]);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![
-            KeyUsagePurpose::DigitalSignature,
-            KeyUsagePurpose::KeyCertSign,
-            KeyUsagePurpose::CrlSign,
-        ];
-        set_validity(&mut params, now, AUTHORITY_DAYS);
-        let certificate = params.self_signed(&key)?.pem();
-        Ok(Self { issuer: Issuer::new(params, key), certificate })
+        Ok(Self(tls::Authority::new(AUTHORITY_NAME, now, AUTHORITY_LIFETIME)?))
     }
 
     /// The authority in `directory`, which is created at the first start. Each file is
@@ -100,37 +75,30 @@ impl Authority {
             (Some(_), None) => return Err(unusable(&key_path, "is missing")),
             (None, _) => {
                 let authority = Self::new(now)?;
-                let key = authority.issuer.key().serialize_pem();
+                let Certified { certificate, key } = authority.0.to_pem();
                 write_private(&key_path, key.as_bytes()).map_err(failed(&key_path))?;
-                let written = write_private(&certificate_path, authority.certificate.as_bytes());
+                let written = write_private(&certificate_path, certificate.as_bytes());
                 written.map_err(failed(&certificate_path))?;
                 return Ok(authority);
             }
         };
-        let key = match KeyPair::from_pem(&key) {
-            Ok(key) => key,
-            Err(error) => return Err(unusable(&key_path, &describe_damage(&key, &error))),
-        };
-        let issuer = match public_key(&certificate) {
-            None => {
-                return Err(unusable(
-                    &certificate_path,
-                    &describe_damage(&certificate, &"no certificate"),
-                ));
+        let stored = Certified { certificate, key };
+        let loaded = tls::Authority::from_pem(&stored).map_err(|error| match error {
+            LoadError::Key(error) => unusable(&key_path, &describe_damage(&stored.key, &error)),
+            LoadError::Certificate(error) => {
+                let damage = error.map_or("no certificate".to_owned(), |it| it.to_string());
+                unusable(&certificate_path, &describe_damage(&stored.certificate, &damage))
             }
-            Some(found) if found != key.subject_public_key_info() => {
-                return Err(unusable(&certificate_path, "does not belong to the key in ca.key"));
+            LoadError::Mismatch => {
+                unusable(&certificate_path, "does not belong to the key in ca.key")
             }
-            Some(_) => Issuer::from_ca_cert_pem(&certificate, key).map_err(|error| {
-                unusable(&certificate_path, &describe_damage(&certificate, &error))
-            })?,
-        };
-        Ok(Self { issuer, certificate })
+        })?;
+        Ok(Self(loaded))
     }
 
     /// The authority's certificate, which clients trust, in PEM.
     pub fn certificate(&self) -> &str {
-        &self.certificate
+        self.0.certificate()
     }
 
     /// A serving certificate for these host names and addresses.
@@ -144,38 +112,12 @@ impl Authority {
         all.extend(addresses.iter().map(ToString::to_string));
         let mut seen = HashSet::new();
         all.retain(|it| seen.insert(it.clone()));
-        let mut params = CertificateParams::new(all)?;
-        params.distinguished_name = distinguished_name("kube-apiserver", &[]);
-        self.sign(params, ExtendedKeyUsagePurpose::ServerAuth, now)
+        Ok(self.0.serving("kube-apiserver", &all, now, LEAF_LIFETIME)?)
     }
 
     /// A client certificate for a user in these groups.
     pub fn client(&self, user: &str, groups: &[&str], now: Timestamp) -> Result<Certified, Error> {
-        let mut params = CertificateParams::new(Vec::new())?;
-        params.distinguished_name = distinguished_name(user, groups);
-        self.sign(params, ExtendedKeyUsagePurpose::ClientAuth, now)
-    }
-
-    fn sign(
-        &self,
-        mut params: CertificateParams,
-        usage: ExtendedKeyUsagePurpose,
-        now: Timestamp,
-    ) -> Result<Certified, Error> {
-        let key = KeyPair::generate()?;
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![usage];
-        params.use_authority_key_identifier_extension = true;
-        set_validity(&mut params, now, LEAF_DAYS);
-        let certificate = params.signed_by(&key, &self.issuer)?.pem();
-        Ok(Certified { certificate, key: key.serialize_pem() })
-    }
-}
-
-impl std::fmt::Debug for Authority {
-    /// Omits the key.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Authority")
+        Ok(self.0.client(user, groups, now, LEAF_LIFETIME)?)
     }
 }
 
@@ -192,24 +134,6 @@ pub fn is_issued_by_a_plane(certificate: &str) -> bool {
     })
 }
 
-fn distinguished_name(common: &str, organizations: &[&str]) -> DistinguishedName {
-    let mut name = DistinguishedName::new();
-    for organization in organizations {
-        name.push(DnType::OrganizationName, *organization);
-    }
-    name.push(DnType::CommonName, common);
-    name
-}
-
-/// Sets the validity, which begins an hour ago, for clients whose clock is behind.
-fn set_validity(params: &mut CertificateParams, now: Timestamp, days: i64) {
-    let at = |seconds: i64| {
-        OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
-    };
-    params.not_before = at(now.seconds() - 3600);
-    params.not_after = at(now.seconds() + days * DAY);
-}
-
 /// Reads a file and restricts access to its owner; None if it does not exist.
 fn read(path: &Path) -> Result<Option<String>, Error> {
     let content = match restrict_access(path).and_then(|()| fs::read(path)) {
@@ -220,13 +144,6 @@ fn read(path: &Path) -> Result<Option<String>, Error> {
         Ok(text) => Ok(Some(text)),
         Err(_) => Err(unusable(path, "is damaged")),
     }
-}
-
-/// The public key of a certificate, in DER.
-fn public_key(certificate: &str) -> Option<Vec<u8>> {
-    let (_, pem) = x509_parser::pem::parse_x509_pem(certificate.as_bytes()).ok()?;
-    let certificate = pem.parse_x509().ok()?;
-    Some(certificate.public_key().raw.to_vec())
 }
 
 fn unusable(path: &Path, detail: &str) -> Error {
@@ -243,6 +160,7 @@ fn describe_damage(content: &str, error: &dyn std::fmt::Display) -> String {
 mod tests {
     use super::*;
     use keel::Clock;
+    use rcgen::{CertificateParams, KeyPair};
 
     #[test]
     fn an_authority_is_created_once_and_reused() {

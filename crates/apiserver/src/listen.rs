@@ -7,7 +7,6 @@ mod connection_task;
 mod write_buffer;
 
 use crate::auth::authentication::x509;
-use crate::certificates::Certified;
 use crate::config::Timeouts;
 use crate::flow_control::FlowControl;
 use crate::flow_control::connection::{Connection, Connections};
@@ -31,6 +30,7 @@ use socket2::{SockRef, TcpKeepalive};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tls::Certified;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinHandle};

@@ -9,7 +9,6 @@
 //! that ends before its deadline, because its client has disconnected, has no such effect.
 
 mod client_config;
-pub mod insecure_verifier;
 mod connector;
 pub(crate) mod service;
 
@@ -23,10 +22,10 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
+use tls::{Identity, Trust, pool_builder};
 use tokio::time::Instant;
 
 /// The maximum number of destinations with pooled connections; all pools are dropped when it is
@@ -46,36 +45,14 @@ const PING_TIMEOUT: Duration = Duration::from_secs(5);
 /// set arbitrarily short deadlines.
 const UNRESPONSIVE_AFTER: Duration = Duration::from_millis(500);
 
-/// How the certificate of the other server is verified.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Trust {
-    /// Against the root certificates of the operating system.
-    System,
-    /// Against these certificate authorities, in PEM.
-    CaBundle(Arc<str>),
-    /// Not at all.
-    Insecure,
-}
-
-impl Trust {
-    /// Reads a `caBundle`, which is PEM in base64. An empty one stands for the system's roots. One that
-    /// cannot be decoded becomes a bundle without certificates, which is refused when it is used.
-    pub(crate) fn from_ca_bundle(bundle: &str) -> Self {
-        if bundle.is_empty() {
-            return Self::System;
-        }
-        let pem = BASE64_STANDARD.decode(bundle).unwrap_or_default();
-        Self::CaBundle(String::from_utf8_lossy(&pem).into())
+/// Reads a `caBundle`, which is PEM in base64. An empty one stands for the system's roots. One that
+/// cannot be decoded becomes a bundle without certificates, which is refused when it is used.
+pub(crate) fn trust_from_ca_bundle(bundle: &str) -> Trust {
+    if bundle.is_empty() {
+        return Trust::System;
     }
-}
-
-/// A client certificate and its key, in PEM.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Identity {
-    /// The certificate chain.
-    pub certificate: Arc<str>,
-    /// The private key.
-    pub key: Arc<str>,
+    let pem = BASE64_STANDARD.decode(bundle).unwrap_or_default();
+    Trust::CaBundle(String::from_utf8_lossy(&pem).into())
 }
 
 /// The destination of a request, and the TLS settings for it.
@@ -105,7 +82,7 @@ pub(crate) enum Error {
     TooLarge(usize),
     /// The TLS settings of the destination cannot be used.
     #[error(transparent)]
-    Config(#[from] connector::ConfigError),
+    Config(#[from] tls::ConfigError),
 }
 
 type Pool = Client<Connector, Full<Bytes>>;
@@ -261,14 +238,7 @@ impl Drop for PendingRequest<'_> {
 }
 
 fn pool(connector: Connector) -> Pool {
-    Client::builder(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .pool_idle_timeout(IDLE_TIMEOUT)
-        .pool_timer(TokioTimer::new())
-        .http2_keep_alive_interval(PING_INTERVAL)
-        .http2_keep_alive_timeout(PING_TIMEOUT)
-        .http2_keep_alive_while_idle(true)
-        .build(connector)
+    pool_builder(PING_INTERVAL, PING_TIMEOUT).pool_idle_timeout(IDLE_TIMEOUT).build(connector)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use tower_service::Service;
 
 pub use kube_client::Config;
 
-use crate::dialer::is_spared;
+use crate::dialer::bypasses_proxy;
 use crate::token_file::{Authorized, TokenFile};
 use crate::transport::{BoxError, Transport};
 
@@ -90,7 +90,7 @@ fn heed_environment(config: &mut Config, proxy: &str, no_proxy: &str) -> Result<
     if config.proxy_url.is_none() && is_encrypted {
         config.proxy_url.clone_from(&proxy);
     }
-    if config.proxy_url == proxy && is_spared(&config.cluster_url, no_proxy) {
+    if config.proxy_url == proxy && bypasses_proxy(&config.cluster_url, no_proxy) {
         config.proxy_url = None;
     }
     Ok(())

@@ -6,16 +6,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
-use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tower_service::Service;
 
-use crate::dialer::Dialer;
+use crate::dialer::{DialedStream, Dialer};
 use crate::transport::BoxError;
+use tls::{HttpsConnector, Stream};
 
 /// The timeout of a handshake, as in Go.
-const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// See the [module documentation](self).
 #[derive(Clone)]
@@ -27,17 +26,17 @@ pub(crate) struct Connector {
 /// The server was not reached, or did not finish the handshake in time.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot connect to {server} within {} s", within.as_secs())]
-pub(crate) struct Mute {
+pub(crate) struct ConnectTimeout {
     server: Uri,
     within: Duration,
 }
 
-type Connected = MaybeHttpsStream<MaybeHttpsStream<TokioIo<TcpStream>>>;
+type Connected = Stream<TokioIo<DialedStream>>;
 
 impl Connector {
     /// `dialing` is the time limit of the dialer for all addresses together.
     pub(crate) fn new(inner: HttpsConnector<Dialer>, dialing: Option<Duration>) -> Self {
-        let within = dialing.map_or(Duration::MAX, |it| it.saturating_add(HANDSHAKE_WITHIN));
+        let within = dialing.map_or(Duration::MAX, |it| it.saturating_add(HANDSHAKE_TIMEOUT));
         Self { inner, within }
     }
 }
@@ -55,7 +54,7 @@ impl Service<Uri> for Connector {
         let (connecting, within) = (self.inner.call(server.clone()), self.within);
         Box::pin(async move {
             let connected = tokio::time::timeout(within, connecting).await;
-            connected.unwrap_or_else(|_| Err(Mute { server, within }.into()))
+            connected.unwrap_or_else(|_| Err(ConnectTimeout { server, within }.into()))
         })
     }
 }

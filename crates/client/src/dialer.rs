@@ -13,7 +13,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use http::Uri;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::proxy::matcher::Matcher;
@@ -24,21 +23,24 @@ use tower_service::Service;
 
 use crate::tls_config::tls_config;
 use crate::transport::BoxError;
+use tls::{HttpsConnector, Stream};
 
-type Connected = MaybeHttpsStream<TokioIo<TcpStream>>;
-type Connecting = Pin<Box<dyn Future<Output = Result<Connected, BoxError>> + Send>>;
+/// A connection to the server or to a proxy, with TLS if the proxy has it.
+pub(crate) type DialedStream = Stream<TokioIo<TokioIo<TcpStream>>>;
+
+type Connecting = Pin<Box<dyn Future<Output = Result<DialedStream, BoxError>> + Send>>;
 
 /// See the [module documentation](self).
 #[derive(Clone)]
 pub(crate) struct Dialer {
-    road: Road,
-    /// Without the password.
+    route: Route,
+    /// The URL of the proxy without the password.
     proxy: Option<Uri>,
 }
 
 #[derive(Clone)]
-enum Road {
-    Straight(HttpConnector),
+enum Route {
+    Direct(HttpConnector),
     Tunnel(Tunnel<HttpsConnector<HttpConnector>>),
     Socks(SocksV5<HttpConnector>),
 }
@@ -60,35 +62,31 @@ impl Dialer {
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(config.connect_timeout);
         let Some(url) = &config.proxy_url else {
-            return Ok(Self { road: Road::Straight(tcp), proxy: None });
+            return Ok(Self { route: Route::Direct(tcp), proxy: None });
         };
         let unsupported =
             || kube_client::Error::ProxyProtocolUnsupported { proxy_url: Box::new(url.clone()) };
         let matcher = Matcher::builder().all(url.to_string()).build();
         let proxy = matcher.intercept(&config.cluster_url).ok_or_else(unsupported)?;
-        let road = match proxy.uri().scheme_str() {
+        let route = match proxy.uri().scheme_str() {
             Some("http" | "https") => {
-                let to_proxy = HttpsConnectorBuilder::new()
-                    .with_tls_config(tls_config(config)?)
-                    .https_or_http()
-                    .enable_http1()
-                    .wrap_connector(tcp);
+                let to_proxy = HttpsConnector::new(tcp, tls_config(config)?);
                 let tunnel = Tunnel::new(proxy.uri().clone(), to_proxy);
-                Road::Tunnel(match proxy.basic_auth() {
+                Route::Tunnel(match proxy.basic_auth() {
                     Some(password) => tunnel.with_auth(password.clone()),
                     None => tunnel,
                 })
             }
             Some("socks5" | "socks5h") => {
                 let socks = SocksV5::new(with_port(proxy.uri(), 1080), tcp);
-                Road::Socks(match proxy.raw_auth() {
+                Route::Socks(match proxy.raw_auth() {
                     Some((user, password)) => socks.with_auth(user.to_owned(), password.to_owned()),
                     None => socks,
                 })
             }
             _ => return Err(unsupported()),
         };
-        Ok(Self { road, proxy: Some(proxy.uri().clone()) })
+        Ok(Self { route, proxy: Some(proxy.uri().clone()) })
     }
 }
 
@@ -101,9 +99,9 @@ pub(crate) fn is_on_this_machine(server: &Uri) -> bool {
 
 /// Whether `NO_PROXY` in the environment excludes this server. As in Go, a server on this machine
 /// is always excluded.
-pub(crate) fn is_spared(server: &Uri, no_proxy: &str) -> bool {
-    let anywhere_else = Matcher::builder().all("http://proxy").no(no_proxy).build();
-    is_on_this_machine(server) || anywhere_else.intercept(server).is_none()
+pub(crate) fn bypasses_proxy(server: &Uri, no_proxy: &str) -> bool {
+    let elsewhere = Matcher::builder().all("http://proxy").no(no_proxy).build();
+    is_on_this_machine(server) || elsewhere.intercept(server).is_none()
 }
 
 fn with_port(uri: &Uri, port: u16) -> Uri {
@@ -119,15 +117,15 @@ fn with_port(uri: &Uri, port: u16) -> Uri {
 }
 
 impl Service<Uri> for Dialer {
-    type Response = Connected;
+    type Response = DialedStream;
     type Error = BoxError;
     type Future = Connecting;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        match &mut self.road {
-            Road::Straight(tcp) => tcp.poll_ready(context).map_err(Into::into),
-            Road::Tunnel(tunnel) => tunnel.poll_ready(context).map_err(Into::into),
-            Road::Socks(socks) => socks.poll_ready(context).map_err(Into::into),
+        match &mut self.route {
+            Route::Direct(tcp) => tcp.poll_ready(context).map_err(Into::into),
+            Route::Tunnel(tunnel) => tunnel.poll_ready(context).map_err(Into::into),
+            Route::Socks(socks) => socks.poll_ready(context).map_err(Into::into),
         }
     }
 
@@ -137,10 +135,10 @@ impl Service<Uri> for Dialer {
             Some(proxy) => ProxyFailed { proxy, source }.into(),
             None => source,
         };
-        match &mut self.road {
-            Road::Straight(tcp) => plain(tcp.call(server), failed),
-            Road::Socks(socks) => plain(socks.call(server), failed),
-            Road::Tunnel(tunnel) => {
+        match &mut self.route {
+            Route::Direct(tcp) => plain(tcp.call(server), failed),
+            Route::Socks(socks) => plain(socks.call(server), failed),
+            Route::Tunnel(tunnel) => {
                 let connecting = tunnel.call(server);
                 Box::pin(async move { connecting.await.map_err(|error| failed(error.into())) })
             }
@@ -155,6 +153,6 @@ fn plain<E: Into<BoxError>>(
 ) -> Connecting {
     Box::pin(async move {
         let stream = connecting.await.map_err(|error| failed(error.into()))?;
-        Ok(MaybeHttpsStream::Http(stream))
+        Ok(Stream::plain(TokioIo::new(stream)))
     })
 }

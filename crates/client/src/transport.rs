@@ -5,8 +5,8 @@
 //! all have reached the limit, instead of waiting for a watch to end.
 //!
 //! ```text
-//! request ─▶ line 0: 90 of 90 streams ┐
-//!         └▶ line 1: 17 of 90 streams ┴─▶ one connection each (HTTP/1.1 if that is all there is: many)
+//! request ─▶ connection 0: 90 of 90 streams
+//!         └▶ connection 1: 17 of 90 streams     (a pool of connections, if the server has HTTP/1.1 only)
 //! ```
 //!
 //! Large answers are compressed with gzip, unless the configuration disables it
@@ -46,9 +46,7 @@ use http::uri::Authority;
 use http::{HeaderValue, Request, Response};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube_client::Config;
 use kube_client::client::{Body, RustlsTlsError};
 use rustls_pki_types::ServerName;
@@ -58,6 +56,7 @@ use crate::connector::Connector;
 use crate::dialer::{Dialer, is_on_this_machine};
 use crate::gzip::Unpacker;
 use crate::tls_config::tls_config;
+use tls::{HttpsConnector, pool_builder};
 
 /// An error below HTTP.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
@@ -65,10 +64,11 @@ pub type BoxError = Box<dyn StdError + Send + Sync>;
 /// The largest number of streams of a connection, below the 100 that servers allow.
 const STREAMS_PER_CONNECTION: usize = 90;
 /// The time until the first byte of an answer; kube-apiserver has a timeout of a minute.
-const PATIENCE: Duration = Duration::from_secs(75);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(75);
 /// The idle time after which a connection is checked with a ping.
-const PING_AFTER: Duration = Duration::from_secs(30);
-const PONG_WITHIN: Duration = Duration::from_secs(15);
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+/// The time within which a ping must be answered.
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// The flow-control window of a stream: enough for a list over a long distance, and for a watch
 /// without frequent window updates. Go's client has the same.
 const STREAM_WINDOW: u32 = 4 << 20;
@@ -77,18 +77,18 @@ const CONNECTION_WINDOW: u32 = 64 << 20;
 
 /// See the [module documentation](self). Clones share the connections.
 #[derive(Clone)]
-pub struct Transport(Arc<Shared>);
+pub struct Transport(Arc<ConnectionPool>);
 
-struct Shared {
+struct ConnectionPool {
     connector: Connector,
     reads_gzip: bool,
-    lines: Mutex<Vec<Line>>,
+    connections: Mutex<Vec<PooledConnection>>,
 }
 
-/// A connection. The number of its requests is the number of clones of `seat` beside this one.
-struct Line {
+/// A connection. The number of its requests is the number of clones of `permit` beside this one.
+struct PooledConnection {
     client: Client<Connector, Body>,
-    seat: Arc<()>,
+    permit: Arc<()>,
 }
 
 /// The host that answered, as in the configuration: an extension of each answer, for metrics.
@@ -105,48 +105,44 @@ pub struct Host(pub Authority);
 
 /// The server did not begin to answer in time: try again.
 #[derive(Debug, thiserror::Error)]
-#[error("the server did not begin to answer within {} s", PATIENCE.as_secs())]
+#[error("the server did not begin to answer within {} s", RESPONSE_TIMEOUT.as_secs())]
 pub struct NoAnswer;
 
 impl Transport {
     /// A transport to the server of `config`, with its certificates and its proxy.
     pub fn new(config: &Config) -> Result<Self, kube_client::Error> {
-        let mut builder =
-            HttpsConnectorBuilder::new().with_tls_config(tls_config(config)?).https_or_http();
+        let mut settings = tls_config(config)?;
+        settings.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let mut connector = HttpsConnector::new(Dialer::new(config)?, settings);
         if let Some(name) = &config.tls_server_name {
             let name = ServerName::try_from(name.clone()).map_err(|error| {
                 kube_client::Error::RustlsTls(RustlsTlsError::InvalidServerName(error))
             })?;
-            builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+            connector = connector.with_server_name(name);
         }
-        let connector = builder.enable_all_versions().wrap_connector(Dialer::new(config)?);
         let connector = Connector::new(connector, config.connect_timeout);
         let reads_gzip = !config.disable_compression && !is_on_this_machine(&config.cluster_url);
-        Ok(Self(Arc::new(Shared { connector, reads_gzip, lines: Mutex::default() })))
+        Ok(Self(Arc::new(ConnectionPool { connector, reads_gzip, connections: Mutex::default() })))
     }
 
     /// The first connection with a free stream, and a permit for the stream.
-    fn take_seat(&self) -> (Client<Connector, Body>, Arc<()>) {
-        let mut lines = self.0.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_place = |line: &&Line| Arc::strong_count(&line.seat) <= STREAMS_PER_CONNECTION;
-        if let Some(line) = lines.iter().find(has_place) {
-            return (line.client.clone(), Arc::clone(&line.seat));
+    fn take_stream(&self) -> (Client<Connector, Body>, Arc<()>) {
+        let mut connections = self.0.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_place =
+            |it: &&PooledConnection| Arc::strong_count(&it.permit) <= STREAMS_PER_CONNECTION;
+        if let Some(connection) = connections.iter().find(has_place) {
+            return (connection.client.clone(), Arc::clone(&connection.permit));
         }
-        let line = Line { client: self.0.connect(), seat: Arc::new(()) };
-        let taken = (line.client.clone(), Arc::clone(&line.seat));
-        lines.push(line);
+        let connection = PooledConnection { client: self.0.connect(), permit: Arc::new(()) };
+        let taken = (connection.client.clone(), Arc::clone(&connection.permit));
+        connections.push(connection);
         taken
     }
 }
 
-impl Shared {
+impl ConnectionPool {
     fn connect(&self) -> Client<Connector, Body> {
-        Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .http2_keep_alive_interval(PING_AFTER)
-            .http2_keep_alive_timeout(PONG_WITHIN)
-            .http2_keep_alive_while_idle(true)
+        pool_builder(PING_INTERVAL, PING_TIMEOUT)
             .http2_initial_stream_window_size(STREAM_WINDOW)
             .http2_initial_connection_window_size(CONNECTION_WINDOW)
             .build(self.connector.clone())
@@ -163,7 +159,7 @@ impl Service<Request<Body>> for Transport {
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let (client, seat) = self.take_seat();
+        let (client, permit) = self.take_stream();
         if self.0.reads_gzip {
             // A request with its own `accept-encoding` gets the body as it is.
             let asked = request.headers_mut().entry(ACCEPT_ENCODING);
@@ -172,7 +168,7 @@ impl Service<Request<Body>> for Transport {
         let unpacks = request.headers().get(ACCEPT_ENCODING).is_some_and(|it| it == "gzip");
         let host = request.uri().authority().cloned().map(Host);
         Box::pin(async move {
-            let answered = tokio::time::timeout(PATIENCE, client.request(request));
+            let answered = tokio::time::timeout(RESPONSE_TIMEOUT, client.request(request));
             let mut response = answered.await.map_err(|_| NoAnswer)??;
             if let Some(host) = host {
                 response.extensions_mut().insert(host);
@@ -184,7 +180,7 @@ impl Service<Request<Body>> for Transport {
                 headers.remove(CONTENT_ENCODING);
                 headers.remove(CONTENT_LENGTH);
             }
-            Ok(response.map(|body| Streamed { body, unpacker, _seat: seat }))
+            Ok(response.map(|body| Streamed { body, unpacker, _permit: permit }))
         })
     }
 }
@@ -194,7 +190,7 @@ pub struct Streamed {
     body: Incoming,
     /// `None` after the last byte was decompressed.
     unpacker: Option<Unpacker>,
-    _seat: Arc<()>,
+    _permit: Arc<()>,
 }
 
 impl http_body::Body for Streamed {

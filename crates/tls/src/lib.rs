@@ -1,4 +1,12 @@
-//! Verification of certificates by the rules of Go's `crypto/x509`.
+//! TLS connections of HTTP clients, with certificates that are verified by the rules of Go's
+//! `crypto/x509`.
+//!
+//! [`client_config`] has the settings of a client, [`HttpsConnector`] opens connections for a pool, and
+//! [`dial`] and [`handshake`] open a single one, all as a [`Stream`] for hyper. All HTTP clients of
+//! Sampan use them; pools, retries and failover belong to the client. [`Authority`] issues
+//! certificates.
+//!
+//! # Verification
 //!
 //! The certificates in clusters are issued for Go programs. rustls refuses two kinds of them that Go
 //! accepts, and both are common for webhooks:
@@ -29,19 +37,30 @@
 //! - critical policy constraints, and other critical policies in a chain that rustls verifies,
 //!   except in its root.
 
+mod authority;
 mod chain;
+mod client_config;
 mod client_verifier;
+mod connect;
 mod extensions;
+mod insecure_verifier;
 mod key;
 mod name;
 mod roots;
 mod server_verifier;
+mod stream;
 
+pub use authority::{Authority, BACKDATED, Certified, LoadError};
+pub use client_config::{ConfigError, Identity, Trust, client_config};
 pub use client_verifier::ClientVerifier;
+pub use connect::{HttpsConnector, dial, handshake, pool_builder};
+pub use insecure_verifier::InsecureVerifier;
 pub use key::UnsupportedKey;
 pub use name::NameMismatch;
+pub use rcgen::Error as IssueError;
 pub use roots::Roots;
 pub use server_verifier::ServerVerifier;
+pub use stream::Stream;
 
 #[cfg(test)]
 mod fixtures;

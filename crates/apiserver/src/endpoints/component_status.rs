@@ -10,12 +10,13 @@ use crate::endpoints::table;
 use crate::http::body::Body;
 use crate::http::negotiation::Representation;
 use crate::http::response;
-use crate::outbound::{Destination, Error, Trust};
+use crate::outbound::{Destination, Error};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
 use machinery::{GroupResource, Object, Status, Value, json};
 use std::time::Duration;
+use tls::Trust;
 use tokio::time::{Instant, timeout_at};
 
 /// The components that are probed over the network, with their ports.

@@ -24,7 +24,6 @@ use crate::cache::catalog::Catalog;
 use crate::cache::snapshot_value::SnapshotValue;
 use crate::cache::storage::Storage;
 use crate::in_process::loopback::LoopbackClient;
-use crate::outbound::Identity;
 use aggregation_controller::AggregationController;
 use arc_swap::ArcSwap;
 use autoregister::Trigger;
@@ -33,6 +32,7 @@ use machinery::Value;
 use openapi::{MAX_PARTS, OmitReason, OpenApiV2};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use tls::Identity;
 
 /// The group of `APIService`.
 const GROUP: &str = "apiregistration.k8s.io";

@@ -1,9 +1,10 @@
 //! [`ClientConfig`]: the `clientConfig` of a webhook.
 
 use super::service::{ServiceReference, ServiceResolver};
-use super::{Destination, Trust};
+use super::{Destination, trust_from_ca_bundle};
 use http::Uri;
 use machinery::Value;
+use tls::Trust;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +28,7 @@ impl ClientConfig {
         };
         Self {
             location,
-            trust: Trust::from_ca_bundle(config["caBundle"].as_str().unwrap_or_default()),
+            trust: trust_from_ca_bundle(config["caBundle"].as_str().unwrap_or_default()),
         }
     }
 

@@ -1,16 +1,9 @@
 //! [`Connector`]: opens TCP and TLS connections to one destination.
 
-use super::{Destination, Identity, Trust};
-use crate::outbound::insecure_verifier::InsecureVerifier;
+use super::Destination;
 use http::Uri;
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::client::legacy::connect::{Connected, Connection};
-use hyper_util::rt::TokioIo;
 use machinery::timestamp;
-use rustls::client::danger::ServerCertVerifier;
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig};
 use std::io;
 use std::net::SocketAddr;
@@ -19,33 +12,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tls::{Roots, ServerVerifier};
+use tls::{ConfigError, client_config};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 use tower_service::Service;
-
-/// TLS settings that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ConfigError {
-    /// The bundle contains no certificate.
-    #[error("unable to load root certificates: unable to parse bytes as PEM block")]
-    CaBundle,
-    /// The host is not a valid server name.
-    #[error("{0:?} is not a valid server name")]
-    Name(String),
-    /// The client certificate or its key is not valid.
-    #[error("cannot use the client certificate")]
-    Identity(#[source] Box<dyn std::error::Error + Send + Sync>),
-}
 
 /// See the [module documentation](self).
 #[derive(Clone)]
 pub(crate) struct Connector {
     name: ServerName<'static>,
     addresses: Vec<String>,
-    tls: TlsConnector,
+    config: Arc<ClientConfig>,
     /// The [`AddressIndex`] that the next connection tries first, shared by all clones.
     first: Arc<AtomicUsize>,
 }
@@ -53,7 +30,7 @@ pub(crate) struct Connector {
 /// The address of a connection: a counter that stands for the address with the index
 /// `counter % addresses.len()`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct AddressIndex(usize);
+pub(crate) struct AddressIndex(usize);
 
 /// The time limit for a connection to an address, including the handshake, if another address remains.
 pub(super) const ADDRESS_TIMEOUT: Duration = Duration::from_secs(2);
@@ -66,12 +43,12 @@ impl Connector {
     pub(super) fn new(to: &Destination) -> Result<Self, ConfigError> {
         let bad_name = |_| ConfigError::Name(to.server_name.clone());
         let name = ServerName::try_from(to.server_name.clone()).map_err(bad_name)?;
-        let mut config = config(&to.trust, to.identity.as_ref())?;
+        let mut config = client_config(&to.trust, to.identity.as_ref())?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self {
             name,
             addresses: to.addresses.clone(),
-            tls: TlsConnector::from(Arc::new(config)),
+            config: Arc::new(config),
             first: Arc::default(),
         })
     }
@@ -103,7 +80,7 @@ impl Connector {
             match timeout(limit, self.connect_to(address)).await {
                 Ok(Ok(stream)) => {
                     self.first.store(at, Ordering::Relaxed);
-                    return Ok(Stream { stream, address_index: AddressIndex(at) });
+                    return Ok(stream.with_extra(AddressIndex(at)));
                 }
                 Ok(Err(error)) => last = error,
                 Err(_) => last = dial_error(&format!("dial tcp {address}: i/o timeout")),
@@ -112,13 +89,12 @@ impl Connector {
         Err(last)
     }
 
-    async fn connect_to(&self, address: SocketAddr) -> io::Result<TlsTransport> {
-        let tcp = TcpStream::connect(address).await.map_err(|error| {
+    async fn connect_to(&self, address: SocketAddr) -> io::Result<tls::Stream<TcpStream>> {
+        let tcp = tls::dial(address).await.map_err(|error| {
             dial_error(&format!("dial tcp {address}: connect: {}", dial_message(&error)))
         })?;
-        let _ = tcp.set_nodelay(true);
-        let handshake = self.tls.connect(self.name.clone(), tcp).await;
-        Ok(TokioIo::new(handshake.map_err(|error| dial_error(&tls_message(&error)))?))
+        let handshake = tls::handshake(&self.config, self.name.clone(), tcp).await;
+        handshake.map_err(|error| dial_error(&tls_message(&error)))
     }
 }
 
@@ -224,81 +200,5 @@ fn certificate_message(why: &CertificateError) -> String {
     }
 }
 
-fn config(trust: &Trust, identity: Option<&Identity>) -> Result<ClientConfig, ConfigError> {
-    let provider = Arc::new(ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
-        .map_err(|error| ConfigError::Identity(Box::new(error)))?;
-    let verifier: Arc<dyn ServerCertVerifier> = match trust {
-        Trust::Insecure => Arc::new(InsecureVerifier::new(provider)),
-        Trust::System => Arc::new(ServerVerifier::new(system_roots(), provider)),
-        Trust::CaBundle(bundle) => {
-            let roots = Roots::from_pem(bundle.as_bytes());
-            if roots.is_empty() {
-                return Err(ConfigError::CaBundle);
-            }
-            Arc::new(ServerVerifier::new(roots, provider))
-        }
-    };
-    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
-    let Some(identity) = identity else { return Ok(builder.with_no_client_auth()) };
-    let bad = |error: rustls::pki_types::pem::Error| ConfigError::Identity(Box::new(error));
-    let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes())
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(bad)?;
-    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).map_err(bad)?;
-    builder
-        .with_client_auth_cert(chain, key)
-        .map_err(|error| ConfigError::Identity(Box::new(error)))
-}
-
-fn system_roots() -> Roots {
-    Roots::new(rustls_native_certs::load_native_certs().certs)
-}
-
-type TlsTransport = TokioIo<TlsStream<TcpStream>>;
-
-/// A connection. Its metadata tells the pool whether it uses HTTP/2, and requests its address.
-pub(crate) struct Stream {
-    stream: TlsTransport,
-    address_index: AddressIndex,
-}
-
-impl Connection for Stream {
-    fn connected(&self) -> Connected {
-        let connected = Connected::new().extra(self.address_index);
-        if self.stream.inner().get_ref().1.alpn_protocol() == Some(b"h2") {
-            connected.negotiated_h2()
-        } else {
-            connected
-        }
-    }
-}
-
-impl Read for Stream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
-    }
-}
-
-impl Write for Stream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
+/// A connection. Its metadata tells requests its address.
+pub(crate) type Stream = tls::Stream<TcpStream, AddressIndex>;

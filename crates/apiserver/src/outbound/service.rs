@@ -1,7 +1,8 @@
 //! [`ServiceReference`]: a reference to the Service of a webhook or an aggregated server.
 
-use super::{Destination, Trust};
+use super::Destination;
 use machinery::Value;
+use tls::Trust;
 
 /// The reason why a service cannot be called.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

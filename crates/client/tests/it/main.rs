@@ -5,6 +5,6 @@
 mod certificates;
 mod proxy;
 mod server;
-mod roads;
+mod routes;
 mod packing;
 mod tokens;

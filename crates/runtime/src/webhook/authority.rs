@@ -1,65 +1,29 @@
-//! Makes the CA and the serving certificates of a webhook server.
+//! The CA and the serving certificates of a webhook server.
+
+use std::time::Duration;
 
 use keel::Timestamp;
-use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData,
-};
-use std::time::Duration;
-use time::OffsetDateTime;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::pem::Pem;
 use x509_parser::prelude::X509Certificate;
 
-/// Certificates are valid from this long before they were made, for callers whose clock is behind.
-const BACKDATED: Duration = Duration::from_hours(1);
-
-/// A certificate and its key, in PEM.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Certified {
-    pub(crate) certificate: String,
-    pub(crate) key: String,
-}
-
-impl Certified {
-    /// The facts of the certificate, if the key belongs to it.
-    pub(crate) fn facts(&self) -> Option<Facts> {
-        let key = KeyPair::from_pem(&self.key).ok()?;
-        Facts::read(&self.certificate).filter(|it| it.key == key.subject_public_key_info())
-    }
-}
+use tls::{Authority, BACKDATED, Certified, IssueError};
 
 /// A new CA. Its name has the time, which distinguishes it from its predecessor.
-pub(crate) fn authority(now: Timestamp, lifetime: Duration) -> Result<Certified, rcgen::Error> {
-    let key = KeyPair::generate()?;
-    let mut params = CertificateParams::new(Vec::new())?;
-    params.distinguished_name = name(&format!("sampan-webhook-ca-{}", now.seconds()));
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign];
-    valid(&mut params, now, now + lifetime);
-    let certificate = params.self_signed(&key)?.pem();
-    Ok(Certified { certificate, key: key.serialize_pem() })
+pub(crate) fn authority(now: Timestamp, lifetime: Duration) -> Result<Authority, IssueError> {
+    Authority::new(&format!("sampan-webhook-ca-{}", now.seconds()), now, lifetime)
 }
 
 /// A certificate for a server with these names, which does not outlive its CA.
 pub(crate) fn serving(
-    authority: &Certified,
+    authority: &Authority,
     names: &[String],
     now: Timestamp,
     lifetime: Duration,
-) -> Result<Certified, rcgen::Error> {
-    let issuer_key = KeyPair::from_pem(&authority.key)?;
-    let issuer = Issuer::from_ca_cert_pem(&authority.certificate, issuer_key)?;
-    let key = KeyPair::generate()?;
-    let mut params = CertificateParams::new(names.to_vec())?;
-    params.distinguished_name = name(names.first().map_or("webhook", String::as_str));
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    params.use_authority_key_identifier_extension = true;
-    let end = Facts::read(&authority.certificate).map_or(now + lifetime, |it| it.not_after);
-    valid(&mut params, now, end.min(now + lifetime));
-    let certificate = params.signed_by(&key, &issuer)?.pem();
-    Ok(Certified { certificate, key: key.serialize_pem() })
+) -> Result<Certified, IssueError> {
+    let end = Facts::read(authority.certificate()).map_or(now + lifetime, |it| it.not_after);
+    let common_name = names.first().map_or("webhook", String::as_str);
+    authority.serving(common_name, names, now, lifetime.min(end.since(now)))
 }
 
 /// The certificates in a PEM, in normalized form; other blocks are left out.
@@ -78,14 +42,17 @@ pub(crate) struct Facts {
     pub(crate) issuer: String,
     /// DNS names and addresses, in order.
     pub(crate) names: Vec<String>,
-    /// The public key, with its algorithm.
-    key: Vec<u8>,
     /// The subject key identifier.
     key_id: Option<Vec<u8>>,
     issuer_key_id: Option<Vec<u8>>,
 }
 
 impl Facts {
+    /// The facts of the certificate, if the key belongs to it.
+    pub(crate) fn of(certified: &Certified) -> Option<Self> {
+        Self::read(&certified.certificate).filter(|_| certified.has_matching_key())
+    }
+
     /// The facts of the first certificate in a PEM, if there is one.
     pub(crate) fn read(pem: &str) -> Option<Self> {
         let pem = Pem::iter_from_buffer(pem.as_bytes()).next()?.ok()?;
@@ -98,7 +65,6 @@ impl Facts {
             subject: certificate.subject().to_string(),
             issuer: certificate.issuer().to_string(),
             names: alternative_names(&certificate),
-            key: certificate.public_key().raw.to_vec(),
             key_id,
             issuer_key_id,
         })
@@ -160,18 +126,4 @@ fn address(bytes: &[u8]) -> Option<String> {
         return Some(std::net::Ipv4Addr::from(four).to_string());
     }
     <[u8; 16]>::try_from(bytes).ok().map(|it| std::net::Ipv6Addr::from(it).to_string())
-}
-
-fn name(common: &str) -> DistinguishedName {
-    let mut name = DistinguishedName::new();
-    name.push(DnType::CommonName, common);
-    name
-}
-
-fn valid(params: &mut CertificateParams, from: Timestamp, to: Timestamp) {
-    let at = |seconds: i64| {
-        OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
-    };
-    params.not_before = at((from - BACKDATED).seconds());
-    params.not_after = at(to.seconds());
 }

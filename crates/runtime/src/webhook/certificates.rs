@@ -95,7 +95,7 @@ pub enum CertificateError {
     Secret(#[source] kube_client::Error),
     /// A certificate cannot be made, for instance because a name is not valid.
     #[error("cannot make a certificate")]
-    Make(#[source] rcgen::Error),
+    Make(#[source] tls::IssueError),
     /// The certificate cannot be served; not expected.
     #[error("cannot use the certificate")]
     Serve(#[source] ServingError),

@@ -32,7 +32,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use super::authority::Certified;
+use tls::Certified;
 
 /// The period in which mounted files are read; a kubelet needs up to a minute to update them.
 const RELOAD: Duration = Duration::from_secs(30);

@@ -1,13 +1,12 @@
 //! [`is_running`]: whether the server of a kubeconfig entry accepts connections.
 
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
+use tls::{Trust, client_config};
 
 /// The limit of connecting, of a read and of a write. A plane on this machine answers within
 /// milliseconds.
@@ -24,7 +23,9 @@ fn handshake(url: &str, authority: &[u8]) -> io::Result<()> {
     let (host, _) = address.rsplit_once(':').unwrap_or((address, ""));
     let host = host.trim_matches(['[', ']']).to_owned();
     let name = ServerName::try_from(host).map_err(io::Error::other)?;
-    let mut tls = ClientConnection::new(config(authority)?, name).map_err(io::Error::other)?;
+    let trust = Trust::CaBundle(String::from_utf8_lossy(authority).into());
+    let config = client_config(&trust, None).map_err(io::Error::other)?;
+    let mut tls = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
     let address = address.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
     let mut stream = TcpStream::connect_timeout(&address, IO_TIMEOUT)?;
     stream.set_read_timeout(Some(IO_TIMEOUT))?;
@@ -33,18 +34,4 @@ fn handshake(url: &str, authority: &[u8]) -> io::Result<()> {
         tls.complete_io(&mut stream)?;
     }
     Ok(())
-}
-
-fn config(authority: &[u8]) -> io::Result<Arc<ClientConfig>> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(authority) {
-        let certificate = certificate.map_err(io::Error::other)?;
-        roots.add(certificate).map_err(io::Error::other)?;
-    }
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Arc::new(config))
 }

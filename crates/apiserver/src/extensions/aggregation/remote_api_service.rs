@@ -1,8 +1,9 @@
 //! [`RemoteApiService`]: a group version that another server serves.
 
-use crate::outbound::Trust;
 use crate::outbound::service::ServiceReference;
+use crate::outbound::trust_from_ca_bundle;
 use machinery::{Object, Value};
+use tls::Trust;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +39,7 @@ impl RemoteApiService {
         let trust = if spec["insecureSkipTLSVerify"] == Value::Bool(true) {
             Trust::Insecure
         } else {
-            Trust::from_ca_bundle(&text("caBundle"))
+            trust_from_ca_bundle(&text("caBundle"))
         };
         let mut service = ServiceReference::from_value(service);
         service.path = String::new();

@@ -147,9 +147,9 @@ pub(super) enum Due {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outbound::Trust;
     use keel::Timestamp;
     use machinery::{Object, json};
+    use tls::Trust;
 
     const MS: Duration = Duration::from_millis(1);
     const SECOND: Duration = Duration::from_secs(1);

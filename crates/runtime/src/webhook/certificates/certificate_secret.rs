@@ -16,7 +16,8 @@ use keel::Timestamp;
 
 use super::CertificateOptions;
 use crate::webhook::authority;
-use crate::webhook::authority::{Certified, Facts};
+use crate::webhook::authority::Facts;
+use tls::{Authority, Certified, IssueError};
 
 /// The time for which a CA is in every bundle before it signs, unless the serving certificate
 /// expires earlier.
@@ -63,20 +64,22 @@ impl CertificateSecret {
         secret: Option<&Secret>,
         options: &CertificateOptions,
         now: Timestamp,
-    ) -> Result<Self, rcgen::Error> {
+    ) -> Result<Self, IssueError> {
         let StoredCertificate { mut authorities, authority_key, serving } =
             secret.map(StoredCertificate::read).unwrap_or_default();
         authorities.retain(|it| Facts::read(it).is_some_and(|it| now < it.not_after));
         let newest = authorities.first().cloned().unwrap_or_default();
         let newest = Certified { certificate: newest, key: authority_key };
-        let signer = match newest.facts() {
-            Some(it) if it.not_before <= now && !it.is_due(now) => newest,
-            _ => {
-                let lifetime = options.authority_lifetime.max(3 * options.serving_lifetime);
-                let made = authority::authority(now, lifetime)?;
-                authorities.insert(0, made.certificate.clone());
-                made
-            }
+        let can_sign = |it: Facts| it.not_before <= now && !it.is_due(now);
+        let reused = Facts::of(&newest).is_some_and(can_sign).then(|| Authority::from_pem(&newest));
+        let (signer, authority_key) = if let Some(Ok(authority)) = reused {
+            (authority, newest.key)
+        } else {
+            let lifetime = options.authority_lifetime.max(3 * options.serving_lifetime);
+            let authority = authority::authority(now, lifetime)?;
+            let Certified { certificate, key } = authority.to_pem();
+            authorities.insert(0, certificate);
+            (authority, key)
         };
         let trusted: Vec<Facts> = authorities.iter().filter_map(|it| Facts::read(it)).collect();
         let announced = Announced::of(&trusted[0], options);
@@ -87,13 +90,13 @@ impl CertificateSecret {
                 && trusted.iter().any(|authority| it.is_signed_by(authority))
         };
         let serving = match serving {
-            Some(it) if it.facts().is_some_and(is_good) => it,
+            Some(it) if Facts::of(&it).is_some_and(is_good) => it,
             _ => authority::serving(&signer, &options.names, now, options.serving_lifetime)?,
         };
-        let replaced = serving.facts().map(|it| announced.replaces(&it));
+        let replaced = Facts::of(&serving).map(|it| announced.replaces(&it));
         let ends = trusted.iter().map(|it| it.not_after).chain(replaced);
         let due = ends.fold(trusted[0].due(), Timestamp::min);
-        Ok(Self { authorities, authority_key: signer.key, serving, due })
+        Ok(Self { authorities, authority_key, serving, due })
     }
 
     /// The CA certificates, for configurations.
@@ -154,14 +157,14 @@ mod tests {
         let secret = found.map(|it| Secret { data: Some(it.data()), ..Secret::default() });
         let kept =
             CertificateSecret::renew(secret.as_ref(), &options(), START + days * DAY).unwrap();
-        assert!(kept.serving.facts().is_some(), "it has its key");
+        assert!(Facts::of(&kept.serving).is_some(), "it has its key");
         assert!(kept.due > START + days * DAY, "nothing is due at once");
         kept
     }
 
     /// The index of the CA that signed the serving certificate.
     fn signer(kept: &CertificateSecret) -> usize {
-        let serving = kept.serving.facts().unwrap();
+        let serving = Facts::of(&kept.serving).unwrap();
         let is_signer = |it: &String| serving.is_signed_by(&Facts::read(it).unwrap());
         kept.authorities.iter().position(is_signer).unwrap()
     }
@@ -217,7 +220,7 @@ mod tests {
         let early = renew(None, 400);
         let kept = renew(Some(&early), 0);
         assert_eq!((kept.authorities.len(), signer(&kept)), (2, 0));
-        let serving = kept.serving.facts().unwrap();
+        let serving = Facts::of(&kept.serving).unwrap();
         assert!(serving.not_before <= START);
     }
 }

@@ -2,14 +2,12 @@
 
 use crate::kubeconfig::Access;
 use anyhow::{Context, Result, bail};
-use apiserver::outbound::insecure_verifier::InsecureVerifier;
 use http::{HeaderValue, Uri};
-use rustls::crypto::ring;
-use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use std::net::IpAddr;
 use std::sync::Arc;
+use tls::{Identity, Trust};
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone)]
@@ -37,7 +35,7 @@ impl Endpoint {
             Some("https") => {
                 let name = access.tls_server_name.as_ref().unwrap_or(&host).clone();
                 let name = ServerName::try_from(name).context("the server's name is not valid")?;
-                (Some((Arc::new(tls(access)?), name)), 443)
+                (Some((Arc::new(client_config(access)?), name)), 443)
             }
             Some("http") => (None, 80),
             _ => bail!("{url:?} is neither http nor https"),
@@ -61,36 +59,23 @@ impl Endpoint {
     }
 }
 
-fn tls(access: &Access) -> Result<ClientConfig> {
-    let provider = Arc::new(ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()?;
-    let builder = match &access.certificate_authority {
-        _ if access.insecure => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(InsecureVerifier::new(provider))),
-        Some(pem) => {
-            let mut roots = RootCertStore::empty();
-            for certificate in CertificateDer::pem_slice_iter(pem) {
-                roots.add(certificate.context("the certificate authority is not valid PEM")?)?;
-            }
-            builder.with_root_certificates(roots)
-        }
+fn client_config(access: &Access) -> Result<ClientConfig> {
+    let trust = match &access.certificate_authority {
+        _ if access.insecure => Trust::Insecure,
+        Some(pem) => Trust::CaBundle(text(pem)),
         None => bail!("the kubeconfig has no certificate authority to trust {} by", access.server),
     };
-    let mut config = match &access.identity {
-        Some(identity) => {
-            let certificates = CertificateDer::pem_slice_iter(&identity.certificate)
-                .collect::<Result<_, _>>()
-                .context("the client certificate is not valid PEM")?;
-            let key = PrivateKeyDer::from_pem_slice(&identity.key)
-                .context("the client key is not valid PEM")?;
-            builder.with_client_auth_cert(certificates, key)?
-        }
-        None => builder.with_no_client_auth(),
-    };
+    let identity = access.identity.as_ref();
+    let identity =
+        identity.map(|it| Identity { certificate: text(&it.certificate), key: text(&it.key) });
+    let mut config = tls::client_config(&trust, identity.as_ref())
+        .context("the certificates of the kubeconfig cannot be used")?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(config)
+}
+
+fn text(pem: &[u8]) -> Arc<str> {
+    String::from_utf8_lossy(pem).into()
 }
 
 #[cfg(test)]

@@ -10,17 +10,14 @@ use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
-use hyper::rt::{Executor, Read, Write};
-use hyper_util::rt::TokioIo;
+use hyper::rt::Executor;
 use keel::Tasks;
 use machinery::Value;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tls::Stream;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 
 /// The limit of waiting for a response, far above the usual latency: it ends a bench that hangs.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -203,27 +200,19 @@ async fn length(mut body: Incoming) -> Result<u64> {
 }
 
 async fn connect(endpoint: &Endpoint, tasks: &Tasks) -> Result<SendRequest<Full<Bytes>>> {
-    let tcp = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await?;
-    tcp.set_nodelay(true)?;
-    let Some((config, name)) = &endpoint.tls else {
-        return handshake(TokioIo::new(tcp), tasks).await;
+    let tcp = tls::dial((endpoint.host.as_str(), endpoint.port)).await?;
+    let stream = match &endpoint.tls {
+        Some((config, name)) => tls::handshake(config, name.clone(), tcp).await?,
+        None => Stream::plain(tcp),
     };
-    let stream = TlsConnector::from(Arc::clone(config)).connect(name.clone(), tcp).await?;
-    if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
+    if endpoint.tls.is_some() && !stream.is_http2() {
         bail!("the server does not speak HTTP/2");
     }
-    handshake(TokioIo::new(stream), tasks).await
-}
-
-async fn handshake<T>(io: T, tasks: &Tasks) -> Result<SendRequest<Full<Bytes>>>
-where
-    T: Read + Write + Unpin + Send + 'static,
-{
     // Windows of the size that Go's client has, so that a list does not wait for flow control.
     let (sender, connection) = Builder::new(Spawner(tasks.clone()))
         .initial_stream_window_size(4 << 20)
         .initial_connection_window_size(1 << 30)
-        .handshake(io)
+        .handshake(stream)
         .await?;
     tasks.spawn("connection", async move {
         // Requests in progress fail with the same error.

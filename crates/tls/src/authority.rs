@@ -1,0 +1,218 @@
+//! [`Authority`]: a certificate authority that issues server and client certificates.
+
+use keel::Timestamp;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, PublicKeyData,
+};
+use std::time::Duration;
+use time::OffsetDateTime;
+use x509_parser::pem::parse_x509_pem;
+
+/// The time before its creation from which a certificate is valid, for peers whose clock is behind.
+pub const BACKDATED: Duration = Duration::from_hours(1);
+
+/// A certificate and its key, both in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certified {
+    /// The certificate.
+    pub certificate: String,
+    /// The private key.
+    pub key: String,
+}
+
+impl Certified {
+    /// Whether the key belongs to the certificate.
+    pub fn has_matching_key(&self) -> bool {
+        let key = KeyPair::from_pem(&self.key).ok();
+        let key = key.map(|it| it.subject_public_key_info());
+        key.is_some() && key == public_key(&self.certificate)
+    }
+}
+
+/// See the [module documentation](self).
+///
+/// ```
+/// use keel::Clock;
+/// use std::time::Duration;
+/// use tls::Authority;
+///
+/// let now = Clock::system().now();
+/// let authority = Authority::new("my-ca", now, Duration::from_hours(240)).unwrap();
+/// let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+/// let server = authority.serving("server", &names, now, Duration::from_hours(24)).unwrap();
+/// assert!(server.has_matching_key());
+/// ```
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: String,
+}
+
+/// An authority that cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// Restore the key.
+    #[error("the key does not parse")]
+    Key(#[source] rcgen::Error),
+    /// Restore the certificate.
+    #[error("the certificate does not parse")]
+    Certificate(#[source] Option<rcgen::Error>),
+    /// Restore the certificate or the key.
+    #[error("the certificate does not belong to the key")]
+    Mismatch,
+}
+
+impl Authority {
+    /// A new authority, whose certificate has a common name.
+    pub fn new(
+        common_name: &str,
+        now: Timestamp,
+        lifetime: Duration,
+    ) -> Result<Self, rcgen::Error> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.distinguished_name = distinguished_name(common_name, &[]);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![
+            KeyUsagePurpose::DigitalSignature,
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::CrlSign,
+        ];
+        set_validity(&mut params, now, lifetime);
+        let certificate = params.self_signed(&key)?.pem();
+        Ok(Self { issuer: Issuer::new(params, key), certificate })
+    }
+
+    /// The authority with an existing certificate and key.
+    pub fn from_pem(authority: &Certified) -> Result<Self, LoadError> {
+        let certificate = &authority.certificate;
+        let key = KeyPair::from_pem(&authority.key).map_err(LoadError::Key)?;
+        match public_key(certificate) {
+            None => return Err(LoadError::Certificate(None)),
+            Some(found) if found != key.subject_public_key_info() => {
+                return Err(LoadError::Mismatch);
+            }
+            Some(_) => {}
+        }
+        let issuer = Issuer::from_ca_cert_pem(certificate, key)
+            .map_err(|error| LoadError::Certificate(Some(error)))?;
+        Ok(Self { issuer, certificate: certificate.clone() })
+    }
+
+    /// The certificate, which peers trust, in PEM.
+    pub fn certificate(&self) -> &str {
+        &self.certificate
+    }
+
+    /// The certificate and the key.
+    pub fn to_pem(&self) -> Certified {
+        let key = self.issuer.key().serialize_pem();
+        Certified { certificate: self.certificate.clone(), key }
+    }
+
+    /// Issues a certificate for a server with these host names and addresses.
+    pub fn serving(
+        &self,
+        common_name: &str,
+        names: &[String],
+        now: Timestamp,
+        lifetime: Duration,
+    ) -> Result<Certified, rcgen::Error> {
+        let mut params = CertificateParams::new(names.to_vec())?;
+        params.distinguished_name = distinguished_name(common_name, &[]);
+        set_validity(&mut params, now, lifetime);
+        self.sign(params, ExtendedKeyUsagePurpose::ServerAuth)
+    }
+
+    /// Issues a client certificate for a user in these groups.
+    pub fn client(
+        &self,
+        user: &str,
+        groups: &[&str],
+        now: Timestamp,
+        lifetime: Duration,
+    ) -> Result<Certified, rcgen::Error> {
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.distinguished_name = distinguished_name(user, groups);
+        set_validity(&mut params, now, lifetime);
+        self.sign(params, ExtendedKeyUsagePurpose::ClientAuth)
+    }
+
+    fn sign(
+        &self,
+        mut params: CertificateParams,
+        usage: ExtendedKeyUsagePurpose,
+    ) -> Result<Certified, rcgen::Error> {
+        let key = KeyPair::generate()?;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![usage];
+        params.use_authority_key_identifier_extension = true;
+        let certificate = params.signed_by(&key, &self.issuer)?.pem();
+        Ok(Certified { certificate, key: key.serialize_pem() })
+    }
+}
+
+impl std::fmt::Debug for Authority {
+    /// Omits the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Authority")
+    }
+}
+
+/// The public key of a certificate in PEM, in DER.
+fn public_key(certificate: &str) -> Option<Vec<u8>> {
+    let (_, pem) = parse_x509_pem(certificate.as_bytes()).ok()?;
+    let certificate = pem.parse_x509().ok()?;
+    Some(certificate.public_key().raw.to_vec())
+}
+
+fn distinguished_name(common: &str, organizations: &[&str]) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    for organization in organizations {
+        name.push(DnType::OrganizationName, *organization);
+    }
+    name.push(DnType::CommonName, common);
+    name
+}
+
+fn set_validity(params: &mut CertificateParams, now: Timestamp, lifetime: Duration) {
+    let at = |time: Timestamp| {
+        OffsetDateTime::from_unix_timestamp(time.seconds()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+    };
+    params.not_before = at(now - BACKDATED);
+    params.not_after = at(now + lifetime);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_seconds(1_900_000_000);
+    const DAY: Duration = Duration::from_hours(24);
+
+    #[test]
+    fn a_loaded_authority_issues_certificates_within_their_lifetime() {
+        let authority = Authority::new("ca", NOW, 10 * DAY).unwrap();
+        let loaded = Authority::from_pem(&authority.to_pem()).unwrap();
+        assert_eq!(loaded.certificate(), authority.certificate());
+        let issued = loaded.serving("server", &["a.example".to_owned()], NOW, DAY).unwrap();
+        assert!(issued.has_matching_key());
+        let (_, pem) = parse_x509_pem(issued.certificate.as_bytes()).unwrap();
+        let validity = pem.parse_x509().unwrap().validity().clone();
+        assert_eq!(validity.not_before.timestamp(), NOW.seconds() - 3600);
+        assert_eq!(validity.not_after.timestamp(), NOW.seconds() + 24 * 3600);
+    }
+
+    #[test]
+    fn the_error_of_an_authority_names_the_damaged_part() {
+        let good = Authority::new("ca", NOW, DAY).unwrap().to_pem();
+        let other = Authority::new("ca", NOW, DAY).unwrap().to_pem();
+        let rubbish = || "rubbish".to_owned();
+        let load = |certificate: &str, key: String| {
+            Authority::from_pem(&Certified { certificate: certificate.to_owned(), key })
+        };
+        assert!(matches!(load(&good.certificate, rubbish()), Err(LoadError::Key(_))));
+        assert!(matches!(load("", good.key.clone()), Err(LoadError::Certificate(_))));
+        assert!(matches!(load(&good.certificate, other.key), Err(LoadError::Mismatch)));
+    }
+}
