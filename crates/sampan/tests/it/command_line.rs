@@ -189,7 +189,7 @@ fn unsupported_flags_and_plugins_are_refused_by_name() {
     let absent = plugins("--enable-admission-plugins", "Priority,EventRateLimit");
     assert!(absent.contains("EventRateLimit cannot be enabled"), "{absent}");
     let unknown = plugins("--disable-admission-plugins", "Priorty");
-    assert!(unknown.contains("no admission plugin \"Priorty\""), "{unknown}");
+    assert!(unknown.contains("unknown admission plugin \"Priorty\""), "{unknown}");
     assert!(unknown.contains(", Priority, "), "{unknown}");
     assert!(error_of(&["up", "--in-memory", "--data-dir", "x"]).contains("cannot be used with"));
 }

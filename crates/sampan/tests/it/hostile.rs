@@ -31,7 +31,7 @@ use tokio::time::Instant;
 /// The collection that most attacks use.
 const COLLECTION: &str = "/api/v1/namespaces/default/configmaps";
 
-const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcecrds";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
