@@ -4,7 +4,6 @@
 
 use http::{Method, Request};
 use libfuzzer_sys::{Corpus, fuzz_target};
-
 use fuzz::amplify;
 use fuzz::server::SERVER;
 

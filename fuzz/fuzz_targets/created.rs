@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 use http::Request;
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::{Corpus, fuzz_target};
-
 use fuzz::objects;
 use fuzz::server::SERVER;
+
 use types::Resource;
 
 static KINDS: LazyLock<Vec<Resource>> = LazyLock::new(kinds::table::builtin);

@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use fuzz::amplify;
 
 use cel::{Bindings, Budget, DeclType, Env, EvalError, Library, Object};
-use fuzz::amplify;
 use machinery::json;
 
 /// A small cost budget, so that no input runs long.

@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-
 use fuzz::amplify;
+
 use machinery::codec::json;
 
 fuzz_target!(|bytes: &[u8]| {

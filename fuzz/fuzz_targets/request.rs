@@ -4,9 +4,9 @@
 
 use http::Method;
 use libfuzzer_sys::fuzz_target;
+use fuzz::amplify;
 
 use apiserver::request::{Query, RequestInfo};
-use fuzz::amplify;
 
 fuzz_target!(|bytes: &[u8]| fuzz::bounded(bytes, |bytes| run(&amplify::text(bytes))));
 

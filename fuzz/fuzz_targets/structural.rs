@@ -4,8 +4,8 @@
 
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::{Corpus, fuzz_target};
-
 use fuzz::SCHEMA_WORDS;
+
 use machinery::{ErrorList, Value};
 use schema::Structural;
 

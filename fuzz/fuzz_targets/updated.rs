@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::arbitrary::Unstructured;
 use libfuzzer_sys::{Corpus, fuzz_target};
-
 use fuzz::objects;
+
 use machinery::{ErrorList, Object};
 use types::Resource;
 use types::resource::{Action, Columns, Now};

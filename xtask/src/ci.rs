@@ -1,8 +1,9 @@
 //! `cargo xtask ci`: all checks of a change.
 
+use anyhow::Result;
+
 use crate::command::{self, cargo};
 use crate::{test, types};
-use anyhow::Result;
 
 /// Runs all checks, the fastest ones first.
 pub(crate) fn run() -> Result<()> {

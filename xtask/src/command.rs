@@ -2,9 +2,10 @@
 
 #![allow(clippy::print_stderr, reason = "a task prints what it runs")]
 
-use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use anyhow::{Context, Result, bail};
 
 /// The root directory of the repository.
 pub(crate) fn root() -> PathBuf {

@@ -2,10 +2,12 @@
 
 #![allow(clippy::print_stdout, reason = "the numbers of inputs are the result")]
 
-use crate::command;
-use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::command;
 
 /// The flags of cargo-fuzz without a sanitizer: coverage counters at every edge, which the stable
 /// compiler supports.

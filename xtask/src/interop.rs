@@ -7,14 +7,16 @@
 
 #![allow(clippy::print_stdout, reason = "the checks are the result")]
 
-use crate::command::{cargo, find, root, run};
-use crate::plane::{self, Plane, Profile};
-use crate::tools;
-use anyhow::{Context, Result, bail};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::command::{cargo, find, root, run};
+use crate::plane::{self, Plane, Profile};
+use crate::tools;
 
 /// A language: its name, which is also its folder, and the function that prepares its program.
 type Language = (&'static str, fn() -> Result<Command>);

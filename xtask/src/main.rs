@@ -10,9 +10,10 @@ mod plane;
 mod test;
 mod tools;
 
-use anyhow::bail;
 use std::env;
 use std::io::Write;
+
+use anyhow::bail;
 
 const USAGE: &str = "usage: cargo xtask COMMAND
   test [OPTION…]     all tests; installs the client programs they need; options go to `cargo test`

@@ -1,13 +1,15 @@
 //! `cargo xtask oracle`: replays recorded conversations with kube-apiserver against a plane and
 //! prints the differences of the responses.
 
-use crate::command::{root, run};
-use crate::plane::{self, Plane, Profile};
-use crate::tools;
-use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::command::{root, run};
+use crate::plane::{self, Plane, Profile};
+use crate::tools;
 
 /// The token file with the users of the conversations.
 const TOKENS: &str =

@@ -1,11 +1,13 @@
 //! [`Plane`]: a control plane for a task, in memory and on a free port.
 
-use crate::command::{cargo, root, run};
-use anyhow::{Context, Result, bail};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::command::{cargo, root, run};
 
 /// The build profile of the binary.
 #[derive(Clone, Copy, Debug)]

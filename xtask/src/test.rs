@@ -1,8 +1,9 @@
 //! `cargo xtask test`: all tests, with the client programs that they need.
 
+use anyhow::Result;
+
 use crate::command::{self, cargo};
 use crate::tools;
-use anyhow::Result;
 
 /// Runs every test of the workspace; `arguments` go to `cargo test`.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {

@@ -2,11 +2,13 @@
 
 #![allow(clippy::print_stderr, reason = "a missing program is reported")]
 
-use crate::command::{find, is_installed, root, run};
-use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::command::{find, is_installed, root, run};
 
 /// Every kubectl to test with: the installed one, and the old one of Debian, which is unpacked below
 /// `target` and not installed.

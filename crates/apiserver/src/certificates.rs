@@ -1,13 +1,14 @@
 //! The certificates that a plane issues itself: an authority at its first start, a serving
 //! certificate at every start, and client certificates of members of `system:masters`.
 
-use keel::{Timestamp, create_private_directory, restrict_access, write_private};
 use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use keel::{Timestamp, create_private_directory, restrict_access, write_private};
 use tls::{Certified, IssueError, LoadError};
 
 const DAY: Duration = Duration::from_hours(24);
@@ -158,9 +159,10 @@ fn describe_damage(content: &str, error: &dyn std::fmt::Display) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rcgen::{CertificateParams, KeyPair};
+
     use super::*;
     use keel::Clock;
-    use rcgen::{CertificateParams, KeyPair};
 
     #[test]
     fn an_authority_is_created_once_and_reused() {

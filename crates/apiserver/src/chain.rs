@@ -7,6 +7,13 @@ pub(crate) mod mux;
 mod response_filters;
 mod request_labels;
 
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName, UPGRADE, USER_AGENT};
+use http::request::Parts as Head;
+use http::{Request, Response};
+
 use crate::auth::audit;
 use crate::auth::authentication::User;
 use crate::auth::impersonation::impersonate;
@@ -25,15 +32,10 @@ use crate::plane::Plane;
 use crate::registry::pending_writes::PendingWrites;
 use crate::registry::scope::ScopeParts;
 use crate::request::RequestInfo;
-use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName, UPGRADE, USER_AGENT};
-use http::request::Parts as Head;
-use http::{Request, Response};
 use machinery::Status;
 use machinery::patch::apply;
 use received_request::ReceivedRequest;
 use response_filters::ResponseFilters;
-use std::sync::Arc;
 
 /// The request chain of one plane.
 pub(crate) struct Chain {

@@ -1,12 +1,13 @@
 //! [`Config`]: all settings of a server.
 
-use crate::auth::authentication::token::TokenFile;
-use crate::auth::authorization::Authorizer;
-use keel::{Clock, Entropy};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+use crate::auth::authentication::token::TokenFile;
+use crate::auth::authorization::Authorizer;
+use keel::{Clock, Entropy};
 
 /// The store of a plane.
 #[derive(Debug, Clone, PartialEq, Eq)]

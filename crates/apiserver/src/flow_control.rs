@@ -226,9 +226,10 @@ pub(crate) fn is_probe(info: &RequestInfo) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use http::Method;
+
     use super::*;
     use crate::request::Query;
-    use http::Method;
 
     fn info(method: &Method, path: &str) -> RequestInfo {
         RequestInfo::parse(method, path, &Query::default()).unwrap()

@@ -4,17 +4,19 @@
 pub(crate) mod handler;
 pub(crate) mod loopback;
 
-use crate::auth::authentication::User;
-use crate::http::body::Body;
-use crate::http::request_body::BodyError;
-use crate::in_process::handler::{Handler, Peer, ResponseFuture};
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::BodyExt;
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+
+use crate::auth::authentication::User;
+use crate::http::body::Body;
+use crate::http::request_body::BodyError;
+use crate::in_process::handler::{Handler, Peer, ResponseFuture};
 
 /// See the [module documentation](self). Cheap to clone; each clone acts as the same user.
 #[derive(Clone)]

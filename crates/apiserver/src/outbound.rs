@@ -23,7 +23,7 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tls::{Identity, Trust, pool_builder};
 use tokio::time::Instant;
@@ -213,7 +213,7 @@ impl Outbound {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Destination, DestinationPool>> {
-        self.pools.lock().expect("no lookup of a pool panics")
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

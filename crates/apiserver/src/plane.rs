@@ -1,5 +1,10 @@
 //! [`Plane`]: the state that all requests of one server share.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use http::HeaderMap;
+
 use crate::admission::Admission;
 use crate::auth::authentication::service_account::{ReferencedObject, TokenError};
 use crate::auth::authentication::{Authenticator, User};
@@ -12,10 +17,7 @@ use crate::flow_control::FlowControl;
 use crate::in_process::loopback::LoopbackClient;
 use crate::metrics::Metrics;
 use crate::registry::service_address::ServiceAllocator;
-use http::HeaderMap;
 use machinery::Status;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// See the [module documentation](self). A plane has no global state: several planes run side by
 /// side in one process.

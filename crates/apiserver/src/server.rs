@@ -2,6 +2,17 @@
 
 pub mod bootstrap;
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
 use crate::admission;
 use crate::admission::{Admission, PluginSelectionError, Plugins};
 use crate::auth::authentication::Authenticator;
@@ -30,19 +41,10 @@ use crate::metrics::Metrics;
 use crate::outbound::Outbound;
 use crate::plane::Plane;
 use crate::registry::service_address::{InvalidServiceCidr, ServiceAddresses, ServiceAllocator};
-use arc_swap::ArcSwap;
 use keel::{Entropy, Offload, Tasks, UncleanStop};
-use prometheus_client::registry::Registry;
 use schema::PatternPool;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
-use std::time::Duration;
 use store::{Embedded, Memory, Options, Store};
 use tls::{Certified, Identity};
-use tokio::net::TcpListener;
-use tokio::sync::watch;
 
 /// The time limit for the tasks of a plane to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);

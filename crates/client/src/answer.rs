@@ -3,8 +3,9 @@
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
-use informer::ListWatchError;
 use kube_client::client::Body;
+
+use informer::ListWatchError;
 use machinery::status::Details;
 use machinery::{Reason, Status};
 

@@ -30,9 +30,10 @@ impl Unpacker {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use flate2::Compression;
     use flate2::write::GzEncoder;
+
+    use super::*;
 
     fn pack(text: &str) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());

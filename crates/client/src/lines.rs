@@ -7,9 +7,9 @@ use bytes::{Buf, Bytes, BytesMut};
 use futures_util::{Stream, stream};
 use http_body::Body;
 use http_body_util::BodyExt;
-use informer::ListWatchError;
 
 use crate::transport::BoxError;
+use informer::ListWatchError;
 
 /// Longer than any object: etcd accepts 1.5 MiB by default.
 pub(crate) const LONGEST_LINE: usize = 32 << 20;
@@ -90,8 +90,9 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Reader<B> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use futures_util::StreamExt;
+
+    use super::*;
 
     /// The lines of `text` if it arrives `size` bytes at a time.
     async fn check(text: &str, size: usize) -> Vec<String> {

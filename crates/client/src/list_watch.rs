@@ -24,17 +24,17 @@ use futures_util::future::BoxFuture;
 use http::Request;
 use http::header::ACCEPT;
 use http_body_util::{BodyExt, Limited};
-use informer::{
-    Form, List, ListRequest, ListWatch, ListWatchError, Scope, Selection, WatchEvent, WatchRequest,
-    WatchStream,
-};
 use kube_client::Client;
 use kube_client::client::Body;
-use machinery::GroupVersion;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::answer::accepted;
 use crate::lines::{LONGEST_LINE, lines};
+use informer::{
+    Form, List, ListRequest, ListWatch, ListWatchError, Scope, Selection, WatchEvent, WatchRequest,
+    WatchStream,
+};
+use machinery::GroupVersion;
 
 /// The largest page that is read; a list without pages may be long.
 const LONGEST_PAGE: usize = 1 << 30;

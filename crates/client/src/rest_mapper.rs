@@ -22,8 +22,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use keel::{Clock, Timestamp};
 use kube_client::Client;
+
+use keel::{Clock, Timestamp};
 use machinery::{GroupKind, GroupVersion, GroupVersionKind};
 
 const NOT_BEFORE: Duration = Duration::from_secs(1);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kube_client::Config;
 use kube_client::client::ConfigExt;
 use rustls::ClientConfig;
+
 use tls::{Roots, ServerVerifier};
 
 /// With the CA certificates and the client certificate of `config`.

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request, Response, StatusCode};
-use keel::{Clock, Timestamp};
 use tower_service::Service;
+
+use keel::{Clock, Timestamp};
 
 /// The period of reads. Tokens live for an hour and are replaced after 48 minutes.
 const FRESH: Duration = Duration::from_mins(1);

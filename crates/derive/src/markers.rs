@@ -179,8 +179,9 @@ fn text(meta: &Meta) -> syn::Result<TokenStream> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use quote::ToTokens;
+
+    use super::*;
 
     /// The attribute for schemars of a field with these attributes, or the error.
     fn check(attributes: &[Attribute], expected: &str) {

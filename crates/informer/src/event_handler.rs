@@ -39,11 +39,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use keel::Tasks;
 use tokio::sync::{Notify, watch};
 
 use crate::Item;
 use handler_queue::{HandlerQueue, Popped};
+use keel::Tasks;
 
 /// A change of an object.
 #[derive(Debug, Clone)]

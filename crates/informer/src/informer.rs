@@ -18,7 +18,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use keel::{Clock, Entropy, Tasks, UncleanStop};
 use tokio::sync::watch;
 
 use crate::event_handler::{Listener, NamedHandler};
@@ -32,6 +31,7 @@ use crate::{
     Lister, ObjectEvent, Reflector, ReflectorOptions, ReflectorStatus, ReflectorStore,
     Registration, Selection, Storage, Subscription, Transaction, Transform,
 };
+use keel::{Clock, Entropy, Tasks, UncleanStop};
 
 /// The options of a [`SharedInformer`].
 #[derive(Clone)]

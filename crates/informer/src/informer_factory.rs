@@ -24,10 +24,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::{InformerOptions, ListWatch, Selection, SharedInformer};
 use keel::{Clock, Entropy, Tasks, UncleanStop};
 use machinery::GroupVersion;
-
-use crate::{InformerOptions, ListWatch, Selection, SharedInformer};
 
 /// The objects that an informer caches.
 #[derive(Debug, Clone, PartialEq, Eq)]

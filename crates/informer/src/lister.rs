@@ -30,11 +30,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use machinery::selector::LabelSelector;
 use serde::de::DeserializeOwned;
 
 use crate::decoded_cache::{DEFAULT_BUDGET, DecodedCache};
 use crate::{Indexer, Item, NoSuchIndex, ObjectKey};
+use machinery::selector::LabelSelector;
 
 /// See the [module documentation](self). Clones share the cache of [`shared`](Self::shared).
 pub struct Lister<T> {

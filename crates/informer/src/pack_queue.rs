@@ -14,10 +14,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use keel::{Clock, ClockInstant};
-
 use crate::Item;
 use crate::item::WeakItem;
+use keel::{Clock, ClockInstant};
 
 /// The age at which an item is packed.
 const MIN_AGE: Duration = Duration::from_secs(10);

@@ -5,13 +5,12 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use keel::Clock;
-use machinery::Object;
-
 use crate::item::ManagedFields;
 use crate::json_dictionary::JsonDictionary;
 use crate::pack_queue::PackQueue;
 use crate::{Indexer, Item};
+use keel::Clock;
+use machinery::Object;
 
 /// The number of namespaces from which on unused ones are removed.
 const MIN_NAMESPACES_TO_CLEAN: usize = 64;

@@ -143,8 +143,9 @@ impl Xoshiro {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::HashSet;
+
+    use super::*;
 
     #[test]
     fn a_seed_replays() {

@@ -21,6 +21,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Poll;
+
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 
@@ -103,10 +104,12 @@ pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "the tests await their own tasks")]
 mod tests {
-    use super::*;
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering};
+
     use tokio::sync::oneshot;
+
+    use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_task_that_computes_does_not_delay_others() {

@@ -93,8 +93,9 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
 #[cfg(unix)]
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
 
     fn directory(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("keel-{}-{name}", std::process::id()));

@@ -282,8 +282,9 @@ fn describe(running: &[String], panicked: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::{future::pending, sync::mpsc};
+
+    use super::*;
 
     const TIMEOUT: Duration = Duration::from_secs(5);
 

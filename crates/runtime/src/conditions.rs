@@ -28,6 +28,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff;
+
 use keel::Clock;
 
 /// The status of a condition.
@@ -162,9 +163,10 @@ fn now(clock: &Clock) -> Time {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use keel::Timestamp;
-    use std::time::Duration;
 
     #[test]
     fn the_time_of_transition_changes_with_the_status_only() {

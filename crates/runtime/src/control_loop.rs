@@ -12,9 +12,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use informer::WorkQueue;
-use informer::work_queue::{Job, JobOutcome};
-use keel::{Clock, Tasks};
 use prometheus_client::metrics::histogram::Histogram;
 
 use crate::event_source::EventSources;
@@ -22,6 +19,9 @@ use crate::metrics::{DurationHistogram, reconcile_histogram};
 use crate::reconcile::Reconcile;
 use crate::reconcile_history::{Cause, Causes, ReconcileHistory, ReconcileOutcome, Record};
 use crate::{Action, Failure, Request};
+use informer::WorkQueue;
+use informer::work_queue::{Job, JobOutcome};
+use keel::{Clock, Tasks};
 
 /// A worker yields to the other tasks of its thread after a reconcile that took this long.
 const LONG_RECONCILE: Duration = Duration::from_micros(100);

@@ -18,14 +18,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use informer::work_queue::{QueueOptions, RateLimits};
-use informer::{Form, HandlerOptions, Scope, Selection};
 use kube_core::{ClusterResourceScope, Resource};
-use machinery::GroupVersion;
 use tokio::sync::mpsc;
 
 use crate::reconcile::Reconcile;
 use crate::{Action, Failure, Mapper, Predicate, Request};
+use informer::work_queue::{QueueOptions, RateLimits};
+use informer::{Form, HandlerOptions, Scope, Selection};
+use machinery::GroupVersion;
 
 /// The default number of workers.
 const DEFAULT_WORKERS: usize = 2;

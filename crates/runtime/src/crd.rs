@@ -23,6 +23,7 @@
 //! ```
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
 use machinery::{ErrorList, Path};
 use schema::SchemaRequirement;
 

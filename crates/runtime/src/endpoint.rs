@@ -13,14 +13,14 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use keel::Tasks;
-use machinery::{Map, Value};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use crate::health::Checks;
 use crate::manager::ManagerState;
 use crate::reconcile_history::Record;
+use keel::Tasks;
+use machinery::{Map, Value};
 
 /// The number of connections at a time; others wait.
 const CONNECTIONS: usize = 64;

@@ -9,17 +9,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use informer::work_queue::Priority;
-use informer::{EventHandler, HandlerOptions, Item, ObjectEvent, SharedInformer, WorkQueue};
-use keel::Tasks;
 use kube_core::Resource;
-use machinery::GroupVersion;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
 use crate::controller::is_namespaced;
 use crate::reconcile_history::{Cause, ReconcileHistory};
 use crate::{Predicate, Request};
+use informer::work_queue::Priority;
+use informer::{EventHandler, HandlerOptions, Item, ObjectEvent, SharedInformer, WorkQueue};
+use keel::Tasks;
+use machinery::GroupVersion;
 
 /// The index of objects by the uid of their controller, which every cache of an
 /// [owned](crate::ControllerBuilder::owns) kind has.
@@ -255,9 +255,10 @@ impl EventHandler for EnqueueHandler {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
     use k8s_openapi::api::core::v1::Node;
+
+    use super::*;
 
     fn owned(references: &str) -> Item {
         let json = format!(

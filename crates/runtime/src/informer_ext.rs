@@ -14,11 +14,12 @@
 //! }
 //! ```
 
-use informer::{InformerFactory, Lister, Scope, SharedInformer};
 use kube_client::{Api, Client};
 use kube_core::Resource;
-use machinery::gvk::GroupVersion;
 use serde::de::DeserializeOwned;
+
+use informer::{InformerFactory, Lister, Scope, SharedInformer};
+use machinery::gvk::GroupVersion;
 
 /// See the [module documentation](self).
 pub trait InformerExt: Resource<DynamicType = ()> + Sized {

@@ -30,8 +30,6 @@ use std::task::{Context, Poll};
 
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use informer::InformerFactory;
-use keel::{Clock, Entropy};
 use kube_client::Client;
 use kube_client::client::Body;
 use tower_service::Service;
@@ -40,6 +38,8 @@ use crate::fence::Fence;
 use crate::metrics::requests::Requests;
 use answer::Answer;
 use cache_updater::CacheUpdater;
+use informer::InformerFactory;
+use keel::{Clock, Entropy};
 use lost_creations::LostCreations;
 use resource_path::{ResourcePath, dry_run};
 

@@ -125,8 +125,9 @@ fn put<D: Resource>(dependent: &mut D, reference: OwnerReference) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+
+    use super::*;
 
     fn map(name: &str, uid: &str) -> ConfigMap {
         let mut map = ConfigMap::default();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+
 use informer::{ObjectDecodeError, ObjectKey};
 
 /// The key of the object to reconcile.

@@ -32,13 +32,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use informer::{Item, ObjectEvent};
-use keel::Timestamp;
-use machinery::{Value, json, timestamp};
-
 use crate::Request;
 use crate::changed_fields::changed_fields;
 use crate::control_loop::ReconcileCounts;
+use informer::{Item, ObjectEvent};
+use keel::Timestamp;
+use machinery::{Value, json, timestamp};
 
 /// The number of records of a controller.
 const MAX_RECORDS: usize = 256;

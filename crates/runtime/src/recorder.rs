@@ -36,7 +36,6 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
 use k8s_openapi::jiff;
-use keel::{Backoff, Clock, Entropy, Tasks, Timestamp};
 use kube_client::api::{Patch, PatchParams, PostParams};
 use kube_client::{Api, Client};
 use kube_core::Resource;
@@ -45,6 +44,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use correlator::{Correlator, Decision, NewEvent};
+use keel::{Backoff, Clock, Entropy, Tasks, Timestamp};
 
 /// The number of events in the queue.
 const QUEUE_CAPACITY: usize = 1000;

@@ -1,12 +1,14 @@
 //! The command line: global options and subcommands.
 
+use std::str::FromStr;
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+
 use crate::commands::bench::BenchArgs;
 use crate::commands::completion::CompletionArgs;
 use crate::commands::up::UpArgs;
-use clap::{Parser, Subcommand};
-use std::str::FromStr;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
 
 const EXAMPLES: &str = "Examples:
   sampan up                          a control plane on this machine, stored in its data directory

@@ -8,11 +8,13 @@ mod open_files;
 mod output;
 mod stop_signals;
 
-use args::{Args, Command};
-use clap::Parser;
 use std::io::IsTerminal;
 use std::process::ExitCode;
+
+use clap::Parser;
 use tracing_subscriber::EnvFilter;
+
+use args::{Args, Command};
 
 // The system's allocator retains much more memory after thousands of small objects are freed.
 #[global_allocator]

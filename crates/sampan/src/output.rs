@@ -4,9 +4,10 @@
 //! reader, such as `head`, has read enough. A failed write to standard error is ignored, since it
 //! cannot be reported.
 
-use anyhow::{Context, Result};
 use std::io::{self, Write};
 use std::process::ExitCode;
+
+use anyhow::{Context, Result};
 
 /// Prints a line of the result.
 pub(crate) fn say(text: &str) -> Result<()> {

@@ -5,6 +5,7 @@
 //! stays ignored.
 
 use std::{fs, io};
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// See the [module documentation](self).

@@ -17,9 +17,10 @@ use std::{
 };
 
 use bytes::Bytes;
+use tokio::time::Instant;
+
 use keel::{Clock, Tasks};
 use store::{Embedded, Expect, Options, Store};
-use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -11,7 +11,6 @@ use std::{
 };
 
 use bytes::Bytes;
-use keel::{Clock, ClockInstant, Tasks};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
@@ -22,6 +21,7 @@ use crate::{
     watch::Cursor,
     writer::{Request, Writer},
 };
+use keel::{Clock, ClockInstant, Tasks};
 
 /// The capacity of the queue of the commit thread. Later writes wait for a free place.
 const QUEUE_CAPACITY: usize = 4096;

@@ -5,10 +5,10 @@
 
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
-use keel::{Backoff, Clock, Entropy, Timestamp};
 use tokio::sync::watch;
 
 use crate::{Engine, Error, Store};
+use keel::{Backoff, Clock, Entropy, Timestamp};
 
 /// The largest number of records that one commit deletes.
 const MAX_BATCH: usize = 256;

@@ -4,9 +4,8 @@
 
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
-use keel::Clock;
-
 use crate::{Engine, Error};
+use keel::Clock;
 
 /// The time between two rounds.
 pub(crate) const INTERVAL: Duration = Duration::from_mins(5);

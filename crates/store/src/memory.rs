@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use keel::{Clock, Tasks};
-
 use crate::{
     Engine, Options,
     history::History,
     state::{Records, StoreState},
     writer::Writer,
 };
+use keel::{Clock, Tasks};
 
 /// The backend in memory.
 pub struct Memory;

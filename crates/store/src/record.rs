@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+
 use keel::Timestamp;
 
 /// A point in the history of the store: the number of a write. Zero is before the first write.

@@ -12,10 +12,10 @@ use std::{
     },
 };
 
-use keel::{ClockInstant, Timestamp};
 use tokio::sync::watch;
 
 use crate::{Error, Event, Page, Record, Revision, history::History};
+use keel::{ClockInstant, Timestamp};
 
 /// The records at one revision; a clone costs one reference count.
 pub(crate) type Records = imbl::OrdMap<Arc<str>, Arc<Record>>;

@@ -19,7 +19,6 @@
 use std::{mem, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use keel::{Clock, ClockInstant};
 
 use crate::{
     Error, Event, Expect, Record, Revision,
@@ -27,6 +26,7 @@ use crate::{
     quota::Quota,
     state::{Records, StoreState},
 };
+use keel::{Clock, ClockInstant};
 
 /// Far above the limit of an API server, and far below that of the journal.
 const MAX_VALUE: usize = 64 << 20;

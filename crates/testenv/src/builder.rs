@@ -4,12 +4,11 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::env::{START, TestEnv};
 use apiserver::server::Error;
 use apiserver::{Config, Server, StoreConfig};
 use keel::{Clock, Entropy};
 use store::Store;
-
-use crate::env::{START, TestEnv};
 
 /// The settings of a [`TestEnv`].
 ///

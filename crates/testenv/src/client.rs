@@ -3,19 +3,19 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use apiserver::InProcessClient;
-use apiserver::auth::authentication::User;
-use apiserver::http::body::Body;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
-use machinery::Value;
 use tower_service::Service;
 
 use crate::media_type::{JSON, MERGE_PATCH};
 use crate::response::Response;
 use crate::watch::Watch;
+use apiserver::InProcessClient;
+use apiserver::auth::authentication::User;
+use apiserver::http::body::Body;
+use machinery::Value;
 
 /// The limit of a wait for something that should happen at once. It only ends tests that would
 /// never end, so it is longer than the slowest machine takes.

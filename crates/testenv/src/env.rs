@@ -3,14 +3,14 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-use apiserver::Server;
-use keel::{Clock, Timestamp, UncleanStop};
-use machinery::Value;
 use serde::Serialize;
 
 use crate::builder::TestEnvBuilder;
 use crate::client::Client;
 use crate::kubeconfig;
+use apiserver::Server;
+use keel::{Clock, Timestamp, UncleanStop};
+use machinery::Value;
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 

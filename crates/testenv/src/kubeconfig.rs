@@ -1,7 +1,8 @@
 //! The kubeconfig of a plane that listens.
 
-use apiserver::Server;
 use base64::prelude::{BASE64_STANDARD, Engine};
+
+use apiserver::Server;
 use machinery::json;
 
 /// A kubeconfig with one context, as JSON, which is YAML too.

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::header::{HeaderMap, WARNING};
+
 use machinery::Value;
 
 /// A response with its whole body.

@@ -1,10 +1,10 @@
 //! [`Watch`]: the events of a watch.
 
-use apiserver::http::body::Body;
 use http_body_util::BodyExt;
-use machinery::Value;
 
 use crate::client::within_limit;
+use apiserver::http::body::Body;
+use machinery::Value;
 
 /// A watch, begun by [`Client::watch`](crate::Client::watch).
 ///

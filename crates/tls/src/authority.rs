@@ -1,13 +1,15 @@
 //! [`Authority`]: a certificate authority that issues server and client certificates.
 
-use keel::Timestamp;
+use std::time::Duration;
+
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, PublicKeyData,
 };
-use std::time::Duration;
 use time::OffsetDateTime;
 use x509_parser::pem::parse_x509_pem;
+
+use keel::Timestamp;
 
 /// The time before its creation from which a certificate is valid, for peers whose clock is behind.
 pub const BACKDATED: Duration = Duration::from_hours(1);

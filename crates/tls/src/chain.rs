@@ -1,17 +1,19 @@
 //! The rules of one certificate, and the search for a chain from a certificate to a root.
 
-use crate::extensions::check_critical;
-use crate::key;
-use crate::roots::Roots;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{CertificateError, RootCertStore};
-use std::cell::Cell;
-use std::sync::Arc;
-use std::time::Duration;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
+
+use crate::extensions::check_critical;
+use crate::key;
+use crate::roots::Roots;
 
 /// The usage for which a certificate is presented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,14 @@
 //! [`client_config`]: the rustls settings of a client.
 
-use crate::{InsecureVerifier, Roots, ServerVerifier};
+use std::sync::Arc;
+
 use rustls::ClientConfig;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use std::sync::Arc;
+
+use crate::{InsecureVerifier, Roots, ServerVerifier};
 
 /// How the certificate of a server is verified.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -1,13 +1,15 @@
 //! [`ClientVerifier`]: verifies the certificates of clients.
 
-use crate::Roots;
-use crate::chain::{self, ChainSearch, Usage};
+use std::sync::Arc;
+
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, SignatureScheme};
-use std::sync::Arc;
+
+use crate::Roots;
+use crate::chain::{self, ChainSearch, Usage};
 
 /// See the [module documentation](self). The verifier of rustls that it wraps decides whether a
 /// certificate is requested, and checks the signatures of the handshake.

@@ -1,22 +1,24 @@
 //! Connections of HTTP clients: [`dial`] and [`handshake`] open one, [`HttpsConnector`] opens them for
 //! a pool, and [`pool_builder`] has the settings that all pools share.
 
-use crate::Stream;
-use http::Uri;
-use hyper_util::client::legacy::{Builder, Client};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
 use std::error::Error as StdError;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+
+use http::Uri;
+use hyper_util::client::legacy::{Builder, Client};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, ToSocketAddrs};
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
+
+use crate::Stream;
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -115,15 +117,16 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::fixtures::{TestCertificate, params, self_signed};
-    use crate::{Trust, client_config};
     use hyper_util::client::legacy::connect::{Connection, HttpConnector};
     use rustls::ServerConfig;
     use rustls::crypto::ring;
     use rustls::pki_types::PrivateKeyDer;
     use tokio::net::TcpListener;
     use tokio_rustls::TlsAcceptor;
+
+    use super::*;
+    use crate::fixtures::{TestCertificate, params, self_signed};
+    use crate::{Trust, client_config};
 
     /// A server that completes one TLS handshake with `certificate`, or accepts one connection
     /// without TLS; the port of the server.

@@ -1,13 +1,15 @@
 //! Certificates for tests.
 
-use crate::chain::Element;
+use std::time::Duration;
+
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DnType, IsCa, Issuer, KeyPair,
     SigningKey, date_time_ymd,
 };
 use rustls::CertificateError;
 use rustls::pki_types::{CertificateDer, UnixTime};
-use std::time::Duration;
+
+use crate::chain::Element;
 
 /// A certificate and its key.
 pub(crate) struct TestCertificate {

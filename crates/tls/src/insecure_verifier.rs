@@ -1,11 +1,12 @@
 //! [`InsecureVerifier`]: accepts every server certificate, for `insecureSkipTLSVerify` and
 //! `insecure-skip-tls-verify`.
 
+use std::sync::Arc;
+
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, SignatureScheme};
-use std::sync::Arc;
 
 /// See the [module documentation](self).
 #[derive(Debug)]

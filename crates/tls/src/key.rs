@@ -1,11 +1,13 @@
 //! [`UnsupportedKey`]: a public key whose signatures rustls' provider cannot verify.
 
-use crate::chain::key_parts;
+use std::sync::Arc;
+
 use rustls::crypto::CryptoProvider;
 use rustls::{CertificateError, OtherError};
-use std::sync::Arc;
 use x509_parser::prelude::X509Certificate;
 use x509_parser::public_key::PublicKey;
+
+use crate::chain::key_parts;
 
 /// The reason why a certificate that Go accepts is refused. Use another type of key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

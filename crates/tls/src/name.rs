@@ -2,8 +2,9 @@
 //!
 //! Only alternative names are compared, not the common name. `*` stands for the whole first label.
 
-use rustls::pki_types::ServerName;
 use std::net::IpAddr;
+
+use rustls::pki_types::ServerName;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::X509Certificate;
 

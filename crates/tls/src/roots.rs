@@ -1,8 +1,9 @@
 //! [`Roots`]: the certificates that are trusted without a chain.
 
-use crate::chain;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, UnixTime};
+
+use crate::chain;
 
 /// See the [module documentation](self).
 #[derive(Debug)]

@@ -1,12 +1,14 @@
 //! [`ServerVerifier`]: verifies the certificates of servers.
 
-use crate::chain::{self, ChainSearch, Usage};
-use crate::{NameMismatch, Roots, key, name};
+use std::sync::Arc;
+
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, OtherError, SignatureScheme};
-use std::sync::Arc;
+
+use crate::chain::{self, ChainSearch, Usage};
+use crate::{NameMismatch, Roots, key, name};
 
 /// See the [module documentation](self).
 #[derive(Debug)]

@@ -2,11 +2,8 @@
 //!
 //! The decisions are those of Go's `crypto/x509`, except where a case says otherwise.
 
-use crate::fixtures::{
-    TestCertificate, authority, decision, now, params, self_signed, signed, trailing_byte,
-    two_algorithms, unknown_extension, version_1,
-};
-use crate::{ClientVerifier, Roots, ServerVerifier};
+use std::sync::Arc;
+
 use rcgen::ExtendedKeyUsagePurpose::{self, ClientAuth, ServerAuth};
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, GeneralSubtree, IsCa, KeyUsagePurpose,
@@ -19,7 +16,12 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use std::sync::Arc;
+
+use crate::fixtures::{
+    TestCertificate, authority, decision, now, params, self_signed, signed, trailing_byte,
+    two_algorithms, unknown_extension, version_1,
+};
+use crate::{ClientVerifier, Roots, ServerVerifier};
 
 /// The name of every end entity.
 const NAME: &str = "a.svc";

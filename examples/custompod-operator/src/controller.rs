@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+
 use runtime::kube_core::params::Patch;
 use runtime::kube_core::{ObjectMeta, Resource, params};
 use runtime::{

@@ -7,8 +7,9 @@
 use std::env;
 
 use anyhow::Context as _;
-use runtime::{LeaderElection, Manager, ManagerOptions, client};
 use tracing_subscriber::EnvFilter;
+
+use runtime::{LeaderElection, Manager, ManagerOptions, client};
 
 mod controller;
 

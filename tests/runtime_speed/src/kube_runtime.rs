@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::StreamExt;
-use keel::Tasks;
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::reflector;
 use kube::runtime::{Controller, WatchStreamExt, reflector, watcher};
 use kube::{Api, Client};
 
+use keel::Tasks;
 use crate::contender::{Cache, Cached};
 use crate::course::{Course, Next};
 use crate::widget;

@@ -2,12 +2,12 @@
 
 use anyhow::Result;
 use futures_util::{TryStreamExt, stream};
-use keel::Clock;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use runtime::client;
 use serde_json::json;
 
+use keel::Clock;
+use runtime::client;
 use crate::args::Load;
 use crate::widget;
 use crate::widget::Widget;

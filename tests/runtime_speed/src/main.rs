@@ -30,9 +30,10 @@ use std::io;
 use std::io::Write;
 
 use anyhow::Result;
-use args::{Args, Role};
 use cap::Cap;
 use clap::Parser;
+
+use args::{Args, Role};
 
 /// Counts the allocated bytes.
 #[global_allocator]

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+
 use keel::{Clock, Entropy, Tasks};
 use runtime::informer::{InformerFactory, InformerOptions, Scope, Selection};
 use runtime::{
     Action, Controller, Failure, InformerExt, Lister, Manager, ManagerOptions, Request, client,
 };
-
 use crate::contender::{Cache, Cached};
 use crate::course::{Course, Next};
 use crate::widget;

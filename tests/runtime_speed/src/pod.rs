@@ -3,9 +3,9 @@
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
-use keel::Entropy;
 use serde_json::{Value, json};
 
+use keel::Entropy;
 use crate::widget::hex;
 
 /// The number of pods of one deployment.

@@ -7,13 +7,13 @@ use anyhow::{Context, Result};
 use futures_util::{TryStreamExt, stream};
 use http::Request;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
-use keel::Entropy;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client, CustomResourceExt};
 use serde::{Deserialize, Serialize};
-use testenv::TestEnv;
 use tokio::io::AsyncReadExt;
 
+use keel::Entropy;
+use testenv::TestEnv;
 use crate::args::Serve;
 use crate::{pod, widget};
 

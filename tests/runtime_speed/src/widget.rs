@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use keel::Entropy;
 use kube::CustomResource;
 use kube::api::ObjectMeta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use keel::Entropy;
 
 /// The resource of the cached widgets.
 pub(crate) const CACHED: &str = "cached";

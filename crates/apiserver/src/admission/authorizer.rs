@@ -1,6 +1,8 @@
 //! The variable `authorizer` of CEL expressions: it asks the authorizers of the server on behalf of
 //! the user of the request.
 
+use std::sync::Arc;
+
 use super::Attributes;
 use super::matching;
 use crate::auth::authentication::User;
@@ -8,7 +10,6 @@ use crate::auth::authentication::service_account;
 use crate::auth::authorization;
 use crate::auth::authorization::{Authorizers, ResourceAttributes};
 use cel::library::authorizer::{Authorizer, Check, Decision};
-use std::sync::Arc;
 
 /// The authorizer for the user of a request, and the check that `authorizer.requestResource` starts
 /// from.

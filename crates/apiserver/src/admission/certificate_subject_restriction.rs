@@ -1,13 +1,14 @@
 //! `CertificateSubjectRestriction`: rejects certificate signing requests for a client certificate
 //! of the group `system:masters`. The file also sets the requestor of certificate signing requests.
 
-use super::{Attributes, Operation};
-use crate::auth::authorization::masters;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use x509_parser::prelude::{FromDer, X509CertificationRequest};
+
+use super::{Attributes, Operation};
+use crate::auth::authorization::masters;
 use kinds::certificates::certificate_signing_request::set_requestor;
 use machinery::{Object, Status, json};
-use x509_parser::prelude::{FromDer, X509CertificationRequest};
 
 /// The signer of client certificates for this server.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";

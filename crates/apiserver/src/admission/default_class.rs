@@ -1,8 +1,9 @@
 //! Finds the default among storage classes or ingress classes.
 
+use std::cmp::Reverse;
+
 use crate::cache::watch_cache::Snapshot;
 use machinery::Object;
-use std::cmp::Reverse;
 
 /// The name of the class with one of the annotations `marks`. Of several such classes the newest is
 /// the default; of equally old ones the first by name.

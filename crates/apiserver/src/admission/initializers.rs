@@ -6,13 +6,14 @@
 //! then of the list. Each initializer finds the object with `includeUninitialized=true`, processes
 //! it, and removes its own name.
 
+use std::collections::HashSet;
+
 use super::{Attributes, Operation};
 use crate::auth::authorization;
 use crate::auth::authorization::ResourceAttributes;
 use crate::cache::watch_cache::Snapshot;
 use machinery::meta::initializers::is_uninitialized;
 use machinery::{Object, Status, Value, json};
-use std::collections::HashSet;
 
 /// An initializer and the resources that it processes.
 pub(super) struct Initializer {

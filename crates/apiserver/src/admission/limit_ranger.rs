@@ -1,10 +1,11 @@
 //! `LimitRanger`: sets the default requests and limits of containers, and validates pods and claims
 //! against the limit ranges of their namespace.
 
+use std::sync::Arc;
+
 use super::{Attributes, Operation, aggregate_messages};
 use kinds::core::limit_range::enforcement::{self, Limits, Refusal};
 use machinery::{Object, Status};
-use std::sync::Arc;
 
 enum LimitedKind {
     Pod,

@@ -1,13 +1,14 @@
 //! `NamespaceLifecycle`: rejects creations in namespaces that do not exist or are being terminated,
 //! and the deletion of namespaces that the server needs.
 
+use std::borrow::Cow;
+
 use super::{Attributes, Operation};
 use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::Entry;
 use crate::registry::scope::RequestScope;
 use machinery::status::Cause;
 use machinery::{GroupResource, Object, Status};
-use std::borrow::Cow;
 
 /// The namespaces that cannot be deleted.
 pub(crate) const IMMORTAL_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"];

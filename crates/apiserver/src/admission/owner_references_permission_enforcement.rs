@@ -2,12 +2,13 @@
 //! update the owner's finalizers, and a user who changes the owners of an object must be allowed to
 //! delete the object.
 
+use std::collections::HashSet;
+
 use super::{Attributes, Operation};
 use crate::auth::authorization;
 use crate::auth::authorization::ResourceAttributes;
 use crate::request::{ResourcePath, Verb};
 use machinery::{GroupVersion, Object, Status, Value};
-use std::collections::HashSet;
 
 /// Validates new and changed owner references.
 pub(super) fn validate(attributes: &Attributes<'_>, object: &Object) -> Result<(), Status> {

@@ -1,14 +1,15 @@
 //! `PodSecurity`: validates pods against the Pod Security Standards that the labels of their
 //! namespace select. Workloads, such as deployments, get warnings only; their pods are rejected.
 
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
 use super::{Attributes, Operation};
 use crate::cache::watch_cache::Entry;
 use kinds::core::pod::security_standards::{
     Level, LevelVersion, Policy, evaluate, is_significant, template,
 };
 use machinery::{ErrorList, Object, Status, Value};
-use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
 
 /// The maximum number of existing pods that are checked when a namespace gets a stricter level.
 const MAX_PODS: usize = 3000;

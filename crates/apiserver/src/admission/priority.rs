@@ -1,11 +1,12 @@
 //! `Priority`: sets the priority of a pod from its class, and rejects a second default class.
 
+use std::collections::HashMap;
+
 use super::{Attributes, Operation};
 use crate::cache::watch_cache::Snapshot;
 use kinds::core::pod::admission as pod;
 use kinds::scheduling::priority_class::is_reserved;
 use machinery::{Object, Status, Value};
-use std::collections::HashMap;
 
 /// All priority classes.
 pub(super) struct PriorityClasses {

@@ -9,6 +9,9 @@
 pub(super) mod status;
 mod usage_counter;
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use super::Attributes;
 use crate::cache::catalog::ServedResource;
 use crate::cache::hooks::Reservation;
@@ -16,8 +19,6 @@ use crate::cache::watch_cache::Snapshot;
 use kinds::core::resource_quota::usage::{Amounts, Measure, Quota, add, shown};
 use machinery::quantity::Quantity;
 use machinery::{Object, Status};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
 use store::Revision;
 use usage_counter::{UsageCounter, UsageKey};
 
@@ -81,7 +82,7 @@ impl Drop for QuotaReservation {
 
 impl QuotaAccounting {
     fn lock(&self) -> std::sync::MutexGuard<'_, AccountingState> {
-        self.state.lock().expect("no code panics while it holds this lock")
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! `sampan up --log warn,audit=info` enables it; otherwise it costs almost nothing.
 
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+
 use crate::auth::authentication::User;
 use crate::request::{ResourcePath, Verb};
-use http::header::{HeaderMap, HeaderName, HeaderValue};
 use keel::Entropy;
 
 /// The header with the audit ID, of the request and of the response.

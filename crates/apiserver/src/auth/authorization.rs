@@ -8,12 +8,13 @@
 pub mod abac;
 pub(crate) mod masters;
 
-use crate::auth::authentication::User;
-use crate::request::{RequestInfo, ResourcePath, Verb};
-use machinery::{GroupResource, Status, Value, field_path::quote, json};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+
+use crate::auth::authentication::User;
+use crate::request::{RequestInfo, ResourcePath, Verb};
+use machinery::{GroupResource, Status, Value, field_path::quote, json};
 
 /// The attributes of a request that authorizers decide on, as in Kubernetes.
 #[derive(Debug, Clone, Copy)]

@@ -13,16 +13,18 @@
 //!
 //! Upstream: endpoints/filters/impersonation
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use http::HeaderMap;
+
 use crate::auth::authentication::{
     ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User, service_account,
 };
 use crate::auth::authorization::{Attributes, Authorizers, ResourceAttributes, forbidden, masters};
 use crate::http::headers;
 use crate::request::{RequestInfo, is_well_escaped};
-use http::HeaderMap;
 use machinery::{Status, field_path::quote, names};
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";

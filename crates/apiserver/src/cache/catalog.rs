@@ -3,15 +3,16 @@
 //! A catalog is immutable: when a CRD is created, changed or deleted, a new catalog replaces it.
 //! A request uses the same catalog from its beginning to its end.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::cache::conversion::Conversion;
 use crate::cache::creations::{Creation, Creations};
 use crate::cache::documents::Documents;
 use crate::cache::hooks::Hooks;
 use crate::cache::watch_cache::ResourceCache;
 use machinery::gvk::version_priority;
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use store::Revision;
 use types::Resource;
 use types::apply::CustomSchema;

@@ -4,13 +4,14 @@
 //! quarter of its size, and is sent as it is to every client that accepts gzip. When a CRD changes,
 //! the catalog is replaced, and its documents with it.
 
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use std::collections::{BTreeMap, HashMap};
-use std::io::{Read, Write};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// See the [module documentation](self).
 #[derive(Default)]

@@ -1,8 +1,9 @@
 //! [`Hooks`]: the server's own steps in writes of one built-in resource, beyond those of its kind.
 
+use std::any::Any;
+
 use super::watch_cache::WatchCache;
 use machinery::{ErrorList, Object, Status};
-use std::any::Any;
 use store::Revision;
 
 /// See the [module documentation](self).

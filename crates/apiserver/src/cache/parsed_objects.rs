@@ -8,13 +8,14 @@
 //! - the total size of the cached large objects, measured by their JSON, is limited;
 //! - the cache has at most as many outdated entries (of changed or deleted objects) as current ones.
 
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::{Entry, ResourceCache, Snapshot};
 use keel::blocking;
 use machinery::Object;
-use std::collections::HashMap;
-use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use store::Revision;
 
 /// An object with more bytes than this is large.

@@ -1,10 +1,11 @@
 //! Resolves a reference to a Service to the addresses of its endpoints. No kube-proxy is assumed to
 //! run on this machine, so requests go to the endpoints directly.
 
+use std::sync::Arc;
+
 use super::storage::Storage;
 use crate::outbound::service::{ServiceError, ServiceReference, ServiceResolver};
 use machinery::{Object, Value};
-use std::sync::Arc;
 
 impl ServiceResolver for Storage {
     fn addresses(&self, reference: &ServiceReference) -> Result<Vec<String>, ServiceError> {

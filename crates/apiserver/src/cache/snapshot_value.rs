@@ -4,10 +4,12 @@
 //! The first request after a change computes the value again, so a request sees all objects that were
 //! written before it. While the objects do not change, a read costs a comparison of two pointers.
 
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwapOption;
+
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::{ResourceCache, Snapshot};
-use arc_swap::ArcSwapOption;
-use std::sync::{Arc, OnceLock};
 
 /// See the [module documentation](self).
 pub(crate) struct SnapshotValue<T> {

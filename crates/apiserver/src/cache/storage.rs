@@ -1,15 +1,17 @@
 //! [`Storage`]: the objects of one plane and the services needed to read and write them.
 
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+
 use super::catalog::Catalog;
 use super::conversion::ConversionMetrics;
 use super::watch_cache::WatchCache;
 use crate::outbound::Outbound;
-use arc_swap::ArcSwap;
 use keel::{Clock, Entropy, Offload, Tasks};
 use schema::PatternPool;
-use std::sync::Arc;
 use store::{Revision, Store};
-use tokio::sync::watch;
 
 /// See the [module documentation](self).
 pub(crate) struct Storage {

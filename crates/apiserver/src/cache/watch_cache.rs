@@ -34,7 +34,7 @@ use informer::{ReflectorPhase, ReflectorStatus};
 use keel::{Clock, Tasks};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use store::{Error, Event, Record, Revision, Store, Watch};
 use tokio::sync::watch;
 
@@ -274,7 +274,7 @@ impl WatchCache {
     }
 
     fn lock_removals(&self) -> MutexGuard<'_, Removals> {
-        self.removals.lock().expect("nothing panics while it changes the caches")
+        self.removals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether objects are stored below `prefix`.

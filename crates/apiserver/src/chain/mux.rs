@@ -1,6 +1,13 @@
 //! Routes a request to the function that serves it. Resources are looked up in the catalog, so that
 //! an established CRD has routes without a registration.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Response;
+use http::request::Parts as Head;
+
 use crate::auth::audit;
 use crate::auth::authentication::User;
 use crate::cache::catalog::ServedResource;
@@ -21,13 +28,8 @@ use crate::plane::Plane;
 use crate::registry::UpdateStrategy;
 use crate::request::{Query, ResourcePath, Verb};
 use crate::routes::{discovery, health, metrics, openapi, version};
-use bytes::Bytes;
-use http::Response;
-use http::request::Parts as Head;
 use machinery::field_path::quote;
 use machinery::{Status, names};
-use std::borrow::Cow;
-use std::sync::Arc;
 use types::resource::{Action, Scale, Subresource};
 
 /// The first segments of the paths for which a trailing slash is significant.

@@ -1,14 +1,16 @@
 //! [`ReceivedRequest`]: the parsed request line and the deadline, before authentication.
 
+use std::time::Duration;
+
+use http::{Request, Response};
+use tokio::time::Instant;
+
 use crate::http::body::Body;
 use crate::http::{headers, negotiation, response};
 use crate::in_process::handler::Peer;
 use crate::plane::Plane;
 use crate::request::{Query, RequestInfo};
-use http::{Request, Response};
 use machinery::{Status, go_duration};
-use std::time::Duration;
-use tokio::time::Instant;
 
 /// See the [module documentation](self).
 pub(super) struct ReceivedRequest {

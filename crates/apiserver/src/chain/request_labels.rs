@@ -1,5 +1,8 @@
 //! The metric labels of a request, with the values of kube-apiserver.
 
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Method, Request};
+
 use crate::cache::catalog::Catalog;
 use crate::chain::mux;
 use crate::http::headers;
@@ -7,8 +10,6 @@ use crate::metrics::RequestLabels;
 use crate::plane::Plane;
 use crate::request::{Query, RequestInfo, ResourcePath, Verb};
 use crate::routes::discovery;
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Method, Request};
 
 const APISERVER: &str = "apiserver";
 

@@ -1,6 +1,15 @@
 //! [`ResponseFilters`]: the stages that wrap the chain because they also see the response:
 //! deadline, panic recovery, writes that outlive the request, metrics, compression.
 
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use http::{Request, Response};
+use tokio::time::Instant;
+
 use super::received_request::ReceivedRequest;
 use super::request_labels;
 use crate::http::body::Body;
@@ -10,14 +19,7 @@ use crate::in_process::handler::Peer;
 use crate::metrics::{InFlightRequest, RequestLabels};
 use crate::plane::Plane;
 use crate::registry::pending_writes::{FinishWrites, PendingWrites};
-use futures_util::FutureExt;
-use http::{Request, Response};
 use machinery::Status;
-use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::Instant;
 
 /// See the [module documentation](self).
 pub(super) struct ResponseFilters {
@@ -117,8 +119,9 @@ async fn with_timeout_and_recovery(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use http_body_util::BodyExt;
+
+    use super::*;
 
     async fn text(response: Response<Body>) -> (u16, String) {
         let code = response.status().as_u16();

@@ -1,5 +1,7 @@
 //! PATCH with an apply configuration: server-side apply. A missing object is created.
 
+use http::Response;
+
 use super::create::{check_namespace, respond};
 use super::update::check_name;
 use crate::endpoints::context::RequestContext;
@@ -11,7 +13,6 @@ use crate::registry::field_manager;
 use crate::registry::shape;
 use crate::registry::{Transform, TransformFuture, UpdateRequest, UpdateStrategy};
 use crate::request::options::{FieldValidation, WriteOptions};
-use http::Response;
 use machinery::patch::apply::{Force, keep_times_if_unchanged};
 use machinery::{Object, Status, Value, codec};
 

@@ -1,6 +1,8 @@
 //! `bindings`: the deprecated way to bind a pod to a node. The Binding is admitted under its own
 //! resource, and then has the effect of `pods/binding`.
 
+use http::Response;
+
 use super::subresource;
 use crate::admission;
 use crate::admission::Attributes;
@@ -8,7 +10,6 @@ use crate::endpoints::context::RequestContext;
 use crate::http::body::Body;
 use crate::registry::scope::RequestScope;
 use crate::request::ResourcePath;
-use http::Response;
 use machinery::{Object, Status};
 use types::resource::Action;
 

@@ -3,6 +3,13 @@
 //!
 //! Upstream: `registry/core/componentstatus`. The two programs are probed at their default ports.
 
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use tokio::time::{Instant, timeout_at};
+
 use super::selection::Selection;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::object_response;
@@ -11,13 +18,8 @@ use crate::http::body::Body;
 use crate::http::negotiation::Representation;
 use crate::http::response;
 use crate::outbound::{Destination, Error};
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::Full;
 use machinery::{GroupResource, Object, Status, Value, json};
-use std::time::Duration;
 use tls::Trust;
-use tokio::time::{Instant, timeout_at};
 
 /// The components that are probed over the network, with their ports.
 const PROBED_COMPONENTS: [(&str, u16); 2] = [("controller-manager", 10257), ("scheduler", 10259)];

@@ -3,19 +3,21 @@
 //! This server does not connect to nodes. Its responses are those of kube-apiserver up to the point
 //! of the connection, and then those of a failed connection.
 
+use std::net::IpAddr;
+
+use http::{Response, StatusCode};
+
 use super::subresource::kind_of;
 use crate::admission;
 use crate::admission::{Attributes, Operation};
 use crate::endpoints::context::RequestContext;
 use crate::http::body::Body;
 use crate::request::options::{parse_int, parse_uint};
-use http::{Response, StatusCode};
 use kinds::core::node::kubelet;
 use kinds::core::pod::container_name;
 use kinds::core::pod::log_options::LogOptions;
 use machinery::field_path::quote;
 use machinery::{GroupKind, GroupVersionKind, Map, Object, Status, Value, json};
-use std::net::IpAddr;
 use types::resource::Subresource;
 
 /// Admits the connection and fails with the most specific error.

@@ -1,5 +1,7 @@
 //! [`RequestContext`]: everything that an endpoint needs to know about a request.
 
+use std::sync::Arc;
+
 use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::Entry;
 use crate::flow_control;
@@ -8,7 +10,6 @@ use crate::http::negotiation::MediaTypeOptions;
 use crate::plane::Plane;
 use crate::registry::scope::{RequestScope, ScopeParts};
 use machinery::Status;
-use std::sync::Arc;
 
 /// See the [module documentation](self).
 pub(crate) struct RequestContext {

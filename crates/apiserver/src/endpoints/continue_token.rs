@@ -6,6 +6,7 @@
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use base64::{DecodeError, Engine, alphabet};
+
 use machinery::codec::json::kind_name;
 use machinery::{Object, Status, Value, json};
 

@@ -1,5 +1,7 @@
 //! POST to a collection: creates an object.
 
+use http::Response;
+
 use super::context::RequestContext;
 use super::decode;
 use super::object_response;
@@ -8,7 +10,6 @@ use crate::http::body::Body;
 use crate::registry;
 use crate::registry::{CreateRequest, InitializationWait, WriteOutcome, conversion};
 use crate::request::options::WriteOptions;
-use http::Response;
 use machinery::{Object, Status};
 
 /// Creates an object and responds with it, in the version of the request.

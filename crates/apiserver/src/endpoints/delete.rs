@@ -1,5 +1,7 @@
 //! DELETE of one object.
 
+use http::Response;
+
 use super::create::respond;
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::{decode, object_response};
@@ -9,7 +11,6 @@ use crate::registry::admit::AlreadyAdmitted;
 use crate::registry::conversion;
 use crate::registry::{Deleted, shape};
 use crate::request::options::DeleteOptions;
-use http::Response;
 use machinery::status::Details;
 use machinery::{Object, Status, Value};
 use types::resource::GarbageCollectionPolicy;

@@ -1,10 +1,11 @@
 //! DELETE of a collection: deletes the selected objects one after the other.
 
+use http::Response;
+
 use super::list;
 use crate::endpoints::context::RequestContext;
 use crate::http::body::Body;
 use crate::registry;
-use http::Response;
 use machinery::{Reason, Status};
 
 /// Deletes the selected objects and responds with a list of them in their last state.

@@ -1,12 +1,13 @@
 //! `pods/eviction`: deletes a pod if its `PodDisruptionBudget` allows it.
 
+use http::Response;
+
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::object_response;
 use crate::http::body::Body;
 use crate::registry;
 use crate::registry::admit::AlreadyAdmitted;
 use crate::request::options::{DeleteOptions, WriteOptions};
-use http::Response;
 use kinds::policy::eviction;
 use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
 use types::resource::Subresource;

@@ -1,11 +1,12 @@
 //! GET of one object.
 
+use http::Response;
+
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::object_response;
 use crate::http::body::Body;
 use crate::registry::conversion;
 use crate::request::options::parse_revision;
-use http::Response;
 use machinery::Status;
 
 /// Responds with the named object.

@@ -2,6 +2,10 @@
 
 pub(super) mod encoding;
 
+use std::sync::Arc;
+
+use http::Response;
+
 use super::continue_token::ContinueToken;
 use super::get::wait_until_not_older_than;
 use super::selection::{Selection, YieldBudget};
@@ -11,9 +15,7 @@ use crate::http::body::Body;
 use crate::http::negotiation::Representation;
 use crate::registry::conversion;
 use crate::request::options::{parse_i64, parse_revision};
-use http::Response;
 use machinery::{ErrorList, GroupKind, Path, Status, Value, json};
-use std::sync::Arc;
 
 /// Responds with the selected objects.
 pub(crate) async fn list(cx: &RequestContext) -> Result<Response<Body>, Status> {

@@ -1,6 +1,11 @@
 //! Writes objects into responses: copies their stored bytes where possible, and encodes them
 //! otherwise.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Response;
+
 use crate::cache::catalog::ServedResource;
 use crate::cache::conversion::convert_locally;
 use crate::cache::watch_cache::{Entry, Head};
@@ -11,10 +16,7 @@ use crate::http::body::Body;
 use crate::http::negotiation::{Media, MediaTypeOptions, Representation, object_as_list};
 use crate::http::response;
 use crate::registry::conversion;
-use bytes::Bytes;
-use http::Response;
 use machinery::{Object, Status, Value, json};
-use std::sync::Arc;
 use store::Revision;
 use types::Ordered;
 use types::resource::Shape;

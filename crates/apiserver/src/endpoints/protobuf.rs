@@ -2,6 +2,12 @@
 //!
 //! Unlike JSON, a message is preceded by its length, so the head of a list is encoded last.
 
+use std::collections::VecDeque;
+use std::iter;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
 use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::Entry;
 use crate::endpoints::context::RequestContext;
@@ -10,11 +16,7 @@ use crate::endpoints::{CHUNK, MARGIN};
 use crate::flow_control::AnswerMemory;
 use crate::http::body::Body;
 use crate::http::negotiation::Representation;
-use bytes::Bytes;
 use machinery::{Status, Value};
-use std::collections::VecDeque;
-use std::iter;
-use std::sync::Arc;
 use store::Revision;
 use types::Type;
 use types::protobuf::{self, LIST_ITEMS, LIST_METADATA};

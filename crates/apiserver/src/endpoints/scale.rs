@@ -1,5 +1,7 @@
 //! `/scale`: the replicas of an object, in the same kind for every scalable resource.
 
+use http::Response;
+
 use super::apply::ApplyConfiguration;
 use super::patch;
 use crate::endpoints::context::RequestContext;
@@ -14,7 +16,6 @@ use crate::registry::conversion;
 use crate::registry::field_manager;
 use crate::registry::{UpdateRequest, UpdateStrategy};
 use crate::request::options::WriteOptions;
-use http::Response;
 use kinds::autoscaling::SCALE_COLUMNS;
 use machinery::patch::apply::{Force, keep_times_if_unchanged};
 use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};

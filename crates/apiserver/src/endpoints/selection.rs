@@ -3,6 +3,9 @@
 
 mod label_matcher;
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use crate::cache::watch_cache::{Entry, LabelMask, Snapshot};
 use crate::endpoints::context::RequestContext;
 use crate::registry::conversion;
@@ -10,8 +13,6 @@ use label_matcher::LabelMatcher;
 use machinery::field_path::quote;
 use machinery::selector::{FieldSelector, LabelSelector};
 use machinery::{Object, Status};
-use std::borrow::Cow;
-use std::sync::Arc;
 
 /// See the [module documentation](self).
 pub(crate) struct Selection {

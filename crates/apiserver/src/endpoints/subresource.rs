@@ -1,5 +1,7 @@
 //! Subresources that change their object by a POST: the response is a Status.
 
+use http::Response;
+
 use crate::admission;
 use crate::admission::{Attributes, Operation};
 use crate::endpoints::context::RequestContext;
@@ -11,7 +13,6 @@ use crate::registry::admit::AlreadyAdmitted;
 use crate::registry::scope::RequestScope;
 use crate::registry::{UpdateRequest, UpdateStrategy};
 use crate::request::options::{FieldValidation, WriteOptions};
-use http::Response;
 use machinery::{GroupVersionKind, Object, Status};
 use types::resource::Subresource;
 

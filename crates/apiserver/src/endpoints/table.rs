@@ -1,10 +1,12 @@
 //! Tables: objects as rows of cells, which `kubectl get` prints.
 
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+
 use crate::cache::catalog::ServedResource;
 use crate::endpoints::context::RequestContext;
 use machinery::{Object, Status, Value, json, timestamp};
-use serde::{Serialize, Serializer};
-use std::sync::Arc;
 use types::Ordered;
 use types::resource::{Columns, Now, PathColumn};
 

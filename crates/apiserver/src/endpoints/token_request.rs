@@ -1,5 +1,7 @@
 //! `serviceaccounts/token`: creates a signed token for a service account. Tokens are not stored.
 
+use http::Response;
+
 use crate::admission;
 use crate::auth::authentication::service_account::{Claims, ISSUER, Reference};
 use crate::endpoints::context::RequestContext;
@@ -7,7 +9,6 @@ use crate::http::body::Body;
 use crate::http::response;
 use crate::registry::field_manager;
 use crate::request::options::WriteOptions;
-use http::Response;
 use machinery::field_path::quote;
 use machinery::{
     ErrorList, GroupKind, GroupResource, GroupVersion, Object, Path, Status, Value, json, timestamp,

@@ -1,6 +1,10 @@
 //! Kinds that are not stored: token, subject, access and rules reviews, bindings, component
 //! statuses.
 
+use std::collections::BTreeMap;
+
+use http::Response;
+
 use super::{binding, component_status};
 use crate::auth::authentication::User;
 use crate::auth::authentication::service_account::{ISSUER, TokenError};
@@ -11,10 +15,8 @@ use crate::endpoints::object_response;
 use crate::http::body::Body;
 use crate::registry::field_manager;
 use crate::request::options::WriteOptions;
-use http::Response;
 use machinery::field_path::quote;
 use machinery::{ErrorList, GroupKind, Object, Path, Status, Value, json};
-use std::collections::BTreeMap;
 use types::resource::UnstoredKind;
 
 /// Serves a request for an unstored kind.

@@ -1,5 +1,7 @@
 //! PUT of an object or of its status.
 
+use http::Response;
+
 use super::create::{check_namespace, create_decoded, respond};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
@@ -7,7 +9,6 @@ use crate::http::body::Body;
 use crate::registry;
 use crate::registry::{UpdateRequest, UpdateStrategy};
 use crate::request::options::WriteOptions;
-use http::Response;
 use machinery::{Object, Status};
 
 /// Replaces the named object and responds with it.

@@ -12,6 +12,15 @@ mod initial_events;
 mod large_event;
 mod watch_start;
 
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::Stream;
+use http::Response;
+
 use super::selection::Selection;
 use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::{Change, Entry, Subscription};
@@ -25,19 +34,12 @@ use crate::metrics::Count;
 use crate::plane::Plane;
 use crate::registry::conversion::ConvertedChange;
 use crate::request::options::parse_i64;
-use bytes::Bytes;
 use converted_changes::PendingConversion;
 use event::Encoder;
-use futures_util::stream::Stream;
-use http::Response;
 use initial_events::{EntryDropped, InitialEvents};
 use keel::{ClockInstant, Sleep};
 use large_event::LargeEvent;
 use machinery::Status;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
 use store::Revision;
 use watch_start::WatchStart;
 

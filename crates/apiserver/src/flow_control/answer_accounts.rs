@@ -15,10 +15,11 @@
 //! overdrawn   requests get no answer at all: their streams are reset
 //! ```
 
-use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use bytes::Bytes;
 
 /// The memory of an answer in progress besides its bytes: its stream, its request, its task.
 pub(crate) const STREAM_OVERHEAD: usize = 8 << 10;

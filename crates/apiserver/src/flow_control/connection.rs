@@ -11,12 +11,14 @@
 //!                     └── the oldest, if the limit is exceeded ──▶ closed
 //! ```
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tokio::sync::Notify;
+
 use crate::auth::authentication::User;
 use crate::flow_control::{AnswerAccount, ConnectionCharge, FlowControl, charge_connection};
 use machinery::Status;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use tokio::sync::Notify;
 
 /// The maximum number of connections without an authenticated user. The head of a request takes up to
 /// 128 KiB, and the state of TLS and HTTP about half as much.
@@ -119,9 +121,10 @@ impl Drop for Connection {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
     use crate::auth::authorization::masters;
-    use futures_util::FutureExt;
 
     fn evicted(connection: &Connection) -> bool {
         connection.evicted().now_or_never().is_some()

@@ -1,12 +1,13 @@
 //! [`Body`]: the body of a response: bytes in memory, chunks that are encoded while the client
 //! reads, or a stream of events.
 
-use bytes::Bytes;
-use futures_util::stream::{Stream, StreamExt};
-use http_body::{Frame, SizeHint};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::stream::{Stream, StreamExt};
+use http_body::{Frame, SizeHint};
 
 /// See the [module documentation](self).
 pub enum Body {

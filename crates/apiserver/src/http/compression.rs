@@ -3,7 +3,8 @@
 //! Responses over the loopback interface are not compressed: to copy bytes costs less than to
 //! compress and decompress them. In-process clients receive uncompressed bytes.
 
-use crate::http::body::Body;
+use std::io::Write;
+
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -11,7 +12,8 @@ use http::Response;
 use http::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue, VARY,
 };
-use std::io::Write;
+
+use crate::http::body::Body;
 
 /// The minimum size of a response that is compressed. Upstream: `defaultGzipThresholdBytes`.
 const MIN_SIZE: usize = 128 << 10;
@@ -84,10 +86,12 @@ impl<I: Iterator<Item = Bytes>> Iterator for GzipChunks<I> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::io::Read;
+
     use flate2::read::GzDecoder;
     use http_body_util::BodyExt;
-    use std::io::Read;
+
+    use super::*;
 
     const PATTERN: &[u8] = b"sampan ";
 

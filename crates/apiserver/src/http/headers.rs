@@ -4,10 +4,12 @@
 //! UTF-8. A value that is not UTF-8 is never treated as an absent header, since that would ignore
 //! an intention of the client.
 
-use http::header::{HeaderMap, HeaderValue};
-use machinery::Status;
 use std::borrow::Cow;
 use std::str;
+
+use http::header::{HeaderMap, HeaderValue};
+
+use machinery::Status;
 
 /// The text of a header that affects authorization. A value that is not UTF-8 is rejected.
 pub(crate) fn to_utf8<'a>(name: &str, value: &'a HeaderValue) -> Result<&'a str, Status> {
@@ -47,8 +49,9 @@ fn is_host_byte(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use http::Version;
+
+    use super::*;
 
     fn check(hosts: &[&[u8]], version: Version, expect: Option<&str>) {
         let mut headers = HeaderMap::new();

@@ -3,12 +3,12 @@
 
 use http::HeaderMap;
 use http::header::{ACCEPT, USER_AGENT};
-use machinery::codec::media::{MediaType, parse_accept};
-use machinery::{Reason, Status};
-use types::{Resource, protobuf};
 
 use crate::http::headers;
 use crate::request::{Query, Verb};
+use machinery::codec::media::{MediaType, parse_accept};
+use machinery::{Reason, Status};
+use types::{Resource, protobuf};
 
 /// A media type in which objects are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

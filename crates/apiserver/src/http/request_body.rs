@@ -1,11 +1,13 @@
 //! The body of a request: reads it up to the limit, or discards it.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
+
 use machinery::Status;
-use std::time::Duration;
 
 /// The maximum size of a body in bytes.
 pub(crate) const MAX_BODY: usize = 3 << 20;

@@ -1,12 +1,13 @@
 //! Builds responses: documents in the negotiated media type, plain text, failures.
 
-use super::body::Body;
-use super::negotiation::{Media, MediaTypeOptions};
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
+use serde::Serialize;
+
+use super::body::Body;
+use super::negotiation::{Media, MediaTypeOptions};
 use machinery::codec::{json, yaml};
 use machinery::{Status, Value};
-use serde::Serialize;
 use types::Ordered;
 
 /// A response with a document; a document without a protobuf message is encoded in JSON.

@@ -1,13 +1,15 @@
 //! [`Handler`]: answers requests from sockets and from within the process; and [`Peer`], their sender.
 
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http::{Request, Response};
+
 use crate::auth::authentication::User;
 use crate::flow_control::connection::Connection;
 use crate::http::body::Body;
 use crate::http::request_body::RequestBody;
-use http::{Request, Response};
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::sync::Arc;
 
 /// The sender of a request.
 #[derive(Debug, Clone, Default)]

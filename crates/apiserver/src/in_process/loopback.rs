@@ -1,18 +1,20 @@
 //! [`LoopbackClient`]: the client for the server's own requests, which pass the same chain as all
 //! other requests.
 
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full};
+use tower_service::Service;
+
 use crate::auth::authentication::User;
 use crate::auth::authorization::masters;
 use crate::cache::catalog::ServedResource;
 use crate::in_process::InProcessClient;
 use crate::in_process::handler::Handler;
-use bytes::Bytes;
-use http::request::Parts;
-use http::{Method, Request};
-use http_body_util::{BodyExt, Full};
 use machinery::{Object, Value, codec};
-use std::sync::{Arc, Weak};
-use tower_service::Service;
 
 /// See the [module documentation](self).
 #[derive(Clone)]

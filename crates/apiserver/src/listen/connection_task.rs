@@ -17,15 +17,17 @@
 //! ([`Progress`]). A stream that is stalled for too long is dropped, which resets it. If the
 //! connection itself or an answer over HTTP/1.1 is stalled, the task ends.
 
-use super::progress::{Progress, StallDetector};
-use super::write_buffer::{BufferedTransport, WriteBuffer, buffered};
-use futures_util::stream::{FuturesUnordered, Stream};
-use futures_util::task::AtomicWaker;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
+
+use futures_util::stream::{FuturesUnordered, Stream};
+use futures_util::task::AtomicWaker;
 use tokio::io::AsyncWrite;
+
+use super::progress::{Progress, StallDetector};
+use super::write_buffer::{BufferedTransport, WriteBuffer, buffered};
 
 type StreamFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -64,7 +66,7 @@ impl NewStreams {
     }
 
     fn lock(&self) -> MutexGuard<'_, StartedStreams> {
-        self.0.lock().expect("no holder of the lock panics")
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -212,13 +214,15 @@ impl<F: Future, T: AsyncWrite + Unpin> Future for ConnectionTask<F, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::future::pending;
+
     use futures_util::FutureExt;
     use hyper::rt::Executor;
-    use std::future::pending;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio::sync::oneshot::error::TryRecvError;
     use tokio::sync::{Notify, oneshot};
+
+    use super::*;
 
     fn transport() -> (DuplexStream, DuplexStream) {
         duplex(1 << 20)

@@ -1,15 +1,17 @@
 //! Tests of the TLS handshake.
 
-use super::*;
-use crate::certificates::Authority;
-use keel::Timestamp;
+use std::sync::Mutex;
+
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
 use rustls::client::ResolvesClientCert;
 use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, SignatureScheme};
-use std::sync::Mutex;
 use tokio_rustls::TlsConnector;
+
+use super::*;
+use crate::certificates::Authority;
+use keel::Timestamp;
 
 /// Records the authorities that a server lists, and presents no certificate.
 #[derive(Debug, Default)]

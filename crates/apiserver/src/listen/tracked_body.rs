@@ -1,14 +1,16 @@
 //! [`TrackedBody`]: the body of an answer that is being sent. Its memory is counted until it is sent,
 //! and its [`Progress`] is recorded.
 
-use super::progress::Progress;
-use crate::flow_control::{AnswerAccount, Charge, STREAM_OVERHEAD};
-use crate::http::body::{Body, Truncated};
-use bytes::Bytes;
-use http_body::{Body as _, Frame, SizeHint};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body as _, Frame, SizeHint};
+
+use super::progress::Progress;
+use crate::flow_control::{AnswerAccount, Charge, STREAM_OVERHEAD};
+use crate::http::body::{Body, Truncated};
 
 /// The maximum size of a part that is handed out. Larger chunks are split.
 const MAX_PART: usize = 64 << 10;
@@ -100,7 +102,8 @@ impl http_body::Body for TrackedBody {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::convert::Infallible;
+
     use futures_util::stream::{self, StreamExt};
     use http::{Request, Response};
     use http_body_util::{BodyExt, Empty};
@@ -108,8 +111,9 @@ mod tests {
     use hyper::service::service_fn;
     use hyper_util::rt::{TokioExecutor, TokioIo};
     use hyper_util::server::conn::auto::Builder;
-    use std::convert::Infallible;
     use tokio::sync::Notify;
+
+    use super::*;
 
     #[tokio::test]
     async fn a_truncated_answer_is_an_error_for_the_client() {

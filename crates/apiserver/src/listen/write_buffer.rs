@@ -18,8 +18,9 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
+
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The maximum number of buffered bytes: the amount that the TLS library takes at once.
@@ -65,7 +66,7 @@ pub(super) fn buffered<T>(inner: T) -> (BufferedTransport<T>, WriteBuffer<T>) {
 }
 
 fn lock<T>(transport: &Mutex<Buffered<T>>) -> MutexGuard<'_, Buffered<T>> {
-    transport.lock().expect("no writer panics")
+    transport.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<T: AsyncWrite + Unpin> WriteBuffer<T> {
@@ -207,8 +208,9 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for BufferedTransport<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::task::Waker;
+
+    use super::*;
 
     /// Records its input, one line for each write and flush, and takes no more than `room` bytes.
     #[derive(Default)]

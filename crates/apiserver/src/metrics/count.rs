@@ -1,11 +1,12 @@
 //! [`Count`]: a counter whose name is exactly the registered one. The library's counter appends
 //! `_total`, which not all of kube-apiserver's counters have.
 
-use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
-use prometheus_client::metrics::{MetricType, TypedMetric};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::{MetricType, TypedMetric};
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Default)]

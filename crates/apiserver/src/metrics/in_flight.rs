@@ -1,10 +1,11 @@
 //! [`InFlight`]: gauges of the requests in progress and of the open streams.
 
-use super::RequestLabels;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+
+use super::RequestLabels;
 
 /// See the [module documentation](self).
 pub(crate) struct InFlight {

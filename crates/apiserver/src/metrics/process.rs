@@ -1,8 +1,9 @@
 //! The `process_*` families of Prometheus' clients, read from `/proc` at each scrape. If a file does not
 //! exist, its families are absent.
 
-use super::exposition::{self, Kind};
 use std::fs;
+
+use super::exposition::{self, Kind};
 
 /// Ticks of `/proc/self/stat` in a second. Linux shows user space 100 on every architecture.
 const TICKS_PER_SECOND: f64 = 100.0;

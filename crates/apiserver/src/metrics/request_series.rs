@@ -1,13 +1,15 @@
 //! [`RequestSeries`]: the metrics of all requests with the same labels, found by one lookup.
 
-use super::{Count, RequestLabels};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
+
+use super::{Count, RequestLabels};
 
 /// The buckets of durations, in seconds. Upstream: endpoints/metrics; those below 5 ms are additional.
 const DURATION_BUCKETS: [f64; 27] = [

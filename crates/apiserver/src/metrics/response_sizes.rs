@@ -1,8 +1,9 @@
 //! Records the sizes of answers.
 
-use crate::http::body::Body;
 use bytes::Bytes;
 use prometheus_client::metrics::histogram::Histogram;
+
+use crate::http::body::Body;
 
 /// Adds the size of a body to `sizes`. The size of a body that is produced while it is sent is added
 /// when all of it is sent or its client has disconnected.

@@ -1,8 +1,9 @@
 //! [`ClientConfig`]: the `clientConfig` of a webhook.
 
+use http::Uri;
+
 use super::service::{ServiceReference, ServiceResolver};
 use super::{Destination, trust_from_ca_bundle};
-use http::Uri;
 use machinery::Value;
 use tls::Trust;
 

@@ -1,10 +1,5 @@
 //! [`Connector`]: opens TCP and TLS connections to one destination.
 
-use super::Destination;
-use http::Uri;
-use machinery::timestamp;
-use rustls::pki_types::{ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -12,10 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tls::{ConfigError, client_config};
+
+use http::Uri;
+use rustls::pki_types::{ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tower_service::Service;
+
+use super::Destination;
+use machinery::timestamp;
+use tls::{ConfigError, client_config};
 
 /// See the [module documentation](self).
 #[derive(Clone)]

@@ -1,24 +1,26 @@
 //! Tests of destinations with several addresses, some of which do not answer.
 
-use super::*;
-use crate::certificates::Authority;
-use hyper::service::service_fn;
-use hyper_util::client::legacy::connect::Connection;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto::Builder;
-use keel::{Clock, Tasks};
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hyper::service::service_fn;
+use hyper_util::client::legacy::connect::Connection;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
+
+use super::*;
+use crate::certificates::Authority;
+use keel::{Clock, Tasks};
 
 /// The settings of a [`server`], and what it has received.
 #[derive(Default)]

@@ -1,9 +1,10 @@
 //! [`Admit`]: the interface of admission that the registry calls.
 
-use crate::cache::hooks::Reservation;
-use machinery::{Object, Status};
 use std::future::ready;
 use std::pin::Pin;
+
+use crate::cache::hooks::Reservation;
+use machinery::{Object, Status};
 
 /// The result of an admission, which may wait for webhooks.
 pub(crate) type AdmissionFuture<'a, T> =

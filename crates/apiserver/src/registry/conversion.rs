@@ -7,12 +7,13 @@
 //!                           (webhook, batched)
 //! ```
 
+use std::sync::Arc;
+
 use super::scope::RequestScope;
 use crate::cache::conversion;
 use crate::cache::conversion::{convert_locally, needs_conversion};
 use crate::cache::watch_cache::{Change, Entry};
 use machinery::{Object, Status};
-use std::sync::Arc;
 use types::resource::Shape;
 
 /// The old and the new object of a change, in the version of the request.

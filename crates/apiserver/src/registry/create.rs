@@ -1,5 +1,8 @@
 //! Creates an object: sets its name, uid and creation time, validates it, and stores it.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::admit::Admit;
 use super::conversion;
 use super::scope::RequestScope;
@@ -9,8 +12,6 @@ use crate::cache::watch_cache::Entry;
 use crate::registry::errors;
 use machinery::meta::initializers;
 use machinery::{ErrorList, Object, Status};
-use std::sync::Arc;
-use std::time::Duration;
 use store::{Error, Expect};
 
 /// The maximum number of names that are generated if the generated name already exists.

@@ -10,6 +10,8 @@
 //!              removed
 //! ```
 
+use std::sync::Arc;
+
 use super::admit::Admit;
 use super::conversion;
 use super::scope::RequestScope;
@@ -18,7 +20,6 @@ use crate::cache::watch_cache::Entry;
 use crate::registry::errors;
 use crate::request::options::{DeleteOptions, DeletionPropagation};
 use machinery::{GroupResource, Object, Status, Value, timestamp};
-use std::sync::Arc;
 use store::{Error, Expect};
 use types::resource::{Behavior, GarbageCollectionPolicy};
 

@@ -3,12 +3,13 @@
 pub(crate) mod scale;
 pub(crate) mod subresource_object;
 
+use std::cell::RefCell;
+
 use super::conversion;
 use super::scope::RequestScope;
 use machinery::codec::json::collapse;
 use machinery::patch::apply::{self, Error, Force, Request, Versions};
 use machinery::{Object, Status, codec};
-use std::cell::RefCell;
 use types::apply::{ResourceVersions, TypeRef, filter};
 
 type FieldManagerRequest<'a> = Request<'a, TypeRef<'a>, ConvertedVersions<'a>>;

@@ -10,6 +10,11 @@
 //! A waiting request follows the change log of the resource, as a watch does, and lends its seat to
 //! other requests.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use super::WriteOutcome;
 use super::scope::RequestScope;
 use crate::cache::watch_cache::{Change, Entry};
@@ -17,10 +22,7 @@ use crate::request::options::parse_i64;
 use keel::Timestamp;
 use machinery::Status;
 use machinery::meta::initializers;
-use std::sync::Arc;
-use std::time::Duration;
 use store::{Expect, Record};
-use tokio::time::Instant;
 
 /// The maximum wait of a create request without `timeoutSeconds`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,10 +1,11 @@
 //! [`WriteOutcome`]: the object that results from a write, for the answer to the client.
 
+use std::sync::Arc;
+
 use super::conversion;
 use super::scope::RequestScope;
 use crate::cache::watch_cache::Entry;
 use machinery::{Object, Status};
-use std::sync::Arc;
 
 /// See the [module documentation](self).
 pub(crate) enum WriteOutcome {

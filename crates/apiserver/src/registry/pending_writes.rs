@@ -17,12 +17,14 @@
 //!   drop its future;
 //! - a seat of flow control is held until then, so canceled requests are bounded as others are.
 
-use keel::Tasks;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+
 use tokio::runtime::Handle;
+
+use keel::Tasks;
 
 /// See the [module documentation](self). Clones refer to the same request.
 #[derive(Debug, Clone, Default)]
@@ -111,10 +113,12 @@ impl<T: Send + 'static> Drop for FinishWrites<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use futures_util::FutureExt;
     use std::time::Duration;
+
+    use futures_util::FutureExt;
     use tokio::sync::oneshot;
+
+    use super::*;
 
     /// A future that sets `done` at its end, once `decided` resolves.
     fn request(

@@ -1,6 +1,10 @@
 //! [`RequestScope`]: the resource, version, object and user of a read or a write of stored objects.
 //! It does not depend on HTTP.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::time::Instant;
+
 use super::pending_writes::PendingWrites;
 use crate::auth::authentication::User;
 use crate::cache::catalog::ServedResource;
@@ -10,8 +14,6 @@ use crate::http::warnings::Warnings;
 use crate::registry::errors;
 use crate::request::{Query, ResourcePath, Verb};
 use machinery::{ErrorList, GroupResource, Status, Value};
-use std::sync::{Arc, Mutex};
-use tokio::time::Instant;
 use types::Resource;
 use types::resource::Version;
 
@@ -145,7 +147,7 @@ impl RequestScope {
 
     /// Records an empty list or map that the client sent.
     pub(crate) fn record_empty(&self, path: String, value: Value) {
-        let mut sent = self.sent_empty.lock().expect("no code panics while it holds this lock");
+        let mut sent = self.sent_empty.lock().unwrap_or_else(PoisonError::into_inner);
         if sent.len() < MAX_SENT_EMPTY {
             sent.push((path, value));
         }
@@ -154,7 +156,7 @@ impl RequestScope {
     /// The answer to an invalid object. An empty list or map counts as absent, and errors show it
     /// as it was sent.
     pub(crate) fn invalid(&self, name: &str, mut errors: ErrorList) -> Status {
-        let sent = self.sent_empty.lock().expect("no code panics while it holds this lock");
+        let sent = self.sent_empty.lock().unwrap_or_else(PoisonError::into_inner);
         for (path, value) in sent.iter() {
             errors.show_instead_of_null(path, value);
         }
@@ -163,12 +165,12 @@ impl RequestScope {
 
     /// Adds a Warning header to the answer. A repeated warning is sent once.
     pub(crate) fn warn(&self, warning: String) {
-        self.warnings.lock().expect("no code panics while it holds this lock").add(warning);
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).add(warning);
     }
 
     /// Removes and returns the warnings.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
-        let mut warnings = self.warnings.lock().expect("no code panics while it holds this lock");
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *warnings).into_texts()
     }
 

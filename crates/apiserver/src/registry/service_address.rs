@@ -20,6 +20,10 @@ mod index;
 mod requests;
 mod allocator_state;
 
+use std::collections::HashSet;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use crate::cache::hooks::{BeginWrite, Reservation};
 use crate::cache::watch_cache::ResourceCache;
 use allocator_state::{AddressRequest, Allocated, AllocatorState, Network, Services};
@@ -28,9 +32,6 @@ use keel::Entropy;
 use kinds::core::service::allocation::{self as service, ClusterIpRequest};
 use machinery::{ErrorList, Object, Status};
 use requests::{PortRange, PortRequests, invalid};
-use std::collections::HashSet;
-use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The maximum number of times that changed services are parsed without the lock.
 const MAX_UNLOCKED_READS: usize = 8;
@@ -166,7 +167,7 @@ impl ServiceAllocator {
     }
 
     fn lock(&self) -> MutexGuard<'_, AllocatorState> {
-        self.state.lock().expect("no code panics while it holds this lock")
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Locks the state with its index brought up to date. Changed services are parsed without the
@@ -219,7 +220,7 @@ impl BeginWrite for ServiceAddresses {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let mut state = self.state.lock().expect("no code panics while it holds this lock");
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         for address in &self.addresses {
             state.addresses.remove(address);
         }

@@ -1,6 +1,10 @@
 //! Updates a stored object: reads it, transforms it, validates it, and writes it unless another
 //! write came first.
 
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::admit::Admit;
 use super::conversion;
 use super::scope::RequestScope;
@@ -15,9 +19,6 @@ use crate::request::Verb;
 use crate::request::options::parse_revision;
 use machinery::meta::initializers;
 use machinery::{ErrorList, GroupKind, Object, Path, Status};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
 use store::{Error, Expect, Record};
 
 /// The rules for the fields that an update can change.

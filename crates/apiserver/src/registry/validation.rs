@@ -1,13 +1,14 @@
 //! Validates objects: first the schema, then the rules of the kind.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use super::UpdateStrategy;
 use super::scope::RequestScope;
 use kinds::apiextensions;
 use machinery::meta::{self, initializers};
 use machinery::{ErrorList, FieldError, Object, Path, names};
 use schema::{SchemaMemory, Structural};
-use std::collections::HashSet;
-use std::sync::Arc;
 use types::Resource;
 use types::resource::Shape;
 

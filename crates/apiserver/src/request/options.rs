@@ -1,11 +1,12 @@
 //! The query parameters of writes: dry run, field validation and deletion options, validated as in
 //! Kubernetes.
 
+use std::num::{IntErrorKind, ParseIntError};
+use std::str::FromStr;
+
 use crate::request::Query;
 use machinery::field_path::quote;
 use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
-use std::num::{IntErrorKind, ParseIntError};
-use std::str::FromStr;
 
 /// The treatment of unknown and duplicate fields in a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

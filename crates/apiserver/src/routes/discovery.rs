@@ -3,6 +3,13 @@
 
 mod aggregated;
 
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use http::request::Parts as Head;
+use http::{HeaderMap, Response};
+
 use crate::cache::catalog::{Catalog, Group, ServedResource};
 use crate::http::body::Body;
 use crate::http::headers;
@@ -10,12 +17,7 @@ use crate::http::negotiation::{EndpointRestrictions, negotiate};
 use crate::http::response;
 use crate::plane::Plane;
 use crate::request::Query;
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use http::request::Parts as Head;
-use http::{HeaderMap, Response};
 use machinery::{GroupVersion, Status, Value, json};
-use std::borrow::Cow;
 
 /// The verbs of custom resources whose CRD is being deleted.
 const TERMINATING_VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "watch"];

@@ -1,14 +1,16 @@
 //! `/healthz`, `/livez`, `/readyz`: the health checks of the server, together or one by one.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use http::Response;
+
 use crate::http::body::Body;
 use crate::http::response;
 use crate::plane::Plane;
 use crate::request::Query;
-use http::Response;
 use informer::ReflectorPhase;
 use machinery::field_path::quote;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// The time within which a healthy store answers and finishes writes. Upstream: the default of
 /// `--etcd-healthcheck-timeout` and `--etcd-readycheck-timeout`.

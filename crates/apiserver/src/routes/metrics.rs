@@ -2,10 +2,11 @@
 
 mod objects;
 
+use http::Response;
+
 use crate::http::body::Body;
 use crate::http::response;
 use crate::plane::Plane;
-use http::Response;
 
 /// Serves all metrics.
 pub(crate) fn metrics(plane: &Plane) -> Response<Body> {

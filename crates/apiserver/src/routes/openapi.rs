@@ -9,6 +9,12 @@ mod document;
 mod documents;
 mod remote;
 
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName,
+    HeaderValue, IF_NONE_MATCH, LOCATION, VARY,
+};
+use http::{HeaderMap, Response, StatusCode};
+
 use crate::cache::catalog::Catalog;
 use crate::cache::documents::{Compressed, Format};
 use crate::http::body::Body;
@@ -17,11 +23,6 @@ use crate::http::response;
 use crate::plane::Plane;
 use crate::request::Query;
 use documents::OpenApiDocuments;
-use http::header::{
-    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName,
-    HeaderValue, IF_NONE_MATCH, LOCATION, VARY,
-};
-use http::{HeaderMap, Response, StatusCode};
 use machinery::codec::media::parse_accept;
 
 const JSON: &str = "application/json";

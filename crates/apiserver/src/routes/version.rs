@@ -1,13 +1,14 @@
 //! `/version`: the Kubernetes version of the served API, and the build of the server.
 
+use http::Response;
+use http::request::Parts as Head;
+use serde::Serialize;
+
 use crate::http::body::Body;
 use crate::http::negotiation::{EndpointRestrictions, negotiate};
 use crate::http::response;
 use crate::request::Query;
-use http::Response;
-use http::request::Parts as Head;
 use machinery::Status;
-use serde::Serialize;
 
 /// The minor version of Kubernetes whose API is served.
 pub(crate) const MINOR: &str = "35";

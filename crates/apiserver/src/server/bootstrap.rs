@@ -3,16 +3,18 @@
 
 mod cluster_authentication_trust;
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+
 use crate::admission::IMMORTAL_NAMESPACES;
 use crate::cache::watch_cache::Subscription;
 use crate::extensions::aggregation;
 use crate::in_process::loopback::LoopbackClient;
 use crate::plane::Plane;
-use futures_util::future::try_join_all;
 use kinds::scheduling::priority_class::system_classes;
 use machinery::{Value, json};
-use std::sync::Arc;
-use std::time::Duration;
 
 /// The reason why a plane is not ready.
 #[derive(Debug, thiserror::Error)]

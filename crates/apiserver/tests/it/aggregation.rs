@@ -1,10 +1,11 @@
 //! API group versions that another server serves.
 
-use crate::https::{Breaks, Https, json_answer};
-use apiserver::auth::authentication::User;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
+
+use crate::https::{Breaks, Https, json_answer};
+use apiserver::auth::authentication::User;
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, MERGE_PATCH};

@@ -1,12 +1,14 @@
 //! The frequency of availability checks and OpenAPI downloads of aggregated servers.
 
-use crate::https::{Https, json_answer};
-use bytes::Bytes;
-use http::{Request, Response};
-use machinery::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+
+use crate::https::{Https, json_answer};
+use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::MERGE_PATCH;
 

@@ -1,7 +1,8 @@
 //! Server-side apply through the whole server: decoding, results and warnings.
 
-use crate::objects::{MAPS, THINGS, thing, things};
 use http::Method;
+
+use crate::objects::{MAPS, THINGS, thing, things};
 use machinery::{Value, json};
 use testenv::{Client, Response, TestEnv};
 

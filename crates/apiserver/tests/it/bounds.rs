@@ -15,10 +15,12 @@ mod schemas;
 mod services;
 mod updates;
 
-use http::Method;
-use machinery::Value;
 use std::fs;
 use std::time::Duration;
+
+use http::Method;
+
+use machinery::Value;
 use testenv::media_type::JSON;
 use testenv::{Client, TestEnv};
 

@@ -1,12 +1,14 @@
 //! Clients that disconnect while the disk writes: the claims of their requests stay until the result
 //! of the write is known and can be read.
 
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
 use crate::objects::{MAPS, map};
 use crate::slow_disk::{self, SlowDisk, post_and_disconnect};
-use futures_util::FutureExt;
 use keel::Clock;
 use machinery::{Value, json};
-use std::time::Duration;
 use testenv::{START, TestEnv};
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";

@@ -1,9 +1,10 @@
 //! Concurrent writers of one object: no change is lost without an error.
 
+use tokio::task::JoinSet;
+
 use crate::objects::{MAPS, map};
 use machinery::{Value, json};
 use testenv::TestEnv;
-use tokio::task::JoinSet;
 
 #[tokio::test]
 async fn one_of_two_writers_with_the_same_revision_wins() {

@@ -2,6 +2,7 @@
 //! open: the responses are those of kube-apiserver up to the connection.
 
 use http::Method;
+
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::JSON;

@@ -1,12 +1,14 @@
 //! `continue` tokens of another list, and forged ones.
 
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+
 use crate::objects::map;
 use apiserver::auth::authentication::token::TokenFile;
 use apiserver::auth::authorization::abac::PolicyFile;
-use base64::Engine;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use machinery::{Value, json};
-use std::sync::Arc;
 use testenv::{Client, TestEnv};
 
 /// A plane with config maps in the namespaces `red` and `blue`; `reader` can read only in `blue`.

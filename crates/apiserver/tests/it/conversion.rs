@@ -1,9 +1,10 @@
 //! Custom resources with a conversion webhook.
 
+use http::Method;
+
 use crate::conversion_server::{Call, ConversionServer, Mood};
 use crate::https::Https;
 use crate::objects::{CRDS, MAPS, anything, map, things};
-use http::Method;
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, JSON_PATCH, MERGE_PATCH, TABLE};

@@ -2,12 +2,14 @@
 //!
 //! It converts the kind Gate: `spec.endpoint` of v1 is `spec.host` and `spec.port` of v2.
 
-use crate::https::Https;
+use std::sync::{Arc, Mutex};
+
 use bytes::Bytes;
 use http::{Request, Response};
-use machinery::{Value, json};
-use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
+
+use crate::https::Https;
+use machinery::{Value, json};
 
 /// The DNS name of the webhook's service.
 pub(crate) const SERVICE: &str = "hook.default.svc";

@@ -1,9 +1,11 @@
 //! Create, read, update and delete, one object at a time.
 
-use crate::objects::{MAPS, map};
-use http::Method;
-use machinery::{Value, json};
 use std::time::Duration;
+
+use http::Method;
+
+use crate::objects::{MAPS, map};
+use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
 

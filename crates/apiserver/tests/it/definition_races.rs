@@ -1,15 +1,17 @@
 //! Races of CRDs: a kind is not served before its CRD is stored as established, and the deletion of a
 //! CRD leaves no objects.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
 use crate::objects::{CRDS, THINGS, anything, thing, things};
 use crate::webhook_server::{WebhookServer, answer};
 use crate::webhooks::validating;
 use machinery::{Value, json};
-use std::sync::Arc;
-use std::time::Duration;
 use testenv::TestEnv;
 use testenv::media_type::MERGE_PATCH;
-use tokio::sync::Semaphore;
 
 const CRD_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com";
 

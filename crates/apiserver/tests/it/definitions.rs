@@ -1,8 +1,9 @@
 //! The lifecycle of CRDs, from their creation to the deletion of their objects.
 
+use std::time::Duration;
+
 use crate::objects::{CRDS, THINGS, anything, thing, things};
 use machinery::{Value, json};
-use std::time::Duration;
 use testenv::TestEnv;
 
 /// The path of the CRD of things.

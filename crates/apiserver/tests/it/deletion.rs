@@ -1,8 +1,9 @@
 //! Deletion: finalizers, grace periods, propagation policies and collections.
 
+use std::time::Duration;
+
 use crate::objects::{MAPS, labeled, map};
 use machinery::{Value, json};
-use std::time::Duration;
 use testenv::TestEnv;
 use testenv::media_type::MERGE_PATCH;
 

@@ -1,18 +1,20 @@
 //! [`FaultyStore`]: a store in memory with a short history, and with the faults of a store behind a
 //! network or on a failing disk.
 
-use bytes::Bytes;
-use futures_util::{FutureExt, StreamExt, future, stream};
-use keel::{Clock, Tasks};
-use machinery::Value;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt, future, stream};
+use tokio::sync::watch;
+
+use keel::{Clock, Tasks};
+use machinery::Value;
 use store::conformance::Fixture;
 use store::{
     BoxFuture, Engine, Error, Event, Expect, Memory, Options, Page, Record, Revision, Store, Watch,
 };
-use tokio::sync::watch;
 
 /// The number of events in the history.
 pub(crate) const HISTORY: usize = 64;

@@ -1,8 +1,9 @@
 //! The order of fields in responses, which is that of kube-apiserver: the order of Go's declarations
 //! for built-in kinds, sorted for custom ones.
 
-use crate::objects::{MAPS, THINGS, anything, thing, things};
 use http::Method;
+
+use crate::objects::{MAPS, THINGS, anything, thing, things};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, TABLE};

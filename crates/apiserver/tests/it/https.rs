@@ -1,6 +1,10 @@
 //! [`Https`]: an HTTPS server in the test, which the plane under test calls.
 
-use apiserver::certificates::Authority;
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use http::{Request, Response};
@@ -10,18 +14,16 @@ use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
-use keel::{Clock, Tasks};
-use machinery::{Value, json};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use std::convert::Infallible;
-use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
+
+use apiserver::certificates::Authority;
+use keel::{Clock, Tasks};
+use machinery::{Value, json};
 
 /// See the [module documentation](self). The server ends with the test.
 pub(crate) struct Https {

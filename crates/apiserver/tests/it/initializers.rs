@@ -1,12 +1,14 @@
 //! Initializers: changes of new objects before they are visible, and creates that wait for them.
 
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
 use crate::objects::{MAPS, THINGS, anything, labeled, map, thing, things};
 use apiserver::auth::authentication::User;
 use machinery::{Value, json};
-use std::time::Duration;
 use testenv::media_type::{JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, TABLE};
 use testenv::{TestEnv, Watch};
-use tokio::task::JoinSet;
 
 const CONFIGURATIONS: &str =
     "/apis/admissionregistration.k8s.io/v1alpha1/initializerconfigurations";

@@ -1,8 +1,9 @@
 //! Lists: pages, revisions, selectors.
 
+use std::time::Duration;
+
 use crate::objects::{MAPS, THINGS, anything, labeled, map, thing, things};
 use machinery::{Value, json};
-use std::time::Duration;
 use testenv::TestEnv;
 
 /// The names in a list, in the order of the list.

@@ -1,10 +1,12 @@
 //! [`MuteProxy`]: a TCP proxy whose connections can stop forwarding without being closed.
 
-use keel::Tasks;
 use std::net::SocketAddr;
+
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+
+use keel::Tasks;
 
 /// See the [module documentation](self). The proxy ends with the test.
 pub(crate) struct MuteProxy {

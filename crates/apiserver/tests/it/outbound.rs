@@ -1,17 +1,19 @@
 //! Calls to other servers: trust in certificates, silent connections, and redirects.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+
 use crate::https::{Https, json_answer};
 use crate::mute_proxy::MuteProxy;
 use crate::objects::{MAPS, map};
 use crate::webhook_server::answer;
 use crate::webhooks::validating;
-use bytes::Bytes;
-use http::{Request, Response};
 use machinery::{Value, json};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use testenv::TestEnv;
 
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";

@@ -1,7 +1,8 @@
 //! Unusual parameters and headers, with the responses of Kubernetes.
 
-use crate::objects::{MAPS, THINGS, anything, map, thing, things};
 use http::Method;
+
+use crate::objects::{MAPS, THINGS, anything, map, thing, things};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};

@@ -2,8 +2,9 @@
 
 mod changing;
 
-use crate::objects::{MAPS, THINGS, labeled, map, thing, things};
 use http::Method;
+
+use crate::objects::{MAPS, THINGS, labeled, map, thing, things};
 use machinery::{Value, json};
 use testenv::media_type::{JSON, MERGE_PATCH};
 use testenv::{Response, TestEnv};

@@ -1,11 +1,12 @@
 //! Timers on the system clock: watches, tokens and requests. The other tests move a manual clock,
 //! which cannot show that a sleep of the system clock ends.
 
+use std::time::Duration;
+
 use crate::objects::{MAPS, map};
 use crate::slow_disk::{self, post_and_disconnect};
 use keel::Clock;
 use machinery::json;
-use std::time::Duration;
 use testenv::TestEnv;
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";

@@ -1,7 +1,8 @@
 //! Errors of invalid objects, patches and options.
 
-use crate::objects::{MAPS, THINGS, anything, labeled, map, thing, things};
 use http::Method;
+
+use crate::objects::{MAPS, THINGS, anything, labeled, map, thing, things};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};

@@ -1,7 +1,8 @@
 //! `/scale`: the number of replicas of an object, and its field managers.
 
-use crate::objects::{THINGS, thing, things};
 use http::Method;
+
+use crate::objects::{THINGS, thing, things};
 use machinery::{Value, json};
 use testenv::media_type::{MERGE_PATCH, TABLE};
 use testenv::{Client, TestEnv};

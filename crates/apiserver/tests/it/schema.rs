@@ -1,7 +1,8 @@
 //! Schemas of custom resources: pruning, defaulting and validation.
 
-use crate::objects::{CRDS, MAPS, THINGS, thing, things};
 use http::Method;
+
+use crate::objects::{CRDS, MAPS, THINGS, thing, things};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, MERGE_PATCH};

@@ -1,10 +1,11 @@
 //! Authentication: tokens, service accounts, impersonation.
 
+use std::time::Duration;
+
 use crate::objects::{MAPS, map};
 use apiserver::auth::authentication::User;
 use apiserver::auth::authentication::token::TokenFile;
 use machinery::{Value, json};
-use std::time::Duration;
 use testenv::{Client, TestEnv};
 
 const MASTERS: &str = "system:masters";

@@ -1,11 +1,13 @@
 //! Services: every address and node port is allocated once.
 
-use futures_util::future::join_all;
-use machinery::{Value, json};
 use std::collections::HashSet;
+
+use futures_util::future::join_all;
+use tokio::task::JoinSet;
+
+use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::MERGE_PATCH;
-use tokio::task::JoinSet;
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 

@@ -1,17 +1,19 @@
 //! [`SlowDisk`]: a disk in memory whose fsync waits until the test releases it.
 
-use keel::{Clock, Tasks};
-use machinery::Value;
-use redb::StorageBackend;
-use redb::backends::InMemoryBackend;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
+
+use redb::StorageBackend;
+use redb::backends::InMemoryBackend;
+use tokio::sync::watch;
+
+use keel::{Clock, Tasks};
+use machinery::Value;
 use store::embedded::{Disk, StoreFile};
 use store::{Embedded, Options};
 use testenv::TestEnv;
-use tokio::sync::watch;
 
 /// The limit of a waiting fsync, after which the test fails.
 const TIMEOUT: Duration = Duration::from_secs(30);

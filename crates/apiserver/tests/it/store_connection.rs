@@ -1,15 +1,17 @@
 //! A store behind a network: its connection is lost, its answers are late, and its history is
 //! compacted while it cannot be reached.
 
-use crate::faulty_store::{Fault, FaultyStore, HISTORY};
-use crate::objects::{MAPS, map};
-use futures_util::FutureExt;
-use http::Method;
-use keel::{Clock, Entropy, Tasks};
-use machinery::{Value, json};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+
+use futures_util::FutureExt;
+use http::Method;
+
+use crate::faulty_store::{Fault, FaultyStore, HISTORY};
+use crate::objects::{MAPS, map};
+use keel::{Clock, Entropy, Tasks};
+use machinery::{Value, json};
 use store::{Expect, Options, Store};
 use testenv::media_type::JSON;
 use testenv::{START, TestEnv, Watch};

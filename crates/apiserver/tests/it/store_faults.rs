@@ -1,14 +1,16 @@
 //! A store that compacts events before they are read, or whose disk fails: answers and health checks.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use http::Method;
+
 use crate::faulty_store::{Fault, FaultyStore, HISTORY};
 use crate::objects::{CRDS, MAPS, THINGS, anything, map, thing, things};
 use crate::slow_disk::{self, post_and_disconnect};
-use futures_util::FutureExt;
-use http::Method;
 use keel::{Clock, Tasks};
 use machinery::json;
-use std::sync::Arc;
-use std::time::Duration;
 use testenv::media_type::JSON;
 use testenv::{START, TestEnv};
 

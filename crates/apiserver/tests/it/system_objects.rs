@@ -1,8 +1,9 @@
 //! System objects of every plane, which are restored after a deletion or a change.
 
+use std::time::Duration;
+
 use keel::Clock;
 use machinery::{Value, json};
-use std::time::Duration;
 use testenv::{START, TestEnv};
 
 const AUTHENTICATION_CONFIG_MAP: &str =

@@ -1,8 +1,9 @@
 //! Tables for `kubectl get`.
 
+use std::time::Duration;
+
 use crate::objects::{MAPS, THINGS, anything, map, thing, things};
 use machinery::{Value, json};
-use std::time::Duration;
 use testenv::TestEnv;
 use testenv::media_type::TABLE;
 

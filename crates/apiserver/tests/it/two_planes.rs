@@ -1,8 +1,9 @@
 //! Several planes in one process: they are isolated, and deterministic for a seed.
 
+use std::time::Duration;
+
 use crate::objects::{MAPS, THINGS, anything, map, things};
 use machinery::{Value, json};
-use std::time::Duration;
 use testenv::TestEnv;
 
 #[tokio::test]

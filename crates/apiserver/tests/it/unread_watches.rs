@@ -1,8 +1,9 @@
 //! Unread watches: their memory is bounded by the log.
 
+use http_body_util::BodyExt;
+
 use crate::objects::{THINGS, anything, thing, things};
 use crate::watch::forget;
-use http_body_util::BodyExt;
 use machinery::json;
 use testenv::TestEnv;
 use testenv::media_type::JSON;

@@ -1,8 +1,9 @@
 //! Unreadable values are refused or match nothing; they never count as absent.
 
+use http::Method;
+
 use crate::objects::{MAPS, map};
 use apiserver::auth::authentication::token::TokenFile;
-use http::Method;
 use machinery::{Value, json};
 use testenv::media_type::JSON;
 use testenv::{Client, Response, TestEnv};

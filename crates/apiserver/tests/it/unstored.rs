@@ -1,10 +1,12 @@
 //! Objects that are not stored: reviews, bindings, token requests. Their admission and responses.
 
+use std::time::Duration;
+
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::Method;
+
 use machinery::{Value, json};
-use std::time::Duration;
 use testenv::media_type::TABLE;
 use testenv::{Client, TestEnv};
 

@@ -1,7 +1,8 @@
 //! Values in a body: which are stored, and how they are validated and encoded.
 
-use crate::objects::{MAPS, THINGS, labeled, map, thing, things};
 use http::Method;
+
+use crate::objects::{MAPS, THINGS, labeled, map, thing, things};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, JSON_PATCH, MERGE_PATCH};

@@ -1,13 +1,15 @@
 //! Watches: events, their order, start and end.
 
-use crate::objects::{MAPS, THINGS, anything, labeled, map, thing, things};
-use http_body_util::BodyExt;
-use machinery::{Value, json};
 use std::collections::HashSet;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
+
+use http_body_util::BodyExt;
+
+use crate::objects::{MAPS, THINGS, anything, labeled, map, thing, things};
+use machinery::{Value, json};
 use testenv::media_type::{JSON, TABLE};
 use testenv::{START, TestEnv, Watch};
 

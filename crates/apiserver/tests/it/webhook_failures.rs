@@ -1,9 +1,10 @@
 //! Webhooks that are unreachable, slow, or send invalid responses.
 
+use futures_util::future::join_all;
+
 use crate::objects::{MAPS, map};
 use crate::webhook_server::{WebhookServer, answer, patched};
 use crate::webhooks::{mutating, validating};
-use futures_util::future::join_all;
 use machinery::{Value, json};
 use testenv::TestEnv;
 

@@ -1,12 +1,14 @@
 //! [`WebhookServer`]: an admission webhook over HTTPS in the process of the test.
 
-use crate::https::Https;
+use std::sync::{Arc, Mutex};
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{Request, Response};
+
+use crate::https::Https;
 use machinery::{Value, json};
-use std::sync::{Arc, Mutex};
 
 /// A response: its code and its body.
 pub(crate) type Answer = (u16, Bytes);

@@ -1,8 +1,9 @@
 //! Admission webhooks: matching, calls and the effects of responses.
 
+use http::Method;
+
 use crate::objects::{CRDS, MAPS, THINGS, labeled, map};
 use crate::webhook_server::{WebhookServer, answer, patched};
-use http::Method;
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::JSON;

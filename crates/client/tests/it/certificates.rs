@@ -6,19 +6,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use client::config::{Config, connect};
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use keel::{Clock, Tasks};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
+
+use client::config::{Config, connect};
+use keel::{Clock, Tasks};
 
 /// A server with a certificate for these names that it has signed itself as an authority, and that
 /// certificate.

@@ -3,17 +3,17 @@
 use std::io::Write;
 
 use bytes::Bytes;
-use client::config::{Config, connect};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::ACCEPT_ENCODING;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use keel::Clock;
 
 use crate::proxy::Proxy;
 use crate::server::Server;
+use client::config::{Config, connect};
+use keel::Clock;
 
 /// Says what it was asked for, packed if it was asked to.
 fn answer(request: &Request<Incoming>) -> Response<Full<Bytes>> {

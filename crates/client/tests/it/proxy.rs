@@ -4,9 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use keel::Tasks;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
+
+use keel::Tasks;
 
 /// See the [module documentation](self).
 pub(crate) struct Proxy {

@@ -3,13 +3,13 @@
 use std::error::Error;
 
 use bytes::Bytes;
-use client::config::{Config, connect};
 use http::{Request, Response};
 use http_body_util::Full;
-use keel::Clock;
 
 use crate::proxy::Proxy;
 use crate::server::Server;
+use client::config::{Config, connect};
+use keel::Clock;
 
 /// A name that only the proxy can resolve.
 const URL: &str = "http://server.invalid:8080";

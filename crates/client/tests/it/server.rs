@@ -10,8 +10,9 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use keel::Tasks;
 use tokio::net::TcpListener;
+
+use keel::Tasks;
 
 /// See the [module documentation](self).
 pub(crate) struct Server {

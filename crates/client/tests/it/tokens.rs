@@ -1,13 +1,13 @@
 //! Tokens of a file, which expire.
 
 use bytes::Bytes;
-use client::config::{Config, connect};
 use http::header::AUTHORIZATION;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
-use keel::Clock;
 
 use crate::server::Server;
+use client::config::{Config, connect};
+use keel::Clock;
 
 #[tokio::test]
 async fn a_token_that_expired_is_refused_once_and_then_read_again() {

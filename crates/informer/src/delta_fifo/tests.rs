@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use keel::Entropy;
-
 use super::*;
 use crate::seeded::{for_seeds, pick};
 use crate::unconfirmed_writes::Origin;
+use keel::Entropy;
 
 fn item(name: &str, version: u64) -> Item {
     let json = format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"{version}"}}}}"#);

@@ -1,9 +1,8 @@
 //! The indexer against a naive model, and observed writes.
 
-use keel::Entropy;
-
 use super::*;
 use crate::seeded::{for_seeds, pick};
+use keel::Entropy;
 
 fn item(namespace: &str, name: &str, color: &str, version: u64) -> Item {
     let json = format!(

@@ -8,13 +8,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use machinery::{Object, codec};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::body::parse;
 use crate::BadItem;
+use machinery::{Object, codec};
 
 /// See the [module documentation](self).
 #[derive(Deserialize)]

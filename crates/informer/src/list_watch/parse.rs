@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use machinery::watch::{Event, EventType, INITIAL_EVENTS_END};
-use machinery::{Object, Status, Value};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{List, ListWatchError, WatchEvent};
 use crate::item::ElementType;
 use crate::{BadItem, Item, ObjectKey};
+use machinery::watch::{Event, EventType, INITIAL_EVENTS_END};
+use machinery::{Object, Status, Value};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

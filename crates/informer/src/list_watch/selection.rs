@@ -1,8 +1,7 @@
 //! [`Selection`]: a namespace, a label selector and a field selector.
 
-use machinery::selector::{FieldSelector, LabelSelector};
-
 use crate::Item;
+use machinery::selector::{FieldSelector, LabelSelector};
 
 /// Selects objects of one resource, which is that of the [`ListWatch`](crate::ListWatch).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

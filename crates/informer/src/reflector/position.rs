@@ -3,11 +3,10 @@
 
 use std::cmp::Ordering;
 
-use keel::{Backoff, ClockInstant};
-use machinery::{Reason, Status};
-
 use crate::ListWatchError;
 use crate::item::compare_versions;
+use keel::{Backoff, ClockInstant};
+use machinery::{Reason, Status};
 
 /// The number of failures of the same kind in a row after which another request is tried.
 pub(super) const MIN_REPEATED_FAILURES: u32 = 3;
@@ -195,9 +194,10 @@ fn is_temporary(status: &Status) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use keel::Entropy;
-    use std::time::Duration;
 
     fn watching_from(version: &str) -> Position {
         let backoff = Backoff::new(Duration::ZERO, Duration::ZERO, Entropy::seeded(1));

@@ -4,12 +4,11 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use keel::{Clock, ClockInstant, Entropy};
-
 use super::delaying::Delayed;
 use super::queue::{Arrival, Queue, Taken};
 use super::rate_limiter::RateLimiter;
 use super::{HistogramMetric, Job, JobOutcome, Priority, QueueMetrics, QueueOptions};
+use keel::{Clock, ClockInstant, Entropy};
 
 /// See the [module documentation](self).
 pub(super) struct State<K> {

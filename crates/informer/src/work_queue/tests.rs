@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
 
-use keel::Timestamp;
-
 use super::*;
 use crate::seeded::{for_seeds, pick};
+use keel::Timestamp;
 
 const SECOND: Duration = Duration::from_secs(1);
 

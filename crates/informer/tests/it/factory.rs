@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use serde::Deserialize;
+
+use crate::server::Server;
 use informer::{Form, HandlerOptions, InformerFactory, InformerOptions, ListWatch, Scope};
 use keel::{Clock, Entropy, Tasks};
 use machinery::GroupVersion;
 use machinery::selector::LabelSelector;
-use serde::Deserialize;
-
-use crate::server::Server;
 
 #[derive(Deserialize)]
 struct Thing {

@@ -4,6 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::recorder::Recorder;
+use crate::seeded::{for_seeds, pick};
+use crate::server::Fault;
+use crate::server::InitialEvents::{Broken, Endless, Refused, Sent};
+use crate::world::TestWorld;
 use informer::write_observer::WriteObserver;
 use informer::{
     HandlerOptions, InformerOptions, Item, ObjectEvent, ReflectorOptions, Selection, Subscription,
@@ -11,12 +16,6 @@ use informer::{
 use keel::Entropy;
 use machinery::selector::LabelSelector;
 use machinery::{GroupResource, Status};
-
-use crate::recorder::Recorder;
-use crate::seeded::{for_seeds, pick};
-use crate::server::Fault;
-use crate::server::InitialEvents::{Broken, Endless, Refused, Sent};
-use crate::world::TestWorld;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 

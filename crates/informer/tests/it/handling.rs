@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::recorder::Recorder;
+use crate::world::TestWorld;
 use informer::write_observer::WriteObserver;
 use informer::{EventHandler, HandlerOptions, Item, Transform};
 use keel::Entropy;
 use machinery::selector::LabelSelector;
-
-use crate::recorder::Recorder;
-use crate::world::TestWorld;
 
 const MINUTE: Duration = Duration::from_mins(1);
 

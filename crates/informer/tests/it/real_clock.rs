@@ -4,13 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::recorder::Recorder;
+use crate::world::TestWorld;
 use informer::work_queue::{Priority, QueueOptions, RateLimits};
 use informer::{HandlerOptions, InformerOptions, ReflectorOptions, WorkQueue};
 use keel::{Clock, Entropy};
 use machinery::Status;
-
-use crate::recorder::Recorder;
-use crate::world::TestWorld;
 
 /// Longer than the test takes on a slow machine.
 const TIMEOUT: Duration = Duration::from_secs(20);

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use keel::Entropy;
-use machinery::Status;
-
 use crate::server::{Fault, InitialEvents};
 use crate::world::TestWorld;
+use keel::Entropy;
+use machinery::Status;
 
 /// A world with three objects, listed and watched.
 async fn watching() -> TestWorld {

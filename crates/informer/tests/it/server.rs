@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, stream};
+use tokio::sync::Notify;
+
 use informer::{
     Item, List, ListRequest, ListWatch, ListWatchError, ObjectKey, Selection, WatchEvent,
     WatchRequest, WatchStream,
@@ -13,7 +15,6 @@ use informer::{
 use keel::Entropy;
 use machinery::watch::INITIAL_EVENTS_END;
 use machinery::{Status, Value, json};
-use tokio::sync::Notify;
 
 /// The fault of one watch, after a number of events.
 #[derive(Debug, Clone, Copy)]

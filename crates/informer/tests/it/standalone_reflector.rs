@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, stream};
+use tokio::sync::watch;
+
 use informer::{
     List, ListRequest, ListWatch, ListWatchError, Reflector, ReflectorItem, ReflectorOptions,
     ReflectorPhase, ReflectorStatus, ReflectorStore, Transaction, WatchEvent, WatchRequest,
     WatchStream,
 };
 use keel::{Clock, Entropy, Tasks, Timestamp};
-use tokio::sync::watch;
 
 #[derive(Debug, Clone)]
 struct Record {

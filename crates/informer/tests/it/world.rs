@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::recorder::Recorder;
+use crate::server::Server;
 use informer::write_observer::{WriteObserver, is_last_state};
 use informer::{HandlerOptions, InformerOptions, Item, ReflectorOptions, SharedInformer};
 use keel::{Clock, Entropy, Tasks, Timestamp};
-
-use crate::recorder::Recorder;
-use crate::server::Server;
 
 pub(crate) struct TestWorld {
     pub(crate) server: Server,

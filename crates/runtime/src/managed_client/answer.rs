@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use http::Response;
 use http_body_util::{BodyExt, Limited};
-use informer::Item;
 use kube_client::client::Body;
-use machinery::Value;
 use serde::Deserialize;
 
 use super::BoxError;
 use super::resource_path::ResourcePath;
+use informer::Item;
+use machinery::Value;
 
 /// The largest answer that is read.
 const MAX_ANSWER: usize = 1 << 30;

@@ -15,17 +15,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kube_client::Client;
+
+use super::answer::Answer;
+use super::resource_path::ResourcePath;
 use client::ClientListWatch;
 use informer::write_observer::{WriteObserver, is_last_state, metadata_only};
 use informer::{
     Form, InformerFactory, Item, List, ListRequest, ListWatch, ListWatchError, ObjectKey, Scope,
     Selection, SharedInformer,
 };
-use kube_client::Client;
 use machinery::selector::FieldSelector;
-
-use super::answer::Answer;
-use super::resource_path::ResourcePath;
 
 /// See the [module documentation](self).
 pub(super) struct CacheUpdater {

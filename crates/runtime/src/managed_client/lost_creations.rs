@@ -15,10 +15,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use keel::{Clock, ClockInstant, Entropy};
-use machinery::{Object, Value};
 
 use super::resource_path::ResourcePath;
+use keel::{Clock, ClockInstant, Entropy};
+use machinery::{Object, Value};
 
 /// Names have at most 63 characters, of which the suffix has five.
 const MAX_PREFIX: usize = 58;

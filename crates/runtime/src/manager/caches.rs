@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::watch;
+
 use informer::{InformerFactory, ReflectorStatus, Scope, SharedInformer};
 use keel::Tasks;
-use tokio::sync::watch;
 
 /// See the [module documentation](self).
 pub(super) struct Caches {

@@ -4,11 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use informer::InformerOptions;
-use keel::{Clock, Entropy, UncleanStop};
-
 use crate::webhook::CertificateError;
 use crate::{InvalidLeaderElection, LeaderElection};
+use informer::InformerOptions;
+use keel::{Clock, Entropy, UncleanStop};
 
 /// The options of a [`Manager`](crate::Manager).
 pub struct ManagerOptions {

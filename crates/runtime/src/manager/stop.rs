@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use keel::UncleanStop;
 use tokio::time::Instant;
 
 use super::ManagerState;
+use keel::UncleanStop;
 
 /// The part of the stop time for the tasks after the workers. Writing events and releasing the
 /// lease take little of it if the server answers.

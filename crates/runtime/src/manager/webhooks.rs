@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
-use keel::Tasks;
 use kube_client::Client;
 
 use super::{ManagerError, ManagerOptions};
 use crate::webhook::{CertificateOptions, Certificates, InjectionTarget, WebhookServer};
+use keel::Tasks;
 
 /// See the [module documentation](self).
 pub(super) struct Webhooks {

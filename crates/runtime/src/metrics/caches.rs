@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use informer::{ReflectorStatus, SharedInformer};
-
 use super::Families;
+use informer::{ReflectorStatus, SharedInformer};
 
 /// Encodes the families of all caches, which are labeled with the text of their scope.
 pub(super) fn encode(

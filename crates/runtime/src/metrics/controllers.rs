@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use informer::work_queue::QueueMetrics;
 use prometheus_client::metrics::histogram::Histogram;
 
 use super::Families;
 use crate::control_loop::{ControlLoop, ReconcileCounts};
+use informer::work_queue::QueueMetrics;
 
 /// The upper ends of the buckets of reconcile times in seconds, as in controller-runtime.
 const RECONCILE_BUCKETS: [f64; 40] = [

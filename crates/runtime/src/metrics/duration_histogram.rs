@@ -3,8 +3,9 @@
 use std::iter::successors;
 use std::time::Duration;
 
-use informer::work_queue::HistogramMetric;
 use prometheus_client::metrics::histogram::Histogram;
+
+use informer::work_queue::HistogramMetric;
 
 /// See the [module documentation](self). Clones are the same histogram.
 #[derive(Debug, Clone)]

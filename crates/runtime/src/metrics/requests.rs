@@ -7,13 +7,13 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use client::transport::Host;
 use http::{Method, Request, Response};
 use kube_client::Client;
 use kube_client::client::Body;
 use tower_service::Service;
 
 use super::Families;
+use client::transport::Host;
 
 /// See the [module documentation](self). Clones share their counts.
 #[derive(Clone, Default)]

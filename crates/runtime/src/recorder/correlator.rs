@@ -32,9 +32,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use keel::Timestamp;
 
 use super::EventType;
+use keel::Timestamp;
 
 /// The number of similar events that are written separately.
 const APART: usize = 10;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use keel::Timestamp;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::pem::Pem;
 use x509_parser::prelude::X509Certificate;
 
+use keel::Timestamp;
 use tls::{Authority, BACKDATED, Certified, IssueError};
 
 /// A new CA. Its name has the time, which distinguishes it from its predecessor.

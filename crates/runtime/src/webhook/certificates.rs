@@ -23,7 +23,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use keel::{Clock, Entropy, Tasks, Timestamp};
 use kube_client::api::PostParams;
 use kube_client::{Api, Client};
 use tokio::sync::{Mutex, watch};
@@ -31,6 +30,7 @@ use tokio::sync::{Mutex, watch};
 use super::injection::{InjectionTarget, Injector};
 use super::serving::{ServingCertificate, ServingError};
 use certificate_secret::CertificateSecret;
+use keel::{Clock, Entropy, Tasks, Timestamp};
 
 const DAY: Duration = Duration::from_hours(24);
 

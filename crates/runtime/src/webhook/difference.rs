@@ -77,8 +77,9 @@ fn carry_list(before: &[Value], after: &[Value], raw: &mut Vec<Value>) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     /// Applies the computed patch to `raw`, and compares.
     #[track_caller]

@@ -16,7 +16,6 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use keel::{Backoff, ClockInstant};
 use kube_client::Api;
 use kube_client::api::{ListParams, PostParams, WatchParams};
 use kube_core::{ApiResource, DynamicObject, WatchEvent};
@@ -26,6 +25,7 @@ use tokio::sync::watch;
 use super::authority;
 use super::authority::Facts;
 use super::certificates::{CertificateManager, RECHECK};
+use keel::{Backoff, ClockInstant};
 
 /// The timeout of a watch in seconds.
 const WATCH_SECONDS: u32 = 290;

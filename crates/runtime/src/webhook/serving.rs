@@ -24,7 +24,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use keel::{Clock, Tasks};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -32,6 +31,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
+use keel::{Clock, Tasks};
 use tls::Certified;
 
 /// The period in which mounted files are read; a kubelet needs up to a minute to update them.

@@ -4,12 +4,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::faulty::Fate;
+use crate::world::{Running, Thing, World, manual_clock, options, until};
 use machinery::{Value, json};
 use runtime::reconcile_history::ReconcileOutcome;
 use runtime::{Action, Controller, Failure, Lister, Manager, ManagerOptions, Request};
-
-use crate::faulty::Fate;
-use crate::world::{Running, Thing, World, manual_clock, options, until};
 
 /// The things that were reconciled, and their size; None for those that are gone.
 type Seen = Arc<Mutex<Vec<(String, Option<u32>)>>>;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
-use keel::{Tasks, Timestamp};
 use kube_client::api::DeleteParams;
-use runtime::webhook::{Certificates, ServingCertificate, ServingError, WebhookServer};
 use x509_parser::pem::Pem;
 
 use crate::plane::{Plane, certificate_options, server_options, until};
 use crate::{https, world};
+use keel::{Tasks, Timestamp};
+use runtime::webhook::{Certificates, ServingCertificate, ServingError, WebhookServer};
 
 const DAY: u64 = 24 * 60 * 60;
 const SECRET: &str = "hook-certificates";

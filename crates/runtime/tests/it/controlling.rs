@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use machinery::{Value, json};
-use runtime::reconcile_history::ReconcileOutcome;
-use runtime::{Action, Controller, Failure, Manager, ManagerOptions, Mapper, Predicate, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 use crate::world::{Running, THINGS, Thing, World, manual_clock, options, until};
+use machinery::{Value, json};
+use runtime::reconcile_history::ReconcileOutcome;
+use runtime::{Action, Controller, Failure, Manager, ManagerOptions, Mapper, Predicate, Request};
 
 /// Each call does the next of these, and the last one for ever.
 #[derive(Clone, Copy)]

@@ -8,12 +8,12 @@ use http::Method;
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
 use kube_client::Client;
 use kube_client::api::{DeleteParams, ListParams, PostParams};
-use runtime::recorder::{EventType, Recorder, Reporter};
 use serde_json::json;
 
 use crate::faulty::{Fate, Faulty};
 use crate::plane::{Plane, until_any};
 use crate::world::until;
+use runtime::recorder::{EventType, Recorder, Reporter};
 
 const ABOUT: &str = "involvedObject.name=a";
 

@@ -7,15 +7,15 @@ use std::time::Duration;
 use http::Method;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Secret;
-use keel::Clock;
 use kube_client::api::{DeleteParams, PostParams};
 use kube_client::{Api, Client};
-use runtime::webhook::{Certificates, InjectionTarget};
 use serde_json::json;
 
 use crate::faulty::{Fate, Faulty};
 use crate::plane::{Plane, certificate_options};
 use crate::world::until;
+use keel::Clock;
+use runtime::webhook::{Certificates, InjectionTarget};
 
 const SECRET: &str = "hook-certificates";
 

@@ -8,17 +8,17 @@ use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_core::params::{DeleteParams, PostParams};
+use tokio::sync::mpsc;
+
+use crate::controlling::get;
+use crate::faulty::{Fate, Faulty};
+use crate::world::{Running, Thing, World, manual_clock, options, until};
 use machinery::json;
 use runtime::keel::{Clock, Entropy, Tasks, Timestamp};
 use runtime::{
     Action, Api, Controller, Failure, InvalidLeaderElection, LeaderElection, Manager, ManagerError,
     ManagerOptions, Request, WriteAbandoned, kube_client,
 };
-use tokio::sync::mpsc;
-
-use crate::controlling::get;
-use crate::faulty::{Fate, Faulty};
-use crate::world::{Running, Thing, World, manual_clock, options, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 

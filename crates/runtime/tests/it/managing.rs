@@ -2,9 +2,15 @@
 
 use std::sync::Arc;
 
-use informer::Selection;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kube_client::api::ListParams;
+
+use crate::controlling::get;
+use crate::faulty::Fate;
+use crate::https;
+use crate::plane::{certificate_options, server_options};
+use crate::world::{MAPS, Running, Thing, World, options, until};
+use informer::Selection;
 use machinery::json;
 use runtime::reconcile_history::ReconcileOutcome;
 use runtime::recorder::{EventType, Recorder};
@@ -13,12 +19,6 @@ use runtime::{
     Action, Api, CONTROLLER_INDEX, Controller, Failure, LeaderElection, Lister, Manager,
     ManagerOptions, Mapper, Request,
 };
-
-use crate::controlling::get;
-use crate::faulty::Fate;
-use crate::https;
-use crate::plane::{certificate_options, server_options};
-use crate::world::{MAPS, Running, Thing, World, options, until};
 
 async fn look_away(_: Request, _: Arc<()>) -> Result<Action, Failure> {
     Ok(Action::Done)

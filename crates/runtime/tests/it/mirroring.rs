@@ -1,20 +1,20 @@
 //! Caches that get no news see writes whose answers do not tell what was written.
 
-use informer::Selection;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::{v1, v2};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret};
 use kube_client::api::EvictParams;
 use kube_core::params::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube_core::{PartialObjectMeta, Resource};
-use machinery::selector::FieldSelector;
-use machinery::{Value, json};
-use runtime::{Api, Manager};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::world::{Running, World, options, until};
 use crate::writing::hears_nothing;
+use informer::Selection;
+use machinery::selector::FieldSelector;
+use machinery::{Value, json};
+use runtime::{Api, Manager};
 
 /// A manager that runs without hearing anything, and what `ask` wants of it.
 async fn deaf<T>(world: &World, ask: impl FnOnce(&Manager) -> T) -> (Running, T) {

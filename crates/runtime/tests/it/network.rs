@@ -2,18 +2,18 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use informer::{ListRequest, ListWatch, Scope, WatchRequest};
 use k8s_openapi::api::core::v1::ConfigMap;
+
+use crate::controlling::get;
+use crate::proxy::Proxy;
+use crate::world::{Running, World, options, until};
+use informer::{ListRequest, ListWatch, Scope, WatchRequest};
 use machinery::{GroupKind, GroupVersion, GroupVersionKind};
 use runtime::client::config::Config;
 use runtime::client::{ClientListWatch, Mapping, RestMapper, RestMapperError};
 use runtime::keel::Clock;
 use runtime::{Client, Manager, ManagerOptions, client};
 use testenv::TestEnv;
-
-use crate::controlling::get;
-use crate::proxy::Proxy;
-use crate::world::{Running, World, options, until};
 
 async fn connected() -> (World, Client) {
     let (world, config) = listening().await;

@@ -5,12 +5,12 @@ use std::sync::Mutex;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::Api;
 use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
-use runtime::apply::{Applier, ApplyError};
-use runtime::finalizer;
-use runtime::finalizer::{Finalized, FinalizerError, Stage};
 use serde_json::json;
 
 use crate::plane::Plane;
+use runtime::apply::{Applier, ApplyError};
+use runtime::finalizer;
+use runtime::finalizer::{Finalized, FinalizerError, Stage};
 
 const OURS: &str = "example.com/cleanup";
 

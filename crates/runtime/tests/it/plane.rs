@@ -4,12 +4,13 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use keel::{Clock, Entropy, Tasks};
 use kube_client::api::WatchParams;
 use kube_client::{Api, Client};
 use kube_core::{Resource, WatchEvent};
-use runtime::webhook::{CertificateOptions, ServerOptions};
 use serde::de::DeserializeOwned;
+
+use keel::{Clock, Entropy, Tasks};
+use runtime::webhook::{CertificateOptions, ServerOptions};
 use testenv::TestEnv;
 
 /// See the [module documentation](self).

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Method;
-use runtime::keel::{Clock, Entropy};
-use runtime::{
-    Action, Controller, Failure, LeaderElection, Manager, ManagerError, ManagerOptions, Request,
-};
 use tokio::sync::mpsc;
 
 use crate::faulty::{Fate, Faulty};
 use crate::leading::{no_leases, write};
 use crate::world::{Running, Thing, World, options, until};
+use runtime::keel::{Clock, Entropy};
+use runtime::{
+    Action, Controller, Failure, LeaderElection, Manager, ManagerError, ManagerOptions, Request,
+};
 
 const DELAY: Duration = Duration::from_millis(200);
 

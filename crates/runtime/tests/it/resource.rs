@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, stream};
-use informer::{
-    InformerFactory, List, ListRequest, ListWatch, ListWatchError, WatchRequest, WatchStream,
-};
 use kube_client::api::PostParams;
 use kube_core::CustomResourceExt;
-use runtime::crd::InvalidCrd;
-use runtime::{InformerExt, crd, resource, schema};
 use serde_json::{Value, json};
 
 use crate::plane::Plane;
+use informer::{
+    InformerFactory, List, ListRequest, ListWatch, ListWatchError, WatchRequest, WatchStream,
+};
+use runtime::crd::InvalidCrd;
+use runtime::{InformerExt, crd, resource, schema};
 
 /// A site with
 /// a number of pods.

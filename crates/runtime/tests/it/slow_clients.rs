@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use runtime::webhook::{Certificates, ServerOptions, WebhookServer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -11,6 +10,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::https;
 use crate::plane::{Plane, certificate_options, server_options};
+use runtime::webhook::{Certificates, ServerOptions, WebhookServer};
 
 const SOON: Duration = Duration::from_millis(200);
 const NEVER: Duration = Duration::from_hours(1);

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_core::params::PostParams;
-use machinery::json;
-use runtime::{
-    Action, Api, Client, Controller, Failure, Manager, ManagerError, ManagerOptions, Request,
-};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::world::{MAPS, Running, Thing, World, options, until};
+use machinery::json;
+use runtime::{
+    Action, Api, Client, Controller, Failure, Manager, ManagerError, ManagerOptions, Request,
+};
 
 struct Slow {
     client: Client,

@@ -5,12 +5,12 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube_client::api::PostParams;
 use kube_core::CustomResourceExt;
-use runtime::Versions;
-use runtime::versions::{ConversionError, Versions as _};
-use runtime::webhook::{Certificates, InjectionTarget, WebhookServer, conversion};
 use serde_json::{Value, json};
 
 use crate::plane::{Plane, certificate_options, server_options, until};
+use runtime::Versions;
+use runtime::versions::{ConversionError, Versions as _};
+use runtime::webhook::{Certificates, InjectionTarget, WebhookServer, conversion};
 
 mod v1 {
     #[runtime::resource(group = "example.com", version = "v1", kind = "Gate", namespaced)]

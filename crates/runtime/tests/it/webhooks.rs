@@ -12,16 +12,16 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube_client::api::PostParams;
 use kube_core::DynamicObject;
 use kube_core::admission::AdmissionRequest;
-use runtime::webhook::admission::{mutating, validating};
-use runtime::webhook::conversion::converting_with;
-use runtime::webhook::{
-    Allowed, Certificates, Changed, Denied, Handler, InjectionTarget, ServerOptions, WebhookServer,
-};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::plane::{Plane, certificate_options, server_options, until};
 use crate::{https, world};
+use runtime::webhook::admission::{mutating, validating};
+use runtime::webhook::conversion::converting_with;
+use runtime::webhook::{
+    Allowed, Certificates, Changed, Denied, Handler, InjectionTarget, ServerOptions, WebhookServer,
+};
 
 /// Gives config maps a label, in the way of a type that knows little of them.
 async fn label(request: AdmissionRequest<ConfigMap>) -> Result<Changed<ConfigMap>, Denied> {

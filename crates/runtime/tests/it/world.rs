@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use informer::{InformerOptions, ReflectorOptions};
 use kube_derive::CustomResource;
+use serde::{Deserialize, Serialize};
+
+use crate::faulty::Faulty;
+use informer::{InformerOptions, ReflectorOptions};
 use machinery::{Value, json};
 use runtime::keel::{Clock, Entropy, Tasks};
 use runtime::{Client, Manager, ManagerOptions};
-use serde::{Deserialize, Serialize};
 use testenv::{START, TestEnv, TestEnvBuilder};
-
-use crate::faulty::Faulty;
 
 /// The path of the CRD of things.
 const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com";

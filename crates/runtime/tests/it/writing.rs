@@ -1,14 +1,14 @@
 //! Reads that see one's own writes, although the watch says nothing.
 
 use http::Method;
-use informer::{Lister, SharedInformer};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_core::params::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use machinery::json;
-use runtime::{Api, Manager};
 
 use crate::faulty::{Fate, Faulty};
 use crate::world::{Running, World, options, until};
+use informer::{Lister, SharedInformer};
+use machinery::json;
+use runtime::{Api, Manager};
 
 /// A manager whose cache of config maps gets no news, and what belongs to it.
 struct Deaf {

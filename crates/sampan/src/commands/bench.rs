@@ -18,11 +18,16 @@ mod fan_out;
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::ValueEnum;
+
 use crate::kubeconfig;
 use crate::output::{note, say};
 use crate::stop_signals::StopSignals;
-use anyhow::{Context, Result, anyhow, bail};
-use clap::ValueEnum;
 use endpoint::Endpoint;
 use fixtures::Fixtures;
 use keel::{Entropy, Tasks};
@@ -33,9 +38,6 @@ use pool::Pool;
 use processes::Processes;
 use report::Report;
 use session::{Session, progress};
-use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 use workload::Workload;
 
 const EXAMPLES: &str = "Examples:

@@ -1,10 +1,11 @@
 //! `sampan completion`: the completion script of a shell.
 
-use crate::args::Args;
-use crate::output;
 use anyhow::Result;
 use clap::CommandFactory;
 use clap_complete::Shell;
+
+use crate::args::Args;
+use crate::output;
 
 const EXAMPLES: &str = "Examples:
   source <(sampan completion bash)

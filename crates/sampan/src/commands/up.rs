@@ -3,20 +3,22 @@
 mod listen_address;
 mod start_error;
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tokio::time::Instant;
+
 use crate::kubeconfig::{self, Entry, Merged};
 use crate::memory_limit;
 use crate::output::{note, say};
 use crate::stop_signals::StopSignals;
-use anyhow::{Context, Result, bail};
 use apiserver::auth::authentication::token::TokenFile;
 use apiserver::auth::authorization::Authorizer;
 use apiserver::auth::authorization::abac::PolicyFile;
 use apiserver::{Config, Server, StoreConfig};
 use listen_address::{ListenAddress, server_url};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::Instant;
 
 const EXAMPLES: &str = "Examples:
   sampan up                                   stores its objects in the data directory

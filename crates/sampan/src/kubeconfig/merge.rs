@@ -5,15 +5,17 @@
 //! parse, or if entries of these names belong to a cluster that is not a plane, or to another plane
 //! that is running.
 
-use super::running::is_running;
-use super::{Error, malformed, parse, text};
-use apiserver::certificates::is_issued_by_a_plane;
-use base64::prelude::{BASE64_STANDARD, Engine};
-use machinery::codec::yaml;
-use machinery::{Map, Value, json};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+use base64::prelude::{BASE64_STANDARD, Engine};
+
+use super::running::is_running;
+use super::{Error, malformed, parse, text};
+use apiserver::certificates::is_issued_by_a_plane;
+use machinery::codec::yaml;
+use machinery::{Map, Value, json};
 
 /// A cluster, a user of it, and the context that names both.
 #[derive(Debug, Clone)]

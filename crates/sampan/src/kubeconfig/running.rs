@@ -1,11 +1,13 @@
 //! [`is_running`]: whether the server of a kubeconfig entry accepts connections.
 
-use rustls::ClientConnection;
-use rustls::pki_types::ServerName;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
+
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
+
 use tls::{Trust, client_config};
 
 /// The limit of connecting, of a read and of a write. A plane on this machine answers within

@@ -1,10 +1,12 @@
 //! Reading, resolving and merging kubeconfigs.
 
+use std::os::unix::fs::PermissionsExt;
+
+use tempfile::TempDir;
+
 use super::*;
 use apiserver::certificates::Authority;
 use keel::Clock;
-use std::os::unix::fs::PermissionsExt;
-use tempfile::TempDir;
 
 const SHARED: &str = r#"
 apiVersion: v1

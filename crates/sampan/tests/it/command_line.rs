@@ -1,15 +1,17 @@
 //! The command line: start, stop, help texts and errors.
 
-use crate::http::{Client, Credentials};
-use crate::plane::{self, Plane};
-use machinery::json;
-use rustls::ClientConnection;
-use rustls::pki_types::ServerName;
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
+
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
+
+use crate::http::{Client, Credentials};
+use crate::plane::{self, Plane};
+use machinery::json;
 
 /// Runs the program to its end. A plane that starts unexpectedly also ends, since its kubeconfig
 /// cannot be written.

@@ -3,14 +3,15 @@
 
 mod synced;
 
-use crate::http::Client;
-use crate::plane::Plane;
-use machinery::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
+
+use crate::http::Client;
+use crate::plane::Plane;
+use machinery::{Value, json};
 
 const KILLS: u64 = 100;
 const WRITERS: u64 = 4;

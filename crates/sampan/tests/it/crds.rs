@@ -5,9 +5,10 @@
 //! them, the test prints that it is skipped. Known differences are listed in `crds_differ.txt`, each
 //! with its reason; the list may only shrink.
 
+use std::process::Command;
+
 use crate::plane::Plane;
 use crate::recorded::{assert_differs, folder};
-use std::process::Command;
 
 #[test]
 fn crds_of_real_projects_are_served_as_by_kube_apiserver() {

@@ -20,13 +20,15 @@ mod stalled_watchers;
 mod schemas;
 mod neighbors;
 
+use std::fs;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use tokio::time::Instant;
+
 use crate::http::{Answer, Client, Credentials};
 use crate::plane::Plane;
 use machinery::Value;
-use rustls::ClientConfig;
-use std::fs;
-use std::time::Duration;
-use tokio::time::Instant;
 
 /// The collection that most attacks use.
 const COLLECTION: &str = "/api/v1/namespaces/default/configmaps";

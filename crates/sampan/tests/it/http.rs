@@ -1,17 +1,19 @@
 //! A small HTTPS client with one blocking connection, which stays open between requests.
 
-use machinery::Value;
-use machinery::codec::{json, yaml};
-use rustls::client::WantsClientCert;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, StreamOwned};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+use rustls::client::WantsClientCert;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, StreamOwned};
+
+use machinery::Value;
+use machinery::codec::{json, yaml};
 
 /// TLS over TCP.
 pub(crate) type Connection = BufReader<StreamOwned<ClientConnection, TcpStream>>;

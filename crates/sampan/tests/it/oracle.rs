@@ -5,10 +5,11 @@
 //! Without them, the test prints that it is skipped. Known differences are listed in
 //! `oracle_differs.txt`, each with its reason; the list may only shrink.
 
-use crate::plane::Plane;
-use crate::recorded::{assert_differs, folder};
 use std::path::Path;
 use std::process::Command;
+
+use crate::plane::Plane;
+use crate::recorded::{assert_differs, folder};
 
 const TOKENS: &str =
     "admin-token,admin,admin-uid,\"system:masters\"\nalice-token,alice,,\nbob-token,bob,,\n";

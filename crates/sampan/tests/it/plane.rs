@@ -1,11 +1,13 @@
 //! A `sampan up` process for one test.
 
-use crate::http::Client;
 use std::env;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
 use tempfile::TempDir;
+
+use crate::http::Client;
 
 /// The binary under test: the one built with the tests, or another build named in the environment.
 pub(crate) fn sampan() -> Command {

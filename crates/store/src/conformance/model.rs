@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use keel::Entropy;
-
 use super::{Fixture, Watcher, show, show_events};
 use crate::{Error, Expect, Revision};
+use keel::Entropy;
 
 const SCRIPTS: u64 = 4;
 const STEPS: u64 = 150;

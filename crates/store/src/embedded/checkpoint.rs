@@ -9,10 +9,9 @@ use std::{
     },
 };
 
-use keel::Tasks;
-
 use super::database::Database;
 use crate::{Error, Event, Revision, journal::Batch};
+use keel::Tasks;
 
 /// The writes of one or more segments. They are collected as they are written, so the log is read
 /// only after a crash.

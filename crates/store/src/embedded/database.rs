@@ -11,7 +11,6 @@ use std::{
     },
 };
 
-use keel::Entropy;
 use redb::{Builder, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 
 use super::{
@@ -21,6 +20,7 @@ use super::{
     row::{FORMAT, FORMAT_WITHOUT_LOG, Meta, Row},
 };
 use crate::{Error, Revision, history::Bounds};
+use keel::Entropy;
 
 const LOG: TableDefinition<'_, Revision, &[u8]> = TableDefinition::new("log");
 const META: TableDefinition<'_, (), &[u8]> = TableDefinition::new("meta");

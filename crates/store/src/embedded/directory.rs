@@ -9,7 +9,6 @@ use std::{
     sync::Arc,
 };
 
-use keel::{create_private_directory, open_private};
 use redb::{StorageBackend, backends::FileBackend};
 use rustix::{
     fs::{FallocateFlags, fallocate, statvfs},
@@ -21,6 +20,7 @@ use super::{
     disk::{Disk, StoreFile, damaged, extend},
 };
 use crate::Error;
+use keel::{create_private_directory, open_private};
 
 const DATABASE: &str = "store.redb";
 /// A new database is created under this name and renamed once it is complete. An empty or partial

@@ -13,8 +13,6 @@
 
 use std::{mem, path::PathBuf, sync::Arc};
 
-use keel::Tasks;
-
 use super::{
     checkpoint::{Checkpoint, Checkpointer, Threshold},
     database::Database,
@@ -29,6 +27,7 @@ use crate::{
     Error, Options, Revision,
     journal::{Batch, Journal, Shrink},
 };
+use keel::Tasks;
 
 /// The capacity that the buffer keeps after a large batch.
 const MAX_BUFFER: usize = 1 << 20;

@@ -8,9 +8,8 @@
 //! All numbers are little-endian. The checksum of a row covers its revision, so that rows cannot be
 //! exchanged. Format 1, which has no log beside the database, ends after `floor`.
 
-use keel::Timestamp;
-
 use crate::{Event, Revision};
+use keel::Timestamp;
 
 /// The format that this version writes. A change that an older version would misread gets a new
 /// number.

@@ -2,7 +2,6 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use keel::Timestamp;
 use tempfile::TempDir;
 
 use super::{database::Database, *};
@@ -10,6 +9,7 @@ use crate::{
     Event, Expect, Store,
     conformance::{Fixture, Watcher, show, show_events},
 };
+use keel::Timestamp;
 
 fn fixture() -> Fixture {
     Fixture::with_manual_clock(|clock, tasks| {

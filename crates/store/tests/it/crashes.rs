@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use keel::{Clock, Entropy, Tasks, Timestamp};
-use store::{Embedded, Engine, Error, Expect, Options, Revision, Store};
 
 use crate::simulated_disk::{Faults, SimulatedDisk};
 use crate::watched_events::past_events;
+use keel::{Clock, Entropy, Tasks, Timestamp};
+use store::{Embedded, Engine, Error, Expect, Options, Revision, Store};
 
 const SEEDS: u64 = 25;
 const RUNS: u64 = 5;

@@ -6,11 +6,11 @@ use std::{
     sync::Arc,
 };
 
-use keel::{Clock, Entropy, Tasks, Timestamp};
-use store::{Embedded, Engine, Error, Event, Expect, Options, Record, Store};
 use tempfile::TempDir;
 
 use crate::watched_events::past_events;
+use keel::{Clock, Entropy, Tasks, Timestamp};
+use store::{Embedded, Engine, Error, Event, Expect, Options, Record, Store};
 
 /// The complete content of a store.
 #[derive(Debug, PartialEq)]

@@ -2,13 +2,12 @@
 
 use std::{ops::Range, sync::Arc};
 
+use crate::simulated_disk::{Faults, SimulatedDisk};
 use keel::{Clock, Entropy, Tasks, Timestamp};
 use store::{
     Embedded, Engine, Error, Expect, Options, Store,
     embedded::{Disk, StoreFile},
 };
-
-use crate::simulated_disk::{Faults, SimulatedDisk};
 
 /// The first segment has number 1.
 const LOG: StoreFile = StoreFile::OddLog;

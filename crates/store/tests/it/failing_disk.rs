@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use keel::{Clock, Tasks, Timestamp};
-use store::{Embedded, Engine, Error, Expect, Options, Revision, Store};
-
 use crate::simulated_disk::{Faults, SimulatedDisk};
 use crate::watched_events::take_events;
+use keel::{Clock, Tasks, Timestamp};
+use store::{Embedded, Engine, Error, Expect, Options, Revision, Store};
 
 fn open(disk: &SimulatedDisk, tasks: &Tasks) -> Arc<Engine> {
     open_with(disk, Options::default(), tasks)

@@ -7,11 +7,11 @@ use std::{
     time::Duration,
 };
 
-use keel::{Clock, Tasks, Timestamp};
-use store::{Embedded, Engine, Error, Expect, Options, Store};
 use tempfile::TempDir;
 
 use crate::simulated_disk::{Faults, SimulatedDisk};
+use keel::{Clock, Tasks, Timestamp};
+use store::{Embedded, Engine, Error, Expect, Options, Store};
 
 const VALUE: usize = 20_000;
 

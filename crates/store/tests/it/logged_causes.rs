@@ -6,8 +6,6 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use keel::{Clock, Tasks, Timestamp};
-use store::{Embedded, Expect, Options, Store};
 use tracing::{
     Event, Metadata, Subscriber,
     field::{Field, Visit},
@@ -15,6 +13,8 @@ use tracing::{
 };
 
 use crate::simulated_disk::{Faults, SimulatedDisk};
+use keel::{Clock, Tasks, Timestamp};
+use store::{Embedded, Expect, Options, Store};
 
 /// Collects the log events of all threads, one line each: the message, and errors with causes.
 #[derive(Clone, Default)]

@@ -3,9 +3,10 @@
 
 use std::{fs, path::Path, sync::Arc};
 
+use tempfile::TempDir;
+
 use keel::{Clock, Tasks, Timestamp};
 use store::{Embedded, Engine, Error, Expect, Options, Store};
-use tempfile::TempDir;
 
 /// The files that a first start creates, in this order, before the database is renamed.
 const FILES: [&str; 3] = ["log.even", "log.odd", "store.redb.new"];

@@ -2,12 +2,12 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use keel::{Clock, Tasks, Timestamp};
 use redb::{Database, ReadableTable, TableDefinition};
-use store::{Embedded, Engine, Error, Expect, Options, Store};
 use tempfile::TempDir;
 
 use crate::watched_events::past_events;
+use keel::{Clock, Tasks, Timestamp};
+use store::{Embedded, Engine, Error, Expect, Options, Store};
 
 const META: TableDefinition<'_, (), &[u8]> = TableDefinition::new("meta");
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use tempfile::TempDir;
+
 use keel::{Clock, Tasks};
 use store::{Embedded, Engine, Error, Expect, Memory, Options, Store};
-use tempfile::TempDir;
 
 const OPTIONS: Options = Options {
     history_events: 100,

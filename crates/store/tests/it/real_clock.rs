@@ -4,10 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt;
-use keel::{Clock, Tasks};
-use store::{Embedded, Engine, Expect, Memory, Options, Store};
 
 use crate::simulated_disk::SimulatedDisk;
+use keel::{Clock, Tasks};
+use store::{Embedded, Engine, Expect, Memory, Options, Store};
 
 const TTL: Duration = Duration::from_millis(400);
 

@@ -11,8 +11,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use keel::Entropy;
 use redb::StorageBackend;
+
+use keel::Entropy;
 use store::embedded::{Disk, StoreFile};
 
 const SECTOR: usize = 512;

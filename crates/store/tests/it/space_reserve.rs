@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
-use keel::{Clock, Tasks, Timestamp};
-use store::{Embedded, Engine, Error, Expect, Options, Store, embedded::StoreFile};
 
 use crate::simulated_disk::{Faults, SimulatedDisk};
+use keel::{Clock, Tasks, Timestamp};
+use store::{Embedded, Engine, Error, Expect, Options, Store, embedded::StoreFile};
 
 const RESERVE: usize = 2 << 20;
 

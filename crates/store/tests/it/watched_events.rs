@@ -1,6 +1,7 @@
 //! Reads the history of a store.
 
 use futures_util::{FutureExt, StreamExt};
+
 use store::{Error, Event, Revision, Store, Watch};
 
 /// The events after `after`, without those to come.

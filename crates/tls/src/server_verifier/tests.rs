@@ -1,13 +1,14 @@
 //! Tests whose expected decisions are those of Go's `crypto/x509` for the same certificates.
 
-use super::*;
-use crate::fixtures::{TestCertificate, authority, decision, now, params, self_signed, signed};
 use rcgen::{
     BasicConstraints, DnType, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, KeyUsagePurpose,
     NameConstraints, date_time_ymd,
 };
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
+
+use super::*;
+use crate::fixtures::{TestCertificate, authority, decision, now, params, self_signed, signed};
 
 /// The decision about `presented`, in 2030, for a server that is called `name`.
 fn decide(

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+
+use crate::world::World;
 use machinery::{GroupVersion, Value};
 use runtime::Client;
 use runtime::client::ClientListWatch;
 use runtime::informer::{ListRequest, ListWatch, Scope, WatchEvent, WatchRequest, WatchStream};
-
-use crate::world::World;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 

@@ -1,12 +1,11 @@
 //! Random requests, pods that end in different ways, and an operator that is killed and restarted:
 //! there are never too many pods, and in the end as many as requested.
 
-use keel::Entropy;
-use runtime::kube_core::params::ListParams;
-
 use crate::observer::Observer;
 use crate::seeded::{for_seeds, pick};
 use crate::world::World;
+use keel::Entropy;
+use runtime::kube_core::params::ListParams;
 
 const ROUNDS: usize = 12;
 

@@ -1,13 +1,12 @@
 //! The CRD, and the number of pods: one, three, one again.
 
+use crate::controller::CustomPod;
+use crate::observer::Observer;
+use crate::world::{CRD, CUSTOM_PODS, SAMPLE, World, decode};
 use machinery::Value;
 use runtime::crd;
 use runtime::kube_core::CustomResourceExt;
 use runtime::versions::CustomResourceDefinition;
-
-use crate::controller::CustomPod;
-use crate::observer::Observer;
-use crate::world::{CRD, CUSTOM_PODS, SAMPLE, World, decode};
 
 #[test]
 fn the_crd_file_is_that_of_the_type() {

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+
+use crate::controller;
 use machinery::codec::yaml;
 use machinery::{Value, json};
 use runtime::keel::Tasks;
 use runtime::kube_core::params::{DeleteParams, ListParams, Patch, PatchParams};
 use runtime::{Api, Client, Manager, ManagerOptions};
 use testenv::TestEnv;
-
-use crate::controller;
 
 /// The CRD in the repository.
 pub(crate) const CRD: &str = include_str!("../../crd/custompods.yaml");

@@ -1,12 +1,13 @@
 //! Server-side apply: managed fields, conflicts, force.
 
-use crate::custom::Boat;
-use crate::session::{Session, expect, expect_refusal};
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
+
+use crate::custom::Boat;
+use crate::session::{Session, expect, expect_refusal};
 
 pub async fn check(session: &mut Session) {
     session.check("apply: managers and conflicts", conflicts(&session.api())).await;

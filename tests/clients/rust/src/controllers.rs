@@ -1,8 +1,8 @@
 //! kube-runtime's Controller: an operator for boats with children, a finalizer, a status, events.
 
-use crate::custom::{Boat, boat};
-use crate::session::{NAMESPACE, Session, expect};
-use crate::typed::map;
+use std::sync::Arc;
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -15,8 +15,10 @@ use kube::runtime::wait::{await_condition, conditions};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
-use std::sync::Arc;
-use std::time::Duration;
+
+use crate::custom::{Boat, boat};
+use crate::session::{NAMESPACE, Session, expect};
+use crate::typed::map;
 
 type Failure = kube::runtime::finalizer::Error<kube::Error>;
 

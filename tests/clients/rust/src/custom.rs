@@ -1,6 +1,5 @@
 //! A custom resource by kube's derive: CRD, rules, defaults and subresources.
 
-use crate::session::{Session, expect, expect_refusal};
 use anyhow::{Context, Result};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -8,6 +7,8 @@ use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, CustomResource, CustomResourceExt, KubeSchema, ResourceExt};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+
+use crate::session::{Session, expect, expect_refusal};
 
 /// The desired state of a boat.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, Serialize, Deserialize)]

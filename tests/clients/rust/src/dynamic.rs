@@ -1,6 +1,5 @@
 //! Objects without types: discovery, and `DynamicObject`.
 
-use crate::session::{NAMESPACE, Session, expect};
 use anyhow::{Context, Result};
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
@@ -9,6 +8,8 @@ use kube::api::{
 use kube::discovery::{self, Discovery, Scope};
 use kube::{Api, Client};
 use serde_json::json;
+
+use crate::session::{NAMESPACE, Session, expect};
 
 pub async fn check(session: &mut Session) {
     let client = session.client.clone();

@@ -11,8 +11,9 @@ mod dynamic;
 mod watches;
 mod controllers;
 
-use session::Session;
 use std::process::ExitCode;
+
+use session::Session;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {

@@ -1,12 +1,13 @@
 //! [`Session`]: a client, a namespace, and the results of the checks.
 
+use std::fmt::Debug;
+use std::time::Duration;
+
 use anyhow::{Context, Result, bail};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client, Resource};
-use std::fmt::Debug;
-use std::time::Duration;
 
 /// The namespace of all checks.
 pub const NAMESPACE: &str = "rust";

@@ -1,6 +1,5 @@
 //! Built-in kinds with the types of k8s-openapi: verbs, patches, subresources.
 
-use crate::session::{Session, expect, expect_refusal, named};
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, pin_mut};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -11,6 +10,8 @@ use kube::api::{
     WatchEvent, WatchParams,
 };
 use serde_json::{Value, from_value, json};
+
+use crate::session::{Session, expect, expect_refusal, named};
 
 pub async fn check(session: &mut Session) {
     let maps: Api<ConfigMap> = session.api();

@@ -1,7 +1,7 @@
 //! kube-runtime's watcher and reflector: by list and watch, and by a streaming list.
 
-use crate::session::{Session, expect};
-use crate::typed::map;
+use std::pin::pin;
+
 use anyhow::{Context, Result, bail};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -11,7 +11,9 @@ use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
 use serde_json::json;
-use std::pin::pin;
+
+use crate::session::{Session, expect};
+use crate::typed::map;
 
 pub async fn check(session: &mut Session) {
     let maps: Api<ConfigMap> = session.api();

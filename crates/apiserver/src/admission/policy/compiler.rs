@@ -8,10 +8,11 @@
 //! variables                      the variables that are declared before the expression
 //! ```
 
+use std::sync::Arc;
+
 use super::types;
 use cel::library::authorizer::{authorizer_type, resource_check_type};
 use cel::{CompileError, CompileErrors, DeclType, Env, Library, Program, Type};
-use std::sync::Arc;
 
 /// Compiles the expressions of one policy in their order.
 pub(in crate::admission) struct Compiler {

@@ -7,13 +7,14 @@
 //! that bounds the use of the stack. Beyond that depth, the evaluation of all outer expressions is
 //! discarded, the deferred variable is evaluated first, and the outer expression starts again.
 
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, OnceLock};
+
 use super::compiler::{Expression, Variable};
 use cel::library::authorizer::{self, Authorizer, Check};
 use cel::{Bindings, Budget, DeclType, EvalError, Fields, Map, Program, Value as CelValue};
 use machinery::field_path::quote;
 use machinery::{Object, Value};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, OnceLock};
 
 /// The cost limit of one expression or variable: about a tenth of a second.
 const PER_CALL: u64 = 1_000_000;

@@ -9,6 +9,9 @@
 //! second round   a
 //! ```
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
 use super::patch::{Mutation, MutationError, PatchTarget};
 use super::policy_spec::{
     self, Binding, FailurePolicy, PolicyBindings, PolicyInvocation, PolicySpec, VersionedAttributes,
@@ -22,8 +25,6 @@ use crate::registry::shape;
 use machinery::field_path::quote;
 use machinery::status::Cause;
 use machinery::{Object, Reason, Status, Value};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// A compiled policy.
 pub(super) struct MutatingPolicy {

@@ -1,5 +1,7 @@
 //! The parameters of a policy: objects of the kind that the policy names, selected by its binding.
 
+use std::sync::Arc;
+
 use super::policy_spec::text;
 use crate::cache::catalog::{Catalog, ServedResource};
 use crate::cache::conversion;
@@ -7,7 +9,6 @@ use crate::cache::storage::Storage;
 use crate::cache::watch_cache::Entry;
 use machinery::selector::LabelSelector;
 use machinery::{Object, Value};
-use std::sync::Arc;
 
 /// The `paramKind` of a policy.
 pub(super) struct ParamKind {

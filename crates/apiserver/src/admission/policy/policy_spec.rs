@@ -1,6 +1,10 @@
 //! The parts that validating and mutating policies share: match constraints, match conditions,
 //! parameters, variables and bindings.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::compiler::{Compiler, Declarations, Expression, Variable};
 use super::evaluation::{CONDITIONS_BUDGET, Evaluation};
 use super::params::{self, ParamKind, ParamRef};
@@ -11,9 +15,6 @@ use crate::cache::watch_cache::Snapshot;
 use crate::registry::conversion;
 use cel::Type;
 use machinery::{GroupResource, Object, Status, Value};
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// The shared part of a policy's spec.
 pub(super) struct PolicySpec {

@@ -1,12 +1,13 @@
 //! The status controller of validating policies: writes the result of type checking to the status
 //! of each policy. Admission does not read the status.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::{GROUP, type_checking};
 use crate::cache::storage::Storage;
 use crate::in_process::loopback::LoopbackClient;
 use machinery::{Object, Value, json};
-use std::sync::Arc;
-use std::time::Duration;
 
 /// The delay before a failed write is retried.
 const RETRY_DELAY: Duration = Duration::from_secs(1);

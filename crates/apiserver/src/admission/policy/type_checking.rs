@@ -6,6 +6,9 @@
 //! ─▶ spec.validations[0].expression: apps/v1, Kind=Deployment: ERROR: … undefined field 'replica'
 //! ```
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::compiler::Compiler;
 use super::kind_types;
 use super::params::ParamKind;
@@ -13,8 +16,6 @@ use super::policy_spec::text;
 use crate::cache::catalog::{Catalog, ServedResource};
 use cel::DeclType;
 use machinery::{Map, Object, Value, json};
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// The maximum number of kinds that are checked for one rule.
 const MAX_KINDS: usize = 10;

@@ -1,7 +1,8 @@
 //! The CEL types of policies: the request, the namespace, and the types of patches.
 
-use cel::{DeclKind, DeclType, Object, Type};
 use std::sync::Arc;
+
+use cel::{DeclKind, DeclType, Object, Type};
 
 /// The type of `request`.
 pub(super) fn request() -> DeclType {

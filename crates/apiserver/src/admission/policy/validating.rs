@@ -1,6 +1,9 @@
 //! Policies that validate objects: evaluates their expressions, and builds the messages for the
 //! client and the audit log.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::compiler::{Declarations, Expression};
 use super::evaluation::{BUDGET, BudgetExhausted, Evaluation, EvaluationResult};
 use super::policy_spec::{
@@ -14,8 +17,6 @@ use crate::registry::scope::RequestScope;
 use cel::Type;
 use machinery::status::Cause;
 use machinery::{Object, Reason, Status, Value, json};
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// A compiled policy.
 pub(super) struct ValidatingPolicy {

@@ -6,6 +6,10 @@
 //! itself has changed. A status contains each name of the quota twice; one that is too large to be
 //! stored is retried only when it has become shorter.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::{ParsedQuota, stored_usage};
 use crate::admission::Admission;
 use crate::cache::catalog::{Catalog, ServedResource};
@@ -15,9 +19,6 @@ use crate::in_process::loopback::LoopbackClient;
 use keel::{Clock, ClockInstant};
 use kinds::core::resource_quota::usage::Measure;
 use machinery::{Map, Value, json};
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
-use std::time::Duration;
 use store::Revision;
 
 /// The first and the longest delay before a failed write is retried.

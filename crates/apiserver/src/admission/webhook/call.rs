@@ -1,5 +1,13 @@
 //! Calls a webhook with one POST request, within the remaining time of the client's request.
 
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::{Request, Response};
+use http_body_util::Full;
+use tokio::time::{Instant, timeout_at};
+
 use super::invocation::WebhookInvocation;
 use super::metrics::WebhookType;
 use super::parsed_webhook::ParsedWebhook;
@@ -7,13 +15,7 @@ use super::review::ReviewResponse;
 use crate::admission::Attributes;
 use crate::outbound;
 use crate::registry::scope::RequestScope;
-use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
-use http::{Request, Response};
-use http_body_util::Full;
 use machinery::{Status, Value, codec};
-use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
 
 /// The maximum size of a response. It has room for a patch in base64 that replaces the largest
 /// possible object.

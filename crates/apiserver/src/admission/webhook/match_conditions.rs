@@ -1,12 +1,13 @@
 //! [`MatchConditions`]: the CEL expressions that restrict which requests a webhook gets.
 
+use std::sync::Arc;
+
 use super::invocation::WebhookInvocation;
 use crate::admission::policy::{Compiler, Declarations};
 use crate::admission::{Attributes, authorizer, error_order};
 use cel::library::authorizer::{authorizer as authorizer_value, resource_check};
 use cel::{Bindings, Budget, Program, Type};
 use machinery::{ErrorList, Object, Path, Value};
-use std::sync::Arc;
 
 /// The cost limit of all conditions of a webhook together. The value is upstream's.
 const BUDGET: u64 = 2_500_000;

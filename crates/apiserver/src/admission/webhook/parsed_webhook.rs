@@ -1,11 +1,12 @@
 //! [`ParsedWebhook`]: one webhook of a configuration, parsed and compiled.
 
+use std::time::Duration;
+
 use super::match_conditions::MatchConditions;
 use super::review::ReviewVersion;
 use crate::admission::matching::MatchCriteria;
 use crate::outbound::ClientConfig;
 use machinery::{Object, Status, Value};
-use std::time::Duration;
 
 /// The timeout of a webhook whose configuration sets none.
 const TIMEOUT_SECONDS: u64 = 10;

@@ -1,10 +1,11 @@
 //! [`WebhookReinvokeContext`]: which webhooks are called again because the object changed after
 //! their call.
 
-use super::parsed_webhook::ParsedWebhook;
-use machinery::Object;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use super::parsed_webhook::ParsedWebhook;
+use machinery::Object;
 
 /// See the [module documentation](self). A webhook is identified by its index in the order of
 /// calls.

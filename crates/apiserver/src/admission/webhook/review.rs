@@ -1,13 +1,15 @@
 //! `AdmissionReview`: encodes the request for a webhook, and decodes and verifies its response.
 
-use super::call::CallError;
-use super::metrics::WebhookType;
+use std::collections::BTreeMap;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+use super::call::CallError;
+use super::metrics::WebhookType;
 use machinery::status::{Cause, Details};
 use machinery::{Reason, Status, Value, codec, json};
-use serde::Deserialize;
-use std::collections::BTreeMap;
 use types::Ordered;
 
 /// The supported versions of `AdmissionReview`.

@@ -1,12 +1,14 @@
 //! Reads the bearer token of a request from the `Authorization` header, or from a WebSocket
 //! subprotocol, since browsers cannot set that header for a WebSocket.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::header::{AUTHORIZATION, CONNECTION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use http::{HeaderMap, HeaderValue};
+
 use machinery::Status;
-use std::borrow::Cow;
 
 /// The prefix of a subprotocol that is a token in base64.
 const PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";

@@ -1,9 +1,11 @@
 //! Static bearer tokens, in kube-apiserver's file format: `token,user,uid,"group1,group2"`.
 
-use super::User;
-use ring::digest::{SHA256, digest};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+
+use ring::digest::{SHA256, digest};
+
+use super::User;
 
 /// Tokens and their users. Only digests of tokens are stored, so that the time of a lookup does not
 /// depend on how much of a token was guessed.

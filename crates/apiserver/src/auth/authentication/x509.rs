@@ -1,8 +1,9 @@
 //! The user of a verified client certificate: the common name is the user name, and the organizations
 //! are the groups.
 
-use super::User;
 use x509_parser::prelude::{AttributeTypeAndValue, FromDer, X509Certificate, X509Error};
+
+use super::User;
 
 /// A certificate whose subject cannot be read: its connection is closed.
 #[derive(Debug, thiserror::Error)]

@@ -9,11 +9,13 @@
 //!
 //! Upstream: pkg/auth/authorizer/abac.
 
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
 use super::{Attributes, Authorizer, Decision, Rules};
 use crate::auth::authentication::{AUTHENTICATED, User};
 use machinery::json;
-use serde::Deserialize;
-use std::path::{Path, PathBuf};
 
 const API_VERSION: &str = "abac.authorization.kubernetes.io/v1beta1";
 
@@ -205,9 +207,10 @@ fn is_match(pattern: &str, value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use http::Method;
+
     use super::*;
     use crate::request::{Query, RequestInfo};
-    use http::Method;
 
     fn policy(spec: &str) -> String {
         format!(r#"{{"apiVersion":"{API_VERSION}","kind":"Policy","spec":{spec}}}"#)

@@ -1,9 +1,10 @@
 //! [`ConversionCache`]: converted objects, so that a webhook converts an object once for all reads and
 //! watches.
 
-use crate::cache::watch_cache::Entry;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::cache::watch_cache::Entry;
 use store::Revision;
 
 /// The maximum size of each of the two generations, in bytes.
@@ -70,7 +71,7 @@ impl ConversionCache {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Generations> {
-        self.0.lock().expect("no lookup or insertion panics")
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

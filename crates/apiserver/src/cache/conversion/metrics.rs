@@ -1,12 +1,14 @@
 //! Metrics of conversion webhooks, with kube-apiserver's names.
 
-use crate::metrics::Count;
+use std::fmt::{self, Write};
+use std::time::Duration;
+
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
-use std::fmt::{self, Write};
-use std::time::Duration;
+
+use crate::metrics::Count;
 
 /// See the [module documentation](self).
 pub(crate) struct ConversionMetrics {

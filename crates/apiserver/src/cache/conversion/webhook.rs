@@ -1,17 +1,19 @@
 //! [`ConversionWebhook`]: calls the conversion webhook of a CRD over HTTPS.
 
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{Request, Uri};
+use http_body_util::Full;
+use tokio::time::{Instant, timeout_at};
+
 use super::metrics::Failure;
 use super::review::{self, ReviewVersion};
 use crate::cache::storage::Storage;
 use crate::http::request_body::MAX_BODY;
 use crate::outbound::ClientConfig;
-use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{Request, Uri};
-use http_body_util::Full;
 use machinery::{Object, Value, codec};
-use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
 
 /// The time limit of one request.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,8 +1,9 @@
 //! Tests of how often objects are parsed and which results are cached.
 
-use super::*;
 use std::sync::Barrier;
 use std::thread;
+
+use super::*;
 use store::{Event, Record};
 
 const PREFIX: &str = "/registry/limitranges";

@@ -9,12 +9,14 @@
 //! - the log has every change after `floor`, in revision order, without gaps;
 //! - the counter counts the memory of the changes in the log, and nothing else.
 
-use super::byte_counter::ByteCounter;
-use super::entry::Entry;
-use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use bytes::Bytes;
+
+use super::byte_counter::ByteCounter;
+use super::entry::Entry;
 use store::Revision;
 
 /// The largest number of changes. A watcher that is further behind must list again.
@@ -96,7 +98,7 @@ impl Encodings {
 
 impl Change {
     fn encodings(&self) -> MutexGuard<'_, Encodings> {
-        self.encodings.lock().expect("nothing panics while it holds the forms")
+        self.encodings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The bytes of this change in one form, encoded by `encode` for the first watcher of that form.

@@ -7,10 +7,11 @@
 //!
 //! Upstream: storage/etcd3/compact.go
 
-use super::WatchCache;
-use keel::Clock;
 use std::sync::Arc;
 use std::time::Duration;
+
+use super::WatchCache;
+use keel::Clock;
 use store::Error;
 
 /// Upstream: --etcd-compaction-interval

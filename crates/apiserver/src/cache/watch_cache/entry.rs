@@ -16,17 +16,19 @@
 mod field_cache;
 mod layout;
 
-use super::label_mask::LabelMask;
-use bytes::Bytes;
-use field_cache::FieldCache;
-use layout::Layout;
-use machinery::{Map, Object, Value};
-use serde::de::Deserialize;
-use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::de::Deserialize;
+use serde_json::value::RawValue;
+
+use super::label_mask::LabelMask;
+use field_cache::FieldCache;
+use layout::Layout;
+use machinery::{Map, Object, Value};
 use store::{Record, Revision};
 use types::resource::Selectable;
 

@@ -12,19 +12,21 @@
 //! snapshots of all resources. Their logs begin at the revision of the list, so that an older
 //! watcher gets 410 and lists again, too.
 
-use super::{ROOT, WatchCache};
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, stream};
+use tokio::sync::watch;
+
+use super::{ROOT, WatchCache};
 use informer::{
     List, ListRequest, ListWatch, ListWatchError, Reflector, ReflectorItem, ReflectorOptions,
     ReflectorStatus, ReflectorStore, Transaction, WatchEvent, WatchRequest, WatchStream,
 };
 use keel::{Clock, Entropy, Tasks};
-use std::borrow::Cow;
-use std::sync::Arc;
-use std::time::Duration;
 use store::{Error, Event, Record, Revision, Store, WatchResponse};
-use tokio::sync::watch;
 
 /// The store has one reflector, for which consistent reads wait, so a first failure has no delay. A
 /// watch has no timeout: the backend detects a lost connection and ends the watch.

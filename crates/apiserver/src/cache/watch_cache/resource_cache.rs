@@ -5,15 +5,17 @@
 //! - a watcher is a revision: it has the changes up to it, and requests those after it;
 //! - a retired cache does not change.
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use imbl::ordmap::DiffItem;
+
 use super::change_log::{Change, ChangeLog};
 use super::entry::Entry;
 use super::retained_snapshots::RetainedSnapshots;
 use super::snapshot::{Snapshot, SnapshotEntry};
 use super::subscription::{Subscription, WakerSet};
-use arc_swap::ArcSwap;
-use imbl::ordmap::DiffItem;
-use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
 use store::{Event, Record, Revision};
 
 /// The number of passes, without the lock, over objects that have changed during a rewrite.
@@ -287,7 +289,7 @@ impl ResourceCache {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, ResourceState> {
-        self.state.lock().expect("nothing panics while it holds the log")
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -15,12 +15,13 @@
 //! A snapshot from before such a change, or from before the oldest change in the log, is not
 //! retained: its memory could not be counted.
 
-use super::byte_counter::ByteCounter;
-use super::entry::Entry;
-use super::snapshot::Snapshot;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+
+use super::byte_counter::ByteCounter;
+use super::entry::Entry;
+use super::snapshot::Snapshot;
 use store::Revision;
 
 /// See the [module documentation](self).

@@ -1,10 +1,12 @@
 //! [`Snapshot`]: all objects of a resource at one revision.
 
-use super::entry::Entry;
-use super::label_mask::LabelMask;
-use imbl::OrdMap;
 use std::ops::{Bound, Deref};
 use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use super::entry::Entry;
+use super::label_mask::LabelMask;
 use store::Revision;
 
 /// All objects of a resource at one revision.

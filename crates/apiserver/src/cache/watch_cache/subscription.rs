@@ -13,7 +13,7 @@
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// See the [module documentation](self).
@@ -61,7 +61,7 @@ impl WakerSet {
     }
 
     fn lock(&self) -> MutexGuard<'_, Slots> {
-        self.slots.lock().expect("nothing panics while it holds the slots")
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -101,8 +101,9 @@ impl Drop for Subscription {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use futures_util::FutureExt;
+
+    use super::*;
 
     fn woken(subscription: &Subscription) -> bool {
         subscription.changed().now_or_never().is_some()

@@ -9,6 +9,13 @@
 //! tail  ]}
 //! ```
 
+use std::sync::Arc;
+use std::vec;
+
+use bytes::Bytes;
+use http::Response;
+use serde::Serialize;
+
 use crate::cache::catalog::ServedResource;
 use crate::cache::conversion::convert_locally;
 use crate::cache::watch_cache::{Entry, Head};
@@ -20,12 +27,7 @@ use crate::endpoints::table::RowWriter;
 use crate::http::body::Body;
 use crate::http::negotiation::{Media, MediaTypeOptions, Representation, list_as_object};
 use crate::http::response;
-use bytes::Bytes;
-use http::Response;
 use machinery::{Object, Status, Value, codec, json};
-use serde::Serialize;
-use std::sync::Arc;
-use std::vec;
 use types::Ordered;
 use types::resource::Shape;
 

@@ -3,8 +3,9 @@
 //! Upstream patches text: objects that the patch changes are encoded again with sorted keys, and
 //! all others keep the field order of their Go types.
 
-use machinery::{Map, Value};
 use std::collections::BTreeMap;
+
+use machinery::{Map, Value};
 use types::{Container, Field, Type};
 
 /// The objects of a document that a patch changes, as a tree from the root.

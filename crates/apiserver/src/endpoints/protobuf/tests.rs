@@ -1,15 +1,16 @@
 //! Requests of a client that supports only protobuf, through the in-process client.
 
-use crate::InProcessClient;
-use crate::config::{Config, StoreConfig};
-use crate::http::body::Body;
-use crate::server::Server;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
-use machinery::{Value, json};
 use tower_service::Service;
+
+use crate::InProcessClient;
+use crate::config::{Config, StoreConfig};
+use crate::http::body::Body;
+use crate::server::Server;
+use machinery::{Value, json};
 use types::protobuf::{self, Envelope};
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";

@@ -12,10 +12,11 @@
 //! - requirements are sorted by key and differ from each other;
 //! - the pieces of a requirement are its key and its values, which are sorted.
 
-use crate::cache::watch_cache::Entry;
-use machinery::selector::{LabelRequirement, LabelSelector, Operator};
 use std::cmp::Ordering;
 use std::ops::Range;
+
+use crate::cache::watch_cache::Entry;
+use machinery::selector::{LabelRequirement, LabelSelector, Operator};
 
 /// Up to this number of requirements, each key is looked up in the labels.
 const FEW_REQUIREMENTS: usize = 8;

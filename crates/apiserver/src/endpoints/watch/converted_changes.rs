@@ -1,6 +1,12 @@
 //! Changes that need a conversion webhook or a costly selection: a watcher waits for their
 //! conversion before it sends events.
 
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+
 use super::{Watcher, event};
 use crate::cache::watch_cache::{Change, Entry};
 use crate::endpoints::context::RequestContext;
@@ -8,11 +14,7 @@ use crate::endpoints::selection::{Selection, YieldBudget};
 use crate::flow_control;
 use crate::registry::conversion;
 use crate::registry::conversion::ConvertedChange;
-use bytes::Bytes;
 use machinery::{Reason, Status};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
 
 /// The number of changes that are compared with a costly selection at once. Changes that do not fit
 /// into the next chunk are compared again.

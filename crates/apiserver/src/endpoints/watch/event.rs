@@ -1,6 +1,12 @@
 //! Encodes watch events: `{"type":"ADDED","object":{…}}`, one per line, or protobuf with length
 //! prefixes.
 
+use std::io::Write;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Serialize;
+
 use crate::cache::watch_cache::{Change, EncodingKey, Entry};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::object_response;
@@ -8,11 +14,7 @@ use crate::endpoints::protobuf;
 use crate::endpoints::table;
 use crate::http::negotiation::{Media, Representation};
 use crate::registry::conversion;
-use bytes::Bytes;
 use machinery::{Object, Status, codec, json};
-use serde::Serialize;
-use std::io::Write;
-use std::sync::Arc;
 use store::Revision;
 use types::Ordered;
 use types::resource::Shape;

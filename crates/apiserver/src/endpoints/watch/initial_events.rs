@@ -5,12 +5,13 @@
 //! size is limited. If the log has dropped an object, it has also dropped the history with which
 //! the watch would continue, so the watch ends with 410.
 
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
 use crate::cache::watch_cache::Entry;
 use crate::endpoints::context::RequestContext;
 use crate::flow_control::AnswerMemory;
 use machinery::Status;
-use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
 
 /// The maximum total size of the objects that are read for one chunk. Their representation as
 /// Tables may be much shorter.

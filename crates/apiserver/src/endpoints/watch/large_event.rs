@@ -5,11 +5,13 @@
 //! part in the log. If the log has dropped the change in the meantime, the event cannot be
 //! completed.
 
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+
 use super::{WatchAction, Watcher, event};
 use crate::cache::watch_cache::{Change, EncodingKey};
 use crate::flow_control::{STREAM_OVERHEAD, check_room};
-use bytes::Bytes;
-use std::sync::{Arc, Weak};
 
 /// The size of a part.
 const PART_SIZE: usize = 64 << 10;

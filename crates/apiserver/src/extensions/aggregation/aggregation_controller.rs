@@ -1,6 +1,18 @@
 //! [`AggregationController`]: checks the availability of aggregated servers, reads their discovery
 //! and OpenAPI documents, writes the status of their `APIService`, and registers local versions.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::select_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use http::header::{ACCEPT, HeaderValue};
+use http::{HeaderMap, Request};
+use http_body_util::Full;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
 use super::autoregister::Trigger;
 use super::documents::DOWNLOADS;
 use super::proxy::headers;
@@ -12,16 +24,6 @@ use crate::cache::watch_cache::{Snapshot, Subscription};
 use crate::in_process::loopback::LoopbackClient;
 use crate::outbound;
 use crate::outbound::service::ServiceError;
-use bytes::Bytes;
-use futures_util::future::select_all;
-use futures_util::stream::{FuturesUnordered, StreamExt};
-use http::header::{ACCEPT, HeaderValue};
-use http::{HeaderMap, Request};
-use http_body_util::Full;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
 /// The resources that determine the addresses of services.
 const ADDRESS_RESOURCES: [(&str, &str); 3] =

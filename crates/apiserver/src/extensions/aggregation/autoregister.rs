@@ -1,13 +1,15 @@
 //! Registers the group versions that this server serves itself as `APIService` objects without a
 //! service, so that clients find all served versions in one list.
 
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+
 use super::SERVICES;
 use crate::cache::catalog::{Catalog, Group};
 use crate::cache::watch_cache::Snapshot;
 use crate::in_process::loopback::LoopbackClient;
-use futures_util::future::join_all;
 use machinery::{Object, Value, json};
-use std::collections::BTreeMap;
 
 /// The label of the objects that this server manages; the value is the kind of management.
 const AUTOMANAGED_LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";

@@ -1,13 +1,15 @@
 //! [`Availability`]: the result of an availability check of an aggregated server, and the `Available`
 //! condition of its `APIService`.
 
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
 use super::aggregation_controller::AggregationController;
 use super::remote_api_service::available_condition;
 use super::{RemoteApiService, SERVICES};
 use crate::outbound::service::ServiceError;
 use machinery::{Object, Value, json};
-use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
 
 /// The time limit of a check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);

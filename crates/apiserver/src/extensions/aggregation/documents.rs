@@ -1,17 +1,19 @@
 //! Reads the discovery and OpenAPI documents of aggregated servers.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::{Instant, timeout_at};
+
 use super::aggregation_controller::{AggregationController, RequestError};
 use super::openapi::{MAX_DOCUMENT, OmitReason, OpenApiPart, OpenApiV2};
 use super::{RemoteApiService, RemoteDocuments};
 use crate::outbound;
-use bytes::Bytes;
 use machinery::{Value, codec, json};
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
 
 const JSON: &str = "application/json";
 

@@ -4,14 +4,15 @@
 //! A document is never decoded into a [`Value`](machinery::Value), which takes forty times the
 //! memory of its text. Paths and definitions stay in the text form that the server sent.
 
-use ring::digest::{Digest, SHA256, digest};
-use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+
+use ring::digest::{Digest, SHA256, digest};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 
 /// The maximum size of the document of one server. That of Kubernetes itself has 2.3 MiB.
 pub(super) const MAX_DOCUMENT: usize = 4 << 20;

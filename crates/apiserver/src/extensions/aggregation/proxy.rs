@@ -1,12 +1,5 @@
 //! Forwards a request to an aggregated server, in the name of its user.
 
-use super::{Aggregation, RemoteApiService};
-use crate::auth::authentication::{User, protocols_without_token};
-use crate::http::body::{Body, Truncated};
-use crate::http::deadline::Deadline;
-use crate::http::response;
-use crate::outbound::Destination;
-use crate::outbound::service::ServiceError;
 use bytes::Bytes;
 use futures_util::stream;
 use http::header::{
@@ -19,6 +12,14 @@ use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::{Aggregation, RemoteApiService};
+use crate::auth::authentication::{User, protocols_without_token};
+use crate::http::body::{Body, Truncated};
+use crate::http::deadline::Deadline;
+use crate::http::response;
+use crate::outbound::Destination;
+use crate::outbound::service::ServiceError;
 
 /// Request headers that are not forwarded, besides those of [`HOP_BY_HOP`]. Subprotocols are forwarded
 /// without a bearer token among them.

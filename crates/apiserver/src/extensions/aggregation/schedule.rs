@@ -8,13 +8,14 @@
 //!
 //! The status of an `APIService` is not part of its registration: it is written after each check.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::RemoteApiService;
 use crate::outbound::Destination;
 use crate::outbound::service::ServiceError;
 use keel::{Backoff, Clock, ClockInstant, Entropy};
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
 
 /// The time between two checks of a server that does not change.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(30);

@@ -1,5 +1,8 @@
 //! The deletion of a CRD: its objects are deleted first, then its finalizer is removed.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use super::CRDS_PATH;
 use crate::cache::catalog::ServedResource;
 use crate::cache::creations::Creations;
@@ -8,8 +11,6 @@ use crate::cache::watch_cache::ROOT;
 use crate::in_process::loopback::LoopbackClient;
 use kinds::apiextensions::{CLEANUP_FINALIZER, Termination, is_established};
 use machinery::{Object, Value};
-use std::collections::HashSet;
-use std::sync::Arc;
 
 /// Deletes the objects of a CRD, and removes its finalizer once they are deleted. Returns whether
 /// nothing is left to be done.

@@ -1,5 +1,11 @@
 //! [`CrdController`]: keeps the catalog up to date with the stored CRDs.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use imbl::ordmap::DiffItem;
+
 use super::crd_tasks::{CrdTasks, TaskOutcome};
 use super::rewrite::Rewrite;
 use super::served_crd::{CrdState, ServedCrd, apply_schemas};
@@ -10,13 +16,9 @@ use crate::cache::creations::Creations;
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::{Entry, Snapshot, Subscription, raise};
 use crate::in_process::loopback::LoopbackClient;
-use imbl::ordmap::DiffItem;
 use keel::blocking;
 use kinds::apiextensions;
 use machinery::Object;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
-use std::time::Duration;
 
 /// The delay before the next attempt for CRDs whose objects are not all deleted, or whose status could
 /// not be written.

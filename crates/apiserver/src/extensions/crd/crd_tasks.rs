@@ -5,13 +5,15 @@
 //! which must not delay other CRDs. A CRD has one task at a time, and at most [`MAX_TASKS`] run at
 //! once. A task that failed is repeated after a pause, which doubles with each failure.
 
-use crate::cache::storage::Storage;
-use keel::{Clock, ClockInstant};
-use machinery::Object;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
 use tokio::sync::Notify;
+
+use crate::cache::storage::Storage;
+use keel::{Clock, ClockInstant};
+use machinery::Object;
 
 /// The maximum number of tasks that run at once.
 const MAX_TASKS: usize = 256;

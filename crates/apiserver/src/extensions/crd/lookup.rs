@@ -3,13 +3,14 @@
 //! A change of a CRD is stored first and reaches the catalog shortly afterwards. A client that has
 //! read the stored change must also see its effect, so its request waits for the catalog.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use crate::cache::catalog::{Catalog, ServedResource};
 use crate::cache::storage::Storage;
 use crate::cache::watch_cache::ResourceCache;
 use crate::request::ResourcePath;
 use kinds::apiextensions;
-use std::sync::Arc;
-use std::time::Duration;
 use store::Revision;
 
 /// The maximum time that a request waits for the catalog. An update usually takes less than a

@@ -1,11 +1,12 @@
 //! [`ServedCrd`]: a CRD and the resource built from it, and [`CrdState`], the fields of the CRD that
 //! the resource depends on.
 
+use std::sync::Arc;
+
 use crate::cache::catalog::ServedResource;
 use crate::cache::creations::Creations;
 use kinds::apiextensions::is_terminating;
 use machinery::{Object, Value};
-use std::sync::Arc;
 use types::Resource;
 use types::apply::CustomSchema;
 

@@ -1,6 +1,9 @@
 //! [`AllocatorState`]: the addresses and ports of stored services and of requests in progress,
 //! under one lock.
 
+use std::collections::HashSet;
+use std::net::Ipv4Addr;
+
 use super::index::AddressIndex;
 use super::requests::{HealthRequest, PortError, PortRequest, PortRequests, invalid};
 use crate::cache::watch_cache::ResourceCache;
@@ -8,8 +11,6 @@ use keel::Entropy;
 use kinds::core::service::allocation as service;
 use machinery::field_path::quote;
 use machinery::{ErrorList, Object, Status};
-use std::collections::HashSet;
-use std::net::Ipv4Addr;
 
 /// The addresses and ports that are in use or claimed.
 #[derive(Debug, Default)]

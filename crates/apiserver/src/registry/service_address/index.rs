@@ -15,14 +15,15 @@
 //! - `addresses` and `ports` contain, for each address and port, the number of services in
 //!   `holdings` that have it.
 
-use crate::cache::watch_cache::{Change, Entry, ResourceCache, Snapshot};
-use keel::blocking;
-use kinds::core::service::allocation as service;
-use machinery::Object;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
+
+use crate::cache::watch_cache::{Change, Entry, ResourceCache, Snapshot};
+use keel::blocking;
+use kinds::core::service::allocation as service;
+use machinery::Object;
 use store::Revision;
 
 /// The total size of services above which the thread hands its other tasks to another thread before

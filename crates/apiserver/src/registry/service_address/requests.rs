@@ -8,9 +8,10 @@
 //! 81/TCP  nodePort: 30081           Named 30081
 //! ```
 
+use std::collections::{HashMap, HashSet};
+
 use kinds::core::service::allocation as service;
 use machinery::{ErrorList, GroupKind, Object, Status};
-use std::collections::{HashMap, HashSet};
 
 /// See the [module documentation](self).
 #[derive(Debug, Default)]

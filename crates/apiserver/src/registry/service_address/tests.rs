@@ -1,11 +1,12 @@
 //! Tests that invalid requests are rejected without the lock.
 
-use super::*;
-use keel::Entropy;
-use machinery::{Value, json};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+
+use super::*;
+use keel::Entropy;
+use machinery::{Value, json};
 
 /// The time that a request may wait for the lock before the test fails.
 const TIMEOUT: Duration = Duration::from_secs(30);

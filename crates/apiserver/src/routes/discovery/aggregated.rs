@@ -1,20 +1,22 @@
 //! The aggregated form of discovery: one document for all groups, built once for each catalog and
 //! each change of the aggregated API servers.
 
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use http::{HeaderMap, Response};
+
 use super::{subresources, verbs};
 use crate::cache::catalog::{Catalog, Group, ServedResource};
 use crate::http::body::Body;
 use crate::http::headers;
 use crate::http::response;
 use crate::plane::Plane;
-use base64::Engine;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use bytes::Bytes;
-use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
-use http::{HeaderMap, Response};
 use machinery::codec::media::parse_accept;
 use machinery::{Value, codec, json};
-use std::sync::Arc;
 use types::Ordered;
 
 /// The version of the aggregated form if the client prefers it to the plain form.

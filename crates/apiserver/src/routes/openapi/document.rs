@@ -1,13 +1,14 @@
 //! Builds the OpenAPI documents of a catalog: built-in kinds from their types, custom kinds from
 //! the schemas of their CRDs without changes.
 
+use std::sync::Arc;
+
 use crate::cache::catalog::{Catalog, ServedResource};
 use crate::cache::watch_cache::Entry;
 use crate::routes::discovery;
 use crate::routes::version::MINOR;
 use machinery::{GroupVersion, Map, Object, Value, json};
 use schema::openapi::{self, Descriptions, Kind, Subresource, swagger};
-use std::sync::Arc;
 use types::Resource;
 use types::Type;
 use types::resource::Shape;

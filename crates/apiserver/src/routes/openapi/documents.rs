@@ -4,15 +4,17 @@
 //! built. A hash is therefore not that of the document but of everything that the document is built
 //! from, which is much faster to compute.
 
+use std::collections::BTreeMap;
+
+use ring::digest::{Context, SHA512};
+
 use super::document;
 use crate::cache::catalog::Catalog;
 use crate::cache::documents::{Compressed, Format};
 use crate::cache::watch_cache::Head;
 use crate::routes::discovery::subresources;
 use machinery::{Map, Value, json};
-use ring::digest::{Context, SHA512};
 use schema::openapi::gnostic;
-use std::collections::BTreeMap;
 
 /// The index path of the document of `/version`.
 pub(super) const VERSION: &str = "version";

@@ -1,6 +1,14 @@
 //! The index and the version 2 document with the additions of aggregated API servers. The merged
 //! version 2 document is built once for each change of its parts.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use http::header::HeaderValue;
+use http::{HeaderMap, Response, StatusCode};
+use ring::digest::{Context, SHA512};
+use serde_json::value::RawValue;
+
 use super::documents::{OpenApiDocuments, hexadecimal};
 use super::{
     Format, VARY, accepted_version_2_format, compressed, empty_response, set_header,
@@ -10,14 +18,8 @@ use crate::cache::catalog::Catalog;
 use crate::extensions::aggregation::{OpenApiPart, PathsAndDefinitions};
 use crate::http::body::Body;
 use crate::plane::Plane;
-use http::header::HeaderValue;
-use http::{HeaderMap, Response, StatusCode};
 use machinery::{Value, json};
-use ring::digest::{Context, SHA512};
 use schema::openapi::gnostic;
-use serde_json::value::RawValue;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Serves `/openapi/v3`.
 pub(super) fn index(plane: &Plane, catalog: &Catalog, headers: &HeaderMap) -> Response<Body> {

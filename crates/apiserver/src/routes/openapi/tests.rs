@@ -1,12 +1,14 @@
 //! The responses under `/openapi` for built-in kinds and one custom kind.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use http_body_util::BodyExt;
+
 use super::*;
 use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::ResourceCache;
-use http_body_util::BodyExt;
 use machinery::{Object, Value, json};
-use std::collections::BTreeSet;
-use std::sync::Arc;
 use store::{Record, Revision};
 
 const CRD_PREFIX: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions";

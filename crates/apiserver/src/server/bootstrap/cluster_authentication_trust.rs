@@ -6,12 +6,13 @@
 //!
 //! Upstream: controlplane/controller/clusterauthenticationtrust
 
+use base64::prelude::{BASE64_STANDARD, Engine};
+use x509_parser::pem::Pem;
+
 use crate::extensions::aggregation::FRONT_PROXY;
 use crate::in_process::loopback::LoopbackClient;
 use crate::plane::Plane;
-use base64::prelude::{BASE64_STANDARD, Engine};
 use machinery::{Map, Value, json};
-use x509_parser::pem::Pem;
 
 pub(super) const NAME: &str = "extension-apiserver-authentication";
 const MAPS: &str = "/api/v1/namespaces/kube-system/configmaps";

@@ -1,10 +1,11 @@
 //! `CertificateSubjectRestriction`: the subjects of certificate signing requests.
 
-use super::refused;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use machinery::{Value, json};
 use rcgen::{CertificateParams, DnType, KeyPair};
+
+use super::refused;
+use machinery::{Value, json};
 use testenv::TestEnv;
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";

@@ -1,7 +1,8 @@
 //! `PodSecurity`: the Pod Security Standards in the labels of a namespace.
 
-use super::{pod, refused};
 use http::Method;
+
+use super::{pod, refused};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH};

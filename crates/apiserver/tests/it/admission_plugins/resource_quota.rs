@@ -1,10 +1,11 @@
 //! `ResourceQuota`: concurrent requests never exceed a quota.
 
+use tokio::task::JoinSet;
+
 use super::{PODS, pod, refused, sized};
 use crate::objects::{MAPS, THINGS, anything, map, thing, things};
 use machinery::{Value, json};
 use testenv::TestEnv;
-use tokio::task::JoinSet;
 
 pub(super) const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
 

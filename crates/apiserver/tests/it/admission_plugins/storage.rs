@@ -1,8 +1,9 @@
 //! Claims and volumes: default classes, protection, expansion.
 
+use std::time::Duration;
+
 use super::CLAIMS;
 use machinery::{Value, json};
-use std::time::Duration;
 use testenv::TestEnv;
 use testenv::media_type::MERGE_PATCH;
 

@@ -1,10 +1,11 @@
 //! The cost of merging the OpenAPI documents of aggregated servers.
 
+use bytes::Bytes;
+use http::{Method, Request};
+
 use super::processor_time;
 use crate::https::{Https, json_answer};
 use crate::log::Log;
-use bytes::Bytes;
-use http::{Method, Request};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::JSON;

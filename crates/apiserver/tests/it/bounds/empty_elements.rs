@@ -1,8 +1,9 @@
 //! Lists of very many empty elements, each with three bytes in a body and kilobytes in memory.
 
+use http::Method;
+
 use crate::objects::MAPS;
 use apiserver::auth::authentication::User;
-use http::Method;
 use machinery::{Value, json};
 use testenv::media_type::{JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH};
 use testenv::{Client, TestEnv};

@@ -1,9 +1,10 @@
 //! Large metadata: managed fields, owner references, finalizers, labels.
 
+use http::Method;
+
 use super::{Ask, check, plane_with, sizes};
 use crate::objects::{MAPS, map};
 use apiserver::auth::authentication::User;
-use http::Method;
 use machinery::{Map, Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, MERGE_PATCH};

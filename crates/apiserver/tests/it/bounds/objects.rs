@@ -1,7 +1,8 @@
 //! Built-in kinds with long lists.
 
-use super::{Ask, check, sizes};
 use http::Method;
+
+use super::{Ask, check, sizes};
 use machinery::{Map, Value, json};
 use testenv::TestEnv;
 use testenv::media_type::JSON;

@@ -1,10 +1,12 @@
 //! Large patches and YAML bodies.
 
+use std::fmt::Write;
+
+use http::Method;
+
 use super::{Ask, check, plane_with, sizes};
 use crate::objects::{MAPS, map};
-use http::Method;
 use machinery::{Value, json};
-use std::fmt::Write;
 use testenv::TestEnv;
 use testenv::media_type::{JSON_PATCH, STRATEGIC_MERGE_PATCH};
 

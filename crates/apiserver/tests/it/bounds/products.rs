@@ -1,10 +1,12 @@
 //! Requests whose result or cost is the product of two long parts, of one object or of a stored and a
 //! sent object.
 
-use super::{Ask, check, sizes, spent};
-use http::Method;
-use machinery::{Map, Value, json};
 use std::time::Duration;
+
+use http::Method;
+
+use super::{Ask, check, sizes, spent};
+use machinery::{Map, Value, json};
 use testenv::TestEnv;
 use testenv::media_type::{JSON, TABLE};
 

@@ -1,11 +1,13 @@
 //! Long headers and queries.
 
+use std::fmt::Write;
+
+use http::Method;
+
 use super::{Ask, check};
 use crate::objects::{MAPS, labeled, map};
 use apiserver::auth::authentication::User;
-use http::Method;
 use machinery::{Map, Value, json};
-use std::fmt::Write;
 use testenv::TestEnv;
 use testenv::media_type::JSON;
 

@@ -1,8 +1,9 @@
 //! Large CRDs, and custom resources with long lists.
 
+use http::Method;
+
 use super::{Ask, check};
 use crate::objects::{CRDS, THINGS, anything, thing, things};
-use http::Method;
 use machinery::{Map, Value, json};
 use testenv::TestEnv;
 use testenv::media_type::MERGE_PATCH;

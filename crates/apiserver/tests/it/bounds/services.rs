@@ -1,7 +1,8 @@
 //! Services that request many addresses and node ports.
 
-use super::{Ask, check};
 use http::Method;
+
+use super::{Ask, check};
 use machinery::{Value, json};
 use testenv::TestEnv;
 use testenv::media_type::JSON;

@@ -4,10 +4,11 @@
 //! The functions of a kind are called without a server, whose other work takes several times as
 //! long.
 
+use std::time::Duration;
+
 use super::{FACTOR, TICKS, processor_time};
 use kinds::core::pod::security_standards::is_significant;
 use machinery::{ErrorList, Object, Value, json};
-use std::time::Duration;
 use types::Resource;
 use types::resource::{Action, Behavior};
 

@@ -1,8 +1,9 @@
 //! [`Case`]: a kind and a manifest of it.
 
+use std::collections::BTreeSet;
+
 use machinery::codec::yaml;
 use machinery::{Value, json};
-use std::collections::BTreeSet;
 use testenv::Client;
 use testenv::media_type::MERGE_PATCH;
 use types::Resource;

@@ -1,8 +1,9 @@
 //! Response formats: tables, partial metadata, YAML, protobuf.
 
-use super::case::cases;
 use http::Method;
 use http::header::CONTENT_TYPE;
+
+use super::case::cases;
 use machinery::codec::yaml;
 use machinery::{Value, json};
 use testenv::TestEnv;

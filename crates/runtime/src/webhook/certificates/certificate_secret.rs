@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use keel::Timestamp;
 
 use super::CertificateOptions;
 use crate::webhook::authority;
 use crate::webhook::authority::Facts;
+use keel::Timestamp;
 use tls::{Authority, Certified, IssueError};
 
 /// The time for which a CA is in every bundle before it signs, unless the serving certificate

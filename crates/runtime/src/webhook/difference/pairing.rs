@@ -148,8 +148,9 @@ fn likeness(old: &Value, new: &Value, key: Option<&str>) -> (usize, usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     /// Elements are written `key` or `key=image`; the result has the indices in `before`.
     #[track_caller]

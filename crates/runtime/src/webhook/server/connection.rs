@@ -9,7 +9,6 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use keel::{Clock, Tasks};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
@@ -17,6 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::WebhookServer;
+use keel::{Clock, Tasks};
 
 /// The interval of HTTP/2 pings.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);

@@ -1,12 +1,14 @@
 //! [`Endpoint`]: the address of a server, with its TLS configuration and credentials.
 
-use crate::kubeconfig::Access;
+use std::net::IpAddr;
+use std::sync::Arc;
+
 use anyhow::{Context, Result, bail};
 use http::{HeaderValue, Uri};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use std::net::IpAddr;
-use std::sync::Arc;
+
+use crate::kubeconfig::Access;
 use tls::{Identity, Trust};
 
 /// See the [module documentation](self).

@@ -3,21 +3,23 @@
 //! An object is changed, and changed again when every watcher has received the event. A latency is
 //! the time between sending the change and receiving its event at one watcher.
 
-use super::load::Outcome;
-use super::objects::{Sample, resource_version};
-use super::pool::{JSON, MERGE_PATCH, Pool};
-use super::report::{Report, Title};
-use super::session::Session;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
 use anyhow::{Context, Result, anyhow};
 use futures_util::stream::{self, StreamExt};
 use http::Method;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
+
+use super::load::Outcome;
+use super::objects::{Sample, resource_version};
+use super::pool::{JSON, MERGE_PATCH, Pool};
+use super::report::{Report, Title};
+use super::session::Session;
 
 /// The limit of waiting for an event.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -185,7 +187,7 @@ impl Arrivals {
     }
 
     fn state(&self) -> MutexGuard<'_, ArrivalState> {
-        self.state.lock().expect("no thread panics while it holds the lock")
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,14 +3,16 @@
 //! Names are random, so that two runs do not interfere. The path of each object is recorded before
 //! its creation, so that an interrupted run removes everything.
 
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tokio::time::{Instant, sleep};
+
 use super::objects::crd;
 use super::pool::{Pool, is_not_found};
-use anyhow::{Context, Result, bail};
 use keel::Entropy;
 use machinery::json;
-use std::sync::Mutex;
-use std::time::Duration;
-use tokio::time::{Instant, sleep};
 
 /// The path of the collection of CRDs.
 pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -72,10 +74,7 @@ impl<'a> Fixtures<'a> {
     pub(crate) async fn delete_crd(&self, singular: &str) -> Result<()> {
         let path = self.crd_path(singular);
         self.pool.delete(&path).await?;
-        self.created
-            .lock()
-            .expect("no thread panics while it holds the lock")
-            .retain(|it| *it != path);
+        self.created.lock().unwrap_or_else(PoisonError::into_inner).retain(|it| *it != path);
         Ok(())
     }
 
@@ -101,9 +100,8 @@ impl<'a> Fixtures<'a> {
 
     /// Removes everything that was created.
     pub(crate) async fn remove(&self) -> Result<()> {
-        let created = std::mem::take(
-            &mut *self.created.lock().expect("no thread panics while it holds the lock"),
-        );
+        let created =
+            std::mem::take(&mut *self.created.lock().unwrap_or_else(PoisonError::into_inner));
         let mut left = Vec::new();
         for path in created.iter().rev() {
             if let Err(error) = self.delete(path).await {
@@ -149,6 +147,6 @@ impl<'a> Fixtures<'a> {
     }
 
     fn record(&self, path: String) {
-        self.created.lock().expect("no thread panics while it holds the lock").push(path);
+        self.created.lock().unwrap_or_else(PoisonError::into_inner).push(path);
     }
 }

@@ -1,11 +1,12 @@
 //! Load in a closed loop: each of a number of clients sends its next request when it has received
 //! the response to the last one.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
 use anyhow::Result;
 use futures_util::future::join_all;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// The number of failures whose messages are recorded; the others are only counted.
@@ -95,7 +96,7 @@ where
                 own.add(sent.elapsed(), result);
                 iteration += 1;
             }
-            total.lock().expect("no client panics while it holds the lock").merge(own);
+            total.lock().unwrap_or_else(PoisonError::into_inner).merge(own);
         }
     };
     join_all((0..workers).map(work)).await;
@@ -112,8 +113,9 @@ pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use anyhow::bail;
+
+    use super::*;
 
     fn milliseconds(range: std::ops::RangeInclusive<u64>) -> Vec<Duration> {
         range.map(Duration::from_millis).collect()

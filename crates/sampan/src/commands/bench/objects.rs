@@ -1,8 +1,9 @@
 //! The objects that the bench writes: config maps of 1 KiB, and custom resources of about that size.
 
 use anyhow::{Context, Result};
-use machinery::{Value, json};
 use serde::Deserialize;
+
+use machinery::{Value, json};
 
 /// A resource whose objects are written, in one namespace.
 #[derive(Debug, Clone)]

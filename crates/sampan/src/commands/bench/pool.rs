@@ -3,7 +3,10 @@
 //! The bench shares the machine with the measured server, so a request costs as little as possible:
 //! unused responses are not parsed, and bodies are not copied if only their length is needed.
 
-use super::endpoint::Endpoint;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
@@ -11,13 +14,12 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper::rt::Executor;
+use tokio::time::timeout;
+
+use super::endpoint::Endpoint;
 use keel::Tasks;
 use machinery::Value;
-use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 use tls::Stream;
-use tokio::time::timeout;
 
 /// The limit of waiting for a response, far above the usual latency: it ends a bench that hangs.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -3,9 +3,10 @@
 //! CPU time is counted in the kernel's ticks of 10 ms, so the CPU time per operation is meaningful
 //! from several hundred operations on.
 
-use anyhow::{Context, Result};
 use std::fs;
 use std::time::Duration;
+
+use anyhow::{Context, Result};
 
 /// The unit of CPU time in `/proc`, which does not depend on the kernel's timer.
 const TICK: Duration = Duration::from_millis(10);

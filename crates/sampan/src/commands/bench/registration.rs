@@ -1,10 +1,11 @@
 //! The time from the creation of a CRD until its objects can be listed and created.
 
+use anyhow::{Context, Result};
+
 use super::load::{Bound, closed_loop};
 use super::objects::Sample;
 use super::report::{Report, Title};
 use super::session::Session;
-use anyhow::{Context, Result};
 
 /// Registers a number of CRDs, one after the other, and removes them.
 pub(crate) async fn run(session: &Session<'_>, count: u64, report: &mut Report) -> Result<()> {

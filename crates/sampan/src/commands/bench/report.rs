@@ -1,10 +1,12 @@
 //! [`Report`]: the results of a run, as a table for people and as JSON for programs.
 
-use super::load::{Outcome, percentile};
-use super::processes::CpuTimes;
+use std::time::Duration;
+
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
-use std::time::Duration;
+
+use super::load::{Outcome, percentile};
+use super::processes::CpuTimes;
 
 /// All rows of a run.
 #[derive(Debug, Serialize)]

@@ -1,15 +1,17 @@
 //! [`Session`]: the state that all measurements of a run share.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
 use super::endpoint::Endpoint;
 use super::fixtures::Fixtures;
 use super::load::{Bound, Outcome};
 use super::pool::Pool;
 use super::processes::Processes;
 use super::report::{Report, Title, Usage};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use keel::Tasks;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 /// See the [module documentation](self).
 pub(crate) struct Session<'a> {

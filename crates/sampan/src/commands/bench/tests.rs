@@ -1,13 +1,15 @@
 //! The bench against a real server in memory, and against servers that cannot be used.
 
-use super::*;
-use crate::kubeconfig::{Entry, merge_into};
-use apiserver::{Config, Server};
-use clap::Parser;
-use fixtures::CRDS;
 use std::future::pending;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Parser;
+use fixtures::CRDS;
+
+use super::*;
+use crate::kubeconfig::{Entry, merge_into};
+use apiserver::{Config, Server};
 
 #[derive(Debug, Parser)]
 struct Line {

@@ -1,16 +1,18 @@
 //! Reads and writes of one resource: for each number of clients, objects are created, used and
 //! deleted, so that every list has the same length.
 
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use http::Method;
+
 use super::Operation;
 use super::load::{Bound, Outcome, Step, closed_loop};
 use super::objects::{Sample, resource_version};
 use super::pool::{JSON, MERGE_PATCH};
 use super::report::{Report, Title};
 use super::session::Session;
-use anyhow::{Result, bail};
-use http::Method;
-use std::sync::Mutex;
-use std::time::Duration;
 
 /// The number of clients for operations that are not measured.
 const UNMEASURED_CLIENTS: usize = 16;
@@ -161,11 +163,11 @@ impl Slot {
     }
 
     fn version(&self) -> Option<String> {
-        self.version.lock().expect("no thread panics while it holds the lock").clone()
+        self.version.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn set_version(&self, version: Option<String>) {
-        *self.version.lock().expect("no thread panics while it holds the lock") = version;
+        *self.version.lock().unwrap_or_else(PoisonError::into_inner) = version;
     }
 
     /// Sends the object and stores its new resource version.
@@ -204,8 +206,9 @@ fn require_success(outcome: &Outcome) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::BTreeSet;
+
+    use super::*;
 
     #[test]
     fn clients_share_no_object_and_use_all_of_them() {

@@ -1,9 +1,10 @@
 //! [`ListenAddress`]: the value of `--listen`, with the names and the URL of the server.
 
-use rustix::system::uname;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::str::FromStr;
+
+use rustix::system::uname;
 
 /// An address with a port; a host name is resolved when it is parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]

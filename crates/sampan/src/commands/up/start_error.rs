@@ -1,14 +1,16 @@
 //! [`explain`]: why a plane did not start, with the flags that avoid the error.
 
-use apiserver::auth::authentication::token;
-use apiserver::auth::authorization::abac;
-use apiserver::server;
-use rustix::fs::statvfs;
 use std::error::Error as _;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+
+use rustix::fs::statvfs;
+
+use apiserver::auth::authentication::token;
+use apiserver::auth::authorization::abac;
+use apiserver::server;
 
 const MEBIBYTE: u64 = 1 << 20;
 

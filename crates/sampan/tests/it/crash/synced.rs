@@ -1,14 +1,15 @@
 //! System calls of a plane: no write is acknowledged before the fsync of its log file returns.
 
-use crate::http::Client;
-use crate::plane::Plane;
-use keel::Clock;
-use machinery::json;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::{fs, thread};
+
+use crate::http::Client;
+use crate::plane::Plane;
+use keel::Clock;
+use machinery::json;
 
 const WRITERS: usize = 4;
 const WRITES: usize = 25;

@@ -1,11 +1,12 @@
 //! Clients that disconnect, or send invalid bytes below HTTP.
 
-use super::{AttackedPlane, COLLECTION, JSON};
-use crate::http::{Credentials, read_response};
-use machinery::json;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
+
+use super::{AttackedPlane, COLLECTION, JSON};
+use crate::http::{Credentials, read_response};
+use machinery::json;
 
 fn dial(attacked: &AttackedPlane) -> TcpStream {
     let stream = TcpStream::connect(attacked.plane.url.strip_prefix("https://").unwrap()).unwrap();

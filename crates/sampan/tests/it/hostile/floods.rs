@@ -1,9 +1,10 @@
 //! Requests over the limits of bytes, fields, labels and operations.
 
+use std::io::{self, Write};
+
 use super::{AttackedPlane, COLLECTION, JSON, assert_refused, refusal};
 use crate::http::{Connection, read_response};
 use machinery::{Map, Value, json};
-use std::io::{self, Write};
 
 /// The maximum size of a body.
 const LIMIT: usize = 3 << 20;

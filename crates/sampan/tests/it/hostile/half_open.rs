@@ -1,10 +1,12 @@
 //! Connections without a complete request: incomplete TLS handshakes and request heads.
 
-use super::{AttackedPlane, COLLECTION, GROWTH_MAX, JSON, resident};
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
+
 use tokio::time::Instant;
+
+use super::{AttackedPlane, COLLECTION, GROWTH_MAX, JSON, resident};
 
 /// The maximum time that other clients wait.
 const WAIT_MAX: Duration = Duration::from_secs(1);

@@ -1,10 +1,12 @@
 //! HTTP/2 frames that no regular client sends.
 
+use std::io::{self, Read, Write};
+
+use rustls::ClientConfig;
+
 use super::{AttackedPlane, COLLECTION};
 use crate::http::{Client, Connection, Credentials};
 use machinery::json;
-use rustls::ClientConfig;
-use std::io::{self, Read, Write};
 
 pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;

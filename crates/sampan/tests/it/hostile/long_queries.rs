@@ -1,11 +1,12 @@
 //! Watches with queries of the maximum length.
 
+use std::collections::BTreeMap;
+use std::io::{BufRead, Write};
+
 use super::unread_responses::start_with_writers;
 use super::{AttackedPlane, COLLECTION, GROWTH_MAX, resident};
 use crate::http::Connection;
 use machinery::{Map, Value, json};
-use std::collections::BTreeMap;
-use std::io::{BufRead, Write};
 
 /// The length of a query.
 const LONG: usize = 60_000;

@@ -1,16 +1,18 @@
 //! Webhooks and aggregated servers that misbehave.
 
-use super::{AttackedPlane, COLLECTION, JSON, memory, refusal};
-use crate::https::{Https, json_answer};
-use bytes::Bytes;
-use http::{Request, Response};
-use machinery::{Value, json};
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+
+use bytes::Bytes;
+use http::{Request, Response};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
+
+use super::{AttackedPlane, COLLECTION, JSON, memory, refusal};
+use crate::https::{Https, json_answer};
+use machinery::{Value, json};
 
 const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";

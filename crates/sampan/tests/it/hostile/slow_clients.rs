@@ -1,5 +1,12 @@
 //! Slow clients, and a server in this process with short timeouts.
 
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tokio::time::Instant;
+
 use super::http2::{
     END_HEADERS, END_STREAM, HEADERS, RST_STREAM, RawHttp2, ZERO_WINDOW, frame, get,
 };
@@ -7,11 +14,6 @@ use super::{COLLECTION, JSON, assert_refused};
 use crate::http::{Client, Connection, Credentials, read_response};
 use apiserver::{Config, Server, Timeouts};
 use machinery::json;
-use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
-use tokio::runtime::Runtime;
-use tokio::time::Instant;
 
 /// Every timeout of the server.
 const TIMEOUT: Duration = Duration::from_millis(300);

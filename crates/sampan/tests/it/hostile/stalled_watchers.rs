@@ -1,9 +1,10 @@
 //! Watchers that do not read while objects change.
 
+use std::thread;
+
 use super::{AttackedPlane, COLLECTION, resident};
 use crate::http::{Client, Watch};
 use machinery::{Value, json};
-use std::thread;
 
 /// More updates than the server's history holds.
 const UPDATES: usize = 24_000;

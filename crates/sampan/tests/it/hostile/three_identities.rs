@@ -1,6 +1,14 @@
 //! Attacks by each type of identity: anonymous, a user without rights, and a user with write access
 //! to one namespace. No attack delays other users or makes the server retain much memory.
 
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use super::http2::{
     AUTHORIZATION, END_HEADERS, END_STREAM, HEADERS, RawHttp2, ZERO_WINDOW, frame, request, streams,
 };
@@ -8,12 +16,6 @@ use super::{AttackedPlane, COLLECTION, JSON, resident};
 use crate::http::Connection;
 use crate::plane::Plane;
 use machinery::{Value, json};
-use std::io::{Read, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
-use tokio::time::Instant;
 
 /// The maximum time that other users wait because of an attack.
 const WAIT_MAX: Duration = Duration::from_secs(1);

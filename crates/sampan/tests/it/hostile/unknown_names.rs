@@ -1,8 +1,10 @@
 //! Names in refused requests, which must not be retained.
 
-use super::{AttackedPlane, COLLECTION};
 use std::time::Duration;
+
 use tokio::time::Instant;
+
+use super::{AttackedPlane, COLLECTION};
 
 /// A length below the limit of a request head.
 const LONG: usize = 60_000;

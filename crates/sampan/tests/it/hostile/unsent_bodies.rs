@@ -1,12 +1,14 @@
 //! Clients that announce a body and do not send it. Other clients are served meanwhile.
 
+use std::io::Write;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use super::http2::{AUTHORIZATION, END_HEADERS, HEADERS, RawHttp2, frame, request, streams};
 use super::{AttackedPlane, COLLECTION};
 use crate::http::Connection;
 use machinery::json;
-use std::io::Write;
-use std::time::Duration;
-use tokio::time::Instant;
 
 /// A resource that every authenticated user can create.
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";

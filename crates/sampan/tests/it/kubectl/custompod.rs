@@ -2,13 +2,12 @@
 
 use std::thread::JoinHandle;
 
+use crate::kubectl::{assert_lines, each, program::Program, session::Kubectl, table};
 use runtime::{
     Manager, ManagerOptions,
     client::{self, config::Config},
     kube_client::config::Kubeconfig,
 };
-
-use crate::kubectl::{assert_lines, each, program::Program, session::Kubectl, table};
 
 #[path = "../../../../../examples/custompod-operator/src/controller.rs"]
 mod controller;

@@ -1,8 +1,9 @@
 //! The textbook's sidecar, which an initializer injects while `kubectl create` waits.
 
+use serde_json::{Value, json};
+
 use crate::kubectl::session::Kubectl;
 use crate::kubectl::{assert_lines, each, table};
-use serde_json::{Value, json};
 
 /// The textbook's configuration, with YAML comments.
 const CONFIGURATION: &str = "

@@ -3,14 +3,16 @@
 //! Scenarios that do not depend on Sampan can also run in another cluster: `SAMPAN_TEST_CLUSTER` is
 //! a kubeconfig, whose current context names a cluster with write access.
 
-use crate::kubectl::program::Program;
-use crate::kubectl::running::Running;
-use crate::plane::Plane;
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+
 use tempfile::TempDir;
+
+use crate::kubectl::program::Program;
+use crate::kubectl::running::Running;
+use crate::plane::Plane;
 
 const CLUSTER_VARIABLE: &str = "SAMPAN_TEST_CLUSTER";
 

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
+
 use types::resource::Selectable;
 
 /// The largest number of lists with stored values: two groups serve events, each with its own list.

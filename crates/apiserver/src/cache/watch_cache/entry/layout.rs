@@ -4,12 +4,14 @@
 //! declaration. All others are sorted: those of custom kinds, and those that earlier releases stored,
 //! which begin with `apiVersion`, `kind` and `metadata`.
 
-use machinery::Object;
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
+
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use machinery::Object;
 
 const METADATA: &str = "\"metadata\":{";
 

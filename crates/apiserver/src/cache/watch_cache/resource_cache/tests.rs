@@ -1,9 +1,10 @@
 //! Tests of the cache of one resource: snapshots, log, and their memory.
 
+use std::sync::atomic::Ordering;
+
 use super::*;
 use crate::cache::watch_cache::change_log::{EncodingKey, MAX_BYTES, MAX_CHANGES};
 use crate::cache::watch_cache::retained_snapshots::MAX_RETAINED_BYTES;
-use std::sync::atomic::Ordering;
 
 const PREFIX: &str = "/registry/things";
 

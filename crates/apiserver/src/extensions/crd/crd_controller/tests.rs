@@ -1,12 +1,13 @@
 //! Tests of the CRD controller in a running server.
 
+use std::sync::Arc;
+
 use super::CrdController;
 use crate::config::Config;
 use crate::plane::Plane;
 use crate::server::Server;
 use keel::{Clock, Entropy, Timestamp};
 use machinery::{Object, Value, json};
-use std::sync::Arc;
 use store::Expect;
 
 const KEY: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/things.example.com";
