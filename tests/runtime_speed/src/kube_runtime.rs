@@ -10,7 +10,6 @@ use anyhow::Result;
 use futures_util::StreamExt;
 use keel::Tasks;
 use kube::runtime::controller::Action;
-use kube::runtime::reflector::reflector;
 use kube::runtime::{Controller, WatchStreamExt, reflector, watcher};
 use kube::{Api, Client};
 
