@@ -146,6 +146,26 @@ fn the_architecture_shows_the_table() {
     assert!(shown.contains(&drawn), "ARCHITECTURE.md should show:\n{drawn}");
 }
 
+#[test]
+fn the_walk_of_a_request_names_each_file_once() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let walk = text.split("## One request, by file").nth(1).unwrap();
+    let walk = walk.split("The other half").next().unwrap();
+    let mut named = BTreeSet::new();
+    for file in walk
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|it| Path::new(it).extension().is_some_and(|it| it == "rs"))
+    {
+        let path =
+            if file.starts_with("crates/") { root().join(file) } else { source().join(file) };
+        assert!(path.exists(), "the walk names {file}, which does not exist");
+        assert!(named.insert(file), "the walk names {file} twice");
+    }
+    assert!(named.len() > 30, "the walk names only {}", named.len());
+}
+
 /// The table as text.
 fn drawing() -> String {
     let line = |(layer, uses): &(&str, &[&str])| {
