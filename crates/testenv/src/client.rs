@@ -19,7 +19,7 @@ use machinery::Value;
 
 /// The limit of a wait for something that should happen at once. It only ends tests that would
 /// never end, so it is longer than the slowest machine takes.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// A client of a plane in the same process. Each clone acts as the same user.
 ///

@@ -3,9 +3,10 @@
 use base64::prelude::{BASE64_STANDARD, Engine};
 
 use apiserver::Server;
+use machinery::codec::yaml;
 use machinery::json;
 
-/// A kubeconfig with one context, as JSON, which is YAML too.
+/// A kubeconfig with one context.
 pub(crate) fn render(server: &Server) -> String {
     let address = server.address().expect("the plane listens");
     let admin = server.admin().expect("the authority of the plane signs a certificate");
@@ -23,5 +24,5 @@ pub(crate) fn render(server: &Server) -> String {
         "contexts": [{"name": "testenv", "context": {"cluster": "testenv", "user": "admin"}}],
         "current-context": "testenv",
     });
-    kubeconfig.to_string()
+    yaml::encode(&kubeconfig)
 }

@@ -25,7 +25,7 @@
 //! ```
 //!
 //! A function of this crate panics when a request that must succeed fails, and when something that
-//! should happen at once has not happened after twenty seconds: the test fails there.
+//! should happen at once has not happened after a minute: the test fails there.
 
 #![allow(clippy::panic, reason = "a panic fails the test, and its message says why")]
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 use anyhow::Result;
 use futures_util::StreamExt;
 use kube::runtime::controller::Action;
-use kube::runtime::reflector::reflector;
 use kube::runtime::{Controller, WatchStreamExt, reflector, watcher};
 use kube::{Api, Client};
 

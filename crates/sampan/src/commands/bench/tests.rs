@@ -8,8 +8,7 @@ use clap::Parser;
 use fixtures::CRDS;
 
 use super::*;
-use crate::kubeconfig::{Entry, merge_into};
-use apiserver::{Config, Server};
+use testenv::TestEnv;
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -22,22 +21,11 @@ fn parse(line: &[&str]) -> Result<BenchArgs, clap::Error> {
 }
 
 /// Starts a plane and writes a kubeconfig for it.
-async fn plane(directory: &Path) -> (Server, PathBuf) {
-    let listen = Some("127.0.0.1:0".parse().unwrap());
-    let server = Server::start(Config { listen, ..Config::default() }).await.unwrap();
-    let admin = server.admin().unwrap();
-    let entry = Entry {
-        cluster: "plane".to_owned(),
-        server: format!("https://{}", server.address().unwrap()),
-        certificate_authority: server.authority().to_owned(),
-        user: "admin".to_owned(),
-        client_certificate: admin.certificate,
-        client_key: admin.key,
-        context: "plane".to_owned(),
-    };
+async fn plane(directory: &Path) -> (TestEnv, PathBuf) {
+    let env = TestEnv::builder().system_clock().listen().start().await;
     let path = directory.join("config");
-    merge_into(&path, &entry).unwrap();
-    (server, path)
+    std::fs::write(&path, env.kubeconfig()).unwrap();
+    (env, path)
 }
 
 async fn bench(path: &Path, line: &[&str]) -> Result<(Report, Result<()>)> {
@@ -60,7 +48,7 @@ async fn names(path: &Path, collection: &str) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bench_measures_all_operations_and_removes_its_objects() {
     let directory = tempfile::tempdir().unwrap();
-    let (server, path) = plane(directory.path()).await;
+    let (env, path) = plane(directory.path()).await;
     let own = std::process::id().to_string();
     let line = ["--objects", "10", "--concurrency", "1,4", "--watchers", "3,120", "--pid", &own];
     let (report, ended) = bench(&path, &line).await.unwrap();
@@ -88,13 +76,13 @@ async fn a_bench_measures_all_operations_and_removes_its_objects() {
     let list = report.rows.iter().find(|it| it.operation == "list").unwrap();
     assert!(list.bytes.unwrap() > 10.0 * 1024.0, "a list has all objects");
     assert_eq!(names(&path, CRDS).await, Vec::<String>::new());
-    server.stop().await.unwrap();
+    env.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_bench_removes_its_objects() {
     let directory = tempfile::tempdir().unwrap();
-    let (server, path) = plane(directory.path()).await;
+    let (env, path) = plane(directory.path()).await;
     let was_interrupted = AtomicBool::new(false);
     let interrupt = async || {
         if was_interrupted.swap(true, Ordering::Relaxed) {
@@ -108,20 +96,20 @@ async fn an_interrupted_bench_removes_its_objects() {
     assert_eq!(ended.unwrap_err().to_string(), "interrupted");
     assert_eq!(names(&path, "/api/v1/configmaps").await, Vec::<String>::new());
     assert_eq!(names(&path, CRDS).await, Vec::<String>::new());
-    server.stop().await.unwrap();
+    env.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn operations_that_are_not_measured_run_only_if_needed() {
     let directory = tempfile::tempdir().unwrap();
-    let (server, path) = plane(directory.path()).await;
+    let (env, path) = plane(directory.path()).await;
     let line = ["--objects", "6", "--concurrency", "8,2,8", "--operations", "get", "--resources"];
     let (report, ended) = bench(&path, &[&line[..], &["configmaps"]].concat()).await.unwrap();
     ended.unwrap();
     let figures = |it: &report::Row| (it.operation, it.concurrency, it.count);
     let rows: Vec<_> = report.rows.iter().map(figures).collect();
     assert_eq!(rows, [("get", 8, 8), ("get", 2, 8)], "there is an object for each client");
-    server.stop().await.unwrap();
+    env.stop().await.unwrap();
 }
 
 /// A kubeconfig for a server at a URL, without credentials.

@@ -12,8 +12,9 @@ use super::http2::{
 };
 use super::{COLLECTION, JSON, assert_refused};
 use crate::http::{Client, Connection, Credentials, read_response};
-use apiserver::{Config, Server, Timeouts};
+use apiserver::Timeouts;
 use machinery::json;
+use testenv::TestEnv;
 
 /// Every timeout of the server.
 const TIMEOUT: Duration = Duration::from_millis(300);
@@ -24,7 +25,7 @@ const CLOSE_DEADLINE: Duration = Duration::from_secs(10);
 /// A server in this process with short timeouts.
 struct ShortTimeoutServer {
     runtime: Runtime,
-    server: Server,
+    env: TestEnv,
     url: String,
     credentials: Credentials,
 }
@@ -32,17 +33,11 @@ struct ShortTimeoutServer {
 impl ShortTimeoutServer {
     fn start() -> Self {
         let runtime = Runtime::new().unwrap();
-        let config = Config {
-            listen: Some("127.0.0.1:0".parse().unwrap()),
-            timeouts: Timeouts {
-                handshake: TIMEOUT,
-                head: TIMEOUT,
-                request: TIMEOUT,
-                answer: TIMEOUT,
-            },
-            ..Config::default()
-        };
-        let server = runtime.block_on(Server::start(config)).unwrap();
+        let timeouts =
+            Timeouts { handshake: TIMEOUT, head: TIMEOUT, request: TIMEOUT, answer: TIMEOUT };
+        let builder = TestEnv::builder().system_clock().listen();
+        let env = runtime.block_on(builder.config(|config| config.timeouts = timeouts).start());
+        let server = env.server();
         let url = format!("https://{}", server.address().unwrap());
         let admin = server.admin().unwrap();
         let credentials = Credentials {
@@ -50,7 +45,7 @@ impl ShortTimeoutServer {
             certificate: admin.certificate.into(),
             key: admin.key.into(),
         };
-        Self { runtime, server, url, credentials }
+        Self { runtime, env, url, credentials }
     }
 
     fn client(&self, protocol: &str) -> Client {
@@ -62,7 +57,7 @@ impl ShortTimeoutServer {
     /// Checks that other clients are served, and that the server stops cleanly.
     fn assert_healthy(self) {
         assert_eq!(self.client("http/1.1").send("GET", "/readyz", None).unwrap().0, 200);
-        self.runtime.block_on(self.server.stop()).unwrap();
+        self.runtime.block_on(self.env.stop()).unwrap();
     }
 }
 
