@@ -118,6 +118,7 @@ where
 #[cfg(test)]
 mod tests {
     use hyper_util::client::legacy::connect::{Connection, HttpConnector};
+    use keel::Tasks;
     use rustls::ServerConfig;
     use rustls::crypto::ring;
     use rustls::pki_types::PrivateKeyDer;
@@ -145,7 +146,7 @@ mod tests {
             config.alpn_protocols = vec![protocol.to_vec()];
             TlsAcceptor::from(Arc::new(config))
         });
-        tokio::spawn(async move {
+        Tasks::new().spawn("server", async move {
             let (tcp, _) = listener.accept().await.unwrap();
             match acceptor {
                 Some(acceptor) => drop(acceptor.accept(tcp).await),

@@ -19,6 +19,7 @@ pub struct Stream<T, E = ()> {
 }
 
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "almost all connections use TLS")]
 enum Io<T> {
     Plain(TokioIo<T>),
     Tls(TokioIo<TlsStream<T>>),
