@@ -118,7 +118,6 @@ where
 #[cfg(test)]
 mod tests {
     use hyper_util::client::legacy::connect::{Connection, HttpConnector};
-    use keel::Tasks;
     use rustls::ServerConfig;
     use rustls::crypto::ring;
     use rustls::pki_types::PrivateKeyDer;
@@ -128,6 +127,7 @@ mod tests {
     use super::*;
     use crate::fixtures::{TestCertificate, params, self_signed};
     use crate::{Trust, client_config};
+    use keel::Tasks;
 
     /// A server that completes one TLS handshake with `certificate`, or accepts one connection
     /// without TLS; the port of the server.

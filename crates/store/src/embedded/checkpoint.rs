@@ -120,7 +120,7 @@ impl Checkpointer {
                 Ok(outcome) => self.note(outcome),
                 Err(TryRecvError::Empty) => {}
                 Err(TryRecvError::Disconnected) => {
-                    self.note(CheckpointOutcome::Broken(thread_ended()))
+                    self.note(CheckpointOutcome::Broken(thread_ended()));
                 }
             }
         }
