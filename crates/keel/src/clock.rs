@@ -9,17 +9,14 @@
 //!
 //! No other file reads the time of the operating system.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    future::Future,
-    mem,
-    ops::{Add, Sub},
-    pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, Waker},
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::ops::{Add, Sub};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fmt, mem};
 
 /// The maximum time after which a sleep reads the system's clock again, since an administrator may set
 /// the clock during the sleep.

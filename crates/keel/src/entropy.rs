@@ -2,10 +2,8 @@
 //!
 //! Keys and other secrets are generated with `ring` directly.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ring::rand::{SecureRandom, SystemRandom};
 

@@ -7,12 +7,11 @@
 //! After a crash at any point, `ca.key` has either its former content or all of the new one. A full
 //! disk leaves no empty file behind.
 
-use std::{
-    ffi::OsString,
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Write},
-    path::{Path, PathBuf},
-};
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// Creates a directory that only its owner can use, and its missing parents. If it exists, the access
 /// of other users is removed.

@@ -9,28 +9,20 @@
 //! A task that panics is logged with its name, and [`Tasks::stop`] reports it. No other file
 //! starts tasks or threads.
 
-use std::{
-    any::Any,
-    collections::BTreeMap,
-    fmt,
-    future::{Future, poll_fn},
-    io,
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    pin::pin,
-    sync::{
-        Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering},
-    },
-    task::Poll,
-    thread,
-    time::Duration,
-};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::Poll;
+use std::time::Duration;
+use std::{fmt, io, thread};
 
-use tokio::{
-    sync::watch,
-    task::{AbortHandle, JoinHandle},
-    time::{Instant, timeout_at},
-};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::{Instant, timeout_at};
 
 /// A group of tasks that are stopped together; clones refer to the same group.
 #[derive(Clone)]
@@ -282,7 +274,8 @@ fn describe(running: &[String], panicked: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::{future::pending, sync::mpsc};
+    use std::future::pending;
+    use std::sync::mpsc;
 
     use super::*;
 

@@ -26,7 +26,9 @@ mod reads;
 mod watches;
 mod model;
 
-use std::{any::Any, sync::Arc, time::Duration};
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
 
 use keel::{Clock, Tasks, Timestamp};
 

@@ -29,13 +29,16 @@ mod space_reserve;
 mod replay;
 mod log;
 
-use std::{path::Path, sync::Arc};
+use std::path::Path;
+use std::sync::Arc;
 
 use keel::{Clock, Tasks};
 
 pub use disk::{Disk, StoreFile};
 
-use crate::{Engine, Error, Options, state::StoreState, writer::Writer};
+use crate::state::StoreState;
+use crate::writer::Writer;
+use crate::{Engine, Error, Options};
 use directory::Directory;
 use log::Log;
 

@@ -4,22 +4,19 @@
 //! Without a journal, a write is committed by the caller, under a lock. With a journal, it is queued
 //! for the commit thread, which commits all queued writes with one fsync.
 
-use std::{
-    io,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::history::Bounds;
+use crate::state::StoreState;
+use crate::watch::Cursor;
+use crate::writer::{Request, Writer};
 use crate::{
-    BoxFuture, Error, Event, Expect, Page, Record, Revision, Store, Watch, expiration,
-    history::Bounds,
-    maintenance,
-    state::StoreState,
-    watch::Cursor,
-    writer::{Request, Writer},
+    BoxFuture, Error, Event, Expect, Page, Record, Revision, Store, Watch, expiration, maintenance,
 };
 use keel::{Clock, ClockInstant, Tasks};
 

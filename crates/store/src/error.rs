@@ -1,6 +1,8 @@
 //! [`Error`]: a failed store operation. The variants differ in what the caller can do about it.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::{Record, Revision};
 

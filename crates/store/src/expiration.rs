@@ -3,7 +3,10 @@
 //! An expired record is deleted by an ordinary write, which watches deliver. Until that write, the
 //! record can be read.
 
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 

@@ -8,7 +8,8 @@
 //! first. The weight of an event is the size of the record that it replaced, which only the history
 //! references.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::{Error, Event, Record, Revision};
 

@@ -43,7 +43,9 @@ pub mod embedded;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 

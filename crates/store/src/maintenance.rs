@@ -2,7 +2,10 @@
 //! unused space to the file system. The caller of [`Store::compact`](crate::Store::compact) decides
 //! how long history is kept.
 
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::{Engine, Error};
 use keel::Clock;

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::{
-    Engine, Options,
-    history::History,
-    state::{Records, StoreState},
-    writer::Writer,
-};
+use crate::history::History;
+use crate::state::{Records, StoreState};
+use crate::writer::Writer;
+use crate::{Engine, Options};
 use keel::{Clock, Tasks};
 
 /// The backend in memory.
@@ -28,7 +26,8 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Error, conformance::Fixture};
+    use crate::Error;
+    use crate::conformance::Fixture;
 
     fn fixture() -> Fixture {
         Fixture::with_manual_clock(|clock, tasks| {

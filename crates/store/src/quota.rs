@@ -6,7 +6,8 @@
 //! At the limit, keys can still be deleted, and values can be replaced by shorter ones. A value may
 //! grow a little above the limit, so that an object can be marked as deleted.
 
-use crate::{Error, Record, state::Records};
+use crate::state::Records;
+use crate::{Error, Record};
 
 /// The approximate memory of a record without its key and its value.
 const RECORD_OVERHEAD: usize = 256;

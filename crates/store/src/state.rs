@@ -3,18 +3,17 @@
 //! Records and history change together, under one lock that is held for a few pointer copies: a
 //! reader clones the map, which shares its structure, and works on the clone.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    mem,
-    ops::Bound,
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-    },
+use std::collections::{BTreeSet, HashMap};
+use std::mem;
+use std::ops::Bound;
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 
 use tokio::sync::watch;
 
-use crate::{Error, Event, Page, Record, Revision, history::History};
+use crate::history::History;
+use crate::{Error, Event, Page, Record, Revision};
 use keel::{ClockInstant, Timestamp};
 
 /// The records at one revision; a clone costs one reference count.

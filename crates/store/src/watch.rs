@@ -4,15 +4,14 @@
 //! and is not woken by writes outside of its prefix. One that is too slow for the bounded history
 //! ends with [`Error::Compacted`]; the store does not keep more history for it.
 
-use std::{pin::Pin, sync::Arc};
+use std::pin::Pin;
+use std::sync::Arc;
 
 use futures_util::stream::{self, Stream};
 use tokio::sync::watch;
 
-use crate::{
-    Error, Event, Revision,
-    state::{StoreState, WatchedPrefix},
-};
+use crate::state::{StoreState, WatchedPrefix};
+use crate::{Error, Event, Revision};
 
 /// The largest number of events in one response. It limits the time for which the state is locked.
 const BATCH: usize = 512;

@@ -16,16 +16,16 @@
 //! - published writes are in the journal;
 //! - a revision is assigned once: when an append fails, its revisions are skipped.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::{
-    Error, Event, Expect, Record, Revision,
-    journal::{Batch, Journal, Shrink},
-    quota::Quota,
-    state::{Records, StoreState},
-};
+use crate::journal::{Batch, Journal, Shrink};
+use crate::quota::Quota;
+use crate::state::{Records, StoreState};
+use crate::{Error, Event, Expect, Record, Revision};
 use keel::{Clock, ClockInstant};
 
 /// Far above the limit of an API server, and far below that of the journal.

@@ -6,7 +6,9 @@
 //! pub containers: ::prost::alloc::vec::Vec<Container>,
 //! ```
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 
 use anyhow::Context;
 

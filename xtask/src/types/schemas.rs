@@ -1,10 +1,8 @@
 //! Reads k8s-openapi: the JSON spelling of types and fields, and the required fields.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::Path,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
 
 use super::fold;
 

@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 
-use super::{
-    facts::Facts,
-    fold,
-    messages::{Container, Field, Item, Key, Message},
-    schemas::{Schema, Schemas},
-};
+use super::facts::Facts;
+use super::fold;
+use super::messages::{Container, Field, Item, Key, Message};
+use super::schemas::{Schema, Schemas};
 
 /// Modules that the OpenAPI document omits, with their API groups: types that are used only in
 /// protobuf or by webhooks, and the CRD version of older manifests.

@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use crate::auth::authentication::User;
 use crate::request::{RequestInfo, ResourcePath, Verb};
-use machinery::{GroupResource, Status, Value, field_path::quote, json};
+use machinery::field_path::quote;
+use machinery::{GroupResource, Status, Value, json};
 
 /// The attributes of a request that authorizers decide on, as in Kubernetes.
 #[derive(Debug, Clone, Copy)]

@@ -24,7 +24,8 @@ use crate::auth::authentication::{
 use crate::auth::authorization::{Attributes, Authorizers, ResourceAttributes, forbidden, masters};
 use crate::http::headers;
 use crate::request::{RequestInfo, is_well_escaped};
-use machinery::{Status, field_path::quote, names};
+use machinery::field_path::quote;
+use machinery::{Status, names};
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";

@@ -1,6 +1,7 @@
 //! Cases: what a watch delivers, where it starts, and how it ends.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::{Fixture, show_events};
 use crate::{Error, Expect, Revision};

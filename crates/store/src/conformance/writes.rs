@@ -1,6 +1,7 @@
 //! Cases: preconditions and results of writes, and expiration.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 

@@ -1,16 +1,13 @@
 //! [`Checkpoint`]: the changes that a segment of the log makes to the database. [`Checkpointer`]: the
 //! thread that writes them there while the next segment is written.
 
-use std::{
-    io, mem,
-    sync::{
-        Arc,
-        mpsc::{Receiver, SyncSender, TryRecvError, sync_channel},
-    },
-};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::{io, mem};
 
 use super::database::Database;
-use crate::{Error, Event, Revision, journal::Batch};
+use crate::journal::Batch;
+use crate::{Error, Event, Revision};
 use keel::Tasks;
 
 /// The writes of one or more segments. They are collected as they are written, so the log is read

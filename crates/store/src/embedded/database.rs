@@ -1,25 +1,21 @@
 //! [`Database`]: a redb database with a row for each write that is kept, up to the last checkpoint.
 //! Opening it detects a damaged file.
 
-use std::{
-    io,
-    panic::{AssertUnwindSafe, catch_unwind},
-    path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::{Builder, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 
-use super::{
-    checkpoint::{Checkpoint, Threshold},
-    disk::{self, Disk, FailStopBackend, FirstFailure, StoreFile, damaged, read_error},
-    load::Loader,
-    row::{FORMAT, FORMAT_WITHOUT_LOG, Meta, Row},
-};
-use crate::{Error, Revision, history::Bounds};
+use super::checkpoint::{Checkpoint, Threshold};
+use super::disk;
+use super::disk::{Disk, FailStopBackend, FirstFailure, StoreFile, damaged, read_error};
+use super::load::Loader;
+use super::row::{FORMAT, FORMAT_WITHOUT_LOG, Meta, Row};
+use crate::history::Bounds;
+use crate::{Error, Revision};
 use keel::Entropy;
 
 const LOG: TableDefinition<'_, Revision, &[u8]> = TableDefinition::new("log");

@@ -1,24 +1,19 @@
 //! [`Directory`]: the directory of a store. It is private, locked by one process, and never holds a
 //! database that is only partly created.
 
-use std::{
-    fs::{self, File, OpenOptions, TryLockError},
-    io::{self, Read, Write},
-    path::{Path, PathBuf},
-    process,
-    sync::Arc,
-};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fs, io, process};
 
-use redb::{StorageBackend, backends::FileBackend};
-use rustix::{
-    fs::{FallocateFlags, fallocate, statvfs},
-    io::Errno,
-};
+use redb::StorageBackend;
+use redb::backends::FileBackend;
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::io::Errno;
 
-use super::{
-    database::Database,
-    disk::{Disk, StoreFile, damaged, extend},
-};
+use super::database::Database;
+use super::disk::{Disk, StoreFile, damaged, extend};
 use crate::Error;
 use keel::{create_private_directory, open_private};
 

@@ -1,10 +1,8 @@
 //! [`Disk`]: the files of a durable store. [`FailStopBackend`]: a file that is not used after a failure.
 
-use std::{
-    fmt, io,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{fmt, io};
 
 use redb::StorageBackend;
 

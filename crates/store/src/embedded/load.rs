@@ -5,12 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::row::{Meta, Row};
-use crate::{
-    Event, Record, Revision,
-    history::{Bounds, History},
-    state::Records,
-    writer::garbage,
-};
+use crate::history::{Bounds, History};
+use crate::state::Records;
+use crate::writer::garbage;
+use crate::{Event, Record, Revision};
 
 /// The result of a load.
 pub(super) struct Loaded {

@@ -11,22 +11,21 @@
 //! next one begins in the other file, after the checkpoint of the segment in that file; until then
 //! writes wait.
 
-use std::{mem, path::PathBuf, sync::Arc};
+use std::mem;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use super::{
-    checkpoint::{Checkpoint, Checkpointer, Threshold},
-    database::Database,
-    disk::{Disk, StoreFile, read_error},
-    frame::{self, FramePosition},
-    load::Loaded,
-    replay::replay,
-    segment::{LogFile, Segment, file_of_segment},
-    space_reserve::SpaceReserve,
-};
-use crate::{
-    Error, Options, Revision,
-    journal::{Batch, Journal, Shrink},
-};
+use super::checkpoint::{Checkpoint, Checkpointer, Threshold};
+use super::database::Database;
+use super::disk::{Disk, StoreFile, read_error};
+use super::frame;
+use super::frame::FramePosition;
+use super::load::Loaded;
+use super::replay::replay;
+use super::segment::{LogFile, Segment, file_of_segment};
+use super::space_reserve::SpaceReserve;
+use crate::journal::{Batch, Journal, Shrink};
+use crate::{Error, Options, Revision};
 use keel::Tasks;
 
 /// The capacity that the buffer keeps after a large batch.

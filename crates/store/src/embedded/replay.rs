@@ -8,13 +8,11 @@ use std::io;
 
 use redb::StorageBackend;
 
-use super::{
-    checkpoint::Checkpoint,
-    disk::{damaged, read_error},
-    frame::Frame,
-    load::Loader,
-    segment::LogFile,
-};
+use super::checkpoint::Checkpoint;
+use super::disk::{damaged, read_error};
+use super::frame::Frame;
+use super::load::Loader;
+use super::segment::LogFile;
 use crate::Error;
 
 /// The log has a segment that is being written, and one whose checkpoint is running.

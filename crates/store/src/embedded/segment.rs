@@ -3,14 +3,13 @@
 //! A file is extended by writing zeros. Overwriting them changes no metadata of the file system, so
 //! an fsync waits for the data alone. The file is used again by the segment after the next one.
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use redb::StorageBackend;
 
-use super::{
-    disk::{Disk, StoreFile, extend, read_error, write_error},
-    frame::FramePosition,
-};
+use super::disk::{Disk, StoreFile, extend, read_error, write_error};
+use super::frame::FramePosition;
 use crate::Error;
 
 /// A file that is too short grows by its size, within these limits.

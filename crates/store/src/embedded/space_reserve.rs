@@ -13,7 +13,9 @@
 //! An I/O error on the reserve is a failure of the disk, like one on the log: all writes are refused
 //! after it.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::disk::{Disk, StoreFile, is_full};
 use crate::Error;

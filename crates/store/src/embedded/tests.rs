@@ -1,14 +1,14 @@
 //! The conformance suite on real files, restarts, and locks.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{database::Database, *};
-use crate::{
-    Event, Expect, Store,
-    conformance::{Fixture, Watcher, show, show_events},
-};
+use super::database::Database;
+use super::*;
+use crate::conformance::{Fixture, Watcher, show, show_events};
+use crate::{Event, Expect, Store};
 use keel::Timestamp;
 
 fn fixture() -> Fixture {

@@ -1,6 +1,8 @@
 //! After a crash every acknowledged write exists, and every other one exists completely or not at all.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 

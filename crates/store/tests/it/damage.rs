@@ -1,10 +1,8 @@
 //! A damaged file is refused, or opened without a loss. Opening it never panics.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tempfile::TempDir;
 

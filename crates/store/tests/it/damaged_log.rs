@@ -1,13 +1,12 @@
 //! A log without its end is read up to the last complete batch; other damage is refused.
 
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
+use std::sync::Arc;
 
 use crate::simulated_disk::{Faults, SimulatedDisk};
 use keel::{Clock, Entropy, Tasks, Timestamp};
-use store::{
-    Embedded, Engine, Error, Expect, Options, Store,
-    embedded::{Disk, StoreFile},
-};
+use store::embedded::{Disk, StoreFile};
+use store::{Embedded, Engine, Error, Expect, Options, Store};
 
 /// The first segment has number 1.
 const LOG: StoreFile = StoreFile::OddLog;

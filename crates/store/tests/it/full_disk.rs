@@ -1,11 +1,9 @@
 //! A full disk: puts are refused, deletions succeed, and the freed space is used without a restart.
 
-use std::{
-    path::Path,
-    process::{Command, Stdio},
-    sync::Arc,
-    time::Duration,
-};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tempfile::TempDir;
 

@@ -1,16 +1,12 @@
 //! Log messages of a failing disk, which include the cause.
 
-use std::{
-    error::Error,
-    fmt,
-    sync::{Arc, Mutex},
-};
+use std::error::Error;
+use std::fmt;
+use std::sync::{Arc, Mutex};
 
-use tracing::{
-    Event, Metadata, Subscriber,
-    field::{Field, Visit},
-    span::{Attributes, Id, Record},
-};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
 
 use crate::simulated_disk::{Faults, SimulatedDisk};
 use keel::{Clock, Tasks, Timestamp};

@@ -1,7 +1,9 @@
 //! A directory without a database is refused if its log contains writes. Otherwise it is an
 //! interrupted first start.
 
-use std::{fs, path::Path, sync::Arc};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
 
 use tempfile::TempDir;
 

@@ -1,6 +1,8 @@
 //! A directory of the format without a log can be opened, and has a log from then on.
 
-use std::{fs, path::Path, sync::Arc};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
 
 use redb::{Database, ReadableTable, TableDefinition};
 use tempfile::TempDir;

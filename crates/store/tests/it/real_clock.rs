@@ -1,7 +1,8 @@
 //! Expiration on the system clock. The other tests use a manual clock, which does not test the
 //! timers of the system clock.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 

@@ -3,13 +3,11 @@
 //! Between two fsyncs a real disk may write any subset of sectors in any order. A simulated crash
 //! does the same: each sector of each unsynced write is kept or lost, depending on the seed.
 
-use std::{
-    collections::BTreeSet,
-    io,
-    ops::Range,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeSet;
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::StorageBackend;
 

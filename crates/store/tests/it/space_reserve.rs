@@ -1,12 +1,14 @@
 //! The reserve of disk space: its allocation, its release, and failures to write it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 
 use crate::simulated_disk::{Faults, SimulatedDisk};
 use keel::{Clock, Tasks, Timestamp};
-use store::{Embedded, Engine, Error, Expect, Options, Store, embedded::StoreFile};
+use store::embedded::StoreFile;
+use store::{Embedded, Engine, Error, Expect, Options, Store};
 
 const RESERVE: usize = 2 << 20;
 

@@ -2,12 +2,12 @@
 
 use std::thread::JoinHandle;
 
-use crate::kubectl::{assert_lines, each, program::Program, session::Kubectl, table};
-use runtime::{
-    Manager, ManagerOptions,
-    client::{self, config::Config},
-    kube_client::config::Kubeconfig,
-};
+use crate::kubectl::program::Program;
+use crate::kubectl::session::Kubectl;
+use crate::kubectl::{assert_lines, each, table};
+use runtime::client::config::Config;
+use runtime::kube_client::config::Kubeconfig;
+use runtime::{Manager, ManagerOptions, client};
 
 #[path = "../../../../../examples/custompod-operator/src/controller.rs"]
 mod controller;
