@@ -340,6 +340,21 @@ mod tests {
     }
 
     #[test]
+    fn the_refusal_has_the_reasons_of_the_authorizers() {
+        let policies: Arc<dyn Authorizer> = Arc::new(abac::PolicyFile::parse("").unwrap());
+        let alice = User::authenticated("alice", "", vec![]);
+        let info = RequestInfo::parse(&http::Method::GET, "/metrics", &Query::default()).unwrap();
+        let refused = |others: &[Arc<dyn Authorizer>]| {
+            Authorizers::new(others).authorize(&alice, &info).unwrap_err().message
+        };
+        assert_eq!(
+            refused(&[policies]),
+            r#"forbidden: User "alice" cannot get path "/metrics": No policy matched."#
+        );
+        assert_eq!(refused(&[]), r#"forbidden: User "alice" cannot get path "/metrics""#);
+    }
+
+    #[test]
     fn all_users_read_health_and_authenticated_users_read_discovery() {
         let alice = User::authenticated("alice", "", vec![]);
         assert!(ask(&User::anonymous(), "/readyz").is_ok());

@@ -251,3 +251,113 @@ fn missing_name(uid: &str, groups: &[String], extra: &BTreeMap<String, Vec<Strin
         "requested &user.DefaultInfo{{Name:\"\", UID:{uid}, Groups:{groups}, Extra:{extra}}} without impersonating a user name"
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use http::{HeaderName, HeaderValue, Method};
+
+    use super::*;
+    use crate::auth::authorization::{Authorizer, Decision, Rules};
+    use crate::request::Query;
+
+    /// Allows verbs on resources, each written as `verb resource name`.
+    #[derive(Debug)]
+    struct Rights(&'static [&'static str]);
+
+    impl Authorizer for Rights {
+        fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
+            let resource = attributes.resource.unwrap_or_default();
+            let asked = format!("{} {} {}", attributes.verb, resource.resource, resource.name);
+            if self.0.contains(&asked.trim_end()) {
+                return Decision::Allow("".into());
+            }
+            Decision::NoOpinion("".into())
+        }
+
+        fn rules(&self, _: &User, _: &str, _: &mut Rules) {}
+    }
+
+    /// Lists pods as the user of `headers`; the name and groups of the impersonated user.
+    fn list_pods(
+        rights: &'static [&'static str],
+        headers: &[(&str, &str)],
+    ) -> Result<String, String> {
+        let authorizers = Authorizers::new(&[Arc::new(Rights(rights))]);
+        let headers: HeaderMap = headers
+            .iter()
+            .map(|(name, value)| {
+                (HeaderName::try_from(*name).unwrap(), HeaderValue::from_str(value).unwrap())
+            })
+            .collect();
+        let info = RequestInfo::parse(&Method::GET, "/api/v1/pods", &Query::default()).unwrap();
+        let bob = User::authenticated("bob", "", vec![]);
+        impersonate(&authorizers, bob, &headers, &info)
+            .map(|user| format!("{} {:?}", user.name, user.groups))
+            .map_err(|status| status.message)
+    }
+
+    #[test]
+    fn a_mode_needs_the_right_to_the_user_and_the_right_to_the_request() {
+        let alice = [(USER, "alice")];
+        assert_eq!(
+            list_pods(
+                &["impersonate-on:user-info:list pods", "impersonate:user-info users alice"],
+                &alice
+            ),
+            Ok(r#"alice ["system:authenticated"]"#.to_owned())
+        );
+        assert_eq!(
+            list_pods(&["impersonate:user-info users alice"], &alice).unwrap_err(),
+            r#"pods is forbidden: User "bob" cannot impersonate-on:user-info:list resource "pods" in API group "" at the cluster scope"#
+        );
+        assert_eq!(
+            list_pods(&["impersonate-on:user-info:list pods"], &alice).unwrap_err(),
+            r#"users.authentication.k8s.io "alice" is forbidden: User "bob" cannot impersonate:user-info resource "users" in API group "authentication.k8s.io" at the cluster scope"#
+        );
+    }
+
+    #[test]
+    fn the_verb_impersonate_needs_no_other_right() {
+        let headers = [(USER, "alice"), (GROUP, "dev"), ("impersonate-extra-scopes", "view")];
+        let rights =
+            &["impersonate users alice", "impersonate groups dev", "impersonate userextras view"];
+        assert_eq!(
+            list_pods(rights, &headers),
+            Ok(r#"alice ["dev", "system:authenticated"]"#.to_owned())
+        );
+        assert!(
+            list_pods(&["impersonate users alice", "impersonate groups dev"], &headers).is_err()
+        );
+    }
+
+    #[test]
+    fn a_service_account_has_a_mode_of_its_own() {
+        let account = [(USER, "system:serviceaccount:default:builder")];
+        let rights = &[
+            "impersonate-on:serviceaccount:list pods",
+            "impersonate:serviceaccount serviceaccounts builder",
+        ];
+        assert!(list_pods(rights, &account).is_ok());
+        let refusal = list_pods(&["impersonate-on:user-info:list pods"], &account).unwrap_err();
+        assert!(refusal.contains("impersonate-on:serviceaccount:list"), "{refusal}");
+    }
+
+    #[test]
+    fn system_masters_can_be_impersonated_by_the_verb_impersonate_only() {
+        let masters = [(USER, "alice"), (GROUP, "system:masters")];
+        let mode = &[
+            "impersonate-on:user-info:list pods",
+            "impersonate:user-info users alice",
+            "impersonate:user-info groups system:masters",
+        ];
+        let refusal = list_pods(mode, &masters).unwrap_err();
+        assert!(
+            refusal.ends_with("impersonating the system:masters group is not allowed"),
+            "{refusal}"
+        );
+        let legacy = &["impersonate users alice", "impersonate groups system:masters"];
+        assert!(list_pods(legacy, &masters).is_ok());
+    }
+}
