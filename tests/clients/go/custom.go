@@ -174,15 +174,15 @@ func checkDynamicInformer(s *session, client dynamic.Interface) {
 			return errors.New("the informer did not sync")
 		}
 		created, err := fleet.Create(ctx, boat(s, "barge"), metav1.CreateOptions{})
-		if err := errors.Join(err, sees(ctx, "add barge", seen)); err != nil {
+		if err := errors.Join(err, waitForEvent(ctx, "add barge", seen)); err != nil {
 			return err
 		}
 		unstructured.SetNestedField(created.Object, int64(3), "spec", "crew")
 		_, err = fleet.Update(ctx, created, metav1.UpdateOptions{})
-		if err := errors.Join(err, sees(ctx, "update barge", seen)); err != nil {
+		if err := errors.Join(err, waitForEvent(ctx, "update barge", seen)); err != nil {
 			return err
 		}
 		err = fleet.Delete(ctx, "barge", metav1.DeleteOptions{})
-		return errors.Join(err, sees(ctx, "delete barge", seen))
+		return errors.Join(err, waitForEvent(ctx, "delete barge", seen))
 	})
 }
