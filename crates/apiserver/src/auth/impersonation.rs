@@ -46,7 +46,7 @@ pub fn impersonate(
     let mut refusal = None;
     for mode in Mode::ALL.iter().filter(|it| it.applies(&requested)) {
         match mode.check(authorizers, &user, &requested, info) {
-            Ok(()) => return Ok(with_implied_groups(requested)),
+            Ok(()) => return Ok(with_implied_groups(requested, *mode)),
             Err(status) => refusal = refusal.or(Some(status)),
         }
     }
@@ -193,11 +193,11 @@ fn requested_user(headers: &HeaderMap) -> Result<Option<User>, Status> {
 /// Adds the groups that are implied by the user name.
 ///
 /// Upstream: endpoints/filters/impersonation/mode.go `impersonationModeState.check`.
-fn with_implied_groups(mut user: User) -> User {
+fn with_implied_groups(mut user: User, mode: Mode) -> User {
     if user.groups.is_empty() {
         if let Some((namespace, _)) = service_account::parse_user(&user.name) {
             user.groups = service_account::groups(namespace);
-        } else if is_node(&user.name) && user.uid.is_empty() && user.extra.is_empty() {
+        } else if mode == Mode::ArbitraryNode {
             user.groups.push("system:nodes".to_owned());
         }
     }
@@ -342,6 +342,22 @@ mod tests {
         assert!(list_pods(rights, &account).is_ok());
         let refusal = list_pods(&["impersonate-on:user-info:list pods"], &account).unwrap_err();
         assert!(refusal.contains("impersonate-on:serviceaccount:list"), "{refusal}");
+    }
+
+    #[test]
+    fn only_the_mode_of_nodes_implies_the_group_of_nodes() {
+        let node = [(USER, "system:node:n1")];
+        assert_eq!(
+            list_pods(
+                &["impersonate-on:arbitrary-node:list pods", "impersonate:arbitrary-node nodes n1"],
+                &node
+            ),
+            Ok(r#"system:node:n1 ["system:nodes", "system:authenticated"]"#.to_owned())
+        );
+        assert_eq!(
+            list_pods(&["impersonate users system:node:n1"], &node),
+            Ok(r#"system:node:n1 ["system:authenticated"]"#.to_owned())
+        );
     }
 
     #[test]
