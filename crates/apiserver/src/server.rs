@@ -45,6 +45,7 @@ use keel::{Entropy, Offload, Tasks, UncleanStop};
 use schema::PatternPool;
 use store::{Embedded, Memory, Options, Store};
 use tls::{Certified, Identity};
+use types::Resource;
 
 /// The time limit for the tasks of a plane to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
@@ -267,8 +268,9 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
     let Keys { authority, signer } = keys;
     let PlaneParts { store, store_tasks, tasks, plugins, service_allocator } = parts;
     let mut metrics = Registry::default();
-    let cache = start_cache(config, &store, &store_tasks).await?;
-    let catalog = builtin_catalog(&cache, &service_allocator, &config.entropy);
+    let builtin = kinds::table::builtin();
+    let cache = start_cache(config, &builtin, &store, &store_tasks).await?;
+    let catalog = builtin_catalog(builtin, &cache, &service_allocator, &config.entropy);
     let storage = Arc::new(Storage {
         clock: config.clock.clone(),
         entropy: config.entropy.clone(),
@@ -315,21 +317,22 @@ async fn start_plane(config: &Config, keys: Keys, parts: PlaneParts) -> Result<A
 /// the plane stops still read what they have written.
 async fn start_cache(
     config: &Config,
+    builtin: &[Resource],
     store: &Arc<dyn Store>,
     tasks: &Tasks,
 ) -> Result<Arc<WatchCache>, Error> {
-    let prefixes: Vec<String> =
-        kinds::table::builtin().iter().map(|it| it.prefix.clone()).collect();
+    let prefixes: Vec<String> = builtin.iter().map(|it| it.prefix.clone()).collect();
     Ok(WatchCache::start(Arc::clone(store), &prefixes, &config.clock, tasks).await?)
 }
 
 /// The built-in resources, with their hooks.
 fn builtin_catalog(
+    builtin: Vec<Resource>,
     cache: &WatchCache,
     service_allocator: &ServiceAllocator,
     entropy: &Entropy,
 ) -> Catalog {
-    let served = kinds::table::builtin().into_iter().map(|resource| {
+    let served = builtin.into_iter().map(|resource| {
         let objects = cache.of_prefix(&resource.prefix);
         let mut hooks = Hooks {
             validate: admission::validation_hook(&resource.group, &resource.plural),
