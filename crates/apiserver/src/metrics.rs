@@ -54,24 +54,24 @@ impl Metrics {
     }
 
     /// The count of events that are sent to watchers of a resource.
-    pub(crate) fn watch_events(&self, target: &ResourcePath) -> Count {
+    pub(crate) fn watch_events(&self, path: &ResourcePath) -> Count {
         self.watch_events.get_or_create_owned(&WatchLabels {
-            group: target.group.clone(),
-            resource: target.resource.clone(),
-            version: target.version.clone(),
+            group: path.group.clone(),
+            resource: path.resource.clone(),
+            version: path.version.clone(),
         })
     }
 
-    /// Counts an answered request, the bytes of its answer while they are sent, and a stream while it
-    /// is open.
-    pub(crate) fn observe_answer(
+    /// Counts a request with its response, the bytes of the response while they are sent, and a stream
+    /// while it is open.
+    pub(crate) fn observe_response(
         &self,
         request: &RequestLabels,
         response: Response<Body>,
-        took: Duration,
+        duration: Duration,
     ) -> Response<Body> {
         let series = self.requests.series(request);
-        series.observe(request, response.status().as_u16(), took);
+        series.observe(request, response.status().as_u16(), duration);
         response.map(|body| match (body, &series.size) {
             (body @ Body::Stream(_), _) => body.with_guard(self.in_flight.stream(request)),
             (body, Some(sizes)) => response_sizes::observe(body, sizes.clone()),
@@ -80,8 +80,8 @@ impl Metrics {
     }
 
     /// Counts a request that was refused before it was handled.
-    pub(crate) fn observe(&self, request: &RequestLabels, code: u16, took: Duration) {
-        self.requests.series(request).observe(request, code, took);
+    pub(crate) fn observe(&self, request: &RequestLabels, code: u16, duration: Duration) {
+        self.requests.series(request).observe(request, code, duration);
     }
 
     /// Encodes all metrics in Prometheus' text format; `append` adds further families.

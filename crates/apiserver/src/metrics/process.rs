@@ -5,7 +5,7 @@ use std::fs;
 
 use super::exposition::{self, Kind};
 
-/// Ticks of `/proc/self/stat` in a second. Linux shows user space 100 on every architecture.
+/// The ticks of `/proc/self/stat` in a second. Linux reports 100 to user space on every architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Appends the families of this process.
