@@ -230,7 +230,7 @@ async fn page<'a>(
     let all = selection.selects_all(&view.snapshot);
     let mut yield_budget = YieldBudget::default();
     for entry in entries.by_ref() {
-        if yield_budget.is_spent(selection) {
+        if yield_budget.should_yield(selection) {
             tokio::task::yield_now().await;
         }
         if !all && !selection.matches(cx, entry) {

@@ -223,7 +223,7 @@ impl Watcher {
                         return WatchAction::Send(self.encoder.bookmark(
                             &self.cx,
                             self.cursor,
-                            false,
+                            Bookmark::Regular,
                         ));
                     }
                     return WatchAction::Wait;
@@ -261,12 +261,12 @@ impl Watcher {
     /// first.
     fn advance_cursor(&mut self) -> bool {
         let applied = self.plane.storage.cache.applied();
-        // The order matters: all changes up to `applied` are in the log by now.
-        let nothing = self.served.cache.after(self.cursor, 1).is_ok_and(|it| it.is_empty());
-        if nothing {
+        // Read after `applied`: all changes up to `applied` are in the log by now.
+        let has_no_changes = self.served.cache.after(self.cursor, 1).is_ok_and(|it| it.is_empty());
+        if has_no_changes {
             self.cursor = self.cursor.max(applied);
         }
-        nothing
+        has_no_changes
     }
 
     /// The events of the first of `changes`, up to the size of a chunk: an unread watch holds one
@@ -313,6 +313,7 @@ impl Watcher {
         event::concatenated(events)
     }
 
+    /// The next chunk of initial events, then the bookmark after them; None once all are sent.
     fn initial_events(&mut self) -> Result<Option<Bytes>, EntryDropped> {
         if !self.initial.is_empty() {
             let (mut out, mut read) = (Vec::new(), 0);
@@ -329,7 +330,8 @@ impl Watcher {
         }
         if self.bookmark_due.take_if(|it| *it == Bookmark::AfterInitial).is_some() {
             self.events_sent.inc();
-            return Ok(Some(self.encoder.bookmark(&self.cx, self.cursor, true)));
+            let bookmark = self.encoder.bookmark(&self.cx, self.cursor, Bookmark::AfterInitial);
+            return Ok(Some(bookmark));
         }
         Ok(None)
     }

@@ -50,7 +50,7 @@ pub(crate) async fn delete(
         let Some(entry) = current else {
             return Err(Status::not_found(&scope.group_resource(), name));
         };
-        // Objects in the cache have been decoded.
+        // Every object in the cache can be decoded, and the option is only for objects that cannot.
         if options.ignore_store_read_error {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage"

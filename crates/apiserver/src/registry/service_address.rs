@@ -5,7 +5,7 @@
 //! get the same address. No repair is needed after a crash, because there is no separate allocation
 //! record.
 //!
-//! A dry run gets an address and ports in its answer and claims none ([`ServiceAddresses::begin`]).
+//! A dry run gets an address and ports in its response and claims none ([`ServiceAddresses::begin`]).
 //!
 //! All requests for services share one lock. Invariants:
 //! - the stored and the claimed addresses are read together, under the lock. A claim ends when its
@@ -101,7 +101,7 @@ impl ServiceAllocator {
         Ok(Some(claim))
     }
 
-    /// Sets the address and ports that the answer to a dry run has. They are not free ones: the
+    /// Sets the address and ports that the response to a dry run has. They are not free ones: the
     /// address is that of the network, and node ports are numbered consecutively. Claims nothing.
     ///
     /// Upstream: `ipallocator.go` and `portallocator/operation.go`, with `dryRun`. They also accept
@@ -222,10 +222,10 @@ impl Drop for Claim {
     fn drop(&mut self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         for address in &self.addresses {
-            state.addresses.remove(address);
+            state.claimed_addresses.remove(address);
         }
         for port in &self.ports {
-            state.ports.remove(port);
+            state.claimed_ports.remove(port);
         }
     }
 }
