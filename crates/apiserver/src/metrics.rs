@@ -1,6 +1,6 @@
 //! The server's metrics, with kube-apiserver's names, so that dashboards for it work.
 
-mod count;
+mod counter;
 mod request_labels;
 mod request_series;
 mod in_flight;
@@ -8,7 +8,7 @@ mod response_sizes;
 pub(crate) mod exposition;
 mod process;
 
-pub(crate) use count::Count;
+pub(crate) use counter::Counter;
 pub(crate) use in_flight::{InFlight, InFlightRequest};
 pub(crate) use request_labels::RequestLabels;
 
@@ -26,7 +26,7 @@ use std::time::Duration;
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Requests,
-    watch_events: Family<WatchLabels, Count>,
+    watch_events: Family<WatchLabels, Counter>,
     /// The requests and streams in progress.
     pub in_flight: InFlight,
 }
@@ -43,7 +43,7 @@ impl Metrics {
     /// Registers the metrics of requests in `registry`.
     pub(crate) fn new(mut registry: Registry) -> Self {
         let requests = Requests::new(&mut registry);
-        let watch_events = Family::<WatchLabels, Count>::default();
+        let watch_events = Family::<WatchLabels, Counter>::default();
         registry.register(
             "apiserver_watch_events_total",
             "Events sent to watchers, by group, version and resource",
@@ -54,7 +54,7 @@ impl Metrics {
     }
 
     /// The count of events that are sent to watchers of a resource.
-    pub(crate) fn watch_events(&self, path: &ResourcePath) -> Count {
+    pub(crate) fn watch_events(&self, path: &ResourcePath) -> Counter {
         self.watch_events.get_or_create_owned(&WatchLabels {
             group: path.group.clone(),
             resource: path.resource.clone(),

@@ -78,11 +78,11 @@ fn dedup_owner_references(scope: &RequestScope, object: &mut Object) {
         return;
     }
     let mut seen = HashSet::with_capacity(owners.len());
-    let first: Vec<bool> = owners.iter().map(|owner| seen.insert(owner)).collect();
+    let first_occurrences: Vec<bool> = owners.iter().map(|owner| seen.insert(owner)).collect();
     let mut repeated: Vec<String> = Vec::new();
-    let mut first = first.into_iter();
+    let mut first_occurrences = first_occurrences.into_iter();
     owners.retain(|owner| {
-        let is_first = first.next() == Some(true);
+        let is_first = first_occurrences.next() == Some(true);
         if !is_first {
             let uid = owner.get("uid").and_then(Value::as_str).unwrap_or_default();
             repeated.push(uid.to_owned());
@@ -99,11 +99,11 @@ fn dedup_owner_references(scope: &RequestScope, object: &mut Object) {
     }
 }
 
-/// Whether fields other than metadata differ. The status is ignored if it is a subresource.
-fn spec_differs(new: &Object, old: &Object, has_status_subresource: bool) -> bool {
+/// Whether fields other than metadata differ.
+fn spec_differs(new: &Object, old: &Object, ignores_status: bool) -> bool {
     let counts = |(key, _): &(&String, &Value)| match key.as_str() {
         "apiVersion" | "kind" | "metadata" => false,
-        "status" => !has_status_subresource,
+        "status" => !ignores_status,
         _ => true,
     };
     !new.map().iter().filter(counts).eq(old.map().iter().filter(counts))

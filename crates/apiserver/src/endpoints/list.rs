@@ -65,6 +65,7 @@ struct ListView {
     count: Option<usize>,
 }
 
+/// The state from which the requested page is taken.
 async fn view(
     cx: &RequestContext,
     selection: &Selection,
@@ -120,6 +121,7 @@ fn current(cx: &RequestContext, start: Option<String>) -> ListView {
     ListView { snapshot, revision, start, count: None }
 }
 
+/// The state of the list that `token` continues.
 fn continued(
     cx: &RequestContext,
     selection: &Selection,

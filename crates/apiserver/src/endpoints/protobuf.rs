@@ -179,8 +179,9 @@ pub(crate) fn status(status: &Status) -> Vec<u8> {
     protobuf::encode(&status.to_value()).expect("the table has the type Status")
 }
 
-fn write(out: &mut Vec<u8>, into: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>) {
-    into(out).expect("stored objects are valid JSON");
+/// Runs `encode`, which fails only for invalid JSON.
+fn write(out: &mut Vec<u8>, encode: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>) {
+    encode(out).expect("stored objects are valid JSON");
 }
 
 #[cfg(test)]

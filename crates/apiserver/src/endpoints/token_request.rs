@@ -26,8 +26,8 @@ const MIN_LIFETIME: i64 = 10 * 60;
 /// The maximum lifetime of a token.
 const MAX_LIFETIME: i64 = 1 << 32;
 
-/// The lifetime that the ServiceAccount admission plugin requests for mounted tokens; it is extended to
-/// a year. Upstream: `WarnOnlyBoundTokenExpirationSeconds`.
+/// The lifetime that the admission plugin `ServiceAccount` requests for mounted tokens. It is extended
+/// to a year. Upstream: `WarnOnlyBoundTokenExpirationSeconds`.
 const WARN_ONLY_LIFETIME: i64 = HOUR + 7;
 const EXTENDED_LIFETIME: i64 = 365 * 24 * HOUR;
 

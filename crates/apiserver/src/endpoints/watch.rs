@@ -30,7 +30,7 @@ use crate::flow_control::Charge;
 use crate::http::body::Body;
 use crate::http::negotiation::stream_not_acceptable;
 use crate::http::response;
-use crate::metrics::Count;
+use crate::metrics::Counter;
 use crate::plane::Plane;
 use crate::registry::conversion::ConvertedChange;
 use crate::request::options::parse_i64;
@@ -85,7 +85,7 @@ struct Watcher {
     _charge: Option<Charge>,
     encoder: Encoder,
     /// The metric of sent events.
-    events_sent: Count,
+    events_sent: Counter,
     /// The objects that are sent before any change.
     initial: InitialEvents,
     /// The revision up to which all changes have been sent.

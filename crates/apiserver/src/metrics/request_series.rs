@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use super::{Count, RequestLabels};
+use super::{Counter, RequestLabels};
 
 /// The buckets of durations, in seconds. Upstream: endpoints/metrics; those below 5 ms are additional.
 const DURATION_BUCKETS: [f64; 27] = [
@@ -19,7 +19,7 @@ const DURATION_BUCKETS: [f64; 27] = [
 
 /// The series of all requests.
 pub(super) struct Requests {
-    counts: Family<ResponseLabels, Count>,
+    counts: Family<ResponseLabels, Counter>,
     durations: Family<RequestLabels, Histogram>,
     sizes: Family<RequestLabels, Histogram>,
     series: RwLock<HashMap<RequestLabels, Arc<RequestSeries>>>,
@@ -27,9 +27,9 @@ pub(super) struct Requests {
 
 /// See the [module documentation](self).
 pub(super) struct RequestSeries {
-    counts: Family<ResponseLabels, Count>,
+    counts: Family<ResponseLabels, Counter>,
     /// The counters by status code, of which there are few.
-    by_code: Mutex<Vec<(u16, Count)>>,
+    by_code: Mutex<Vec<(u16, Counter)>>,
     duration: Histogram,
     /// The sizes of responses; None if they are not recorded.
     pub(super) size: Option<Histogram>,
@@ -45,7 +45,7 @@ struct ResponseLabels {
 
 impl Requests {
     pub(super) fn new(registry: &mut Registry) -> Self {
-        let counts = Family::<ResponseLabels, Count>::default();
+        let counts = Family::<ResponseLabels, Counter>::default();
         registry.register(
             "apiserver_request_total",
             "Requests by verb, dry run, group, version, resource, subresource, scope, component and code",

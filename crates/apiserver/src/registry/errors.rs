@@ -21,14 +21,14 @@ pub(crate) fn of_store(group_resource: &GroupResource, name: &str, error: &Error
         Error::Full => Status::internal(format!("{error}. {FULL}")),
         Error::Closed => Status::unavailable("the server is shutting down"),
         other => {
-            tracing::error!(error = %with_causes(other), %group_resource, name, "a store operation failed");
-            Status::internal(with_causes(other))
+            tracing::error!(error = %message_with_causes(other), %group_resource, name, "a store operation failed");
+            Status::internal(message_with_causes(other))
         }
     }
 }
 
 /// The message of an error with its causes, in one line.
-fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+fn message_with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -256,13 +256,8 @@ fn prepare(scope: &RequestScope, new: &mut Object, old: &Object, strategy: Updat
     }
     let counts_generation =
         resource.behavior.generation && !matches!(strategy, UpdateStrategy::Posted);
-    if counts_generation
-        && spec_differs(
-            new,
-            old,
-            has_status_subresource || !resource.conventions.generation_counts_status,
-        )
-    {
+    let ignores_status = has_status_subresource || !resource.conventions.generation_counts_status;
+    if counts_generation && spec_differs(new, old, ignores_status) {
         new.set_meta("generation", old.generation() + 1);
     }
 }

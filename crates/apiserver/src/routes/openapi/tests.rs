@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use http::header::ACCEPT_ENCODING;
 use http_body_util::BodyExt;
 
 use super::*;
@@ -67,7 +68,7 @@ fn headers(pairs: &[(HeaderName, &str)]) -> HeaderMap {
 fn get(path: &[&str], query: &str, pairs: &[(HeaderName, &str)]) -> Response<Body> {
     let catalog = catalog(&widgets());
     let query = Query::parse(Some(query));
-    find(&catalog, path, &headers(pairs), &query)
+    serve_local(&catalog, path, &headers(pairs), &query)
 }
 
 fn header(response: &Response<Body>, name: HeaderName) -> &str {
