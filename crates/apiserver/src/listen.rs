@@ -117,7 +117,7 @@ pub(crate) struct ListenerState {
     pub handler: Arc<dyn Handler>,
     /// Counts unread responses.
     pub flow_control: Arc<FlowControl>,
-    /// The time-outs of connections.
+    /// The timeouts of connections.
     pub timeouts: Timeouts,
     /// The plane's clock.
     pub clock: Clock,
@@ -260,7 +260,7 @@ async fn handshake(mut stream: TcpStream, tls: TlsAcceptor) -> Option<Box<TlsStr
 }
 
 /// Enables TCP keepalive. A machine that loses its power or its network does not close its
-/// connections, and a watch over HTTP/1.1 would otherwise be sent events until its time-out.
+/// connections, and a watch over HTTP/1.1 would otherwise be sent events until its timeout.
 fn set_keepalive(stream: &TcpStream) {
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE_IDLE)

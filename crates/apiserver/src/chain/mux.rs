@@ -102,6 +102,7 @@ pub(crate) async fn resource(
     head: Head,
     body: Bytes,
 ) -> Result<Response<Body>, Status> {
+    // The CRD controller deletes an object of a CRD that is being deleted.
     if let Some(DeletedCrdInstance(served)) = head.extensions.get() {
         let version = served.resource.storage;
         let cx = RequestContext::new(parts, MediaTypeOptions::JSON, Arc::clone(served), version);

@@ -126,7 +126,8 @@ enum Bookmark {
 /// The next action of a watcher.
 enum WatchAction {
     Send(Bytes),
-    /// Sends a further part of an event.
+    /// Sends a further part of an event. The limit on unread responses is not checked: an event that
+    /// has begun is completed.
     SendPart(Bytes),
     Wait,
     Convert,

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// A response is ended after this many checks without progress.
 const MAX_CHECKS: u32 = 4;
 
-/// A watch is ended after this many checks without progress. At the default time-out, the events that
+/// A watch is ended after this many checks without progress. At the default timeout, the events that
 /// it missed are compacted by then.
 const MAX_WATCH_CHECKS: u32 = 5 * MAX_CHECKS;
 

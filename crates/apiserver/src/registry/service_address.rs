@@ -34,7 +34,7 @@ use machinery::{ErrorList, Object, Status};
 use requests::{PortRange, PortRequests, invalid};
 
 /// The maximum number of times that changed services are parsed without the lock.
-const MAX_UNLOCKED_READS: usize = 8;
+const MAX_UNLOCKED_PARSES: usize = 8;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone)]
@@ -173,18 +173,18 @@ impl ServiceAllocator {
     /// Locks the state with its index brought up to date. Changed services are parsed without the
     /// lock; under continuous writes, the last ones are parsed with it.
     fn lock_current(&self, cache: &ResourceCache) -> MutexGuard<'_, AllocatorState> {
-        for _ in 0..MAX_UNLOCKED_READS {
+        for _ in 0..MAX_UNLOCKED_PARSES {
             let mut state = self.lock();
-            let unread = state.index.catch_up(cache);
-            if unread.is_empty() {
+            let unparsed = state.index.catch_up(cache);
+            if unparsed.is_empty() {
                 return state;
             }
             drop(state);
-            index::read_all(&unread);
+            index::parse_all(&unparsed);
         }
         let mut state = self.lock();
-        index::read_all(&state.index.catch_up(cache));
-        state.index.count_read();
+        index::parse_all(&state.index.catch_up(cache));
+        state.index.count_parsed();
         state
     }
 }
