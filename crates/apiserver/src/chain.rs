@@ -98,7 +98,7 @@ async fn chain(
     let ReceivedRequest { info, query, deadline, .. } = received;
     let user = plane.authenticate(peer.user.as_deref(), &head.headers)?;
     let account = account(&plane, &peer, &user, &info)?;
-    let _stream = account.as_ref().map(|it| it.charge(STREAM_OVERHEAD));
+    let _charge = account.as_ref().map(|it| it.charge(STREAM_OVERHEAD));
     let user = match impersonate(&plane.authorizers, user, &head.headers, &info) {
         Ok(user) => user,
         Err(status) => return Ok(response::forbidden(&status, error_media_type)),
@@ -107,6 +107,7 @@ async fn chain(
         return Ok(response::forbidden(&status, error_media_type));
     }
     if !flow_control::is_probe(&info) {
+        // The size of the response is not known yet; endpoints check it again with its size.
         flow_control::check_room(account.as_deref(), 0)?;
     }
     // The body is read before a seat is taken, so that a client that sends its body slowly occupies
@@ -118,8 +119,8 @@ async fn chain(
         if peer.connection.is_some() {
             memory = Some(plane.flow_control.body_memory(&user)?);
         }
-        let account = |bytes| memory.as_mut().map_or(Ok(()), |it| it.grow(bytes));
-        request_body::read(body, account).await?
+        let reserve = |bytes| memory.as_mut().map_or(Ok(()), |it| it.grow(bytes));
+        request_body::read(body, reserve).await?
     };
     let seat = plane.flow_control.take_seat(&user, &info)?;
     let Some(path) = info.resource else {

@@ -61,8 +61,11 @@ const MAX_RECORD: usize = 7680;
 /// The idle time after which TCP keepalive probes are sent to a client.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 
-/// The interval of keepalive probes, and their number before the connection is closed.
-const KEEPALIVE_PROBES: (Duration, u32) = (Duration::from_secs(10), 3);
+/// The interval of TCP keepalive probes.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The number of unanswered keepalive probes after which the connection is closed.
+const KEEPALIVE_RETRIES: u32 = 3;
 
 /// The reason why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -112,9 +115,9 @@ pub(crate) fn tls(certified: &Certified, authorities: &str) -> Result<TlsAccepto
 pub(crate) struct ListenerState {
     /// Answers the requests.
     pub handler: Arc<dyn Handler>,
-    /// Counts unread answers.
-    pub flow: Arc<FlowControl>,
-    /// The time-outs of connections.
+    /// Counts unread responses.
+    pub flow_control: Arc<FlowControl>,
+    /// The timeouts of connections.
     pub timeouts: Timeouts,
     /// The plane's clock.
     pub clock: Clock,
@@ -148,16 +151,16 @@ pub(crate) async fn serve(listener_state: ListenerState, listener: TcpListener, 
                 let state = connections.open();
                 let (shared, tls) = (listener_state.clone(), tls.clone());
                 listener_state.tasks.spawn("connection", async move {
-                    let evicted = Arc::clone(&state);
+                    let evictable = Arc::clone(&state);
                     tokio::select! {
                         () = connection(shared, stream, tls, draining, checkers, state) => {}
-                        () = evicted.evicted() => {
+                        () = evictable.evicted() => {
                             tracing::debug!("an unauthenticated connection was closed in favor of a newer one");
                         }
                     }
                 });
             }
-            // Most likely there are no free file descriptors; wait until some connections have ended.
+            // Most likely there are no free file descriptors. Wait until some connections have ended.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 listener_state.clock.sleep(Duration::from_millis(50)).await;
@@ -211,16 +214,17 @@ async fn connection(
     };
     let peer = Peer { user, remote, connection: Some(Arc::clone(&state)) };
     let client = InProcessClient::for_peer(Arc::clone(&listener_state.handler), peer);
-    let flow = Arc::clone(&listener_state.flow);
-    let begun = Arc::new(Notify::new());
-    let on_request = Arc::clone(&begun);
+    let flow_control = Arc::clone(&listener_state.flow_control);
+    let request_begun = Arc::new(Notify::new());
+    let notify_begun = Arc::clone(&request_begun);
     let task = ConnectionTask::new(stream, |transport, streams| {
-        let begun = streams.clone();
+        let new_streams = streams.clone();
         let service = service_fn(move |request: Request<Incoming>| {
-            on_request.notify_one();
-            let progress = begun.request();
-            let answer = client.clone().call(request);
-            in_own_task(count_response(answer, Arc::clone(&flow), Arc::clone(&state), progress))
+            notify_begun.notify_one();
+            let progress = new_streams.begin_request();
+            let response = client.clone().call(request);
+            let (flow_control, state) = (Arc::clone(&flow_control), Arc::clone(&state));
+            in_own_task(count_response(response, flow_control, state, progress))
         });
         let connection = protocols(streams, timeouts)
             .serve_connection_with_upgrades(TokioIo::new(transport), service)
@@ -234,7 +238,9 @@ async fn connection(
             Ok(Err(error)) => tracing::debug!(%error, "a connection ended early"),
             Err(stalled) => tracing::debug!(%stalled, "a connection was closed"),
         },
-        () = never_used(&begun, timeouts.head) => tracing::debug!("a connection was never used"),
+        () = no_request_within(timeouts.head, &request_begun) => {
+            tracing::debug!("a connection was never used");
+        }
     }
 }
 
@@ -254,17 +260,19 @@ async fn handshake(mut stream: TcpStream, tls: TlsAcceptor) -> Option<Box<TlsStr
 }
 
 /// Enables TCP keepalive. A machine that loses its power or its network does not close its
-/// connections, and a watch over HTTP/1.1 would otherwise be sent events until its time-out.
+/// connections, and a watch over HTTP/1.1 would otherwise be sent events until its timeout.
 fn set_keepalive(stream: &TcpStream) {
-    let (interval, retries) = KEEPALIVE_PROBES;
-    let keepalive =
-        TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(interval).with_retries(retries);
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE_IDLE)
+        .with_interval(KEEPALIVE_INTERVAL)
+        .with_retries(KEEPALIVE_RETRIES);
     if let Err(error) = SockRef::from(stream).set_tcp_keepalive(&keepalive) {
         tracing::debug!(%error, "cannot enable TCP keepalive");
     }
 }
 
-/// The settings of HTTP/1.1 and HTTP/2.
+/// The settings of HTTP/1.1 and HTTP/2. The window of a stream is that of upstream: the size of most
+/// request bodies.
 fn protocols(streams: NewStreams, timeouts: Timeouts) -> Builder<NewStreams> {
     let mut builder = Builder::new(streams);
     builder
@@ -287,23 +295,23 @@ fn protocols(streams: NewStreams, timeouts: Timeouts) -> Builder<NewStreams> {
 /// The reason why a request gets no response.
 #[derive(Debug, thiserror::Error)]
 enum ResponseError {
-    /// Not expected: the chain answers panics.
+    /// Not expected: the chain responds to panics.
     #[error("the task of a request ended early")]
     Ended(#[source] JoinError),
-    /// The stream is reset: the client must first read its other answers.
-    #[error("the user has too many unread answers")]
+    /// The stream is reset: the client must first read its other responses.
+    #[error("the user has too many unread responses")]
     Overdrawn,
 }
 
-/// Counts an answer for the user of its connection until it is read.
+/// Counts a response for the user of its connection until it is read.
 async fn count_response(
-    answer: impl Future<Output = Result<Response<Body>, Infallible>>,
-    flow: Arc<FlowControl>,
+    response: impl Future<Output = Result<Response<Body>, Infallible>>,
+    flow_control: Arc<FlowControl>,
     connection: Arc<Connection>,
     progress: Arc<Progress>,
 ) -> Result<Response<TrackedBody>, ResponseError> {
-    let Ok(response) = answer.await;
-    let account = connection.account(&flow);
+    let Ok(response) = response.await;
+    let account = connection.account(&flow_control);
     if account.as_ref().is_some_and(|it| it.is_overdrawn()) {
         return Err(ResponseError::Overdrawn);
     }
@@ -328,8 +336,8 @@ async fn in_own_task<T: Send + 'static>(
 
 /// Completes if no request begins within `timeout`. The timer of the HTTP library starts only when it
 /// has detected the version of HTTP.
-async fn never_used(begun: &Notify, timeout: Duration) {
-    if tokio::time::timeout(timeout, begun.notified()).await.is_ok() {
+async fn no_request_within(timeout: Duration, request_begun: &Notify) {
+    if tokio::time::timeout(timeout, request_begun.notified()).await.is_ok() {
         std::future::pending::<()>().await;
     }
 }

@@ -1,6 +1,6 @@
 //! The server's metrics, with kube-apiserver's names, so that dashboards for it work.
 
-mod count;
+mod counter;
 mod request_labels;
 mod request_series;
 mod in_flight;
@@ -8,7 +8,7 @@ mod response_sizes;
 pub(crate) mod exposition;
 mod process;
 
-pub(crate) use count::Count;
+pub(crate) use counter::Counter;
 pub(crate) use in_flight::{InFlight, InFlightRequest};
 pub(crate) use request_labels::RequestLabels;
 
@@ -26,7 +26,7 @@ use std::time::Duration;
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Requests,
-    watch_events: Family<WatchLabels, Count>,
+    watch_events: Family<WatchLabels, Counter>,
     /// The requests and streams in progress.
     pub in_flight: InFlight,
 }
@@ -43,7 +43,7 @@ impl Metrics {
     /// Registers the metrics of requests in `registry`.
     pub(crate) fn new(mut registry: Registry) -> Self {
         let requests = Requests::new(&mut registry);
-        let watch_events = Family::<WatchLabels, Count>::default();
+        let watch_events = Family::<WatchLabels, Counter>::default();
         registry.register(
             "apiserver_watch_events_total",
             "Events sent to watchers, by group, version and resource",
@@ -54,24 +54,24 @@ impl Metrics {
     }
 
     /// The count of events that are sent to watchers of a resource.
-    pub(crate) fn watch_events(&self, target: &ResourcePath) -> Count {
+    pub(crate) fn watch_events(&self, path: &ResourcePath) -> Counter {
         self.watch_events.get_or_create_owned(&WatchLabels {
-            group: target.group.clone(),
-            resource: target.resource.clone(),
-            version: target.version.clone(),
+            group: path.group.clone(),
+            resource: path.resource.clone(),
+            version: path.version.clone(),
         })
     }
 
-    /// Counts an answered request, the bytes of its answer while they are sent, and a stream while it
-    /// is open.
-    pub(crate) fn observe_answer(
+    /// Counts a request with its response, the bytes of the response while they are sent, and a stream
+    /// while it is open.
+    pub(crate) fn observe_response(
         &self,
         request: &RequestLabels,
         response: Response<Body>,
-        took: Duration,
+        duration: Duration,
     ) -> Response<Body> {
         let series = self.requests.series(request);
-        series.observe(request, response.status().as_u16(), took);
+        series.observe(request, response.status().as_u16(), duration);
         response.map(|body| match (body, &series.size) {
             (body @ Body::Stream(_), _) => body.with_guard(self.in_flight.stream(request)),
             (body, Some(sizes)) => response_sizes::observe(body, sizes.clone()),
@@ -80,8 +80,8 @@ impl Metrics {
     }
 
     /// Counts a request that was refused before it was handled.
-    pub(crate) fn observe(&self, request: &RequestLabels, code: u16, took: Duration) {
-        self.requests.series(request).observe(request, code, took);
+    pub(crate) fn observe(&self, request: &RequestLabels, code: u16, duration: Duration) {
+        self.requests.series(request).observe(request, code, duration);
     }
 
     /// Encodes all metrics in Prometheus' text format; `append` adds further families.

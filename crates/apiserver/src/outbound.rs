@@ -1,7 +1,7 @@
 //! [`Outbound`]: the HTTP client for requests of the server to webhooks and aggregated servers.
 //!
-//! Connections are pooled and shared by all requests to the same destination. The caller limits the
-//! time of a request with a time-out of its own and passes the deadline.
+//! Connections are pooled and shared by all requests to the same destination. The caller ends a
+//! request at its deadline by dropping the future, and passes the deadline.
 //!
 //! Unresponsive connections are replaced. HTTP/2 connections are checked with pings, and the
 //! connections to a destination that has not answered a request by its deadline are not used again:
@@ -78,7 +78,7 @@ pub(crate) enum Error {
     #[error("{0}")]
     Transport(String),
     /// The response is larger than the caller's limit.
-    #[error("the answer has more than {0} bytes")]
+    #[error("the response has more than {0} bytes")]
     TooLarge(usize),
     /// The TLS settings of the destination cannot be used.
     #[error(transparent)]
@@ -100,12 +100,12 @@ struct DestinationPool {
     connector: Connector,
 }
 
-/// A request in progress. If it is dropped at its deadline without an answer, the connections to its
+/// A request in progress. If it is dropped at its deadline without a response, the connections to its
 /// destination are not used again.
 struct PendingRequest<'a> {
     outbound: &'a Outbound,
     to: &'a Destination,
-    since: Instant,
+    started: Instant,
     deadline: Option<Instant>,
     /// The connection of the request, once it has one.
     connection: CaptureConnection,
@@ -197,8 +197,8 @@ impl Outbound {
         connection: CaptureConnection,
         deadline: Option<Instant>,
     ) -> PendingRequest<'a> {
-        let since = Instant::now();
-        PendingRequest { outbound: self, to, since, deadline, connection, answered: false }
+        let started = Instant::now();
+        PendingRequest { outbound: self, to, started, deadline, connection, answered: false }
     }
 
     /// Uses new connections from now on, beginning with the address after `address_index`. Requests
@@ -231,7 +231,7 @@ impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         let Some(deadline) = self.deadline else { return };
         let now = Instant::now();
-        if !self.answered && now >= deadline && now - self.since >= UNRESPONSIVE_AFTER {
+        if !self.answered && now >= deadline && now - self.started >= UNRESPONSIVE_AFTER {
             self.outbound.replace_connections(self.to, self.address_index());
         }
     }

@@ -30,8 +30,17 @@ use machinery::{Object, Status, Value};
 use scope::RequestScope;
 use std::collections::HashSet;
 
-/// The maximum size of a stored object. The value is etcd's limit, so that a store can be moved to
-/// etcd. Without a limit, patches could make an object grow indefinitely.
+/// The treatment of `metadata.managedFields` by a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ManagedFields {
+    /// The registry updates the managed fields.
+    Track,
+    /// The object has its final managed fields already.
+    Keep,
+}
+
+/// The maximum size of a stored object, 1.5 MiB. The value is etcd's limit, so that a store can be
+/// moved to etcd. Without a limit, patches could make an object grow indefinitely.
 const MAX_OBJECT: usize = 3 << 19;
 
 /// The bytes of an object that are stored: those that are served in the storage version, without
@@ -44,7 +53,7 @@ fn stored_bytes(scope: &RequestScope, object: &Object) -> Vec<u8> {
     bytes
 }
 
-/// The bytes of an object that are stored, or the answer 413 if the object is too large.
+/// The bytes of an object that are stored, or the Status 413 if the object is too large.
 fn stored_bytes_within_limit(scope: &RequestScope, object: &Object) -> Result<Vec<u8>, Status> {
     let bytes = stored_bytes(scope, object);
     if bytes.len() > MAX_OBJECT {
@@ -56,8 +65,8 @@ fn stored_bytes_within_limit(scope: &RequestScope, object: &Object) -> Result<Ve
     Ok(bytes)
 }
 
-/// Removes metadata that only the server may set.
-fn wipe_server_metadata(object: &mut Object) {
+/// Removes `selfLink`, which is deprecated and never stored.
+fn remove_self_link(object: &mut Object) {
     object.remove_meta("selfLink");
 }
 
@@ -69,11 +78,11 @@ fn dedup_owner_references(scope: &RequestScope, object: &mut Object) {
         return;
     }
     let mut seen = HashSet::with_capacity(owners.len());
-    let first: Vec<bool> = owners.iter().map(|owner| seen.insert(owner)).collect();
+    let first_occurrences: Vec<bool> = owners.iter().map(|owner| seen.insert(owner)).collect();
     let mut repeated: Vec<String> = Vec::new();
-    let mut first = first.into_iter();
+    let mut first_occurrences = first_occurrences.into_iter();
     owners.retain(|owner| {
-        let is_first = first.next() == Some(true);
+        let is_first = first_occurrences.next() == Some(true);
         if !is_first {
             let uid = owner.get("uid").and_then(Value::as_str).unwrap_or_default();
             repeated.push(uid.to_owned());
@@ -90,11 +99,11 @@ fn dedup_owner_references(scope: &RequestScope, object: &mut Object) {
     }
 }
 
-/// Whether fields other than metadata differ. The status is ignored if it is a subresource.
-fn spec_differs(new: &Object, old: &Object, has_status_subresource: bool) -> bool {
+/// Whether fields other than metadata differ.
+fn spec_differs(new: &Object, old: &Object, ignores_status: bool) -> bool {
     let counts = |(key, _): &(&String, &Value)| match key.as_str() {
         "apiVersion" | "kind" | "metadata" => false,
-        "status" => !has_status_subresource,
+        "status" => !ignores_status,
         _ => true,
     };
     !new.map().iter().filter(counts).eq(old.map().iter().filter(counts))

@@ -113,7 +113,8 @@ impl RequestInfo {
             ["api", version, rest @ ..] => ("", *version, rest),
             ["apis", group, version, rest @ ..] => (*group, *version, rest),
             _ => {
-                let verb = verb_of(method, false, false);
+                let (is_collection, is_watch) = (false, false);
+                let verb = verb_of(method, is_collection, is_watch);
                 return Some(Self { verb, path: path.into_owned(), resource: None });
             }
         };
@@ -152,8 +153,8 @@ impl RequestInfo {
         // A watch of one object by its name is a watch of a list with one element, and needs the
         // `/watch/` prefix: the `watch` parameter has no effect on a request for one object.
         let is_collection = resource_path.name.is_empty();
-        let watch = is_watch_path || is_collection && query.flag("watch");
-        let verb = verb_of(method, is_collection, watch);
+        let is_watch = is_watch_path || is_collection && query.flag("watch");
+        let verb = verb_of(method, is_collection, is_watch);
         Some(Self { verb, path: path.into_owned(), resource: Some(resource_path) })
     }
 
@@ -172,15 +173,15 @@ pub(crate) fn is_well_escaped(text: &str) -> bool {
     })
 }
 
-fn verb_of(method: &Method, collection: bool, watch: bool) -> Verb {
+fn verb_of(method: &Method, is_collection: bool, is_watch: bool) -> Verb {
     match *method {
-        Method::GET | Method::HEAD if watch => Verb::Watch,
-        Method::GET | Method::HEAD if collection => Verb::List,
+        Method::GET | Method::HEAD if is_watch => Verb::Watch,
+        Method::GET | Method::HEAD if is_collection => Verb::List,
         Method::GET | Method::HEAD => Verb::Get,
         Method::POST => Verb::Create,
         Method::PUT => Verb::Update,
         Method::PATCH => Verb::Patch,
-        Method::DELETE if collection => Verb::DeleteCollection,
+        Method::DELETE if is_collection => Verb::DeleteCollection,
         Method::DELETE => Verb::Delete,
         _ => Verb::Other,
     }
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_of_a_namespace_has_it_as_namespace_and_name() {
+    fn the_path_of_a_namespace_sets_both_namespace_and_name() {
         check(&Method::GET, "/api/v1/namespaces", "list /v1 |namespaces|||");
         check(&Method::GET, "/api/v1/namespaces/a", "get /v1 a|namespaces|a||");
         check(&Method::PUT, "/api/v1/namespaces/a/finalize", "update /v1 a|namespaces|a|finalize|");

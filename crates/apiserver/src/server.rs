@@ -166,7 +166,7 @@ impl Server {
         }
     }
 
-    /// The address on which it listens.
+    /// The address on which the plane listens; None if it has no listener.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
@@ -227,7 +227,7 @@ struct Keys {
     signer: TokenSigner,
 }
 
-/// The process of the plane that has opened the data in `directory`, if there is one.
+/// A description of the process that has opened the data in `directory`, if there is one.
 pub fn data_holder(directory: &Path) -> Option<String> {
     Embedded::holder(&directory.join(STORE_DIRECTORY))
 }
@@ -386,7 +386,7 @@ fn serve(
     let tls = listen::tls(&certified, plane.authority.certificate())?;
     let listener_state = ListenerState {
         handler: Arc::<Chain>::clone(chain),
-        flow: Arc::clone(&plane.flow_control),
+        flow_control: Arc::clone(&plane.flow_control),
         timeouts: plane.timeouts,
         clock: plane.storage.clock.clone(),
         tasks: plane.storage.tasks.clone(),

@@ -102,6 +102,7 @@ pub(crate) async fn resource(
     head: Head,
     body: Bytes,
 ) -> Result<Response<Body>, Status> {
+    // The CRD controller deletes an object of a CRD that is being deleted.
     if let Some(DeletedCrdInstance(served)) = head.extensions.get() {
         let version = served.resource.storage;
         let cx = RequestContext::new(parts, MediaTypeOptions::JSON, Arc::clone(served), version);
@@ -152,10 +153,10 @@ pub(crate) async fn resource(
     dispatch(cx, &body).await
 }
 
-/// Upstream: an unknown resource of a built-in group results in a Status, and one of a custom group
-/// in plain text.
-fn not_found(custom: bool) -> Result<Response<Body>, Status> {
-    if custom { Ok(response::page_not_found()) } else { Err(Status::no_such_resource()) }
+/// The response for an unknown resource. Upstream: it is a Status in a built-in group, and plain text
+/// in a custom group.
+fn not_found(is_plain_text: bool) -> Result<Response<Body>, Status> {
+    if is_plain_text { Ok(response::page_not_found()) } else { Err(Status::no_such_resource()) }
 }
 
 /// Whether the path matches the scope of its resource: a namespace for a namespaced resource, none
@@ -165,9 +166,9 @@ fn is_in_scope(served: &ServedResource, path: &ResourcePath, verb: Verb) -> bool
     if !served.resource.namespaced {
         return has_no_namespace || is_namespace(path) && path.name == path.namespace;
     }
-    let is_read =
+    let may_span_namespaces =
         !served.resource.conventions.hides_writes_to_all_namespaces || verb.is_read_only();
-    !has_no_namespace || path.name.is_empty() && is_read
+    !has_no_namespace || path.name.is_empty() && may_span_namespaces
 }
 
 /// Whether the path names a Namespace. Such a path has a namespace, although the resource is
@@ -180,6 +181,7 @@ fn is_namespace(path: &ResourcePath) -> bool {
 /// allocates the memory of its own verb and not that of the largest.
 async fn dispatch(cx: RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
     if cx.scope.verb == Verb::Watch {
+        // The watch takes the context, so it is recorded before its status code is known.
         audit::record(&cx.scope.user, cx.scope.verb, &cx.scope.path, 200);
         let (warnings, error_media_type) = (cx.scope.take_warnings(), cx.error_media_type);
         let result = if is_expensive(&cx, body) {
@@ -376,11 +378,13 @@ async fn serve_subresource(
                 Err(Status::method_not_allowed())
             }
             (Action::Replace { .. }, Verb::Get) => get::get(cx).await,
-            (Action::Replace { prepare, validate, .. }, Verb::Update) => {
-                update::update(cx, body, UpdateStrategy::Subresource(*prepare, *validate)).await
+            (&Action::Replace { prepare, validate, .. }, Verb::Update) => {
+                let strategy = UpdateStrategy::Subresource { prepare, validate };
+                update::update(cx, body, strategy).await
             }
-            (Action::Replace { prepare, validate, .. }, Verb::Patch) => {
-                patch::patch(cx, body, UpdateStrategy::Subresource(*prepare, *validate)).await
+            (&Action::Replace { prepare, validate, .. }, Verb::Patch) => {
+                let strategy = UpdateStrategy::Subresource { prepare, validate };
+                patch::patch(cx, body, strategy).await
             }
             (Action::Post(change), Verb::Create) => subresource::post(cx, body, it, *change).await,
             (Action::Evict, Verb::Create) => eviction::evict(cx, body, it).await,

@@ -76,8 +76,8 @@ impl ResponseFilters {
         let response = if self.is_read_only {
             self.count(work).await
         } else {
-            // The inner one finishes the writes after an exceeded deadline, and the outer one after
-            // a disconnect of the client.
+            // The inner `FinishWrites` finishes the writes after an exceeded deadline, and the outer
+            // one after a disconnect of the client.
             let tasks = self.plane.storage.tasks.clone();
             let work = FinishWrites::new(work, &writes, &tasks);
             let counted = Box::pin(self.count(work));
@@ -94,17 +94,16 @@ impl ResponseFilters {
             response
         });
         drop(in_flight);
-        plane.metrics.observe_answer(&labels, response, started.elapsed())
+        plane.metrics.observe_response(&labels, response, started.elapsed())
     }
 }
 
-/// The response of `work`, or that of an exceeded deadline. If `work` panics, the response is the
-/// error.
+/// The response of `work`, or a timeout Status. If `work` panics, the Err has the response 500.
 async fn with_timeout_and_recovery(
-    deadline: Duration,
+    timeout: Duration,
     work: impl Future<Output = Response<Body>>,
 ) -> Result<Response<Body>, Response<Body>> {
-    match tokio::time::timeout(deadline, AssertUnwindSafe(work).catch_unwind()).await {
+    match tokio::time::timeout(timeout, AssertUnwindSafe(work).catch_unwind()).await {
         Ok(Ok(response)) => Ok(response),
         Ok(Err(_)) => {
             let message = "This request caused apiserver to panic. Look in the logs for details.";

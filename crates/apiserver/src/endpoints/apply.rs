@@ -11,7 +11,7 @@ use crate::registry;
 use crate::registry::conversion;
 use crate::registry::field_manager;
 use crate::registry::shape;
-use crate::registry::{Transform, TransformFuture, UpdateRequest, UpdateStrategy};
+use crate::registry::{ManagedFields, Transform, TransformFuture, UpdateRequest, UpdateStrategy};
 use crate::request::options::{FieldValidation, WriteOptions};
 use machinery::patch::apply::{Force, keep_times_if_unchanged};
 use machinery::{Object, Status, Value, codec};
@@ -35,7 +35,7 @@ pub(crate) async fn apply(
         strategy,
         admission: &cx.plane.admission.of_write(&cx.scope, options.dry_run),
         dry_run: options.dry_run,
-        fields_managed: true,
+        managed_fields: ManagedFields::Keep,
     };
     let outcome = registry::update(&cx.scope, request).await?;
     respond(cx, 200, outcome).await
@@ -81,7 +81,7 @@ async fn create(
     }
     // Upstream: the resourceVersion of a patch is ignored when the object is created.
     object.remove_meta("resourceVersion");
-    super::create::store(cx, object, true, dry_run).await
+    super::create::store(cx, object, ManagedFields::Keep, dry_run).await
 }
 
 /// A decoded apply configuration.

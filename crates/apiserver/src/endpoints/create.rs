@@ -8,7 +8,7 @@ use super::object_response;
 use crate::cache::creations::Creation;
 use crate::http::body::Body;
 use crate::registry;
-use crate::registry::{CreateRequest, InitializationWait, WriteOutcome, conversion};
+use crate::registry::{CreateRequest, InitializationWait, ManagedFields, WriteOutcome, conversion};
 use crate::request::options::WriteOptions;
 use machinery::{Object, Status};
 
@@ -29,20 +29,20 @@ pub(super) async fn create_decoded(
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         object.remove_meta(field);
     }
-    store(cx, object, false, dry_run).await
+    store(cx, object, ManagedFields::Track, dry_run).await
 }
 
 /// Creates an object, waits for its initializers, and responds with it.
 pub(super) async fn store(
     cx: &RequestContext,
     object: Object,
-    fields_managed: bool,
+    managed_fields: ManagedFields,
     dry_run: bool,
 ) -> Result<Response<Body>, Status> {
     let _creation = begin_creation(cx, &object)?;
     let wait = InitializationWait::of(&cx.scope)?;
     let admission = &cx.plane.admission.of_write(&cx.scope, dry_run);
-    let request = CreateRequest { object, admission, fields_managed, dry_run };
+    let request = CreateRequest { object, admission, managed_fields, dry_run };
     let outcome = registry::create(&cx.scope, request).await?;
     let outcome = wait.until_initialized(&cx.scope, outcome).await?;
     respond(cx, 201, outcome).await

@@ -37,16 +37,16 @@ pub(crate) fn object(
     let duplicates = duplicates(&decoded, validation);
     let Decoded { value, literals, format, .. } = decoded;
     let mut object = object_of_resource(cx, value, bytes)?;
-    let cannot = |why: String| cannot_be_handled(kind, version, kind, &why);
+    let undecodable = |why: String| cannot_be_handled(kind, version, kind, &why);
     let unknown = shape::shape_request(&cx.scope, &mut object, &literals)
-        .map_err(|it| cannot(it.from_text))?;
+        .map_err(|it| undecodable(it.from_text))?;
     let errors = match ty {
         Some(_) => ordered_strict_errors(bytes, format, duplicates, unknown),
         // Upstream: a custom resource is decoded without a type, and its schema is applied
         // afterwards.
         None => [duplicates, unknown].concat(),
     };
-    report_strict_errors(cx, validation, errors).map_err(cannot)?;
+    report_strict_errors(cx, validation, errors).map_err(undecodable)?;
     Ok(shape::to_memory_version(&cx.scope, object))
 }
 
@@ -75,12 +75,12 @@ pub(crate) fn of_type(
             &why,
         ));
     }
-    let cannot = |why: String| cannot_be_handled(kind, version, kind, &why);
+    let undecodable = |why: String| cannot_be_handled(kind, version, kind, &why);
     let mut unknown = Vec::new();
     let mut value = Value::Object(std::mem::take(object.map_mut()));
-    shape::fit_type(ty, &mut value, &literals, &mut unknown).map_err(cannot)?;
+    shape::fit_type(ty, &mut value, &literals, &mut unknown).map_err(undecodable)?;
     let errors = ordered_strict_errors(bytes, format, duplicates, unknown);
-    report_strict_errors(cx, validation, errors).map_err(cannot)?;
+    report_strict_errors(cx, validation, errors).map_err(undecodable)?;
     Ok(Object::from_value(value).unwrap_or_default())
 }
 
@@ -103,9 +103,9 @@ fn ordered_strict_errors(
 ) -> Vec<String> {
     duplicates.retain(|error| {
         // Upstream: a typed decoder does not look for duplicates within unknown fields.
-        let Some(duplicates) = duplicate_field_path(error) else { return true };
+        let Some(duplicate) = duplicate_field_path(error) else { return true };
         !unknown.iter().filter_map(|it| unknown_field_path(it)).any(|unknown| {
-            let rest = duplicates.strip_prefix(unknown);
+            let rest = duplicate.strip_prefix(unknown);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         })
     });
@@ -118,9 +118,10 @@ fn ordered_strict_errors(
             .map(ToOwned::to_owned)
             .collect();
         let places = codec::json::occurrences(bytes, paths.iter().map(String::as_str));
-        let place = |error: &String| {
-            let first = unknown_field_path(error).and_then(|it| Some(places.get(it)?.0));
-            first.or_else(|| duplicate_field_path(error).and_then(|it| places.get(it)?.1))
+        // An unknown field is found where it first occurs, a duplicate where it occurs again.
+        let place = |error: &String| match unknown_field_path(error) {
+            Some(path) => places.get(path).map(|(first, _)| *first),
+            None => places.get(duplicate_field_path(error)?).and_then(|(_, second)| *second),
         };
         errors.sort_by_cached_key(place);
     }

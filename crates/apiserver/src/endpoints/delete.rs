@@ -18,7 +18,7 @@ use types::resource::GarbageCollectionPolicy;
 /// Deletes the named object, or marks it for deletion.
 pub(crate) async fn delete(cx: &RequestContext, body: &[u8]) -> Result<Response<Body>, Status> {
     let options = options(cx, body)?;
-    warn_of_orphans(cx, &options);
+    warn_without_propagation_policy(cx, &options);
     let (namespace, name) = (cx.scope.namespace(), &cx.scope.path.name);
     let admission = cx.plane.admission.of_deletion(&cx.scope, &options);
     match registry::delete(&cx.scope, namespace, name, &options, &admission).await? {
@@ -75,8 +75,9 @@ pub(super) fn options(cx: &RequestContext, body: &[u8]) -> Result<DeleteOptions,
     DeleteOptions::from_body(&Object::from_value(value).unwrap_or_default())
 }
 
-/// Adds a warning: without a propagation policy, dependents are not guaranteed to survive.
-pub(super) fn warn_of_orphans(cx: &RequestContext, options: &DeleteOptions) {
+/// Adds the warning of the kind, if it has one, that dependents are not guaranteed to survive without a
+/// propagation policy.
+pub(super) fn warn_without_propagation_policy(cx: &RequestContext, options: &DeleteOptions) {
     if let (None, GarbageCollectionPolicy::OrphanDependents(Some(warning))) =
         (options.propagation, cx.scope.resource().behavior.garbage_collection)
     {

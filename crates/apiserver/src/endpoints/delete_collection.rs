@@ -14,7 +14,7 @@ pub(crate) async fn delete_collection(
     body: &[u8],
 ) -> Result<Response<Body>, Status> {
     let options = super::delete::options(cx, body)?.validated_for_collection()?;
-    super::delete::warn_of_orphans(cx, &options);
+    super::delete::warn_without_propagation_policy(cx, &options);
     let (metadata, selected) = list::select_page(cx).await?;
     let admission = cx.plane.admission.of_deletion(&cx.scope, &options);
     for entry in &selected {

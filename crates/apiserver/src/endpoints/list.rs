@@ -65,6 +65,7 @@ struct ListView {
     count: Option<usize>,
 }
 
+/// The state from which the requested page is taken.
 async fn view(
     cx: &RequestContext,
     selection: &Selection,
@@ -120,6 +121,7 @@ fn current(cx: &RequestContext, start: Option<String>) -> ListView {
     ListView { snapshot, revision, start, count: None }
 }
 
+/// The state of the list that `token` continues.
 fn continued(
     cx: &RequestContext,
     selection: &Selection,
@@ -230,7 +232,7 @@ async fn page<'a>(
     let all = selection.selects_all(&view.snapshot);
     let mut yield_budget = YieldBudget::default();
     for entry in entries.by_ref() {
-        if yield_budget.is_spent(selection) {
+        if yield_budget.should_yield(selection) {
             tokio::task::yield_now().await;
         }
         if !all && !selection.matches(cx, entry) {

@@ -44,6 +44,7 @@ pub(crate) async fn entry(
             let pieces = [first, rest, Bytes::from_static(b"\n")].into();
             return Ok(response::bytes(code, Media::Json.content_type(), Body::Chunks(pieces)));
         }
+        // 64 bytes for the parts that are not stored, such as the resourceVersion, and a newline.
         let mut out = Vec::with_capacity(entry.len() + 65);
         write_entry(&cx.scope.served, cx.scope.version, entry, entry.revision, &mut out);
         return Ok(response::bytes(code, Media::Json.content_type(), response::with_newline(out)));

@@ -14,7 +14,7 @@ use crate::http::body::Body;
 use crate::registry;
 use crate::registry::conversion;
 use crate::registry::shape;
-use crate::registry::{UpdateRequest, UpdateStrategy};
+use crate::registry::{ManagedFields, UpdateRequest, UpdateStrategy};
 use crate::request::options::{FieldValidation, WriteOptions};
 use http::Response;
 use machinery::{ErrorList, GroupKind, Object, Path, Status, Value};
@@ -51,7 +51,7 @@ pub(crate) async fn patch(
         strategy,
         admission: &cx.plane.admission.of_write(&cx.scope, options.dry_run),
         dry_run: options.dry_run,
-        fields_managed: false,
+        managed_fields: ManagedFields::Track,
     };
     let outcome = registry::update(&cx.scope, request).await?;
     respond(cx, 200, outcome).await
@@ -77,10 +77,10 @@ fn patched(
     let mut value = conversion::in_request_version(&cx.scope, old.clone()).into_value();
     let errors = patcher.patch.apply(cx, patcher.validation, &mut value)?;
     decode::check_list_objects(&value)?;
-    // The document that the error message has if the result does not match its type.
-    let text = value.clone();
+    // The patched document is part of the error message if it does not match its type.
+    let document = value.clone();
     let invalid_patch =
-        |why: String| invalid_patch(&cx.scope.version().shape, &patcher.patch, &text, &why);
+        |why: String| invalid_patch(&cx.scope.version().shape, &patcher.patch, &document, &why);
     let mut object = decode::into_object(value).map_err(invalid_patch)?;
     if patcher.patch.patch_type == PatchType::StrategicMerge {
         // Upstream: a strategic merge patch changes a typed object, whose apiVersion and kind it
@@ -96,10 +96,10 @@ fn patched(
     })?;
     let unknown =
         shape::shape_request(&cx.scope, &mut object, &patcher.patch.literals).map_err(|unfit| {
-            // Upstream: a strategic merge patch changes values, which are converted to an object
-            // again.
-            let is_of_values = patcher.patch.patch_type == PatchType::StrategicMerge;
-            invalid_patch(if is_of_values { unfit.from_values } else { unfit.from_text })
+            // Upstream: a strategic merge patch changes unstructured values, which are then converted
+            // to an object; the other patches change text, which is then decoded.
+            let patches_values = patcher.patch.patch_type == PatchType::StrategicMerge;
+            invalid_patch(if patches_values { unfit.from_values } else { unfit.from_text })
         })?;
     let errors = errors.into_iter().chain(unknown);
     decode::report_strict_errors(cx, patcher.validation, errors).map_err(invalid_patch)?;
@@ -115,8 +115,8 @@ pub(super) fn decode_patched(
     patch: &ParsedPatch,
     value: Value,
 ) -> Result<Object, Status> {
-    let text = value.clone();
-    let invalid = |why: &str| invalid_patch(&Shape::Typed(ty), patch, &text, why);
+    let document = value.clone();
+    let invalid = |why: &str| invalid_patch(&Shape::Typed(ty), patch, &document, why);
     let mut object = decode::into_object(value).map_err(|why| invalid(&why))?;
     if let Some(why) = decode::conversion_error(cx, ty, &object) {
         return Err(invalid(&why));
@@ -130,11 +130,11 @@ pub(super) fn decode_patched(
 }
 
 /// The error for a patched document that does not match its type.
-fn invalid_patch(shape: &Shape, patch: &ParsedPatch, result: &Value, why: &str) -> Status {
+fn invalid_patch(shape: &Shape, patch: &ParsedPatch, document: &Value, why: &str) -> Status {
     let text = match (patch.patch_type, shape) {
         (PatchType::StrategicMerge, _) => GoValue(&patch.value).to_string(),
-        (_, Shape::Structural(_)) => result.to_string(),
-        (_, Shape::Typed(ty)) => go_json::write(ty, result, &patch.patched_objects()),
+        (_, Shape::Structural(_)) => document.to_string(),
+        (_, Shape::Typed(ty)) => go_json::write(ty, document, &patch.patched_objects()),
     };
     let mut errors = ErrorList::new();
     errors.invalid(&Path::root("patch"), text, why);

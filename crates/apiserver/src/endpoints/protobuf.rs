@@ -83,10 +83,10 @@ pub(crate) fn list(
     estimate: usize,
 ) -> Body {
     let MessageType { ty, api_version, list_kind, .. } = MessageType::of(cx);
-    let mut begin = Vec::new();
+    let mut list_metadata = Vec::new();
     let metadata = metadata.to_string();
     let list_meta = find_type("meta/v1.ListMeta");
-    write(&mut begin, |out| {
+    write(&mut list_metadata, |out| {
         protobuf::write_field(LIST_METADATA, list_meta, metadata.as_bytes(), out)
     });
     let (served, version) = (Arc::clone(&cx.scope.served), cx.scope.version);
@@ -102,8 +102,8 @@ pub(crate) fn list(
     };
     let envelope = |length: usize| {
         let mut head = Vec::new();
-        protobuf::write_envelope(&api_version, list_kind, begin.len() + length, &mut head);
-        head.extend_from_slice(&begin);
+        protobuf::write_envelope(&api_version, list_kind, list_metadata.len() + length, &mut head);
+        head.extend_from_slice(&list_metadata);
         Bytes::from(head)
     };
     let Some(memory) = cx.plane.flow_control.answer_memory(&cx.scope.user, estimate) else {
@@ -170,8 +170,8 @@ impl Iterator for ListItems {
 }
 
 /// Appends a watch event; `object` is in its envelope.
-pub(crate) fn event(kind: &str, object: &[u8], out: &mut Vec<u8>) {
-    protobuf::write_event(kind, object, out);
+pub(crate) fn event(event_type: &str, object: &[u8], out: &mut Vec<u8>) {
+    protobuf::write_event(event_type, object, out);
 }
 
 /// A failure Status in its envelope.
@@ -179,8 +179,9 @@ pub(crate) fn status(status: &Status) -> Vec<u8> {
     protobuf::encode(&status.to_value()).expect("the table has the type Status")
 }
 
-fn write(out: &mut Vec<u8>, into: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>) {
-    into(out).expect("stored objects are valid JSON");
+/// Runs `encode`, which fails only for invalid JSON.
+fn write(out: &mut Vec<u8>, encode: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>) {
+    encode(out).expect("stored objects are valid JSON");
 }
 
 #[cfg(test)]

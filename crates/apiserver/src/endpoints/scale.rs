@@ -14,7 +14,7 @@ use crate::http::response;
 use crate::registry;
 use crate::registry::conversion;
 use crate::registry::field_manager;
-use crate::registry::{UpdateRequest, UpdateStrategy};
+use crate::registry::{ManagedFields, UpdateRequest, UpdateStrategy};
 use crate::request::options::WriteOptions;
 use kinds::autoscaling::SCALE_COLUMNS;
 use machinery::patch::apply::{Force, keep_times_if_unchanged};
@@ -138,9 +138,13 @@ async fn write(
         Ok(new)
     };
     let admission = &cx.plane.admission.of_write(&cx.scope, dry_run);
-    let (strategy, fields_managed) = (UpdateStrategy::Main, true);
-    let request =
-        UpdateRequest { transform: &transform, strategy, admission, dry_run, fields_managed };
+    let request = UpdateRequest {
+        transform: &transform,
+        strategy: UpdateStrategy::Main,
+        admission,
+        dry_run,
+        managed_fields: ManagedFields::Keep,
+    };
     let object = registry::update(&cx.scope, request).await?.object(&cx.scope).await?;
     respond(cx, scale, &object)
 }

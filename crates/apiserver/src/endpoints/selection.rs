@@ -43,13 +43,13 @@ pub(crate) struct YieldBudget(usize);
 
 impl YieldBudget {
     /// Counts the comparison of one more object. Returns whether the task should yield first.
-    pub(crate) fn is_spent(&mut self, selection: &Selection) -> bool {
+    pub(crate) fn should_yield(&mut self, selection: &Selection) -> bool {
         self.0 += selection.cost();
-        let is_spent = self.0 > YIELD_AFTER;
-        if is_spent {
+        let should_yield = self.0 > YIELD_AFTER;
+        if should_yield {
             self.0 = 0;
         }
-        is_spent
+        should_yield
     }
 }
 
@@ -135,11 +135,11 @@ impl Selection {
         snapshot: &Snapshot,
     ) -> Result<Vec<Arc<Entry>>, Status> {
         if cx.scope.served.conversion.serves_stored_bytes() || !self.depends_on_version() {
-            let under = snapshot.labeled(&self.prefix, None, self.label_mask);
-            return conversion::entries(&cx.scope, self.filter(cx, under).await).await;
+            let candidates = snapshot.labeled(&self.prefix, None, self.label_mask);
+            return conversion::entries(&cx.scope, self.filter(cx, candidates).await).await;
         }
-        let under = snapshot.under(&self.prefix, None);
-        let all = conversion::entries(&cx.scope, under.cloned().collect()).await?;
+        let candidates = snapshot.under(&self.prefix, None);
+        let all = conversion::entries(&cx.scope, candidates.cloned().collect()).await?;
         Ok(self.filter(cx, all.iter()).await)
     }
 
@@ -152,7 +152,7 @@ impl Selection {
         let mut yield_budget = YieldBudget::default();
         let mut selected = Vec::new();
         for entry in entries {
-            if yield_budget.is_spent(self) {
+            if yield_budget.should_yield(self) {
                 tokio::task::yield_now().await;
             }
             if self.matches(cx, entry) {
@@ -235,12 +235,14 @@ fn prefix(cx: &RequestContext) -> String {
 
 fn field(cx: &RequestContext, label: &str) -> Result<Field, Status> {
     let (resource, selectable) = (cx.scope.resource(), &cx.scope.version().selectable);
-    // An alias of the name does not count as a selectable field.
-    let is_plain = selectable.iter().all(|it| it.path == ["metadata", "name"]);
+    // Whether the kind has no selectable fields of its own. An alias of the name does not count.
+    let has_default_fields = selectable.iter().all(|it| it.path == ["metadata", "name"]);
     match label {
         "metadata.name" => Ok(Field::Name),
         "metadata.namespace"
-            if resource.namespaced || resource.conventions.selects_namespace || is_plain =>
+            if resource.namespaced
+                || resource.conventions.selects_namespace
+                || has_default_fields =>
         {
             Ok(Field::Namespace)
         }
@@ -248,7 +250,7 @@ fn field(cx: &RequestContext, label: &str) -> Result<Field, Status> {
             Some(index) => Ok(Field::Other(index)),
             // Upstream has one message for kinds with selectable fields, and another for those
             // without.
-            None if is_plain && resource.conventions.default_field_labels => {
+            None if has_default_fields && resource.conventions.default_field_labels => {
                 Err(Status::bad_request(format!(
                     "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
                     quote(label)

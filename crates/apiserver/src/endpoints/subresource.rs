@@ -11,7 +11,7 @@ use crate::http::body::Body;
 use crate::registry;
 use crate::registry::admit::AlreadyAdmitted;
 use crate::registry::scope::RequestScope;
-use crate::registry::{UpdateRequest, UpdateStrategy};
+use crate::registry::{ManagedFields, UpdateRequest, UpdateStrategy};
 use crate::request::options::{FieldValidation, WriteOptions};
 use machinery::{GroupVersionKind, Object, Status};
 use types::resource::Subresource;
@@ -60,7 +60,7 @@ pub(super) async fn update_object(
             admission: &AlreadyAdmitted,
             dry_run,
             // Upstream: fields that the server changes have no manager.
-            fields_managed: true,
+            managed_fields: ManagedFields::Keep,
         },
     )
     .await?;

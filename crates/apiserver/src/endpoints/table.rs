@@ -14,7 +14,7 @@ const NAME_DESCRIPTION: &str = "Name must be unique within a namespace. Is requi
 
 /// The object in a row, as requested by `includeObject`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Include {
+enum IncludeObjectPolicy {
     Metadata,
     Object,
     None,
@@ -125,7 +125,7 @@ pub(crate) fn event_table(
 
 /// Converts objects to rows.
 pub(crate) struct RowWriter {
-    include: Include,
+    include: IncludeObjectPolicy,
     now: Now,
     served: Arc<ServedResource>,
     version: usize,
@@ -135,9 +135,9 @@ impl RowWriter {
     /// The writer for the rows of a request.
     pub(crate) fn new(cx: &RequestContext) -> Result<Self, Status> {
         let include = match cx.scope.query.text("includeObject") {
-            "" | "Metadata" => Include::Metadata,
-            "Object" => Include::Object,
-            "None" => Include::None,
+            "" | "Metadata" => IncludeObjectPolicy::Metadata,
+            "Object" => IncludeObjectPolicy::Object,
+            "None" => IncludeObjectPolicy::None,
             other => {
                 let other = machinery::field_path::quote(other);
                 return Err(Status::bad_request(format!(
@@ -157,9 +157,11 @@ impl RowWriter {
     fn row_with(&self, columns: &Columns, object: Object) -> Row {
         let cells = cells(columns, &object, self.now);
         let object = match self.include {
-            Include::Metadata => crate::endpoints::object_response::partial_object_metadata(object),
-            Include::Object => object.into_value(),
-            Include::None => Value::Null,
+            IncludeObjectPolicy::Metadata => {
+                crate::endpoints::object_response::partial_object_metadata(object)
+            }
+            IncludeObjectPolicy::Object => object.into_value(),
+            IncludeObjectPolicy::None => Value::Null,
         };
         Row { cells, object }
     }

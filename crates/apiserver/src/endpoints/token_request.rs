@@ -26,7 +26,8 @@ const MIN_LIFETIME: i64 = 10 * 60;
 /// The maximum lifetime of a token.
 const MAX_LIFETIME: i64 = 1 << 32;
 
-/// The lifetime that the kubelet requests for mounted tokens; it is extended to a year.
+/// The lifetime that the admission plugin `ServiceAccount` requests for mounted tokens. It is extended
+/// to a year. Upstream: `WarnOnlyBoundTokenExpirationSeconds`.
 const WARN_ONLY_LIFETIME: i64 = HOUR + 7;
 const EXTENDED_LIFETIME: i64 = 365 * 24 * HOUR;
 
@@ -65,7 +66,7 @@ pub(crate) async fn create(
         id: cx.scope.storage.entropy.uuid(),
         ..bound_object_claims(cx, &request).await?
     };
-    // Upstream: a pod may not reload a mounted token before it expires.
+    // Upstream: the token stays valid longer for pods that do not reload it before it expires.
     if claims.pod.is_some() && seconds == WARN_ONLY_LIFETIME && claims.audiences == [ISSUER] {
         claims.warn_after = Some(claims.expires);
         claims.expires = now + EXTENDED_LIFETIME;

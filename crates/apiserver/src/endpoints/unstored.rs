@@ -129,9 +129,9 @@ fn reviewed_user(review: &Object) -> User {
 }
 
 /// `nonResourceAttributes` in an error, with Go's field names.
-fn go_non_resource_attributes(path: Option<&Value>) -> Value {
+fn go_non_resource_attributes(attributes: Option<&Value>) -> Value {
     let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
-    path.map_or(Value::Null, |it| json!({"Path": text(it, "path"), "Verb": text(it, "verb")}))
+    attributes.map_or(Value::Null, |it| json!({"Path": text(it, "path"), "Verb": text(it, "verb")}))
 }
 
 /// The status of an access review for `user`. A review in a namespace is restricted to that
@@ -145,10 +145,10 @@ fn review_access(
     let mut errors = ErrorList::new();
     let spec = Path::root("spec");
     let resource = review.get(&["spec", "resourceAttributes"]).filter(|it| it.is_object());
-    let path = review.get(&["spec", "nonResourceAttributes"]).filter(|it| it.is_object());
-    if resource.is_some() == path.is_some() {
+    let non_resource = review.get(&["spec", "nonResourceAttributes"]).filter(|it| it.is_object());
+    if resource.is_some() == non_resource.is_some() {
         let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        errors.invalid(&spec, go_non_resource_attributes(path), detail);
+        errors.invalid(&spec, go_non_resource_attributes(non_resource), detail);
     }
     if user.name.is_empty() && user.groups.is_empty() {
         let detail = "at least one of user or group must be specified";
@@ -166,11 +166,11 @@ fn review_access(
         if resource.is_some() && found != review_namespace {
             errors.invalid(&place.child("namespace"), found, "must match metadata.namespace");
         }
-        if path.is_some() {
+        if non_resource.is_some() {
             let detail = "disallowed on this kind of request";
             errors.invalid(
                 &spec.child("nonResourceAttributes"),
-                go_non_resource_attributes(path),
+                go_non_resource_attributes(non_resource),
                 detail,
             );
         }
@@ -183,7 +183,7 @@ fn review_access(
     let text = |from: Option<&Value>, key: &str| {
         from.and_then(|it| it.get(key)).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
-    let (verb, path_text) = (text(resource.or(path), "verb"), text(path, "path"));
+    let (verb, path) = (text(resource.or(non_resource), "verb"), text(non_resource, "path"));
     let fields = ["group", "version", "resource", "subresource", "namespace", "name"];
     let [group, version, plural, subresource, namespace, name] =
         fields.map(|it| text(resource, it));
@@ -198,7 +198,7 @@ fn review_access(
             namespace: &namespace,
             name: &name,
         }),
-        path: &path_text,
+        path: &path,
     };
     let decision = authorizers.decide(&attributes);
     let mut status = json!({"allowed": decision.is_allowed()});

@@ -7,7 +7,7 @@ use crate::endpoints::context::RequestContext;
 use crate::endpoints::decode;
 use crate::http::body::Body;
 use crate::registry;
-use crate::registry::{UpdateRequest, UpdateStrategy};
+use crate::registry::{ManagedFields, UpdateRequest, UpdateStrategy};
 use crate::request::options::WriteOptions;
 use machinery::{Object, Status};
 
@@ -39,7 +39,7 @@ pub(crate) async fn update(
         strategy,
         admission: &cx.plane.admission.of_write(&cx.scope, options.dry_run),
         dry_run: options.dry_run,
-        fields_managed: false,
+        managed_fields: ManagedFields::Track,
     };
     let outcome = registry::update(&cx.scope, request).await?;
     respond(cx, 200, outcome).await

@@ -30,7 +30,7 @@ use crate::flow_control::Charge;
 use crate::http::body::Body;
 use crate::http::negotiation::stream_not_acceptable;
 use crate::http::response;
-use crate::metrics::Count;
+use crate::metrics::Counter;
 use crate::plane::Plane;
 use crate::registry::conversion::ConvertedChange;
 use crate::request::options::parse_i64;
@@ -85,7 +85,7 @@ struct Watcher {
     _charge: Option<Charge>,
     encoder: Encoder,
     /// The metric of sent events.
-    events_sent: Count,
+    events_sent: Counter,
     /// The objects that are sent before any change.
     initial: InitialEvents,
     /// The revision up to which all changes have been sent.
@@ -126,7 +126,8 @@ enum Bookmark {
 /// The next action of a watcher.
 enum WatchAction {
     Send(Bytes),
-    /// Sends a further part of an event.
+    /// Sends a further part of an event. The limit on unread responses is not checked: an event that
+    /// has begun is completed.
     SendPart(Bytes),
     Wait,
     Convert,
@@ -223,7 +224,7 @@ impl Watcher {
                         return WatchAction::Send(self.encoder.bookmark(
                             &self.cx,
                             self.cursor,
-                            false,
+                            Bookmark::Regular,
                         ));
                     }
                     return WatchAction::Wait;
@@ -261,12 +262,12 @@ impl Watcher {
     /// first.
     fn advance_cursor(&mut self) -> bool {
         let applied = self.plane.storage.cache.applied();
-        // The order matters: all changes up to `applied` are in the log by now.
-        let nothing = self.served.cache.after(self.cursor, 1).is_ok_and(|it| it.is_empty());
-        if nothing {
+        // Read after `applied`: all changes up to `applied` are in the log by now.
+        let has_no_changes = self.served.cache.after(self.cursor, 1).is_ok_and(|it| it.is_empty());
+        if has_no_changes {
             self.cursor = self.cursor.max(applied);
         }
-        nothing
+        has_no_changes
     }
 
     /// The events of the first of `changes`, up to the size of a chunk: an unread watch holds one
@@ -313,6 +314,7 @@ impl Watcher {
         event::concatenated(events)
     }
 
+    /// The next chunk of initial events, then the bookmark after them; None once all are sent.
     fn initial_events(&mut self) -> Result<Option<Bytes>, EntryDropped> {
         if !self.initial.is_empty() {
             let (mut out, mut read) = (Vec::new(), 0);
@@ -329,7 +331,8 @@ impl Watcher {
         }
         if self.bookmark_due.take_if(|it| *it == Bookmark::AfterInitial).is_some() {
             self.events_sent.inc();
-            return Ok(Some(self.encoder.bookmark(&self.cx, self.cursor, true)));
+            let bookmark = self.encoder.bookmark(&self.cx, self.cursor, Bookmark::AfterInitial);
+            return Ok(Some(bookmark));
         }
         Ok(None)
     }

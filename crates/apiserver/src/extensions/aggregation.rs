@@ -29,7 +29,7 @@ use arc_swap::ArcSwap;
 use autoregister::Trigger;
 use bytes::Bytes;
 use machinery::Value;
-use openapi::{MAX_PARTS, OmitReason, OpenApiV2};
+use openapi::{MAX_TOTAL_SIZE, OmitReason, OpenApiV2};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tls::Identity;
@@ -143,15 +143,15 @@ impl Aggregation {
         parts.cloned().collect()
     }
 
-    /// Replaces the documents of the server of a version. An `OpenAPI` document that would exceed the
-    /// total size of all servers' documents is omitted. Called by one task only.
+    /// Replaces the documents of the server of a version. An `OpenAPI` document is omitted if the
+    /// documents of all servers would exceed [`MAX_TOTAL_SIZE`]. Called by one task only.
     fn store_documents(&self, remote: &RemoteApiService, mut new: RemoteDocuments) {
         let mut documents = BTreeMap::clone(&self.documents.load());
         let before = documents.remove(&key(remote));
         let parts = documents.values().filter_map(|it| it.openapi_v2.part());
-        let taken: usize = parts.map(|it| it.len()).sum();
-        if new.openapi_v2.part().is_some_and(|it| it.len() > MAX_PARTS - taken) {
-            new.openapi_v2 = OpenApiV2::Omitted(OmitReason::NoRoom);
+        let size_of_others: usize = parts.map(|it| it.len()).sum();
+        if new.openapi_v2.part().is_some_and(|it| it.len() > MAX_TOTAL_SIZE - size_of_others) {
+            new.openapi_v2 = OpenApiV2::Omitted(OmitReason::TotalTooLarge);
         }
         if let OpenApiV2::Omitted(why) = &new.openapi_v2
             && before.as_ref().is_none_or(|it| it.openapi_v2 != new.openapi_v2)
@@ -182,7 +182,7 @@ fn key(remote: &RemoteApiService) -> (String, String) {
     (remote.group.clone(), remote.version.clone())
 }
 
-/// Registers the versions that this server serves itself. Called when it starts.
+/// Registers the versions that this server serves itself. Called when the server starts.
 pub(crate) async fn register_local_versions(storage: &Storage, client: &LoopbackClient) {
     register_local_versions_at(storage, client, Trigger::Start).await;
     // Requests must not be routed by the content of an object before its correction. The error is

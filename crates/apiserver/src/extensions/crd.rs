@@ -1,5 +1,5 @@
-//! The life of a CRD: its names are accepted, its resource is added to the catalog, and its objects
-//! are deleted before the CRD is.
+//! The lifecycle of a CRD: its names are accepted, its resource is added to the catalog, and its
+//! objects are deleted before the CRD is deleted.
 //!
 //! One task watches the CRDs. It reads and writes them through the loopback client, like any other
 //! client; only the catalog is changed directly.

@@ -74,7 +74,7 @@ impl MediaTypeOptions {
         Self { media: Media::Json, representation: Representation::Object, pretty: false };
 }
 
-/// The upstream handler that negotiates the media type. Their rules and error messages differ.
+/// The upstream handler whose rules and error messages apply to the negotiation of the media type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Negotiator {
     /// The go-restful router of built-in resources. It accepts neither wildcard subtypes nor
@@ -82,8 +82,8 @@ enum Negotiator {
     GoRestful,
     /// The handlers of discovery.
     Discovery,
-    /// The handler of custom resources. Their objects have no protobuf message, but their metadata
-    /// has.
+    /// The handler of custom resources, whose metadata has a protobuf message and whose objects have
+    /// none.
     Crd,
 }
 
@@ -220,8 +220,8 @@ fn not_acceptable(media: &[&str]) -> Status {
 
 /// The error for a list that is requested as `PartialObjectMetadata`.
 pub(crate) fn list_as_object(resource: &Resource) -> Status {
-    let found = "PartialObjectMetadata, but the requested object is a list";
-    wrong_representation(found, resource, &resource.list_kind)
+    let requested = "PartialObjectMetadata, but the requested object is a list";
+    wrong_representation(requested, resource, &resource.list_kind)
 }
 
 /// The error for an object that is requested as `PartialObjectMetadataList`.
@@ -229,18 +229,18 @@ pub(crate) fn object_as_list(resource: &Resource) -> Status {
     if resource.conventions.unstructured_lists {
         return Status::unclassified("content is not a list");
     }
-    let found = "PartialObjectMetadataList, but the requested object is not a list";
-    wrong_representation(found, resource, &resource.kind)
+    let requested = "PartialObjectMetadataList, but the requested object is not a list";
+    wrong_representation(requested, resource, &resource.kind)
 }
 
 /// Upstream names the Go type of the object; lists of custom resources share one Go type.
-fn wrong_representation(found: &str, resource: &Resource, kind: &str) -> Status {
+fn wrong_representation(requested: &str, resource: &Resource, kind: &str) -> Status {
     let (package, kind) = match resource.group.split('.').next() {
         _ if resource.conventions.unstructured_lists => ("unstructured", "UnstructuredList"),
         None | Some("") => ("core", kind),
         Some(group) => (group, kind),
     };
-    let message = format!("you requested {found} (*{package}.{kind})");
+    let message = format!("you requested {requested} (*{package}.{kind})");
     Status::new(406, Reason::NotAcceptable, message)
 }
 

@@ -15,7 +15,7 @@ pub(crate) const MAX_BODY: usize = 3 << 20;
 /// The body of a request, from a socket or from an in-process client.
 pub(crate) type RequestBody = UnsyncBoxBody<Bytes, BodyError>;
 
-/// The body ended before it was complete; the transport has the reason.
+/// The body ended before it was complete. The value is the error of the transport.
 #[derive(Debug, thiserror::Error)]
 #[error("the request body is incomplete: {0}")]
 pub(crate) struct BodyError(pub Box<dyn std::error::Error + Send + Sync>);
@@ -28,10 +28,10 @@ const DISCARD_MAX: usize = 16 << 20;
 /// The maximum time for which a body is discarded.
 const DISCARD_TIME: Duration = Duration::from_secs(2);
 
-/// Reads a body up to the limit. `account` is called with the size of each chunk and may reject it.
+/// Reads a body up to the limit. `reserve` is called with the size of each chunk and may reject it.
 pub(crate) async fn read(
     body: &mut RequestBody,
-    mut account: impl FnMut(usize) -> Result<(), Status>,
+    mut reserve: impl FnMut(usize) -> Result<(), Status>,
 ) -> Result<Bytes, Status> {
     let mut collected = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -41,7 +41,7 @@ pub(crate) async fn read(
         if collected.len() + data.len() > MAX_BODY {
             return Err(Status::too_large(&format!("limit is {MAX_BODY}")));
         }
-        account(data.len())?;
+        reserve(data.len())?;
         // Most bodies consist of one chunk. Other chunks are copied, since each may be a small part
         // of a large buffer that it would keep in memory.
         if collected.is_empty() && body.is_end_stream() {

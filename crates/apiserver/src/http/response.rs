@@ -101,7 +101,7 @@ fn with_nosniff(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// A response with a failure.
+/// A response with a failure Status.
 pub(crate) fn failure(status: &Status, accepted: MediaTypeOptions) -> Response<Body> {
     let mut response = document(status.code, accepted, &status.to_value());
     if let Some(details) = status.details.as_ref().filter(|it| it.retry_after_seconds > 0) {

@@ -17,11 +17,11 @@
 //! the part whose flag is set is polled. Without them an event for each of 100 watches costs 30 to 45 %
 //! more CPU (docs/performance.md).
 //!
-//! A stream must therefore not compute for long; see `listen.rs`.
+//! A stream must therefore not compute for long: requests run in tasks of their own (`in_own_task`).
 //!
-//! A [`Checker`] makes the task check at intervals whether the client reads its answers
+//! A [`Checker`] makes the task check at intervals whether the client reads its responses
 //! ([`Progress`]). A stream that is stalled for too long is dropped, which resets it. If the
-//! connection itself or an answer over HTTP/1.1 is stalled, the task ends.
+//! connection itself or a response over HTTP/1.1 is stalled, the task ends.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,8 +46,10 @@ pub(super) struct ConnectionTask<F, T> {
     streams: FuturesUnordered<CheckedStream>,
     new_streams: NewStreams,
     buffer: WriteBuffer<T>,
-    /// The detectors for the transport of the connection, and for an answer over HTTP/1.1.
-    checks: [StallDetector; 2],
+    /// Detects that the peer does not read from the transport.
+    transport_stalls: StallDetector,
+    /// Detects that the peer does not read a response over HTTP/1.1, which has no stream.
+    http_1_stalls: StallDetector,
     task: Arc<TaskWaker>,
     /// Set when the connection is woken.
     connection_flag: Arc<WakeFlag>,
@@ -64,15 +66,16 @@ pub(super) struct NewStreams(Arc<Mutex<StartedStreams>>);
 #[derive(Default)]
 struct StartedStreams {
     streams: Vec<CheckedStream>,
-    /// The progress of the last request's answer. Over HTTP/2 its stream starts right after it.
+    /// The progress of the last request's response. Over HTTP/2, the request's stream starts next and
+    /// takes it; over HTTP/1.1 it stays here.
     progress: Option<Arc<Progress>>,
     /// The number of requests so far.
     requests: u32,
 }
 
 impl NewStreams {
-    /// Records the beginning of a request; returns the progress of its answer.
-    pub(super) fn request(&self) -> Arc<Progress> {
+    /// Records the beginning of a request; returns the progress of its response.
+    pub(super) fn begin_request(&self) -> Arc<Progress> {
         let mut started = self.lock();
         started.requests = started.requests.wrapping_add(1);
         let progress = Arc::new(Progress::new(started.requests));
@@ -89,9 +92,9 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for NewStre
     fn execute(&self, stream: F) {
         let mut started = self.lock();
         let progress = started.progress.take().unwrap_or_default();
-        let checks = StallDetector::default();
+        let stalls = StallDetector::default();
         let stream = Some(Box::pin(stream) as StreamFuture);
-        started.streams.push(CheckedStream { stream, progress, checks, waker: None });
+        started.streams.push(CheckedStream { stream, progress, stalls, waker: None });
     }
 }
 
@@ -99,16 +102,16 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for NewStre
 struct CheckedStream {
     stream: Option<StreamFuture>,
     progress: Arc<Progress>,
-    checks: StallDetector,
+    stalls: StallDetector,
     /// Wakes the stream when a check drops it.
     waker: Option<Waker>,
 }
 
 impl CheckedStream {
-    /// Drops the stream if it is stalled for too long; returns whether it is a watch.
+    /// Drops the stream if it is stalled for too long; returns whether its response is a watch.
     fn check(&mut self) -> bool {
         let is_stream = self.progress.is_stream();
-        if self.checks.is_overdue(self.progress.observe(), is_stream) {
+        if self.stalls.is_overdue(self.progress.observe(), is_stream) {
             self.stream = None;
             self.waker.take().into_iter().for_each(Waker::wake);
         }
@@ -156,7 +159,7 @@ struct WakeFlag {
 }
 
 impl WakeFlag {
-    /// A flag that is set: everything is polled at first.
+    /// A flag that is set, so that everything is polled at first.
     fn new(task: &Arc<TaskWaker>) -> Arc<Self> {
         Arc::new(Self { is_set: AtomicBool::new(true), task: Arc::clone(task) })
     }
@@ -185,9 +188,9 @@ impl Wake for WakeFlag {
     }
 }
 
-/// The client did not read what it was sent for too long.
+/// The client has not read the bytes sent to it for too long.
 #[derive(Debug, thiserror::Error)]
-#[error("the client does not read what it is sent")]
+#[error("the client does not read the bytes sent to it")]
 pub(super) struct Stalled;
 
 impl<F: Future, T: AsyncWrite + Unpin> ConnectionTask<F, T> {
@@ -204,7 +207,8 @@ impl<F: Future, T: AsyncWrite + Unpin> ConnectionTask<F, T> {
             streams: FuturesUnordered::new(),
             new_streams,
             buffer,
-            checks: Default::default(),
+            transport_stalls: StallDetector::default(),
+            http_1_stalls: StallDetector::default(),
             connection_flag: WakeFlag::new(&task),
             streams_flag: WakeFlag::new(&task),
             check_flag: WakeFlag::new(&task),
@@ -223,16 +227,16 @@ impl<F: Future, T: AsyncWrite + Unpin> ConnectionTask<F, T> {
         for stream in &mut self.streams {
             has_watch |= stream.check();
         }
-        let [transport, http_1] = &mut self.checks;
         let progress = self.new_streams.lock().progress.clone();
         if let Some(progress) = progress {
             has_watch |= progress.is_stream();
-            if http_1.is_overdue(progress.observe(), has_watch) {
+            if self.http_1_stalls.is_overdue(progress.observe(), has_watch) {
                 return Err(Stalled);
             }
         }
         let stalled_at = self.buffer.stalled_at();
-        if transport.is_overdue(stalled_at, has_watch) { Err(Stalled) } else { Ok(()) }
+        let is_overdue = self.transport_stalls.is_overdue(stalled_at, has_watch);
+        if is_overdue { Err(Stalled) } else { Ok(()) }
     }
 
     /// Polls what was woken, until nothing is or the rounds are used up.
@@ -286,7 +290,7 @@ impl<F: Future, T: AsyncWrite + Unpin> Future for ConnectionTask<F, T> {
             return Poll::Ready(Err(stalled));
         }
         let polled = self.poll_woken();
-        // What the peer does not take now is sent when it has read.
+        // The bytes that the transport does not accept now are sent when it is writable again.
         let writable = Waker::from(Arc::clone(&self.connection_flag));
         self.buffer.send(&mut Context::from_waker(&writable));
         self.task.is_polled.store(false, Ordering::SeqCst);
@@ -315,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_that_the_connection_begins_is_polled_with_it() {
+    async fn a_stream_started_by_the_connection_is_polled_with_it() {
         let (ours, _theirs) = transport();
         let task = ConnectionTask::new(ours, |_, streams| async move {
             let (sender, receiver) = oneshot::channel();
@@ -328,19 +332,19 @@ mod tests {
     #[tokio::test]
     async fn a_stream_that_another_task_wakes_is_polled() {
         let (ours, _theirs) = transport();
-        let news = Arc::new(Notify::new());
-        let heard = Arc::clone(&news);
+        let event = Arc::new(Notify::new());
+        let awaited_event = Arc::clone(&event);
         let task = ConnectionTask::new(ours, |_, streams| async move {
             let (sender, receiver) = oneshot::channel();
             streams.execute(async move {
-                heard.notified().await;
+                awaited_event.notified().await;
                 sender.send(()).unwrap();
             });
             receiver.await.unwrap();
         });
         let elsewhere = async {
             tokio::task::yield_now().await;
-            news.notify_one();
+            event.notify_one();
         };
         tokio::join!(task, elsewhere).0.unwrap();
     }
@@ -349,31 +353,31 @@ mod tests {
     async fn written_bytes_are_sent_when_the_connection_waits() {
         let (ours, mut theirs) = transport();
         let task = ConnectionTask::new(ours, |mut transport, _| async move {
-            transport.write_all(b"answer").await.unwrap();
+            transport.write_all(b"response").await.unwrap();
             transport.flush().await.unwrap();
             pending::<()>().await;
         });
-        let mut answer = [0; 6];
+        let mut response = [0; 8];
         tokio::select! {
-            _ = task => unreachable!("it waits for ever"),
-            read = theirs.read_exact(&mut answer) => assert_eq!(read.unwrap(), 6),
+            _ = task => unreachable!("the connection never ends"),
+            read = theirs.read_exact(&mut response) => assert_eq!(read.unwrap(), 8),
         }
-        assert_eq!(&answer, b"answer");
+        assert_eq!(&response, b"response");
     }
 
     #[tokio::test]
-    async fn bytes_that_the_peer_does_not_take_at_once_are_sent_when_it_reads() {
+    async fn bytes_that_exceed_the_transport_buffer_are_sent_when_the_peer_reads() {
         let (ours, mut theirs) = duplex(10);
         let task = ConnectionTask::new(ours, |mut transport, _| async move {
             transport.write_all(&[7; 1000]).await.unwrap();
             pending::<()>().await;
         });
-        let mut answer = [0; 1000];
+        let mut response = [0; 1000];
         tokio::select! {
-            _ = task => unreachable!("it waits for ever"),
-            read = theirs.read_exact(&mut answer) => assert_eq!(read.unwrap(), 1000),
+            _ = task => unreachable!("the connection never ends"),
+            read = theirs.read_exact(&mut response) => assert_eq!(read.unwrap(), 1000),
         }
-        assert_eq!(answer, [7; 1000]);
+        assert_eq!(response, [7; 1000]);
     }
 
     /// Polls `task` after each of many checks; returns whether it has ended.
@@ -389,19 +393,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_whose_answer_is_not_taken_is_dropped() {
+    async fn a_stream_whose_response_is_not_read_is_dropped() {
         let (ours, _theirs) = transport();
         let (stalled, mut stalled_is_dropped) = oneshot::channel::<()>();
         let (other, mut other_is_dropped) = oneshot::channel::<()>();
         let mut task = ConnectionTask::new(ours, |_, streams| async move {
-            streams.request().hand_out();
+            streams.begin_request().record_handed_out();
             streams.execute(async move {
-                let _dropped_with_it = stalled;
+                let _dropped_with_stream = stalled;
                 pending::<()>().await;
             });
-            streams.request();
+            streams.begin_request();
             streams.execute(async move {
-                let _dropped_with_it = other;
+                let _dropped_with_stream = other;
                 pending::<()>().await;
             });
             pending::<()>().await;
@@ -412,7 +416,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_whose_peer_takes_nothing_ends() {
+    async fn a_connection_whose_peer_reads_nothing_ends() {
         let (ours, _theirs) = duplex(10);
         let mut task = ConnectionTask::new(ours, |mut transport, _| async move {
             transport.write_all(&[7; 1000]).await.unwrap();
@@ -425,12 +429,12 @@ mod tests {
     async fn a_connection_that_has_nothing_to_send_continues() {
         let (ours, mut theirs) = transport();
         let mut task = ConnectionTask::new(ours, |mut transport, streams| async move {
-            streams.request();
-            transport.write_all(b"answer").await.unwrap();
+            streams.begin_request();
+            transport.write_all(b"response").await.unwrap();
             pending::<()>().await;
         });
         assert!((&mut task).now_or_never().is_none());
-        theirs.read_exact(&mut [0; 6]).await.unwrap();
+        theirs.read_exact(&mut [0; 8]).await.unwrap();
         assert!(!check_often(&mut task));
     }
 }

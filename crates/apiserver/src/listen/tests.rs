@@ -15,9 +15,9 @@ use keel::Timestamp;
 
 /// Records the authorities that a server lists, and presents no certificate.
 #[derive(Debug, Default)]
-struct NotedAuthorities(Mutex<Vec<String>>);
+struct RecordedAuthorities(Mutex<Vec<String>>);
 
-impl ResolvesClientCert for NotedAuthorities {
+impl ResolvesClientCert for RecordedAuthorities {
     fn resolve(
         &self,
         root_hint_subjects: &[&[u8]],
@@ -51,13 +51,13 @@ async fn a_certificate_request_lists_all_authorities() {
 
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(own.certificate().as_bytes()).unwrap()).unwrap();
-    let noted = Arc::new(NotedAuthorities::default());
+    let recorded = Arc::new(RecordedAuthorities::default());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
-        .with_client_cert_resolver(Arc::clone(&noted) as Arc<dyn ResolvesClientCert>);
+        .with_client_cert_resolver(Arc::clone(&recorded) as Arc<dyn ResolvesClientCert>);
     let (client, server) = tokio::io::duplex(1 << 16);
     let name = ServerName::try_from("localhost").unwrap();
     let (connected, accepted) = tokio::join!(
@@ -66,9 +66,9 @@ async fn a_certificate_request_lists_all_authorities() {
     );
     connected.unwrap();
     accepted.unwrap();
-    let noted = noted.0.lock().unwrap();
-    assert_eq!(noted.len(), 3, "{noted:?}");
+    let recorded = recorded.0.lock().unwrap();
+    assert_eq!(recorded.len(), 3, "{recorded:?}");
     for name in ["sampan-ca", "older", "newer"] {
-        assert!(noted.iter().any(|it| it.contains(name)), "{name}: {noted:?}");
+        assert!(recorded.iter().any(|it| it.contains(name)), "{name}: {recorded:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! [`TrackedBody`]: the body of an answer that is being sent. Its memory is counted until it is sent,
+//! [`TrackedBody`]: the body of a response that is being sent. Its memory is counted until it is sent,
 //! and its [`Progress`] is recorded.
 
 use std::pin::Pin;
@@ -23,7 +23,8 @@ pub(super) struct TrackedBody {
     /// Counts the chunks; None if they are not limited or already counted.
     account: Option<Arc<AnswerAccount>>,
     progress: Arc<Progress>,
-    _stream: Option<Charge>,
+    /// The charge for the memory of the stream itself.
+    _overhead: Option<Charge>,
 }
 
 impl TrackedBody {
@@ -36,15 +37,15 @@ impl TrackedBody {
         if matches!(body, Body::Stream(_)) {
             progress.set_stream();
         }
-        let stream = account.as_ref().map(|it| it.charge(STREAM_OVERHEAD));
+        let overhead = account.as_ref().map(|it| it.charge(STREAM_OVERHEAD));
         if let (Some(account), Body::Chunks(chunks)) = (&account, &mut body) {
             for chunk in chunks {
                 *chunk = account.hold(std::mem::take(chunk));
             }
         }
-        let counts_pieces = matches!(body, Body::Lazy(_) | Body::Stream(_));
-        let account = account.filter(|_| counts_pieces);
-        Self { body, rest: Bytes::new(), account, progress, _stream: stream }
+        let is_produced_later = matches!(body, Body::Lazy(_) | Body::Stream(_));
+        let account = account.filter(|_| is_produced_later);
+        Self { body, rest: Bytes::new(), account, progress, _overhead: overhead }
     }
 
     /// The next part to send.
@@ -55,10 +56,10 @@ impl TrackedBody {
                 Some(Err(truncated)) => return Poll::Ready(Some(Err(truncated))),
                 None => return Poll::Ready(None),
             };
-            let Ok(piece) = frame.into_data() else { return Poll::Ready(None) };
+            let Ok(chunk) = frame.into_data() else { return Poll::Ready(None) };
             self.rest = match &self.account {
-                Some(account) => account.hold(piece),
-                None => piece,
+                Some(account) => account.hold(chunk),
+                None => chunk,
             };
         }
         let length = self.rest.len().min(MAX_PART);
@@ -68,7 +69,7 @@ impl TrackedBody {
 
 impl Drop for TrackedBody {
     fn drop(&mut self) {
-        self.progress.take();
+        self.progress.record_sent();
     }
 }
 
@@ -80,10 +81,10 @@ impl http_body::Body for TrackedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
-        self.progress.take();
+        self.progress.record_sent();
         let part = ready!(self.poll_part(cx));
         if matches!(part, Some(Ok(_))) {
-            self.progress.hand_out();
+            self.progress.record_handed_out();
         }
         Poll::Ready(part.map(|it| it.map(Frame::data)))
     }
@@ -116,35 +117,35 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_truncated_answer_is_an_error_for_the_client() {
+    async fn a_truncated_response_is_an_error_for_the_client() {
         let (client, server) = tokio::io::duplex(1 << 16);
-        let breaks = Arc::new(Notify::new());
-        let breaking = Arc::clone(&breaks);
+        let truncate = Arc::new(Notify::new());
+        let awaited = Arc::clone(&truncate);
         let service = service_fn(move |_| {
-            let breaks = Arc::clone(&breaking);
-            let broken = async move {
-                breaks.notified().await;
+            let truncate = Arc::clone(&awaited);
+            let truncated = async move {
+                truncate.notified().await;
                 Err(Truncated)
             };
             let first = stream::iter([Ok(Bytes::from_static(b"{"))]);
-            let body = Body::try_stream(first.chain(stream::once(broken)));
+            let body = Body::try_stream(first.chain(stream::once(truncated)));
             let sent = TrackedBody::new(body, None, Arc::default());
             async move { Ok::<_, Infallible>(Response::new(sent)) }
         });
         let builder = Builder::new(TokioExecutor::new());
         let serving = builder.serve_connection(TokioIo::new(server), service);
-        let asking = async {
+        let requesting = async {
             let (mut sender, connection) = http1::handshake(TokioIo::new(client)).await.unwrap();
             let request = Request::new(Empty::<Bytes>::new());
-            let answered = async {
+            let response = async {
                 let mut body = sender.send_request(request).await.unwrap().into_body();
                 assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "{");
-                breaks.notify_one();
+                truncate.notify_one();
                 body.collect().await
             };
-            tokio::join!(answered, connection).0
+            tokio::join!(response, connection).0
         };
-        let (_, answer) = tokio::join!(serving, asking);
-        assert!(answer.is_err(), "the answer seems complete");
+        let (_, response) = tokio::join!(serving, requesting);
+        assert!(response.is_err(), "the response seems complete");
     }
 }

@@ -41,7 +41,7 @@ struct Buffered<T> {
     /// The number of bytes of `pending` that were written to `inner`.
     written: usize,
     /// The total number of bytes that `inner` has accepted.
-    taken: u64,
+    accepted: u64,
     /// Whether `inner` did not accept a large write that bypasses `pending`.
     is_blocked: bool,
     /// Whether bytes were written to `inner` since its last flush.
@@ -56,7 +56,7 @@ pub(super) fn buffered<T>(inner: T) -> (BufferedTransport<T>, WriteBuffer<T>) {
         inner,
         pending: Vec::new(),
         written: 0,
-        taken: 0,
+        accepted: 0,
         is_blocked: false,
         unflushed: false,
         is_buffering: true,
@@ -70,17 +70,18 @@ fn lock<T>(transport: &Mutex<Buffered<T>>) -> MutexGuard<'_, Buffered<T>> {
 }
 
 impl<T: AsyncWrite + Unpin> WriteBuffer<T> {
-    /// Sends as many of the buffered bytes as the peer takes; `cx` is woken when it takes more. An
-    /// error of the transport is returned by the next read or write of the connection.
+    /// Sends as many of the buffered bytes as the transport accepts; `cx` is woken when it accepts
+    /// more. An error of the transport is returned by the next read or write of the connection.
     pub(super) fn send(&self, cx: &mut Context<'_>) {
         let _ = lock(&self.0).poll_send(cx);
     }
 
-    /// The total number of bytes that the peer has taken; None if no bytes wait.
+    /// The total number of bytes that the transport has accepted; None if no bytes wait to be sent.
     pub(super) fn stalled_at(&self) -> Option<u64> {
         let transport = lock(&self.0);
-        let waits = !transport.pending.is_empty() || transport.unflushed || transport.is_blocked;
-        waits.then_some(transport.taken)
+        let has_unsent =
+            !transport.pending.is_empty() || transport.unflushed || transport.is_blocked;
+        has_unsent.then_some(transport.accepted)
     }
 }
 
@@ -99,7 +100,7 @@ impl<T: AsyncWrite + Unpin> Buffered<T> {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 written => {
                     self.written += written;
-                    self.taken += written as u64;
+                    self.accepted += written as u64;
                 }
             }
             self.unflushed = true;
@@ -120,6 +121,7 @@ impl<T: AsyncWrite + Unpin> Buffered<T> {
         Poll::Ready(Ok(()))
     }
 
+    /// Buffers as much of `slices` as fits.
     fn poll_buffer(
         &mut self,
         cx: &mut Context<'_>,
@@ -128,6 +130,7 @@ impl<T: AsyncWrite + Unpin> Buffered<T> {
         if self.pending.len() >= LIMIT {
             ready!(self.poll_drain(cx))?;
         }
+        // A large slice is written to the inner transport without a copy.
         if self.pending.is_empty()
             && let Some(large) = slices.iter().find(|it| !it.is_empty())
             && large.len() >= LIMIT
@@ -136,7 +139,7 @@ impl<T: AsyncWrite + Unpin> Buffered<T> {
             let polled = Pin::new(&mut self.inner).poll_write(cx, large);
             self.is_blocked = polled.is_pending();
             let written = ready!(polled)?;
-            self.taken += written as u64;
+            self.accepted += written as u64;
             return Poll::Ready(Ok(written));
         }
         let mut taken = 0;
@@ -212,7 +215,7 @@ mod tests {
 
     use super::*;
 
-    /// Records its input, one line for each write and flush, and takes no more than `room` bytes.
+    /// A transport that logs each write and flush in a line, and accepts no more than `room` bytes.
     #[derive(Default)]
     struct Wire {
         log: String,
@@ -255,7 +258,7 @@ mod tests {
         Context::from_waker(Waker::noop())
     }
 
-    /// Writes `bytes` in pieces until no more is taken; returns the number of bytes written.
+    /// Writes `bytes` in pieces until no more is accepted; returns the number of bytes written.
     fn write(transport: &mut BufferedTransport<Wire>, bytes: &[u8]) -> usize {
         let mut written = 0;
         while written < bytes.len() {

@@ -43,13 +43,13 @@ impl InFlight {
         let (reads, writes) = (of("readOnly"), of("mutating"));
         registry.register(
             "apiserver_current_inflight_requests",
-            "Requests that are being answered, without those that run long",
+            "Requests in progress, without long-running ones",
             requests,
         );
         let streams = Family::<RequestLabels, Gauge>::default();
         registry.register(
             "apiserver_longrunning_requests",
-            "Streams that are open, by verb, group, version, resource, subresource, scope and component",
+            "Open streams, by verb, group, version, resource, subresource, scope and component",
             streams.clone(),
         );
         Self { reads, writes, streams }

@@ -3,18 +3,18 @@
 
 use std::fs;
 
-use super::exposition::{self, Kind};
+use super::exposition::{self, MetricType};
 
-/// Ticks of `/proc/self/stat` in a second. Linux shows user space 100 on every architecture.
+/// The ticks of `/proc/self/stat` in a second. Linux reports 100 to user space on every architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Appends the families of this process.
 pub(super) fn append(text: &mut String) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     if let Some(times) = ProcessTimes::parse(&stat) {
-        exposition::value(
+        exposition::append_value(
             text,
-            Kind::Counter,
+            MetricType::Counter,
             "process_cpu_seconds_total",
             "Total user and system CPU time in seconds",
             times.cpu_seconds,
@@ -23,7 +23,13 @@ pub(super) fn append(text: &mut String) {
         if let Some(boot) = boot_time(&system) {
             let help = "Start time of the process in seconds since 1970";
             let start = boot + times.started_after_boot;
-            exposition::value(text, Kind::Gauge, "process_start_time_seconds", help, start);
+            exposition::append_value(
+                text,
+                MetricType::Gauge,
+                "process_start_time_seconds",
+                help,
+                start,
+            );
         }
     }
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -32,19 +38,19 @@ pub(super) fn append(text: &mut String) {
         ("process_virtual_memory_bytes", "Virtual memory size in bytes", "VmSize:"),
     ] {
         if let Some(bytes) = status_bytes(&status, field) {
-            exposition::value(text, Kind::Gauge, name, help, bytes);
+            exposition::append_value(text, MetricType::Gauge, name, help, bytes);
         }
     }
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
         // One of them is the directory that is being read.
         let count = open.count().saturating_sub(1);
         let help = "Number of open file descriptors";
-        exposition::value(text, Kind::Gauge, "process_open_fds", help, count);
+        exposition::append_value(text, MetricType::Gauge, "process_open_fds", help, count);
     }
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     if let Some(limit) = max_open_files(&limits) {
         let help = "Maximum number of open file descriptors";
-        exposition::value(text, Kind::Gauge, "process_max_fds", help, limit);
+        exposition::append_value(text, MetricType::Gauge, "process_max_fds", help, limit);
     }
 }
 

@@ -11,11 +11,11 @@ use prometheus_client::encoding::EncodeLabelSet;
 pub(crate) struct RequestLabels {
     /// `apiserver`, or "" for paths that another component counts.
     pub component: &'static str,
-    /// `All`, or "".
+    /// `All`, `invalid`, or "".
     pub dry_run: &'static str,
     /// The API group.
     pub group: String,
-    /// The plural.
+    /// The plural name of the resource.
     pub resource: String,
     /// `cluster`, `namespace` or `resource`.
     pub scope: &'static str,
@@ -28,8 +28,8 @@ pub(crate) struct RequestLabels {
 }
 
 impl RequestLabels {
-    /// Whether the size of the answer is recorded. Upstream: endpoints/metrics `MonitorRequest`.
-    pub(super) fn is_read(&self) -> bool {
+    /// Whether the size of the response is recorded. Upstream: endpoints/metrics `MonitorRequest`.
+    pub(super) fn records_size(&self) -> bool {
         matches!(self.verb, "GET" | "LIST")
     }
 }

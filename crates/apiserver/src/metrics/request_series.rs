@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use super::{Count, RequestLabels};
+use super::{Counter, RequestLabels};
 
 /// The buckets of durations, in seconds. Upstream: endpoints/metrics; those below 5 ms are additional.
 const DURATION_BUCKETS: [f64; 27] = [
@@ -19,7 +19,7 @@ const DURATION_BUCKETS: [f64; 27] = [
 
 /// The series of all requests.
 pub(super) struct Requests {
-    counts: Family<AnsweredLabels, Count>,
+    counts: Family<ResponseLabels, Counter>,
     durations: Family<RequestLabels, Histogram>,
     sizes: Family<RequestLabels, Histogram>,
     series: RwLock<HashMap<RequestLabels, Arc<RequestSeries>>>,
@@ -27,17 +27,17 @@ pub(super) struct Requests {
 
 /// See the [module documentation](self).
 pub(super) struct RequestSeries {
-    counts: Family<AnsweredLabels, Count>,
+    counts: Family<ResponseLabels, Counter>,
     /// The counters by status code, of which there are few.
-    by_code: Mutex<Vec<(u16, Count)>>,
+    by_code: Mutex<Vec<(u16, Counter)>>,
     duration: Histogram,
-    /// The sizes of answers; None if they are not recorded.
+    /// The sizes of responses; None if they are not recorded.
     pub(super) size: Option<Histogram>,
 }
 
-/// The labels of an answered request.
+/// The labels of a request and its response.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct AnsweredLabels {
+struct ResponseLabels {
     code: u16,
     #[prometheus(flatten)]
     request: RequestLabels,
@@ -45,7 +45,7 @@ struct AnsweredLabels {
 
 impl Requests {
     pub(super) fn new(registry: &mut Registry) -> Self {
-        let counts = Family::<AnsweredLabels, Count>::default();
+        let counts = Family::<ResponseLabels, Counter>::default();
         registry.register(
             "apiserver_request_total",
             "Requests by verb, dry run, group, version, resource, subresource, scope, component and code",
@@ -56,7 +56,7 @@ impl Requests {
         });
         registry.register(
             "apiserver_request_duration_seconds",
-            "Time from the request to the head of its answer",
+            "Time from the receipt of a request to the head of its response",
             durations.clone(),
         );
         let sizes = Family::<RequestLabels, Histogram>::new_with_constructor(|| {
@@ -64,7 +64,7 @@ impl Requests {
         });
         registry.register(
             "apiserver_response_sizes",
-            "Bytes of the answers to reads, before compression",
+            "Sizes of the responses to reads in bytes, before compression",
             sizes.clone(),
         );
         Self { counts, durations, sizes, series: RwLock::default() }
@@ -82,7 +82,7 @@ impl Requests {
                 counts: self.counts.clone(),
                 by_code: Mutex::default(),
                 duration: self.durations.get_or_create_owned(labels),
-                size: labels.is_read().then(|| self.sizes.get_or_create_owned(labels)),
+                size: labels.records_size().then(|| self.sizes.get_or_create_owned(labels)),
             })
         };
         let mut known = self.series.write().unwrap_or_else(PoisonError::into_inner);
@@ -91,15 +91,15 @@ impl Requests {
 }
 
 impl RequestSeries {
-    /// Counts an answer to a request with these labels.
-    pub(super) fn observe(&self, labels: &RequestLabels, code: u16, took: Duration) {
-        self.duration.observe(took.as_secs_f64());
+    /// Counts a response to a request with these labels.
+    pub(super) fn observe(&self, labels: &RequestLabels, code: u16, duration: Duration) {
+        self.duration.observe(duration.as_secs_f64());
         let mut by_code = self.by_code.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, count)) = by_code.iter().find(|(it, _)| *it == code) {
             return count.inc();
         }
         let request = labels.clone();
-        let count = self.counts.get_or_create_owned(&AnsweredLabels { code, request });
+        let count = self.counts.get_or_create_owned(&ResponseLabels { code, request });
         count.inc();
         by_code.push((code, count));
     }

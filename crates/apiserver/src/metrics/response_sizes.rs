@@ -1,4 +1,4 @@
-//! Records the sizes of answers.
+//! Records the sizes of responses.
 
 use bytes::Bytes;
 use prometheus_client::metrics::histogram::Histogram;
@@ -7,7 +7,7 @@ use crate::http::body::Body;
 
 /// Adds the size of a body to `sizes`. The size of a body that is produced while it is sent is added
 /// when all of it is sent or its client has disconnected.
-#[allow(clippy::cast_precision_loss, reason = "an answer has less than 2^53 bytes")]
+#[allow(clippy::cast_precision_loss, reason = "a response has less than 2^53 bytes")]
 pub(super) fn observe(body: Body, sizes: Histogram) -> Body {
     match body {
         Body::Chunks(chunks) => {
@@ -18,13 +18,13 @@ pub(super) fn observe(body: Body, sizes: Histogram) -> Body {
             sizes.observe(bytes.len() as f64);
             Body::Shared(bytes)
         }
-        Body::Lazy(mut pieces) => {
+        Body::Lazy(mut chunks) => {
             let mut measurement = SizeMeasurement { sizes, bytes: 0 };
-            let estimate = pieces.estimate;
+            let estimate = chunks.estimate;
             let next = move || {
-                let piece = pieces.next();
-                measurement.add(piece.as_ref().map_or(0, Bytes::len));
-                piece
+                let chunk = chunks.next();
+                measurement.add(chunk.as_ref().map_or(0, Bytes::len));
+                chunk
             };
             Body::lazy(estimate, std::iter::from_fn(next))
         }
@@ -45,7 +45,7 @@ impl SizeMeasurement {
 }
 
 impl Drop for SizeMeasurement {
-    #[allow(clippy::cast_precision_loss, reason = "an answer has less than 2^53 bytes")]
+    #[allow(clippy::cast_precision_loss, reason = "a response has less than 2^53 bytes")]
     fn drop(&mut self) {
         self.sizes.observe(self.bytes as f64);
     }

@@ -71,24 +71,24 @@ impl Connector {
             resolve(&self.addresses).await?
         };
         let first = self.first.load(Ordering::Relaxed);
-        let mut last = dial_error("dial tcp: no address to dial");
+        let mut last_error = dial_error("dial tcp: no address to dial");
         for attempt in 0..addresses.len() {
-            let at = first.wrapping_add(attempt);
-            let address = addresses[at % addresses.len()];
+            let index = first.wrapping_add(attempt);
+            let address = addresses[index % addresses.len()];
             // If this future is dropped while it waits, the next connection begins with the next address.
-            self.first.store(at.wrapping_add(1), Ordering::Relaxed);
+            self.first.store(index.wrapping_add(1), Ordering::Relaxed);
             let is_last = attempt + 1 == addresses.len();
             let limit = if is_last { LAST_ADDRESS_TIMEOUT } else { ADDRESS_TIMEOUT };
             match timeout(limit, self.connect_to(address)).await {
                 Ok(Ok(stream)) => {
-                    self.first.store(at, Ordering::Relaxed);
-                    return Ok(stream.with_extra(AddressIndex(at)));
+                    self.first.store(index, Ordering::Relaxed);
+                    return Ok(stream.with_extra(AddressIndex(index)));
                 }
-                Ok(Err(error)) => last = error,
-                Err(_) => last = dial_error(&format!("dial tcp {address}: i/o timeout")),
+                Ok(Err(error)) => last_error = error,
+                Err(_) => last_error = dial_error(&format!("dial tcp {address}: i/o timeout")),
             }
         }
-        Err(last)
+        Err(last_error)
     }
 
     async fn connect_to(&self, address: SocketAddr) -> io::Result<tls::Stream<TcpStream>> {
@@ -122,17 +122,17 @@ impl Service<Uri> for Connector {
 
 /// Resolves the names to addresses; an error if none is found.
 async fn resolve(names: &[String]) -> io::Result<Vec<SocketAddr>> {
-    let mut last = dial_error("dial tcp: no address to dial");
+    let mut last_error = dial_error("dial tcp: no address to dial");
     let mut addresses = Vec::with_capacity(names.len());
     for name in names {
         if let Ok(found) = tokio::net::lookup_host(name).await {
             addresses.extend(found);
         } else {
             let host = name.rsplit_once(':').map_or(name.as_str(), |(host, _)| host);
-            last = dial_error(&format!("dial tcp: lookup {host}: no such host"));
+            last_error = dial_error(&format!("dial tcp: lookup {host}: no such host"));
         }
     }
-    if addresses.is_empty() { Err(last) } else { Ok(addresses) }
+    if addresses.is_empty() { Err(last_error) } else { Ok(addresses) }
 }
 
 fn dial_error(message: &str) -> io::Error {
@@ -170,7 +170,7 @@ fn tls_message(error: &io::Error) -> String {
 
 /// Go's message for a certificate that is not accepted.
 fn certificate_message(why: &CertificateError) -> String {
-    let at = |time: &UnixTime| {
+    let formatted = |time: &UnixTime| {
         let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
         timestamp::format_seconds(seconds)
     };
@@ -181,13 +181,13 @@ fn certificate_message(why: &CertificateError) -> String {
         }
         CertificateError::ExpiredContext { time, not_after } => format!(
             "certificate has expired or is not yet valid: current time {} is after {}",
-            at(time),
-            at(not_after)
+            formatted(time),
+            formatted(not_after)
         ),
         CertificateError::NotValidYetContext { time, not_before } => format!(
             "certificate has expired or is not yet valid: current time {} is before {}",
-            at(time),
-            at(not_before)
+            formatted(time),
+            formatted(not_before)
         ),
         CertificateError::Expired | CertificateError::NotValidYet => {
             "certificate has expired or is not yet valid".to_owned()
@@ -202,5 +202,5 @@ fn certificate_message(why: &CertificateError) -> String {
     }
 }
 
-/// A connection. Its metadata tells requests its address.
+/// A connection, whose metadata has its [`AddressIndex`].
 pub(crate) type Stream = tls::Stream<TcpStream, AddressIndex>;

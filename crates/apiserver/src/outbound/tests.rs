@@ -28,11 +28,11 @@ struct ServerState {
     /// Whether the server sends nothing after the handshake.
     is_silent: bool,
     connections: AtomicUsize,
-    /// Notified when a request for `/mute` arrives.
-    mute: Notify,
+    /// Notified when a request for `/silent` arrives.
+    silent_request: Notify,
 }
 
-/// Starts a server that answers everything but `/mute` with 200; returns its address and its CA.
+/// Starts a server that responds to everything but `/silent` with 200; returns its address and its CA.
 async fn server(state: &Arc<ServerState>) -> (SocketAddr, Trust) {
     let now = Clock::system().now();
     let authority = Authority::new(now).unwrap();
@@ -65,8 +65,8 @@ async fn server(state: &Arc<ServerState>) -> (SocketAddr, Trust) {
                 let service = service_fn(|request: Request<Incoming>| {
                     let state = Arc::clone(&state);
                     async move {
-                        if request.uri().path() == "/mute" {
-                            state.mute.notify_one();
+                        if request.uri().path() == "/silent" {
+                            state.silent_request.notify_one();
                             std::future::pending::<()>().await;
                         }
                         Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
@@ -83,10 +83,10 @@ async fn server(state: &Arc<ServerState>) -> (SocketAddr, Trust) {
 /// A destination with the addresses of a listener that sends nothing and of a server, and the listener.
 async fn destination_with_silent_address() -> (Destination, TcpListener) {
     let (address, trust) = server(&Arc::default()).await;
-    let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let addresses = [mute.local_addr().unwrap(), address].map(|it| it.to_string()).to_vec();
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addresses = [silent.local_addr().unwrap(), address].map(|it| it.to_string()).to_vec();
     let server_name = "localhost".to_owned();
-    (Destination { server_name, addresses, trust, identity: None }, mute)
+    (Destination { server_name, addresses, trust, identity: None }, silent)
 }
 
 /// Sends a request for a path with the deadline `within`; returns the status code.
@@ -102,34 +102,37 @@ async fn call(outbound: &Outbound, to: &Destination) -> u16 {
 
 #[tokio::test]
 async fn an_address_without_a_handshake_is_skipped() {
-    let (to, _mute) = destination_with_silent_address().await;
+    let (to, _silent) = destination_with_silent_address().await;
     assert_eq!(call(&Outbound::default(), &to).await, 200);
 }
 
 #[tokio::test]
-async fn a_request_after_a_timeout_goes_to_the_next_address() {
-    let (to, _mute) = destination_with_silent_address().await;
+async fn a_request_after_a_timeout_of_the_handshake_goes_to_the_next_address() {
+    let (to, _silent) = destination_with_silent_address().await;
     let outbound = Outbound::default();
     let within = UNRESPONSIVE_AFTER * 2;
     let timed_out = timeout(within, request(&outbound, &to, "/", within)).await;
-    assert!(timed_out.is_err(), "the first address is mute");
+    assert!(timed_out.is_err(), "the first address is silent");
     let before = Instant::now();
     assert_eq!(call(&outbound, &to).await, 200);
-    assert!(before.elapsed() < connector::ADDRESS_TIMEOUT, "it began with the mute address");
+    assert!(
+        before.elapsed() < connector::ADDRESS_TIMEOUT,
+        "the request began with the silent address"
+    );
 }
 
-/// The number of connections of two requests, the first of which is not answered. Its deadline is
+/// The number of connections of two requests, the first of which has no response. Its deadline is
 /// `within`, and it is dropped after `waited`.
-async fn connections_after_silence(within: Duration, waited: Duration) -> usize {
+async fn connections_after_silent_request(within: Duration, waited: Duration) -> usize {
     let state = Arc::default();
     let (address, trust) = server(&state).await;
     let (addresses, server_name) = (vec![address.to_string()], "localhost".to_owned());
     let to = Destination { server_name, addresses, trust, identity: None };
     let outbound = Outbound::default();
-    let mut silent = Box::pin(request(&outbound, &to, "/mute", within));
+    let mut silent = Box::pin(request(&outbound, &to, "/silent", within));
     tokio::select! {
-        _ = &mut silent => panic!("it is not answered"),
-        () = state.mute.notified() => {}
+        _ = &mut silent => panic!("the server responded"),
+        () = state.silent_request.notified() => {}
     }
     assert!(timeout(waited, &mut silent).await.is_err());
     drop(silent);
@@ -139,12 +142,15 @@ async fn connections_after_silence(within: Duration, waited: Duration) -> usize 
 
 #[tokio::test]
 async fn a_request_dropped_before_its_deadline_leaves_the_connection_in_use() {
-    assert_eq!(connections_after_silence(Duration::from_secs(10), UNRESPONSIVE_AFTER * 2).await, 1);
+    assert_eq!(
+        connections_after_silent_request(Duration::from_secs(10), UNRESPONSIVE_AFTER * 2).await,
+        1
+    );
 }
 
 #[tokio::test]
 async fn a_request_dropped_at_its_deadline_replaces_the_connection() {
-    assert_eq!(connections_after_silence(UNRESPONSIVE_AFTER, UNRESPONSIVE_AFTER).await, 2);
+    assert_eq!(connections_after_silent_request(UNRESPONSIVE_AFTER, UNRESPONSIVE_AFTER).await, 2);
 }
 
 /// The addresses of these servers, in this order.
@@ -162,21 +168,21 @@ async fn destination(servers: &[&Arc<ServerState>]) -> Destination {
 }
 
 #[tokio::test]
-async fn a_request_after_silence_behind_a_handshake_goes_to_the_next_address() {
+async fn a_request_after_a_timeout_on_a_connection_goes_to_the_next_address() {
     let silent = Arc::new(ServerState { is_silent: true, ..ServerState::default() });
     let answering = Arc::default();
     let to = destination(&[&silent, &answering, &silent]).await;
     let outbound = Outbound::default();
     let within = UNRESPONSIVE_AFTER * 2;
-    let lost = timeout(within, request(&outbound, &to, "/", within)).await;
-    assert!(lost.is_err(), "the first address is silent");
+    let timed_out = timeout(within, request(&outbound, &to, "/", within)).await;
+    assert!(timed_out.is_err(), "the first address is silent");
     let next = timeout(within, call(&outbound, &to)).await;
-    assert_eq!(next.ok(), Some(200), "it went to a silent address");
+    assert_eq!(next.ok(), Some(200), "the request went to a silent address");
     assert_eq!(answering.connections.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
-async fn silence_on_one_connection_does_not_skip_the_address_of_another() {
+async fn skipping_the_address_of_an_older_connection_does_not_skip_the_first_address() {
     let (first, second) = (Arc::default(), Arc::default());
     let to = destination(&[&first, &second]).await;
     let mut connector = Connector::new(&to).unwrap();

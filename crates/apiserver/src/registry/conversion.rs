@@ -89,22 +89,23 @@ pub(crate) async fn entries(
     conversion::entries(&scope.storage, &scope.served, scope.version, entries).await
 }
 
-/// The changes in the version of the request. Watchers that wake up at the same time cause one
-/// conversion, which the first of them starts.
+/// The changes in the version of the request. `depends_on_version` says whether the watch selects by
+/// more than the key of an object. Watchers that wake up at the same time cause one conversion, which
+/// the first of them starts.
 pub(crate) async fn changes(
     scope: &RequestScope,
     prefix: &str,
-    looks_inside: bool,
+    depends_on_version: bool,
     changes: &[Arc<Change>],
 ) -> Result<Vec<ConvertedChange>, Status> {
-    let seen = |entry: &Arc<Entry>| entry.key.starts_with(prefix);
+    let has_prefix = |entry: &Arc<Entry>| entry.key.starts_with(prefix);
     // The old object is sent only for a deletion; otherwise it is needed only to evaluate a
     // selector.
     let old_of = |change: &Change| {
-        let looks_back = looks_inside || change.new.is_none();
-        change.old.clone().filter(|it| looks_back && seen(it))
+        let needs_old = depends_on_version || change.new.is_none();
+        change.old.clone().filter(|it| needs_old && has_prefix(it))
     };
-    let new_of = |change: &Change| change.new.clone().filter(seen);
+    let new_of = |change: &Change| change.new.clone().filter(has_prefix);
     let stored = changes.iter().flat_map(|it| old_of(it).into_iter().chain(new_of(it))).collect();
     let mut converted =
         conversion::entries_coalesced(&scope.storage, &scope.served, scope.version, stored)

@@ -7,7 +7,9 @@ use super::admit::Admit;
 use super::conversion;
 use super::scope::RequestScope;
 use super::validation;
-use super::{WriteOutcome, field_manager, stored_bytes_within_limit, wipe_server_metadata};
+use super::{
+    ManagedFields, WriteOutcome, field_manager, remove_self_link, stored_bytes_within_limit,
+};
 use crate::cache::watch_cache::Entry;
 use crate::registry::errors;
 use machinery::meta::initializers;
@@ -17,7 +19,8 @@ use store::{Error, Expect};
 /// The maximum number of names that are generated if the generated name already exists.
 const MAX_NAME_ATTEMPTS: usize = 8;
 
-/// The maximum length of `generateName` that is used in a generated name.
+/// The maximum length of `generateName` that is used in a generated name, which has at most 63
+/// characters, of which 5 are random.
 const MAX_GENERATED_PREFIX: usize = 63 - 5;
 
 /// The parameters of [`create`].
@@ -26,8 +29,8 @@ pub(crate) struct CreateRequest<'a> {
     pub object: Object,
     /// The admission of the request.
     pub admission: &'a dyn Admit,
-    /// Whether the object already has its managed fields.
-    pub fields_managed: bool,
+    /// The treatment of the managed fields.
+    pub managed_fields: ManagedFields,
     /// Whether the object is validated and not stored.
     pub dry_run: bool,
 }
@@ -37,8 +40,8 @@ pub(crate) async fn create(
     scope: &RequestScope,
     request: CreateRequest<'_>,
 ) -> Result<WriteOutcome, Status> {
-    let CreateRequest { object: mut sent, admission, fields_managed, dry_run } = request;
-    if !fields_managed {
+    let CreateRequest { object: mut sent, admission, managed_fields, dry_run } = request;
+    if managed_fields == ManagedFields::Track {
         field_manager::track(scope, None, &mut sent).await;
     }
     // Admission reads other objects, which may have been written immediately before.
@@ -108,7 +111,7 @@ fn with_generated_name(scope: &RequestScope, sent: &Object) -> Object {
 
 /// Sets the fields that the server owns, and removes those that a client must not set.
 fn prepare(scope: &RequestScope, object: &mut Object) {
-    wipe_server_metadata(object);
+    remove_self_link(object);
     super::dedup_owner_references(scope, object);
     for field in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         object.remove_meta(field);

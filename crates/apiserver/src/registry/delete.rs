@@ -50,7 +50,7 @@ pub(crate) async fn delete(
         let Some(entry) = current else {
             return Err(Status::not_found(&scope.group_resource(), name));
         };
-        // Objects in the cache have been decoded.
+        // Every object in the cache can be decoded, and the option is only for objects that cannot.
         if options.ignore_store_read_error {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage"
@@ -60,11 +60,11 @@ pub(crate) async fn delete(
         let old = conversion::in_memory_version(scope, &entry).await?;
         check_preconditions(scope, &old, options)?;
         admission.validate(None, Some(&old)).await?;
-        let (mut new, remains) = mark(scope, &old, options);
+        let (mut new, remains) = mark_for_deletion(scope, &old, options);
         let outcome = if remains {
             new.remove_meta("resourceVersion");
             let new = conversion::to_storage(scope, new).await?;
-            store_mark(scope, new, &entry, options).await.map(Deleted::Terminating)
+            store_terminating(scope, new, &entry, options).await.map(Deleted::Terminating)
         } else if options.dry_run {
             Ok(Deleted::Removed(new))
         } else {
@@ -81,8 +81,8 @@ pub(crate) async fn delete(
     }
 }
 
-/// Stores the deletion timestamp of an object whose removal is delayed.
-async fn store_mark(
+/// Stores an object with a deletion timestamp, whose removal is delayed.
+async fn store_terminating(
     scope: &RequestScope,
     mut new: Object,
     entry: &Arc<Entry>,
@@ -127,7 +127,11 @@ fn check_preconditions(
 }
 
 /// The object with its deletion timestamp and finalizers, and whether its removal is delayed.
-fn mark(scope: &RequestScope, old: &Object, options: &DeleteOptions) -> (Object, bool) {
+fn mark_for_deletion(
+    scope: &RequestScope,
+    old: &Object,
+    options: &DeleteOptions,
+) -> (Object, bool) {
     let behavior = scope.resource().behavior;
     let mut new = old.clone();
     let is_first = old.deletion_timestamp().is_none();

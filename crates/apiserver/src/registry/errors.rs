@@ -3,11 +3,11 @@
 use machinery::{GroupResource, Status};
 use store::Error;
 
-/// The consequence of [`Error::Full`] for deletions that are writes.
-const FULL: &str = "Objects with finalizers and running pods are only marked as deleted, which is a \
-    write: delete others first, or pods with a grace period of 0";
+/// The remedy for [`Error::Full`]: a deletion that needs no write.
+const FULL: &str = "The deletion of an object with finalizers or of a running pod is a write: \
+    delete other objects first, or pods with a grace period of 0";
 
-/// The answer for a failed operation on the object `name`.
+/// The Status for a failed operation on the object `name`.
 pub(crate) fn of_store(group_resource: &GroupResource, name: &str, error: &Error) -> Status {
     match error {
         Error::Conflict { .. } => Status::modified(group_resource, name),
@@ -21,14 +21,14 @@ pub(crate) fn of_store(group_resource: &GroupResource, name: &str, error: &Error
         Error::Full => Status::internal(format!("{error}. {FULL}")),
         Error::Closed => Status::unavailable("the server is shutting down"),
         other => {
-            tracing::error!(error = %chain(other), %group_resource, name, "a store operation failed");
-            Status::internal(chain(other))
+            tracing::error!(error = %message_with_causes(other), %group_resource, name, "a store operation failed");
+            Status::internal(message_with_causes(other))
         }
     }
 }
 
 /// The message of an error with its causes, in one line.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+fn message_with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

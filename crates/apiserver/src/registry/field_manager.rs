@@ -20,7 +20,8 @@ struct ConvertedVersions<'a> {
     versions: ResourceVersions<'a>,
     scope: &'a RequestScope,
     known: &'a [KnownConversion],
-    /// The conversion that is needed before managed fields can be computed.
+    /// The object and the version of the conversion that is needed before managed fields can be
+    /// computed.
     missing: RefCell<Option<(Object, String)>>,
 }
 
@@ -41,7 +42,8 @@ impl<'a> Versions<TypeRef<'a>> for ConvertedVersions<'a> {
             return converted.clone();
         }
         *self.missing.borrow_mut() = Some((object.clone(), api_version.to_owned()));
-        Err("it was not converted yet".to_owned())
+        // The result with this error is discarded, and the action repeated with the conversion.
+        Err("the object is not converted yet".to_owned())
     }
 }
 
@@ -53,8 +55,8 @@ async fn with_request<T>(
 ) -> T {
     let mut known = Vec::new();
     loop {
-        let (answer, missing) = try_with_request(scope, &known, &action);
-        let Some((object, api_version)) = missing else { return answer };
+        let (result, missing) = try_with_request(scope, &known, &action);
+        let Some((object, api_version)) = missing else { return result };
         let converted = in_version(scope, object.clone(), &api_version).await;
         known.push((object, api_version, converted));
     }
@@ -70,7 +72,7 @@ fn try_with_request<T>(
     let versions = ConvertedVersions { versions, scope, known, missing: RefCell::default() };
     let api_version = resource.api_version(scope.version());
     let now = scope.storage.now();
-    let answer = action(&Request {
+    let result = action(&Request {
         schema: versions.versions.node(scope.version),
         api_version: &api_version,
         kind: &resource.kind,
@@ -80,7 +82,7 @@ fn try_with_request<T>(
         now: &now,
         versions: &versions,
     });
-    (answer, versions.missing.into_inner())
+    (result, versions.missing.into_inner())
 }
 
 async fn in_version(

@@ -4,7 +4,7 @@
 //! ```text
 //! stored ─▶ the first initializer removes its name ─▶ … the last ─▶ 201 with the object
 //!              │
-//!              └─ an initializer sets a result ─▶ the object is removed, the result is the answer
+//!              └─ an initializer sets a result ─▶ the object is removed, the result is the response
 //! ```
 //!
 //! A waiting request follows the change log of the resource, as a watch does, and lends its seat to
@@ -27,7 +27,7 @@ use store::{Expect, Record};
 /// The maximum wait of a create request without `timeoutSeconds`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The wait ends this long before the deadline of the request, so that the answer can be sent.
+/// The wait ends this long before the deadline of the request, so that the response can be sent.
 const RESPONSE_MARGIN: Duration = Duration::from_millis(100);
 
 /// The TTL of an object whose initialization has failed. The object is removed immediately; if the
@@ -113,8 +113,8 @@ async fn follow(scope: &RequestScope, created: &Entry) -> Result<Arc<Entry>, Sta
             // The change log no longer has all changes, so the current state decides.
             Err(too_old) => {
                 cursor = too_old.floor.max(cache.snapshot().revision);
-                let now = cache.get(&created.key);
-                if let Some(result) = initialization_result(now.as_ref()) {
+                let current = cache.get(&created.key);
+                if let Some(result) = initialization_result(current.as_ref()) {
                     return result;
                 }
             }
@@ -124,13 +124,13 @@ async fn follow(scope: &RequestScope, created: &Entry) -> Result<Arc<Entry>, Sta
 
 /// The result of the initialization, if this change ends it.
 fn change_result(change: &Change, key: &str) -> Option<Result<Arc<Entry>, Status>> {
-    let about = change.new.as_ref().or(change.old.as_ref())?;
-    if *about.key == *key { initialization_result(change.new.as_ref()) } else { None }
+    let changed = change.new.as_ref().or(change.old.as_ref())?;
+    if *changed.key == *key { initialization_result(change.new.as_ref()) } else { None }
 }
 
 /// The result of the initialization, given the current object; None if it is not finished.
-fn initialization_result(now: Option<&Arc<Entry>>) -> Option<Result<Arc<Entry>, Status>> {
-    match now {
+fn initialization_result(current: Option<&Arc<Entry>>) -> Option<Result<Arc<Entry>, Status>> {
+    match current {
         None => Some(Err(Status::internal("object deleted while waiting for creation"))),
         Some(entry) if !entry.uninitialized => Some(Ok(Arc::clone(entry))),
         Some(entry) => initializers::failure(&entry.object_as_stored()).map(Err),

@@ -1,4 +1,4 @@
-//! [`WriteOutcome`]: the object that results from a write, for the answer to the client.
+//! [`WriteOutcome`]: the object that results from a write, for the response to the client.
 
 use std::sync::Arc;
 

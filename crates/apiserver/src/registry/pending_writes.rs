@@ -7,7 +7,7 @@
 //! therefore outlive the client:
 //!
 //! ```text
-//! claim ─▶ write ─▶ decided ─▶ visible in the cache ─▶ claim released ─▶ answer
+//! claim ─▶ write ─▶ decided ─▶ visible in the cache ─▶ claim released ─▶ response
 //!    ▲       └──────── canceled here: a task finishes the request ────────┘ │
 //!    └─ canceled here: nothing is written, the claim is released at once    └─ no client left
 //! ```
@@ -120,29 +120,31 @@ mod tests {
 
     use super::*;
 
-    /// A future that sets `done` at its end, once `decided` resolves.
+    /// A future that sets `done` at its end, once `decided` resolves. It has a pending write if
+    /// `has_write`.
     fn request(
         writes: &PendingWrites,
         decided: oneshot::Receiver<()>,
         done: &Arc<AtomicBool>,
-        pending: bool,
+        has_write: bool,
     ) -> Work<()> {
         let (writes, done) = (writes.clone(), Arc::clone(done));
         Box::pin(async move {
-            let _write = pending.then(|| writes.begin());
+            let _write = has_write.then(|| writes.begin());
             let _ = decided.await;
             done.store(true, Ordering::Release);
         })
     }
 
-    async fn is_finished(pending: bool) -> bool {
+    /// Whether a request is finished after it is canceled, with a pending write or without.
+    async fn is_finished(has_write: bool) -> bool {
         let (writes, tasks, done) = (PendingWrites::default(), Tasks::new(), Arc::default());
         let (decide, decided) = oneshot::channel();
-        let work = request(&writes, decided, &done, pending);
+        let work = request(&writes, decided, &done, has_write);
         let mut work = FinishWrites::new(work, &writes, &tasks);
         assert!((&mut work).now_or_never().is_none());
         drop(work);
-        assert_eq!(writes.is_abandoned(), pending);
+        assert_eq!(writes.is_abandoned(), has_write);
         drop(decide);
         tasks.stop(Duration::from_secs(10)).await.unwrap();
         done.load(Ordering::Acquire)

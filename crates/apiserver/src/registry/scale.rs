@@ -13,6 +13,7 @@ pub(crate) fn of(scope: &RequestScope, scale: &Scale, object: &Object) -> Result
         object.get(&path).cloned()
     };
     let spec = match at(&scale.spec_replicas) {
+        // Go omits the value 0.
         Some(Value::Number(replicas)) if replicas.as_i64() == Some(0) => json!({}),
         Some(Value::Number(replicas)) => json!({"replicas": replicas}),
         _ => json!({}),
@@ -36,8 +37,8 @@ pub(crate) fn of(scope: &RequestScope, scale: &Scale, object: &Object) -> Result
     }))
 }
 
-/// A selector in the syntax of queries. Custom resources store it in this form; built-in kinds have
-/// an object with `matchLabels` and `matchExpressions`, or a plain map of labels.
+/// A selector in the syntax of queries. Custom resources store it in this form (`is_text`); built-in
+/// kinds have an object with `matchLabels` and `matchExpressions`, or a plain map of labels.
 fn selector_text(is_text: bool, selector: &Value) -> Result<String, Status> {
     match selector {
         Value::String(text) => Ok(text.clone()),

@@ -42,7 +42,7 @@ pub(crate) struct RequestScope {
     /// The seat of the request in flow control, which is lent to other requests while it waits for
     /// a webhook.
     pub seat: SeatHandle,
-    /// The Warning headers of the answer.
+    /// The Warning headers of the response.
     warnings: Arc<Mutex<Warnings>>,
     /// The path and value of each empty list and map that the client sent.
     sent_empty: Mutex<Vec<(String, Value)>>,
@@ -153,8 +153,8 @@ impl RequestScope {
         }
     }
 
-    /// The answer to an invalid object. An empty list or map counts as absent, and errors show it
-    /// as it was sent.
+    /// The Status for an invalid object. An empty list or map counts as absent, and errors show it as
+    /// it was sent.
     pub(crate) fn invalid(&self, name: &str, mut errors: ErrorList) -> Status {
         let sent = self.sent_empty.lock().unwrap_or_else(PoisonError::into_inner);
         for (path, value) in sent.iter() {
@@ -163,7 +163,7 @@ impl RequestScope {
         Status::invalid(&self.resource().group_kind(), name, &errors)
     }
 
-    /// Adds a Warning header to the answer. A repeated warning is sent once.
+    /// Adds a Warning header to the response. A repeated warning is sent once.
     pub(crate) fn warn(&self, warning: String) {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).add(warning);
     }
@@ -174,9 +174,9 @@ impl RequestScope {
         std::mem::take(&mut *warnings).into_texts()
     }
 
-    /// The answer 404 for the named object.
+    /// The Status 404 for the named object.
     pub(crate) fn not_found(&self) -> Status {
-        // Events are served in two groups. The answer names the group of the request.
+        // Events are served in two groups. The Status names the group of the request.
         let mut group_resource = self.group_resource();
         if let Some(group) = &self.version().group {
             group_resource.group.clone_from(group);

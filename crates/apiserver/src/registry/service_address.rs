@@ -5,7 +5,7 @@
 //! get the same address. No repair is needed after a crash, because there is no separate allocation
 //! record.
 //!
-//! A dry run gets an address and ports in its answer and claims none ([`ServiceAddresses::begin`]).
+//! A dry run gets an address and ports in its response and claims none ([`ServiceAddresses::begin`]).
 //!
 //! All requests for services share one lock. Invariants:
 //! - the stored and the claimed addresses are read together, under the lock. A claim ends when its
@@ -34,7 +34,7 @@ use machinery::{ErrorList, Object, Status};
 use requests::{PortRange, PortRequests, invalid};
 
 /// The maximum number of times that changed services are parsed without the lock.
-const MAX_UNLOCKED_READS: usize = 8;
+const MAX_UNLOCKED_PARSES: usize = 8;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone)]
@@ -101,7 +101,7 @@ impl ServiceAllocator {
         Ok(Some(claim))
     }
 
-    /// Sets the address and ports that the answer to a dry run has. They are not free ones: the
+    /// Sets the address and ports that the response to a dry run has. They are not free ones: the
     /// address is that of the network, and node ports are numbered consecutively. Claims nothing.
     ///
     /// Upstream: `ipallocator.go` and `portallocator/operation.go`, with `dryRun`. They also accept
@@ -173,18 +173,18 @@ impl ServiceAllocator {
     /// Locks the state with its index brought up to date. Changed services are parsed without the
     /// lock; under continuous writes, the last ones are parsed with it.
     fn lock_current(&self, cache: &ResourceCache) -> MutexGuard<'_, AllocatorState> {
-        for _ in 0..MAX_UNLOCKED_READS {
+        for _ in 0..MAX_UNLOCKED_PARSES {
             let mut state = self.lock();
-            let unread = state.index.catch_up(cache);
-            if unread.is_empty() {
+            let unparsed = state.index.catch_up(cache);
+            if unparsed.is_empty() {
                 return state;
             }
             drop(state);
-            index::read_all(&unread);
+            index::parse_all(&unparsed);
         }
         let mut state = self.lock();
-        index::read_all(&state.index.catch_up(cache));
-        state.index.count_read();
+        index::parse_all(&state.index.catch_up(cache));
+        state.index.count_parsed();
         state
     }
 }
@@ -222,10 +222,10 @@ impl Drop for Claim {
     fn drop(&mut self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         for address in &self.addresses {
-            state.addresses.remove(address);
+            state.claimed_addresses.remove(address);
         }
         for port in &self.ports {
-            state.ports.remove(port);
+            state.claimed_ports.remove(port);
         }
     }
 }

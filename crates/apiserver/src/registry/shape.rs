@@ -90,10 +90,10 @@ fn fit_reporting_empty(
             if let Some(number) = &literals.too_large {
                 return Err(codec::json::too_large(number).to_string().into());
             }
-            metadata(object.map_mut(), &mut unknown)?;
+            decode_metadata(object.map_mut(), &mut unknown)?;
             let mut dropped = Vec::new();
             schema
-                .prune_and_read(object.map_mut(), &mut object_meta, &mut dropped)
+                .prune_and_read(object.map_mut(), &mut decode_object_meta, &mut dropped)
                 .map_err(|error| error.to_string())?;
             unknown.extend(dropped.iter().map(|path| unknown_field(path)));
             schema.default(object.map_mut());
@@ -132,9 +132,9 @@ pub(crate) fn shape_applied(
             }
         }
         Shape::Structural(schema) => {
-            metadata(object.map_mut(), &mut Vec::new())?;
+            decode_metadata(object.map_mut(), &mut Vec::new())?;
             schema
-                .read_embedded(object.map_mut(), &mut object_meta, &mut Vec::new())
+                .read_embedded(object.map_mut(), &mut decode_object_meta, &mut Vec::new())
                 .map_err(|error| error.to_string())?;
             schema.default(object.map_mut());
             Ok(())
@@ -159,12 +159,15 @@ fn unknown_field(path: &str) -> String {
 }
 
 /// Decodes the metadata of a custom resource, which has the same type as that of built-in kinds.
-fn metadata(object: &mut Map<String, Value>, unknown: &mut Vec<String>) -> Result<(), String> {
+fn decode_metadata(
+    object: &mut Map<String, Value>,
+    unknown: &mut Vec<String>,
+) -> Result<(), String> {
     let value = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-    object_meta(value, &mut |path| unknown.push(unknown_field(&format!("metadata.{path}"))))
+    decode_object_meta(value, &mut |path| unknown.push(unknown_field(&format!("metadata.{path}"))))
 }
 
-fn object_meta(value: &mut Value, unknown: &mut dyn FnMut(String)) -> Result<(), String> {
+fn decode_object_meta(value: &mut Value, unknown: &mut dyn FnMut(String)) -> Result<(), String> {
     let ty = types::find("meta/v1.ObjectMeta").expect("the type table contains ObjectMeta");
     if value.is_null() {
         *value = Value::Object(Map::new());

@@ -9,7 +9,8 @@ use super::admit::Admit;
 use super::conversion;
 use super::scope::RequestScope;
 use super::{
-    WriteOutcome, initialization, spec_differs, stored_bytes_within_limit, wipe_server_metadata,
+    ManagedFields, WriteOutcome, initialization, remove_self_link, spec_differs,
+    stored_bytes_within_limit,
 };
 use crate::cache::hooks::Reservation;
 use crate::cache::watch_cache::Entry;
@@ -28,9 +29,13 @@ pub(crate) enum UpdateStrategy {
     Main,
     /// Updates the status only.
     Status,
-    /// Updates through another subresource. The first function restores the fields that it must not
-    /// change, the second one validates the update.
-    Subresource(fn(&mut Object, &Object), fn(&Object, &Object, &mut ErrorList)),
+    /// Updates through another subresource.
+    Subresource {
+        /// Restores the fields of the first object, the new one, that the subresource must not change.
+        prepare: fn(&mut Object, &Object),
+        /// Validates the first object, the new one, against the old one.
+        validate: fn(&Object, &Object, &mut ErrorList),
+    },
     /// The server updates the object because of an object that was posted to a subresource. The
     /// generation does not change.
     Posted,
@@ -63,8 +68,8 @@ pub(crate) struct UpdateRequest<'a> {
     pub dry_run: bool,
     /// The admission of the request.
     pub admission: &'a dyn Admit,
-    /// Whether the transformation sets the managed fields.
-    pub fields_managed: bool,
+    /// The treatment of the managed fields.
+    pub managed_fields: ManagedFields,
 }
 
 /// The maximum number of attempts before a conflict is returned to the client.
@@ -142,7 +147,7 @@ async fn updated_object(
     let old = conversion::in_memory_version(scope, entry).await?;
     let mut new = request.transform.apply(&old).await?;
     check_preconditions(scope, &new, &old, request.dry_run)?;
-    if !request.fields_managed {
+    if request.managed_fields == ManagedFields::Track {
         field_manager::track(scope, Some(&old), &mut new).await;
     }
     request.admission.mutate(&mut new, Some(&old)).await?;
@@ -221,7 +226,7 @@ pub(crate) fn check_uid(
 
 /// Restores the fields that a client cannot change or has not sent.
 fn prepare(scope: &RequestScope, new: &mut Object, old: &Object, strategy: UpdateStrategy) {
-    wipe_server_metadata(new);
+    remove_self_link(new);
     super::dedup_owner_references(scope, new);
     for field in
         ["uid", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "namespace"]
@@ -246,18 +251,13 @@ fn prepare(scope: &RequestScope, new: &mut Object, old: &Object, strategy: Updat
             (resource.behavior.prepare_update)(new, old);
         }
         UpdateStrategy::Status => (resource.behavior.prepare_status)(new, old),
-        UpdateStrategy::Subresource(prepare, _) => prepare(new, old),
+        UpdateStrategy::Subresource { prepare, .. } => prepare(new, old),
         UpdateStrategy::Posted => {}
     }
     let counts_generation =
         resource.behavior.generation && !matches!(strategy, UpdateStrategy::Posted);
-    if counts_generation
-        && spec_differs(
-            new,
-            old,
-            has_status_subresource || !resource.conventions.generation_counts_status,
-        )
-    {
+    let ignores_status = has_status_subresource || !resource.conventions.generation_counts_status;
+    if counts_generation && spec_differs(new, old, ignores_status) {
         new.set_meta("generation", old.generation() + 1);
     }
 }

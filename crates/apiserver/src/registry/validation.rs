@@ -104,13 +104,13 @@ pub(crate) fn validate_update(
                 let detail = "must not update status when the object is uninitialized";
                 return errors.forbidden(&Path::root("status"), detail);
             }
-            UpdateStrategy::Subresource(..) | UpdateStrategy::Posted => {}
+            UpdateStrategy::Subresource { .. } | UpdateStrategy::Posted => {}
         }
     }
     if let Shape::Structural(schema) = &scope.version().shape {
         match strategy {
             UpdateStrategy::Status => schema.validate_status(new.map(), old.map(), errors),
-            UpdateStrategy::Main | UpdateStrategy::Subresource(..) | UpdateStrategy::Posted => {
+            UpdateStrategy::Main | UpdateStrategy::Subresource { .. } | UpdateStrategy::Posted => {
                 schema.validate(new.map(), Some(old.map()), errors);
             }
         }
@@ -123,7 +123,7 @@ pub(crate) fn validate_update(
         }
         (UpdateStrategy::Main, None) => (resource.behavior.validate_update)(new, old, errors),
         (UpdateStrategy::Status, _) => (resource.behavior.validate_status)(new, old, errors),
-        (UpdateStrategy::Subresource(_, validate), _) => validate(new, old, errors),
+        (UpdateStrategy::Subresource { validate, .. }, _) => validate(new, old, errors),
         (UpdateStrategy::Posted, _) => {}
     }
     if matches!(strategy, UpdateStrategy::Main) {

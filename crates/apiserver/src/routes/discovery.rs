@@ -126,16 +126,20 @@ fn with_remotes<'a>(plane: &Plane, catalog: &'a Catalog) -> Cow<'a, [Group]> {
     let mut by_version: Vec<_> = remotes.iter().collect();
     by_version.sort_by_key(|it| std::cmp::Reverse(it.version_priority));
     for remote in by_version {
-        let at = groups.iter().position(|it| it.name == remote.group).unwrap_or_else(|| {
+        let index = groups.iter().position(|it| it.name == remote.group).unwrap_or_else(|| {
             let (name, priority) = (&remote.group, remote.group_priority);
-            let higher = |(other, group): (&i64, &Group)| (-other, &group.name) < (-priority, name);
-            let at =
-                priorities.iter().zip(&groups).position(|it| !higher(it)).unwrap_or(groups.len());
-            priorities.insert(at, priority);
-            groups.insert(at, Group::new(name, true));
-            at
+            let is_before =
+                |(other, group): (&i64, &Group)| (-other, &group.name) < (-priority, name);
+            let index = priorities
+                .iter()
+                .zip(&groups)
+                .position(|it| !is_before(it))
+                .unwrap_or(groups.len());
+            priorities.insert(index, priority);
+            groups.insert(index, Group::new(name, true));
+            index
         });
-        let versions = &mut groups[at].versions;
+        let versions = &mut groups[index].versions;
         if !versions.contains(&remote.version) {
             versions.push(remote.version.clone());
         }
@@ -188,30 +192,30 @@ fn resource_list(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {
     let mut list = Vec::new();
     for (served, version) in catalog.resources(group, version) {
         let resource = &served.resource;
-        let mut row = json!({
+        let mut entry = json!({
             "name": resource.plural, "singularName": resource.singular,
             "namespaced": resource.namespaced, "kind": resource.kind, "verbs": verbs(served),
         });
         if let Some(hash) = storage_version_hash(served) {
-            row["storageVersionHash"] = hash.into();
+            entry["storageVersionHash"] = hash.into();
         }
         if !resource.short_names.is_empty() {
-            row["shortNames"] = json!(resource.short_names);
+            entry["shortNames"] = json!(resource.short_names);
         }
         if !resource.categories.is_empty() {
-            row["categories"] = json!(resource.categories);
+            entry["categories"] = json!(resource.categories);
         }
-        list.push(row);
+        list.push(entry);
         for subresource in subresources(served, version) {
-            let mut row = json!({
+            let mut entry = json!({
                 "name": format!("{}/{}", resource.plural, subresource.name), "singularName": "",
                 "namespaced": resource.namespaced, "kind": subresource.kind, "verbs": subresource.verbs,
             });
             if !subresource.group.is_empty() {
-                row["group"] = subresource.group.into();
-                row["version"] = subresource.version.into();
+                entry["group"] = subresource.group.into();
+                entry["version"] = subresource.version.into();
             }
-            list.push(row);
+            list.push(entry);
         }
     }
     list
@@ -277,8 +281,8 @@ pub(super) fn subresources(served: &ServedResource, version: usize) -> Vec<Subre
 /// is not served has no hash either (`customresource_discovery_controller.go`).
 fn storage_version_hash(served: &ServedResource) -> Option<String> {
     let resource = &served.resource;
-    let is_hidden = !resource.conventions.hashes_unserved_version && !resource.hub().served;
-    if resource.behavior.unstored.is_some() || is_hidden {
+    let is_unserved = !resource.conventions.hashes_unserved_version && !resource.hub().served;
+    if resource.behavior.unstored.is_some() || is_unserved {
         return None;
     }
     let version = resource.behavior.storage_version.unwrap_or(&resource.hub().name);

@@ -30,8 +30,8 @@ const PING: Check = ("ping", Test::State(|_| true));
 const STORE: Check = ("etcd", Test::Store);
 /// Upstream has a second check of the store for readiness, with a timeout of its own.
 const STORE_READY: Check = ("etcd-readiness", Test::Store);
-/// Reads and watches are current. A cache that lists again, or has lost its connection to the store,
-/// is not ready, and recovers without a restart.
+/// Whether reads and watches are current. A cache that relists, or has lost its connection to the
+/// store, is not ready, and recovers without a restart.
 const CACHE_SYNCED: Check =
     ("watch-cache", Test::State(|plane| plane.storage.cache.phase() == ReflectorPhase::Watching));
 /// A cache whose reflector has ended needs a restart.
@@ -42,7 +42,7 @@ const READY: Check =
 const INFORMERS: Check = ("informer-sync", Test::State(|plane| plane.storage.cache.applied() > 0));
 const STOPPING: Check = ("shutdown", Test::State(|plane| !plane.storage.tasks.is_stopping()));
 
-/// The answer for one of the three paths, or for a single check below it.
+/// The response for `which` of the three paths, or for the single check in `rest`.
 pub(crate) async fn health(
     plane: &Plane,
     which: &str,

@@ -10,16 +10,15 @@ mod documents;
 mod remote;
 
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName,
-    HeaderValue, IF_NONE_MATCH, LOCATION, VARY,
+    ACCEPT, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, HeaderValue,
+    IF_NONE_MATCH, LOCATION, VARY,
 };
 use http::{HeaderMap, Response, StatusCode};
 
 use crate::cache::catalog::Catalog;
 use crate::cache::documents::{Compressed, Format};
 use crate::http::body::Body;
-use crate::http::headers;
-use crate::http::response;
+use crate::http::{compression, headers, response};
 use crate::plane::Plane;
 use crate::request::Query;
 use documents::OpenApiDocuments;
@@ -47,11 +46,17 @@ pub(crate) fn openapi(
     match rest {
         ["v3"] if !remotes.is_empty() => remote::index(plane, &catalog, headers),
         ["v2"] if !remotes.is_empty() => remote::version_2(plane, &catalog, headers),
-        rest => find(&catalog, rest, headers, query),
+        rest => serve_local(&catalog, rest, headers, query),
     }
 }
 
-fn find(catalog: &Catalog, rest: &[&str], headers: &HeaderMap, query: &Query) -> Response<Body> {
+/// Serves a path under `/openapi` from the documents of this server alone.
+fn serve_local(
+    catalog: &Catalog,
+    rest: &[&str],
+    headers: &HeaderMap,
+    query: &Query,
+) -> Response<Body> {
     match rest {
         ["v3"] => index(catalog, headers),
         ["v3", "api", version] => group_version(catalog, "", version, headers, query),
@@ -155,10 +160,7 @@ fn compressed(
     content_type: &str,
     make: impl FnOnce() -> Compressed,
 ) -> Response<Body> {
-    let gzip = headers.get_all(ACCEPT_ENCODING).iter().any(|it| {
-        let wanted = it.to_str().unwrap_or_default().split(',');
-        wanted.map(|it| it.split(';').next().unwrap_or_default().trim()).any(|it| it == "gzip")
-    });
+    let gzip = compression::accepts_gzip(headers);
     let etag = format!("\"{hash}\"");
     let mut response = unless_not_modified(headers, &etag, content_type, || {
         let document = make();

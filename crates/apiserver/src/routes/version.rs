@@ -23,6 +23,7 @@ pub(crate) fn version(head: &Head, query: &Query) -> Result<Response<Body>, Stat
         emulation_major: "1",
         emulation_minor: MINOR,
         min_compatibility_major: "1",
+        // Upstream: the minor version before the emulated one.
         min_compatibility_minor: "34",
         git_version: format!("v1.{MINOR}.0+sampan-{sampan}"),
         git_commit: option_env!("SAMPAN_COMMIT").unwrap_or("unknown"),

@@ -46,9 +46,9 @@ pub(crate) async fn bootstrap(plane: &Arc<Plane>) -> Result<(), Error> {
     let service = restore_service(plane, client);
     let trust = sync_trust(plane, client);
     let registered = aggregation::register_local_versions(&plane.storage, client);
-    let (made, ()) =
+    let (created, ()) =
         tokio::join!(async { tokio::try_join!(service, try_join_all(classes), trust) }, registered);
-    made.map(|_| ())
+    created.map(|_| ())
 }
 
 /// Recreates deleted system objects until the plane stops.
@@ -58,34 +58,37 @@ pub(crate) async fn bootstrap(plane: &Arc<Plane>) -> Result<(), Error> {
 pub(crate) async fn maintain(plane: Arc<Plane>) {
     let catalog = plane.storage.catalog.load_full();
     let builtin = |plural: &str| catalog.resource("", plural).cloned();
-    let (Some(spaces), Some(services), Some(maps)) =
+    let (Some(namespace_resource), Some(services), Some(config_maps)) =
         (builtin("namespaces"), builtin("services"), builtin("configmaps"))
     else {
         return;
     };
     let client = &plane.loopback;
-    let mut changed = [&spaces, &services, &maps].map(|it| it.cache.subscribe());
+    let mut changed = [&namespace_resource, &services, &config_maps].map(|it| it.cache.subscribe());
     let stop = plane.storage.tasks.shutdown();
     tokio::pin!(stop);
-    let mut trusted = None;
-    // Not restarted by changes: on a busy plane it would never elapse.
+    // The revision of the config map at the last successful synchronization.
+    let mut synced_revision = None;
+    // The timer is not restarted by changes: on a busy plane it would never elapse.
     let mut interval = Box::pin(plane.storage.clock.sleep(INTERVAL));
     loop {
         changed.iter_mut().for_each(Subscription::mark_seen);
         // The cache is checked first: most changes concern other objects.
-        for name in namespaces().filter(|it| spaces.cache.get(&spaces.key("", it)).is_none()) {
+        for name in namespaces()
+            .filter(|it| namespace_resource.cache.get(&namespace_resource.key("", it)).is_none())
+        {
             log_failure(ensure(client, NAMESPACES, name, json!({})).await);
         }
         if services.cache.get(&services.key("default", SERVICE)).is_none() {
             log_failure(ensure(client, SERVICES, SERVICE, service(&plane)).await);
         }
-        let found = maps
+        let found = config_maps
             .cache
-            .get(&maps.key("kube-system", cluster_authentication_trust::NAME))
+            .get(&config_maps.key("kube-system", cluster_authentication_trust::NAME))
             .map(|it| it.revision);
-        if found.is_none() || found != trusted {
+        if found.is_none() || found != synced_revision {
             let synced = sync_trust(&plane, client).await;
-            trusted = found.filter(|_| synced.is_ok());
+            synced_revision = found.filter(|_| synced.is_ok());
             log_failure(synced);
         }
         let [first, second, third] = &mut changed;
@@ -96,7 +99,7 @@ pub(crate) async fn maintain(plane: Arc<Plane>) {
             () = &mut interval => {
                 interval = Box::pin(plane.storage.clock.sleep(INTERVAL));
                 // Certificates expire without a change of the config map.
-                trusted = None;
+                synced_revision = None;
             }
             () = &mut stop => return,
         }
@@ -136,10 +139,10 @@ async fn restore_service(plane: &Plane, client: &LoopbackClient) -> Result<(), E
         return Ok(());
     }
     let patch = json!({"spec": {"type": wanted["spec"]["type"], "ports": wanted["spec"]["ports"]}});
-    let answer = client.merge(&path, &patch).await;
-    match answer.code {
+    let response = client.merge(&path, &patch).await;
+    match response.code {
         200 | 404 | 409 => Ok(()),
-        _ => Err(Error { path, message: answer.message().to_owned() }),
+        _ => Err(Error { path, message: response.message().to_owned() }),
     }
 }
 
@@ -159,10 +162,10 @@ async fn ensure(
         return Ok(());
     }
     object["metadata"]["name"] = name.into();
-    let answer = client.create(path, &object).await;
-    // Another server on the same store may have been faster.
-    if matches!(answer.code, 201 | 409) {
+    let response = client.create(path, &object).await;
+    // Another server on the same store may have created it in the meantime.
+    if matches!(response.code, 201 | 409) {
         return Ok(());
     }
-    Err(Error { path: path.to_owned(), message: answer.message().to_owned() })
+    Err(Error { path: path.to_owned(), message: response.message().to_owned() })
 }

@@ -86,7 +86,7 @@ async fn a_webhook_with_an_error_status_fails() {
 async fn a_webhook_with_an_endless_response_fails() {
     let server =
         WebhookServer::start(|_| std::future::ready((200, vec![b' '; 10 << 20].into()))).await;
-    check(&server, "failed to call webhook: the answer has more than 4194304 bytes").await;
+    check(&server, "failed to call webhook: the response has more than 4194304 bytes").await;
 }
 
 #[tokio::test]

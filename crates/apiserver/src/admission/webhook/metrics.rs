@@ -8,14 +8,14 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::metrics::Count;
+use crate::metrics::Counter;
 
 /// See the [module documentation](self).
 pub(crate) struct WebhookMetrics {
-    requests: Family<RequestLabel, Count>,
+    requests: Family<RequestLabel, Counter>,
     durations: Family<DurationLabel, Histogram>,
-    rejections: Family<RejectionLabel, Count>,
-    failed_open: Family<FailOpenLabel, Count>,
+    rejections: Family<RejectionLabel, Counter>,
+    failed_open: Family<FailOpenLabel, Counter>,
 }
 
 /// The type of a webhook.
@@ -105,12 +105,12 @@ impl EncodeLabelValue for Rejection {
 impl WebhookMetrics {
     /// Registers the metrics in `registry`.
     pub(crate) fn new(registry: &mut Registry) -> Self {
-        let requests = Family::<RequestLabel, Count>::default();
+        let requests = Family::<RequestLabel, Counter>::default();
         let durations = Family::<DurationLabel, Histogram>::new_with_constructor(|| {
             Histogram::new([0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0])
         });
-        let rejections = Family::<RejectionLabel, Count>::default();
-        let failed_open = Family::<FailOpenLabel, Count>::default();
+        let rejections = Family::<RejectionLabel, Counter>::default();
+        let failed_open = Family::<FailOpenLabel, Counter>::default();
         registry.register(
             "apiserver_admission_webhook_request_total",
             "Requests to webhooks, by name, type, operation, code and whether they rejected the request",

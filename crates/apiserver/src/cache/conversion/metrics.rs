@@ -8,11 +8,11 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::metrics::Count;
+use crate::metrics::Counter;
 
 /// See the [module documentation](self).
 pub(crate) struct ConversionMetrics {
-    requests: Family<RequestLabel, Count>,
+    requests: Family<RequestLabel, Counter>,
     durations: Family<RequestLabel, Histogram>,
     conversions: Family<ConversionLabel, Histogram>,
 }
@@ -63,7 +63,7 @@ impl EncodeLabelValue for FailureType {
 impl ConversionMetrics {
     /// Registers the metrics in `registry`.
     pub(crate) fn new(registry: &mut Registry) -> Self {
-        let requests = Family::<RequestLabel, Count>::default();
+        let requests = Family::<RequestLabel, Counter>::default();
         let durations = Family::<RequestLabel, Histogram>::new_with_constructor(|| {
             Histogram::new([
                 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0,

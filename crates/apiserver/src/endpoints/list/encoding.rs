@@ -52,6 +52,7 @@ pub(in crate::endpoints) fn write(
     if cx.accepted.representation == Representation::PartialObjectMetadata {
         return Err(list_as_object(cx.scope.resource()));
     }
+    // 64 bytes for the parts that are not stored, such as the resourceVersion.
     let estimate = entries.iter().map(|it| it.len() + 64).sum();
     let mut memory = None;
     if estimate > CHUNK {
@@ -202,8 +203,8 @@ fn encoded_items(
 ) -> Result<ListText, Status> {
     let (served, version) = (Arc::clone(&cx.scope.served), cx.scope.version);
     let is_empty = entries.is_empty();
-    // Upstream: the items of some empty lists are null.
-    let none = if is_empty { Value::Null } else { json!([]) };
+    // Upstream: the items of an empty list of metadata are null.
+    let metadata_items = if is_empty { Value::Null } else { json!([]) };
     let (member, document, append): (_, _, WriteObject) = match cx.accepted.representation {
         Representation::Table => {
             let writer = RowWriter::new(cx)?;
@@ -218,7 +219,7 @@ fn encoded_items(
         Representation::PartialObjectMetadata | Representation::PartialObjectMetadataList => {
             let list = json!({
                 "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
-                "metadata": metadata, "items": none,
+                "metadata": metadata, "items": metadata_items,
             });
             let item = |object, style: Style, out: &mut _| {
                 style.append(
@@ -281,8 +282,8 @@ impl Style {
         }
     }
 
-    /// Splits the text of a document at `member`, which is an empty list, into the text before and
-    /// after its items.
+    /// Splits the text of a document whose `member` is an empty list into the text before and after
+    /// the items of that list. The document of a list that stays empty is not split.
     fn split(self, member: &str, text: Vec<u8>, is_empty: bool) -> (Vec<u8>, Vec<u8>) {
         if is_empty {
             return (text, Vec::new());
@@ -296,10 +297,10 @@ impl Style {
             }
             Self::Yaml => (format!("\n{member}: []\n"), format!("\n{member}:\n"), ""),
         };
-        let at = text.windows(empty.len()).rposition(|it| it == empty.as_bytes());
-        let at = at.expect("the document has the member");
-        let head = [&text[..at], before.as_bytes()].concat();
-        let tail = [after.as_bytes(), &text[at + empty.len()..]].concat();
+        let index = text.windows(empty.len()).rposition(|it| it == empty.as_bytes());
+        let index = index.expect("the document has the member");
+        let head = [&text[..index], before.as_bytes()].concat();
+        let tail = [after.as_bytes(), &text[index + empty.len()..]].concat();
         (head, tail)
     }
 

@@ -81,12 +81,12 @@ fn next_event(bytes: &mut Vec<u8>) -> Option<(String, Value)> {
     let length = u32::from_be_bytes(*length) as usize;
     let event = rest.get(..length)?;
     // {type (1), object (2): {raw (1)}}: the object begins with its magic bytes.
-    let kind_end = 2 + usize::from(event[1]);
-    let kind = String::from_utf8(event[2..kind_end].to_vec()).unwrap();
+    let type_end = 2 + usize::from(event[1]);
+    let event_type = String::from_utf8(event[2..type_end].to_vec()).unwrap();
     let object_at = event.windows(4).position(|it| it == b"k8s\0").unwrap();
     let object = decode_envelope(&event[object_at..]);
     bytes.drain(..4 + length);
-    Some((kind, object))
+    Some((event_type, object))
 }
 
 #[tokio::test]

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_matcher_selects_what_its_selector_selects() {
+    fn a_matcher_selects_the_same_objects_as_its_selector() {
         let labels: [&[(&str, &str)]; 4] =
             [&[], &[("a", "1")], &[("a", ""), ("b", "2")], &[("a", "3"), ("b", "1"), ("c", "x")]];
         let requirements = [
@@ -221,7 +221,8 @@ mod tests {
 
     #[test]
     fn repeated_requirements_are_dropped() {
-        let alternating = LabelSelector::parse(&"!b,a,a=1,".repeat(1000)[..8999]).unwrap();
-        assert_eq!(LabelMatcher::new(&alternating).len(), 3);
+        let repeated = "!b,a,a=1,".repeat(1000);
+        let selector = LabelSelector::parse(repeated.trim_end_matches(',')).unwrap();
+        assert_eq!(LabelMatcher::new(&selector).len(), 3);
     }
 }

@@ -16,8 +16,9 @@ use crate::registry::conversion;
 use crate::registry::conversion::ConvertedChange;
 use machinery::{Reason, Status};
 
-/// The number of changes that are compared with a costly selection at once. Changes that do not fit
-/// into the next chunk are compared again.
+/// The number of changes that are compared with a costly selection at once. It is small, because
+/// [`Watcher::events`] sends one chunk at a time: the changes that do not fit into it are compared
+/// again for the next chunk.
 const COSTLY_BATCH: usize = 8;
 
 /// The conversion of changes to the version of the request.
@@ -33,7 +34,7 @@ async fn selected(
     let mut yield_budget = YieldBudget::default();
     for (old, new) in &mut converted {
         for entry in [old, new] {
-            if yield_budget.is_spent(selection) {
+            if yield_budget.should_yield(selection) {
                 tokio::task::yield_now().await;
             }
             entry.take_if(|entry: &mut Arc<Entry>| !selection.selects(cx, entry));
@@ -43,7 +44,8 @@ async fn selected(
 }
 
 impl Watcher {
-    /// Starts the conversion of the first of `changes`.
+    /// Starts the conversion of `changes`, or of the first [`COSTLY_BATCH`] if the selection is costly.
+    /// Returns the changes that are being converted, and the conversion.
     pub(super) fn convert(
         &self,
         mut changes: Vec<Arc<Change>>,
@@ -89,8 +91,8 @@ impl Watcher {
             }
             Poll::Ready(Err(status)) => {
                 self.ended = true;
-                // Upstream: the error event has the message of the response to a request, and a
-                // reason.
+                // Upstream: the ERROR event has the message of the failed conversion, but always the
+                // code 500 and the reason InternalError.
                 let status = Status::new(500, Reason::InternalError, status.message);
                 Poll::Ready(Some(event::error(&self.cx, &status)))
             }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Serialize;
 
+use super::Bookmark;
 use crate::cache::watch_cache::{Change, EncodingKey, Entry};
 use crate::endpoints::context::RequestContext;
 use crate::endpoints::object_response;
@@ -27,8 +28,16 @@ pub(super) struct Encoder {
     columns_sent: bool,
 }
 
-/// The edition of the kind, its version, and the number of the representation.
-type EncodingGroup = (Revision, usize, u8);
+/// The watchers whose events have the same encoding.
+#[derive(Clone, Copy)]
+struct EncodingGroup {
+    /// The revision of the CRD; 0 for a built-in kind.
+    crd_revision: Revision,
+    /// The index of the version.
+    version: usize,
+    /// The number of the media type and representation.
+    form: u8,
+}
 
 impl Encoder {
     /// Fails if events cannot be encoded in the requested representation.
@@ -49,15 +58,16 @@ impl Encoder {
         change: &Change,
         (old, new): (Option<&Arc<Entry>>, Option<&Arc<Entry>>),
     ) -> Option<(Bytes, EncodingKey)> {
-        let (kind, entry) = match (old, new) {
+        let (event_type, entry) = match (old, new) {
             (None, None) => return None,
             (None, Some(new)) => ("ADDED", new),
             (Some(_), Some(new)) => ("MODIFIED", new),
             // Upstream: the event has the last selected state, with the revision of the deletion.
             (Some(old), None) => ("DELETED", old),
         };
-        let (edition, version, form) = self.group;
+        let EncodingGroup { crd_revision, version, form } = self.group;
         let with_columns = self.sends_columns(cx);
+        // The rows of a Table have ages in seconds.
         let second = match cx.accepted.representation {
             Representation::Table => cx.scope.storage.clock.now().seconds(),
             Representation::Object
@@ -65,10 +75,10 @@ impl Encoder {
             | Representation::PartialObjectMetadataList => 0,
         };
         let form = form + u8::from(with_columns);
-        let key = EncodingKey { event: kind, edition, version, form, second };
+        let key = EncodingKey { event: event_type, edition: crd_revision, version, form, second };
         let event = change.encoded(key, || {
             let mut out = Vec::new();
-            write(cx, kind, entry, change.revision, with_columns, &mut out);
+            write(cx, event_type, entry, change.revision, with_columns, &mut out);
             out
         });
         Some((event, key))
@@ -86,15 +96,15 @@ impl Encoder {
             && !std::mem::replace(&mut self.columns_sent, true)
     }
 
-    /// A bookmark event with the progress of the watch.
+    /// A bookmark event with the revision that the watch has reached.
     pub(super) fn bookmark(
         &mut self,
         cx: &RequestContext,
         revision: Revision,
-        initial_end: bool,
+        bookmark: Bookmark,
     ) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
-        if initial_end {
+        if bookmark == Bookmark::AfterInitial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let mut object = empty(cx);
@@ -111,7 +121,7 @@ impl Encoder {
 }
 
 /// The encoding group of a request. Upstream: events are never indented, so `pretty` has no effect.
-/// A Table with columns has the next higher number.
+/// The number of a Table with columns is one higher than that of the same Table without columns.
 fn encoding_group(cx: &RequestContext) -> EncodingGroup {
     let form = match (cx.accepted.media, cx.accepted.representation) {
         (Media::Protobuf, Representation::Object) => 1,
@@ -124,38 +134,38 @@ fn encoding_group(cx: &RequestContext) -> EncodingGroup {
             _ => 8,
         },
     };
-    (cx.scope.served.crd_revision, cx.scope.version, form)
+    EncodingGroup { crd_revision: cx.scope.served.crd_revision, version: cx.scope.version, form }
 }
 
 /// Appends an event with a stored object in the requested representation.
 fn write(
     cx: &RequestContext,
-    kind: &str,
+    event_type: &str,
     entry: &Entry,
     revision: Revision,
     with_columns: bool,
     out: &mut Vec<u8>,
 ) {
     if cx.accepted.media == Media::Protobuf {
-        protobuf::event(kind, &protobuf::entry(cx, entry, revision), out);
+        protobuf::event(event_type, &protobuf::entry(cx, entry, revision), out);
         return;
     }
     if cx.accepted.representation == Representation::Object {
         out.reserve(entry.len() + 96);
-        begin(kind, out);
+        begin(event_type, out);
         object_response::write_entry(&cx.scope.served, cx.scope.version, entry, revision, out);
         out.extend_from_slice(b"}\n");
         return;
     }
     let mut object = conversion::in_request_version(&cx.scope, entry.object());
     object.set_meta("resourceVersion", revision.to_string());
-    write_object(cx, kind, object, with_columns, out);
+    write_object(cx, event_type, object, with_columns, out);
 }
 
 /// Appends an event with an object in the requested representation.
 fn write_object(
     cx: &RequestContext,
-    kind: &str,
+    event_type: &str,
     object: Object,
     with_columns: bool,
     out: &mut Vec<u8>,
@@ -163,32 +173,40 @@ fn write_object(
     match cx.accepted.representation {
         Representation::Object => {
             let value = object.into_value();
-            line(kind, &object_response::ordered(cx, &value), out);
+            line(event_type, &object_response::ordered(cx, &value), out);
         }
         Representation::PartialObjectMetadata | Representation::PartialObjectMetadataList => {
-            line(kind, &Ordered::document(&object_response::partial_object_metadata(object)), out);
+            line(
+                event_type,
+                &Ordered::document(&object_response::partial_object_metadata(object)),
+                out,
+            );
         }
         Representation::Table => match table::event_table(cx, object, with_columns) {
-            Ok(table) => line(kind, &table, out),
-            Err(status) => line(kind, &Ordered::document(&status.to_value()), out),
+            Ok(table) => line(event_type, &table, out),
+            Err(status) => line(event_type, &Ordered::document(&status.to_value()), out),
         },
     }
 }
 
-fn frame(kind: &str, object: &[u8]) -> Bytes {
+/// A protobuf event with its length prefix.
+fn frame(event_type: &str, object: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(object.len() + 32);
-    protobuf::event(kind, object, &mut out);
+    protobuf::event(event_type, object, &mut out);
     out.into()
 }
 
-fn line(kind: &str, object: &impl Serialize, out: &mut Vec<u8>) {
-    begin(kind, out);
+/// Appends a JSON event with its newline.
+fn line(event_type: &str, object: &impl Serialize, out: &mut Vec<u8>) {
+    begin(event_type, out);
     codec::json::write(out, object);
     out.extend_from_slice(b"}\n");
 }
 
-fn begin(kind: &str, out: &mut Vec<u8>) {
-    write!(out, "{{\"type\":\"{kind}\",\"object\":").expect("a write to memory does not fail");
+/// Appends the beginning of a JSON event, up to its object.
+fn begin(event_type: &str, out: &mut Vec<u8>) {
+    write!(out, "{{\"type\":\"{event_type}\",\"object\":")
+        .expect("a write to memory does not fail");
 }
 
 /// An object without any field set; Go encodes some fields even then.

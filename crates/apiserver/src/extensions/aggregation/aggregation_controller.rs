@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::autoregister::Trigger;
-use super::documents::DOWNLOADS;
+use super::documents::MAX_DOWNLOADS;
 use super::proxy::headers;
 use super::schedule::{CheckOutcome, CheckSchedule, Due};
 use super::{Aggregation, GROUP, RemoteApiService};
@@ -53,7 +53,7 @@ type RegisteredState = (Arc<Catalog>, Arc<Snapshot>);
 
 impl AggregationController {
     pub(super) fn new(aggregation: Arc<Aggregation>, client: LoopbackClient) -> Self {
-        Self { aggregation, client, downloads: Semaphore::new(DOWNLOADS) }
+        Self { aggregation, client, downloads: Semaphore::new(MAX_DOWNLOADS) }
     }
 
     /// Runs until the plane stops.
@@ -149,8 +149,9 @@ impl AggregationController {
         *request.headers_mut() =
             headers(&HeaderMap::new(), &user).expect("the controller's user name is ASCII");
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
-        let answer = self.aggregation.storage.outbound.call(&to, request, limit, deadline).await?;
-        Ok((answer.status().as_u16(), answer.into_body()))
+        let response =
+            self.aggregation.storage.outbound.call(&to, request, limit, deadline).await?;
+        Ok((response.status().as_u16(), response.into_body()))
     }
 }
 

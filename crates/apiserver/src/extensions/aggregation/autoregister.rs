@@ -114,6 +114,8 @@ fn object(group: &Group, version: &str) -> Value {
     })
 }
 
+/// The `versionPriority` of a version. Upstream: `DefaultGenericAPIServicePriorities` and
+/// `crdregistration_controller.go`.
 fn version_priority(group: &Group, version: &str) -> i64 {
     match (group.name.as_str(), version) {
         _ if group.custom => 100,

@@ -15,9 +15,9 @@ use machinery::{Object, Value, json};
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The maximum size of the response to a check.
-const MAX_ANSWER: usize = 1 << 20;
+const MAX_RESPONSE: usize = 1 << 20;
 
-/// The condition's reason if the server did not answer with a success.
+/// The condition's reason if the request to the server failed.
 const FAILED_DISCOVERY_CHECK: &str = "FailedDiscoveryCheck";
 
 /// The content of the `Available` condition.
@@ -68,9 +68,9 @@ impl AggregationController {
             }
             Ok(_) => {}
         }
-        let answer =
-            self.get(remote, &remote.path(), "application/json", MAX_ANSWER, deadline).await;
-        match answer {
+        let response =
+            self.get(remote, &remote.path(), "application/json", MAX_RESPONSE, deadline).await;
+        match response {
             Ok((200..=299, _)) => Availability {
                 available: true,
                 reason: "Passed",
@@ -103,11 +103,11 @@ impl AggregationController {
     ) -> bool {
         let status = if availability.available { "True" } else { "False" };
         let path = format!("{SERVICES}/{}", remote.name);
-        let answer = self.client.get(&path).await;
-        if answer.code != 200 {
-            return answer.code == 404;
+        let response = self.client.get(&path).await;
+        if response.code != 200 {
+            return response.code == 404;
         }
-        let mut object = answer.object;
+        let mut object = response.object;
         let mut since = self.aggregation.storage.now();
         if let Some(found) = available_condition(&object) {
             if found["status"] == status {
@@ -127,10 +127,12 @@ impl AggregationController {
                 "reason": availability.reason, "message": availability.message,
             }),
         );
-        let answer = self.client.update(&format!("{path}/status"), &object.into_value()).await;
-        matches!(answer.code, 200 | 404)
+        let response = self.client.update(&format!("{path}/status"), &object.into_value()).await;
+        matches!(response.code, 200 | 404)
     }
 }
+
+/// A failed request to the server.
 fn failing(address: &str, why: &str) -> Availability {
     Availability {
         available: false,

@@ -27,7 +27,7 @@ const MAX_INDEX: usize = 1 << 20;
 const MAX_RESOURCES: usize = 256 << 10;
 
 /// The maximum number of OpenAPI documents that are read at the same time, each of which is in memory.
-pub(super) const DOWNLOADS: usize = 4;
+pub(super) const MAX_DOWNLOADS: usize = 4;
 
 /// The result of a request for a document.
 enum DocumentResult {
@@ -37,7 +37,7 @@ enum DocumentResult {
     /// It is larger than the limit.
     TooLarge,
     /// The request failed, so the document may exist.
-    Unknown,
+    Failed,
 }
 
 /// The fields of the aggregated discovery document that are used.
@@ -99,6 +99,7 @@ impl AggregationController {
         }
     }
 
+    /// The resources in the form of the aggregated discovery document; None if the request failed.
     async fn resources(&self, remote: &RemoteApiService) -> Option<Value> {
         const AGGREGATED: &str =
             "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
@@ -113,10 +114,12 @@ impl AggregationController {
                 codec::json::decode(&plain).ok().map(|it| aggregated(&it.value, remote))
             }
             DocumentResult::Absent | DocumentResult::TooLarge => Some(Value::Null),
-            DocumentResult::Unknown => None,
+            DocumentResult::Failed => None,
         }
     }
 
+    /// The path of the OpenAPI v3 document, or Some(None) if the server has none; None if the request
+    /// failed.
     async fn openapi_v3(&self, remote: &RemoteApiService) -> Option<Option<String>> {
         match self.read(remote, "/openapi/v3", JSON, MAX_INDEX).await {
             DocumentResult::Document(index) => {
@@ -125,10 +128,11 @@ impl AggregationController {
                 Some(index.and_then(|mut it| it.paths.remove(&path)).map(|it| it.address))
             }
             DocumentResult::Absent | DocumentResult::TooLarge => Some(None),
-            DocumentResult::Unknown => None,
+            DocumentResult::Failed => None,
         }
     }
 
+    /// The OpenAPI v2 document; None if the request failed.
     async fn openapi_v2(
         &self,
         remote: &RemoteApiService,
@@ -139,7 +143,7 @@ impl AggregationController {
             DocumentResult::Document(document) => document,
             DocumentResult::Absent => return Some(OpenApiV2::Absent),
             DocumentResult::TooLarge => return Some(OpenApiV2::Omitted(OmitReason::TooLarge)),
-            DocumentResult::Unknown => return None,
+            DocumentResult::Failed => return None,
         };
         let part = async {
             match before {
@@ -167,7 +171,7 @@ impl AggregationController {
             Ok(Err(RequestError::Outbound(outbound::Error::TooLarge(_)))) => {
                 DocumentResult::TooLarge
             }
-            Ok(_) | Err(_) => DocumentResult::Unknown,
+            Ok(_) | Err(_) => DocumentResult::Failed,
         }
     }
 }
@@ -205,23 +209,23 @@ fn aggregated(plain: &Value, remote: &RemoteApiService) -> Value {
             }));
         }
     }
-    let rows = all().filter(|it| !name(it).contains('/')).map(|it| {
-        let mut row = json!({
+    let entries = all().filter(|it| !name(it).contains('/')).map(|it| {
+        let mut entry = json!({
             "resource": it["name"], "responseKind": kind(it), "verbs": it["verbs"],
             "scope": if it["namespaced"] == true { "Namespaced" } else { "Cluster" },
             "singularResource": it["singularName"],
         });
         for field in ["shortNames", "categories"] {
             if it[field].is_array() {
-                row[field] = it[field].clone();
+                entry[field] = it[field].clone();
             }
         }
         if let Some(subresources) = subresources.remove(name(it)) {
-            row["subresources"] = subresources.into();
+            entry["subresources"] = subresources.into();
         }
-        row
+        entry
     });
-    rows.collect()
+    entries.collect()
 }
 
 fn name(resource: &Value) -> &str {

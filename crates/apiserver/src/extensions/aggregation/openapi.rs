@@ -22,7 +22,7 @@ pub(super) const MAX_DOCUMENT: usize = 4 << 20;
 const MAX_PIECE: usize = 512 << 10;
 
 /// The maximum total size of the parts of all servers.
-pub(super) const MAX_PARTS: usize = 16 << 20;
+pub(super) const MAX_TOTAL_SIZE: usize = 16 << 20;
 
 /// The prefix of a reference to a definition.
 const DEFINITIONS: &str = "#/definitions/";
@@ -56,8 +56,8 @@ pub(crate) enum OmitReason {
     TooLarge,
     #[error("a path or definition in the document has more than {MAX_PIECE} bytes")]
     PieceTooLarge,
-    #[error("the documents of all aggregated servers have more than {MAX_PARTS} bytes")]
-    NoRoom,
+    #[error("the documents of all aggregated servers have more than {MAX_TOTAL_SIZE} bytes")]
+    TotalTooLarge,
     #[error("the document is not one of OpenAPI version 2: {0}")]
     Malformed(String),
 }

@@ -161,10 +161,10 @@ fn forward_response(response: Response<Incoming>) -> Response<Body> {
             }
         }
     });
-    let mut answer = Response::new(Body::try_stream(body));
-    *answer.status_mut() = head.status;
-    *answer.headers_mut() = head.headers;
-    answer
+    let mut forwarded = Response::new(Body::try_stream(body));
+    *forwarded.status_mut() = head.status;
+    *forwarded.headers_mut() = head.headers;
+    forwarded
 }
 
 #[cfg(test)]
@@ -194,20 +194,20 @@ mod tests {
     }
 
     /// The forwarded values of a header that the request has in these lines.
-    fn passed(name: &'static str, lines: &[&'static str]) -> Vec<String> {
+    fn forwarded(name: &'static str, lines: &[&'static str]) -> Vec<String> {
         let mut incoming = HeaderMap::new();
         incoming.insert("connection", HeaderValue::from_static("upgrade, X-Hop"));
         for line in lines {
             incoming.append(name, HeaderValue::from_static(line));
         }
-        let passed = headers(&incoming, &User::authenticated("alice", "", Vec::new())).unwrap();
-        passed.get_all(name).iter().map(|it| it.to_str().unwrap().to_owned()).collect()
+        let forwarded = headers(&incoming, &User::authenticated("alice", "", Vec::new())).unwrap();
+        forwarded.get_all(name).iter().map(|it| it.to_str().unwrap().to_owned()).collect()
     }
 
     #[test]
     fn a_token_in_a_subprotocol_is_not_forwarded() {
         let check = |lines: &[&'static str], expected: &[&str]| {
-            assert_eq!(passed("sec-websocket-protocol", lines), expected);
+            assert_eq!(forwarded("sec-websocket-protocol", lines), expected);
         };
         check(&["v4.channel.k8s.io,v5"], &["v4.channel.k8s.io,v5"]);
         check(&["base64url.bearer.authorization.k8s.io.dA, v4,v5"], &["v4,v5"]);
@@ -218,17 +218,17 @@ mod tests {
     #[test]
     fn hop_by_hop_headers_are_not_forwarded() {
         for name in ["proxy-authorization", "proxy-connection", "keep-alive", "x-hop"] {
-            assert_eq!(passed(name, &["secret"]), [""; 0], "{name}");
+            assert_eq!(forwarded(name, &["secret"]), [""; 0], "{name}");
         }
-        assert_eq!(passed("x-other", &["a", "b"]), ["a", "b"]);
+        assert_eq!(forwarded("x-other", &["a", "b"]), ["a", "b"]);
     }
 
     #[test]
     fn a_user_is_forwarded_completely_or_not_at_all() {
         let user = User::authenticated("jörg", "", vec!["entwickler·innen".to_owned()]);
-        let passed = headers(&HeaderMap::new(), &user).unwrap();
-        assert_eq!(passed["x-remote-user"].as_bytes(), "jörg".as_bytes());
-        assert_eq!(passed["x-remote-group"].as_bytes(), "entwickler·innen".as_bytes());
+        let forwarded = headers(&HeaderMap::new(), &user).unwrap();
+        assert_eq!(forwarded["x-remote-user"].as_bytes(), "jörg".as_bytes());
+        assert_eq!(forwarded["x-remote-group"].as_bytes(), "entwickler·innen".as_bytes());
         let user = User::authenticated("alice", "", vec!["two\nlines".to_owned()]);
         assert_eq!(headers(&HeaderMap::new(), &user), None);
     }

@@ -1,7 +1,7 @@
 //! [`CheckSchedule`]: the time of the next check of each aggregated server.
 //!
 //! ```text
-//! the check succeeded, or has no address   after 30 s
+//! the check succeeded, or found no address after 30 s
 //! the check failed                         after 5 ms, doubled with each failure, up to 30 s
 //! the registration or addresses change     at once, but at least 1 s after the last request
 //! ```
@@ -166,7 +166,7 @@ mod tests {
             Self { schedule: CheckSchedule::new(clock.clone(), Entropy::seeded(1)), clock }
         }
 
-        /// Begins a check of the server of `service` at an address; none if it is empty.
+        /// Begins a check of the server of `service` at `address`; "" means that it has no address.
         fn begin(&mut self, service: &str, address: &str) -> Due {
             self.schedule.begin(&remote(service, false), destination(address))
         }
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_answers_is_checked_every_half_minute() {
+    fn an_available_server_is_checked_every_half_minute() {
         let mut server = Server::new();
         server.check("x:1", CheckOutcome::Settled);
         assert_eq!(server.begin("a", "x:1"), Due::In(CHECK_INTERVAL));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_address_is_checked_at_once() {
+    fn a_server_that_loses_its_address_is_checked_at_once() {
         let mut server = Server::new();
         server.check("x:1", CheckOutcome::Settled);
         server.check("", CheckOutcome::Settled);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_address_is_checked_at_once() {
+    fn a_server_that_gets_its_first_address_is_checked_at_once() {
         let mut server = Server::new();
         server.check("", CheckOutcome::Settled);
         server.check("x:1", CheckOutcome::Settled);

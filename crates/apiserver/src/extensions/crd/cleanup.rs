@@ -61,10 +61,10 @@ async fn delete_objects(client: &LoopbackClient, served: &Arc<ServedResource>) -
         } else {
             format!("{root}/{}/{}", resource.plural, entry.name())
         };
-        let answer = client.delete_instance(&path, served).await;
+        let response = client.delete_instance(&path, served).await;
         // An object that was deleted or changed meanwhile is handled in the next round.
-        if answer.code >= 400 && !matches!(answer.code, 404 | 409) {
-            failure.get_or_insert_with(|| answer.message().to_owned());
+        if response.code >= 400 && !matches!(response.code, 404 | 409) {
+            failure.get_or_insert_with(|| response.message().to_owned());
         }
     }
     failure
@@ -140,9 +140,9 @@ async fn write_termination(
 /// Writes the status of a CRD, replaces `crd` by the stored object, and returns the status code.
 async fn update_status(client: &LoopbackClient, crd: &mut Object) -> u16 {
     let path = format!("{CRDS_PATH}/{}/status", crd.name());
-    let answer = client.update(&path, &crd.clone().into_value()).await;
-    if answer.code < 400 {
-        *crd = answer.object;
+    let response = client.update(&path, &crd.clone().into_value()).await;
+    if response.code < 400 {
+        *crd = response.object;
     }
-    answer.code
+    response.code
 }

@@ -360,13 +360,13 @@ impl CrdController {
         let builtin = Arc::clone(&self.builtin_prefixes);
         let served_crd = self.served_crds.get(crd.name());
         let served_crd = served_crd.map(|it| (Arc::clone(&it.served), Arc::clone(&it.creations)));
-        let ending = Arc::clone(crd);
+        let deleted = Arc::clone(crd);
         let task = async move {
             let is_done = match &served_crd {
                 Some((served, creations)) => {
-                    cleanup::clean_up(&storage, &client, served, creations, &ending).await
+                    cleanup::clean_up(&storage, &client, served, creations, &deleted).await
                 }
-                None => cleanup::finalize_unserved(&storage, &client, &builtin, &ending).await,
+                None => cleanup::finalize_unserved(&storage, &client, &builtin, &deleted).await,
             };
             if is_done { TaskOutcome::Done } else { TaskOutcome::Retry }
         };

@@ -18,8 +18,11 @@ use machinery::Object;
 /// The maximum number of tasks that run at once.
 const MAX_TASKS: usize = 256;
 
-/// The pause after the first failure, and the maximum.
-const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)];
+/// The pause after the first failure.
+const FIRST_RETRY_PAUSE: Duration = Duration::from_millis(200);
+
+/// The maximum pause after a failure.
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(10);
 
 /// The outcome of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,16 +134,16 @@ impl CrdTasks {
     /// Records the outcomes of finished tasks; returns whether one of them must be repeated.
     pub(super) fn take_finished(&mut self) -> bool {
         let Self { clock, running, failures, done, .. } = self;
-        let mut is_unfinished = false;
+        let mut must_repeat = false;
         running.retain(|uid, task| {
             let Some(outcome) = task.outcome.get() else { return true };
             if task.is_crd_deleted {
                 return false;
             }
-            is_unfinished |= *outcome != TaskOutcome::Done;
+            must_repeat |= *outcome != TaskOutcome::Done;
             if *outcome == TaskOutcome::Failed {
-                let [first, longest] = RETRY_PAUSES;
-                let pause = failures.get(uid).map_or(first, |it| longest.min(2 * it.pause));
+                let last_pause = failures.get(uid).map(|it| it.pause);
+                let pause = last_pause.map_or(FIRST_RETRY_PAUSE, |it| MAX_RETRY_PAUSE.min(2 * it));
                 failures.insert(uid.clone(), Failures { last: clock.instant(), pause });
             } else {
                 failures.remove(uid);
@@ -150,7 +153,7 @@ impl CrdTasks {
             }
             false
         });
-        is_unfinished
+        must_repeat
     }
 
     /// Whether tasks wait to be repeated.

@@ -24,28 +24,28 @@ pub(crate) type FoundResource = (Arc<ServedResource>, usize);
 /// The resource of a path, and the catalog that was searched.
 pub(crate) async fn find(
     storage: &Storage,
-    target: &ResourcePath,
+    path: &ResourcePath,
 ) -> (Arc<Catalog>, Option<FoundResource>) {
     let catalog = storage.catalog.load_full();
-    match look_up(&catalog, target) {
+    match look_up(&catalog, path) {
         Some((served, version)) if !served.resource.conventions.dynamic => {
             return (catalog, Some((served, version)));
         }
-        None if is_builtin(&catalog, &target.group) => return (catalog, None),
+        None if is_builtin(&catalog, &path.group) => return (catalog, None),
         _ => {}
     }
     // The revision is read before the catalog, which therefore contains all changes up to it.
     let served_up_to = *storage.crds_served.borrow();
     let mut catalog = storage.catalog.load_full();
-    let mut found = look_up(&catalog, target);
+    let mut found = look_up(&catalog, path);
     let stored_crd_revision = match &found {
         Some((served, _)) => served.stored_crd_revision(),
-        None => stored_crd_revision(&catalog, target),
+        None => stored_crd_revision(&catalog, path),
     };
     if let Some(revision) = stored_crd_revision.filter(|it| *it > served_up_to) {
         wait_for(storage, revision).await;
         catalog = storage.catalog.load_full();
-        found = look_up(&catalog, target);
+        found = look_up(&catalog, path);
     }
     found.take_if(|(served, _)| served.stored_crd_revision().is_none());
     (catalog, found)
@@ -69,8 +69,8 @@ async fn wait_for(storage: &Storage, revision: Revision) {
     }
 }
 
-fn look_up(catalog: &Catalog, target: &ResourcePath) -> Option<FoundResource> {
-    let (served, version) = catalog.find(&target.group, &target.version, &target.resource)?;
+fn look_up(catalog: &Catalog, path: &ResourcePath) -> Option<FoundResource> {
+    let (served, version) = catalog.find(&path.group, &path.version, &path.resource)?;
     Some((Arc::clone(served), version))
 }
 
@@ -79,10 +79,10 @@ fn is_builtin(catalog: &Catalog, group: &str) -> bool {
 }
 
 /// The revision of the stored CRD with the group and plural of a path.
-fn stored_crd_revision(catalog: &Catalog, target: &ResourcePath) -> Option<Revision> {
+fn stored_crd_revision(catalog: &Catalog, path: &ResourcePath) -> Option<Revision> {
     let crds = crds(catalog)?;
     let cache: &ResourceCache = &crds.cache;
-    let key = crds.key("", &format!("{}.{}", target.resource, target.group));
+    let key = crds.key("", &format!("{}.{}", path.resource, path.group));
     cache.get(&key).map(|it| it.revision)
 }
 

@@ -55,9 +55,10 @@ mod tests {
     use machinery::{Object, Value, json};
     use store::Record;
 
-    /// Whether the object `{"spec":{"size":1}}` is rewritten when the schema of `spec` and the
-    /// selectable field change from `before` to `after`; with its new content.
-    fn check(before: (&Value, &str), after: (&Value, &str)) -> Option<(bool, Value)> {
+    /// Rewrites the object `{"spec":{"size":1}}` when the schema of `spec` and the selectable field
+    /// change from `before` to `after`. Returns whether the object still shares its bytes with the
+    /// store, and its new spec; None if it is not rewritten.
+    fn rewrite(before: (&Value, &str), after: (&Value, &str)) -> Option<(bool, Value)> {
         let value = json!({"apiVersion": "a.b/v1", "kind": "T", "metadata": {"name": "x"},
             "spec": {"size": 1}});
         let record = Record {
@@ -90,17 +91,17 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_rewritten_only_as_far_as_its_schema_or_its_selectable_fields_change() {
+    fn a_rewrite_keeps_the_stored_bytes_unless_the_new_schema_changes_the_object() {
         let plain = json!({"type": "object", "properties": {"size": {"type": "integer"}}});
         let described = json!({"type": "object", "description": "d",
             "properties": {"size": {"type": "integer"}}});
         let defaulted = json!({"type": "object", "properties": {"size": {"type": "integer"},
             "color": {"type": "string", "default": "red"}}});
         let (size, color) = (".spec.size", ".spec.color");
-        assert_eq!(check((&plain, size), (&described, size)), None);
+        assert_eq!(rewrite((&plain, size), (&described, size)), None);
         let same = json!({"size": 1});
-        assert_eq!(check((&plain, size), (&plain, color)), Some((true, same)));
+        assert_eq!(rewrite((&plain, size), (&plain, color)), Some((true, same)));
         let red = json!({"color": "red", "size": 1});
-        assert_eq!(check((&plain, size), (&defaulted, size)), Some((false, red)));
+        assert_eq!(rewrite((&plain, size), (&defaulted, size)), Some((false, red)));
     }
 }

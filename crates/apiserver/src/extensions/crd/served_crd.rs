@@ -32,7 +32,9 @@ impl ServedCrd {
 pub(super) struct CrdState {
     generation: i64,
     uid: String,
+    /// Whether it has a deletion timestamp.
     deleted: bool,
+    /// Whether its condition `Terminating` is true.
     terminating: bool,
     accepted_names: Option<Value>,
 }

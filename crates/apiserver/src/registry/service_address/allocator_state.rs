@@ -12,17 +12,17 @@ use kinds::core::service::allocation as service;
 use machinery::field_path::quote;
 use machinery::{ErrorList, Object, Status};
 
-/// The addresses and ports that are in use or claimed.
+/// See the [module documentation](self).
 #[derive(Debug, Default)]
 pub(super) struct AllocatorState {
     /// The addresses and ports of stored services.
     pub index: AddressIndex,
     /// The addresses of requests in progress.
-    pub addresses: HashSet<Ipv4Addr>,
+    pub claimed_addresses: HashSet<Ipv4Addr>,
     /// The ports of requests in progress.
-    pub ports: HashSet<u16>,
-    /// The offset at which the last search ended, so that a released address is not reused
-    /// immediately.
+    pub claimed_ports: HashSet<u16>,
+    /// The position among the allocatable addresses at which the next search begins. It follows the
+    /// last allocated address, so that a released address is not reused immediately.
     pub cursor: u32,
 }
 
@@ -82,7 +82,7 @@ impl AllocatorState {
             AddressRequest::Named(named) => {
                 let own_key = services.own_key.as_deref();
                 let is_taken = |it: &&Ipv4Addr| {
-                    self.addresses.contains(it) || self.index.has_address(**it, own_key)
+                    self.claimed_addresses.contains(it) || self.index.has_address(**it, own_key)
                 };
                 if let Some(taken) = named.iter().find(is_taken) {
                     return Err(AllocationError::AddressInUse(*taken));
@@ -104,8 +104,8 @@ impl AllocatorState {
         let any = any_requests.map(|_| pick()).collect::<Result<Vec<u16>, AllocationError>>()?;
         let wants_health = requests.health == Some(HealthRequest::Any);
         let health = if wants_health { Some(pick()?) } else { None };
-        self.addresses.extend(&addresses);
-        self.ports.extend(&ports);
+        self.claimed_addresses.extend(&addresses);
+        self.claimed_ports.extend(&ports);
         Ok(Allocated { addresses, any, health, ports })
     }
 
@@ -116,7 +116,8 @@ impl AllocatorState {
         requests: &PortRequests,
     ) -> Option<PortError> {
         let is_taken = |port: u16| {
-            self.ports.contains(&port) || self.index.has_port(port, services.own_key.as_deref())
+            self.claimed_ports.contains(&port)
+                || self.index.has_port(port, services.own_key.as_deref())
         };
         let in_use = requests.requests.iter().find_map(|request| match *request {
             PortRequest::Named { index, port } => {
@@ -131,13 +132,15 @@ impl AllocatorState {
     }
 
     fn free_address(&mut self, network: Network) -> Option<Ipv4Addr> {
-        // The first address belongs to the server's own service, the last one is the broadcast
-        // address.
+        // Three addresses are not allocated: the network address, the first address, which belongs
+        // to the server's own service, and the broadcast address.
         let count = network.size - 3;
         for step in 0..count {
             let offset = 2 + (self.cursor + step) % count;
             let address = network.address(offset);
-            if !self.addresses.contains(&address) && !self.index.has_address(address, None) {
+            if !self.claimed_addresses.contains(&address) && !self.index.has_address(address, None)
+            {
+                // The position of this address is `offset - 2`.
                 self.cursor = offset - 1;
                 return Some(address);
             }
@@ -145,12 +148,14 @@ impl AllocatorState {
         None
     }
 
-    fn free_port(&self, entropy: &Entropy, given: &HashSet<u16>) -> Option<u16> {
+    fn free_port(&self, entropy: &Entropy, already_picked: &HashSet<u16>) -> Option<u16> {
         let first = *service::NODE_PORTS.start();
         let range = u64::from(service::NODE_PORTS.end() - first) + 1;
         let from = entropy.below(range);
         let is_free = |port: &u16| {
-            !given.contains(port) && !self.ports.contains(port) && !self.index.has_port(*port, None)
+            !already_picked.contains(port)
+                && !self.claimed_ports.contains(port)
+                && !self.index.has_port(*port, None)
         };
         let mut ports =
             (0..range).map(|step| first + u16::try_from((from + step) % range).unwrap_or(0));

@@ -1,8 +1,8 @@
-//! The node ports in the answer to a dry run.
+//! The node ports in the response to a dry run.
 
 use super::requests::{HealthRequest, PortRequest, PortRequests};
 
-/// The node ports in the answer to a dry run. They need not be free.
+/// The node ports in the response to a dry run. They need not be free.
 pub(super) struct DryRunPorts {
     /// The ports of the requests for any port.
     pub any: Vec<u16>,
@@ -31,6 +31,7 @@ impl DryRunPorts {
     }
 }
 
+/// The port after the highest one so far. Upstream: the first port of a dry run is 32769.
 fn next(highest: Option<u16>) -> u16 {
     highest.unwrap_or(32_768).saturating_add(1)
 }

@@ -6,12 +6,12 @@
 //!
 //! ```text
 //! lock    catch_up() = [a, b]     the log has changes of a and b: they are not counted
-//! unlock  a.read() b.read()       shared with other requests that parse them
+//! unlock  a.parse() b.parse()     shared with other requests that parse them
 //! lock    catch_up() = []         a and b are counted again: the index is current
 //! ```
 //!
 //! Invariants:
-//! - a service that is known to the index is either in `holdings` or in `unread`;
+//! - a service that is known to the index is either in `holdings` or in `unparsed`;
 //! - `addresses` and `ports` contain, for each address and port, the number of services in
 //!   `holdings` that have it.
 
@@ -28,7 +28,7 @@ use store::Revision;
 
 /// The total size of services above which the thread hands its other tasks to another thread before
 /// it parses them.
-const LARGE_READ_BYTES: usize = 64 << 10;
+const LARGE_PARSE_BYTES: usize = 64 << 10;
 
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ pub(super) struct AddressIndex {
     revision: Option<Revision>,
     /// The addresses and ports of each service, by its key.
     holdings: HashMap<Arc<str>, (Revision, Arc<Holding>)>,
-    unread: HashMap<Arc<str>, UnreadService>,
+    unparsed: HashMap<Arc<str>, UnparsedService>,
     addresses: HashMap<Ipv4Addr, usize>,
     ports: HashMap<u16, usize>,
 }
@@ -51,24 +51,24 @@ pub(super) struct Holding {
 
 /// A changed service that is not counted yet. Clones share the parsed result.
 #[derive(Debug, Clone)]
-pub(super) struct UnreadService {
+pub(super) struct UnparsedService {
     entry: Arc<Entry>,
     holding: Arc<OnceLock<Arc<Holding>>>,
 }
 
 /// Parses services. Must not be called while the index is locked.
-pub(super) fn read_all(services: &[UnreadService]) {
-    let read = || services.iter().for_each(UnreadService::read);
+pub(super) fn parse_all(services: &[UnparsedService]) {
+    let parse = || services.iter().for_each(UnparsedService::parse);
     let size: usize = services.iter().map(|it| it.entry.len()).sum();
-    if size > LARGE_READ_BYTES { blocking(read) } else { read() }
+    if size > LARGE_PARSE_BYTES { blocking(parse) } else { parse() }
 }
 
-impl UnreadService {
+impl UnparsedService {
     fn of(entry: &Arc<Entry>) -> Self {
         Self { entry: Arc::clone(entry), holding: Arc::default() }
     }
 
-    fn read(&self) {
+    fn parse(&self) {
         self.holding.get_or_init(|| Arc::new(Holding::of(&self.entry.object_as_stored())));
     }
 }
@@ -85,21 +85,24 @@ impl Holding {
 impl AddressIndex {
     /// Applies the change log to the index. Returns the services that must be parsed first; if none
     /// are returned, the index is current.
-    pub(super) fn catch_up(&mut self, cache: &ResourceCache) -> Vec<UnreadService> {
+    pub(super) fn catch_up(&mut self, cache: &ResourceCache) -> Vec<UnparsedService> {
         match self.revision.map(|from| cache.after(from, usize::MAX)) {
             Some(Ok(changes)) => changes.iter().for_each(|change| self.apply(change)),
             // The log no longer has all changes.
             Some(Err(_)) | None => self.compare(&cache.snapshot()),
         }
-        self.count_read();
-        self.unread.values().cloned().collect()
+        self.count_parsed();
+        self.unparsed.values().cloned().collect()
     }
 
     /// Counts the services that were parsed since `catch_up` returned them.
-    pub(super) fn count_read(&mut self) {
-        let read: Vec<UnreadService> =
-            self.unread.extract_if(|_, it| it.holding.get().is_some()).map(|(_, it)| it).collect();
-        for UnreadService { entry, holding } in read {
+    pub(super) fn count_parsed(&mut self) {
+        let parsed: Vec<UnparsedService> = self
+            .unparsed
+            .extract_if(|_, it| it.holding.get().is_some())
+            .map(|(_, it)| it)
+            .collect();
+        for UnparsedService { entry, holding } in parsed {
             let Some(holding) = holding.get() else { continue };
             for address in &holding.addresses {
                 *self.addresses.entry(*address).or_default() += 1;
@@ -134,7 +137,7 @@ impl AddressIndex {
             self.remove(&entry.key);
         }
         if let Some(entry) = &change.new {
-            self.unread.insert(Arc::clone(&entry.key), UnreadService::of(entry));
+            self.unparsed.insert(Arc::clone(&entry.key), UnparsedService::of(entry));
         }
         self.revision = Some(change.revision);
     }
@@ -144,7 +147,7 @@ impl AddressIndex {
         let is_current = |key: &str, revision: Revision| {
             snapshot.entries.get(key).is_some_and(|entry| entry.revision == revision)
         };
-        self.unread.retain(|key, it| is_current(key, it.entry.revision));
+        self.unparsed.retain(|key, it| is_current(key, it.entry.revision));
         let outdated =
             self.holdings.iter().filter(|(key, (revision, _))| !is_current(key, *revision));
         let outdated: Vec<Arc<str>> = outdated.map(|(key, _)| Arc::clone(key)).collect();
@@ -152,15 +155,15 @@ impl AddressIndex {
             self.remove(&key);
         }
         for (key, entry) in &snapshot.entries {
-            if !self.holdings.contains_key(key) && !self.unread.contains_key(key) {
-                self.unread.insert(Arc::clone(key), UnreadService::of(entry));
+            if !self.holdings.contains_key(key) && !self.unparsed.contains_key(key) {
+                self.unparsed.insert(Arc::clone(key), UnparsedService::of(entry));
             }
         }
         self.revision = Some(snapshot.revision);
     }
 
     fn remove(&mut self, key: &str) {
-        self.unread.remove(key);
+        self.unparsed.remove(key);
         let Some((_, holding)) = self.holdings.remove(key) else { return };
         holding.addresses.iter().for_each(|it| remove_one(&mut self.addresses, it));
         holding.ports.iter().for_each(|it| remove_one(&mut self.ports, it));

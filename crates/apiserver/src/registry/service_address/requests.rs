@@ -239,7 +239,7 @@ impl PortError {
     }
 }
 
-/// The answer 422 to an invalid service.
+/// The Status 422 for an invalid service.
 pub(super) fn invalid(object: &Object, errors: &ErrorList) -> Status {
     Status::invalid(&GroupKind::new("", "Service"), object.name(), errors)
 }

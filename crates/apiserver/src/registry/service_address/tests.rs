@@ -21,7 +21,7 @@ fn check_rejected_while_locked(spec: &Value) {
     let allocator = ServiceAllocator::new("10.0.0.0/24").unwrap();
     let held = allocator.lock();
     for is_dry_run in [false, true] {
-        let (answer, answers) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let (allocator, mut object) = (allocator.clone(), service(spec));
         thread::spawn(move || {
             let cache = ResourceCache::new("/registry/services/specs", 0, &Arc::default());
@@ -32,10 +32,10 @@ fn check_rejected_while_locked(spec: &Value) {
             } else {
                 allocator.allocate(&services, &mut object, None).is_err()
             };
-            answer.send(is_rejected).unwrap();
+            sender.send(is_rejected).unwrap();
         });
         let is_rejected =
-            answers.recv_timeout(TIMEOUT).expect("the request does not wait for the lock");
+            receiver.recv_timeout(TIMEOUT).expect("the request does not wait for the lock");
         assert!(is_rejected, "dry run: {is_dry_run}");
     }
     drop(held);

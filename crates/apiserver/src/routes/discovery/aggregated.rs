@@ -32,6 +32,7 @@ pub(super) fn accepted_version(headers: &HeaderMap) -> Option<&'static str> {
             (Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), Some("v2beta1")) => {
                 return Some("v2beta1");
             }
+            // The client prefers the plain form.
             (None, _, _) => return None,
             _ => {}
         }
@@ -56,7 +57,7 @@ pub(super) fn groups(plane: &Plane, version: &'static str, headers: &HeaderMap) 
         let document = plane.aggregation.discovery(&catalog, || {
             let groups = super::with_remotes(plane, &catalog);
             let groups = groups.iter().filter(|it| !it.name.is_empty());
-            document(groups.map(|it| with_remotes(plane, group_document(&catalog, it))))
+            document(groups.map(|it| with_remote_resources(plane, group_document(&catalog, it))))
         });
         return respond(&document, version, headers);
     }
@@ -85,14 +86,14 @@ fn document(items: impl Iterator<Item = Value>) -> TaggedDocument {
 
 /// Adds the resources that aggregated API servers report for the group. Outdated resources are
 /// marked as stale.
-fn with_remotes(plane: &Plane, mut group: Value) -> Value {
+fn with_remote_resources(plane: &Plane, mut group: Value) -> Value {
     let name = group["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     for version in group["versions"].as_array_mut().into_iter().flatten() {
         let found = version["version"].as_str().unwrap_or_default();
         let Some(remote) = plane.aggregation.find(&name, found) else { continue };
         let remote_discovery = plane.aggregation.documents(&remote);
-        let fresh = remote.available && remote_discovery.is_some();
-        version["freshness"] = if fresh { "Current" } else { "Stale" }.into();
+        let is_current = remote.available && remote_discovery.is_some();
+        version["freshness"] = if is_current { "Current" } else { "Stale" }.into();
         version["resources"] = remote_discovery.map_or(Value::Null, |it| it.resources.clone());
     }
     group
@@ -108,6 +109,7 @@ fn respond((etag, bytes): &TaggedDocument, version: &str, headers: &HeaderMap) -
     } else if version == "v2" {
         response::bytes(200, &content_type, Body::Shared(bytes.clone()))
     } else {
+        // The two versions differ only in their name.
         let text = String::from_utf8_lossy(bytes)
             .replace("apidiscovery.k8s.io/v2", "apidiscovery.k8s.io/v2beta1");
         response::bytes(200, &content_type, text)
@@ -122,7 +124,7 @@ fn group_document(catalog: &Catalog, group: &Group) -> Value {
     let version_document = |version: &String, found: Vec<(&Arc<ServedResource>, usize)>| {
         let resources: Vec<Value> = found
             .into_iter()
-            .map(|(served, index)| resource_row(group, version, served, index))
+            .map(|(served, index)| resource_document(group, version, served, index))
             .collect();
         json!({"version": version, "resources": resources, "freshness": "Current"})
     };
@@ -140,7 +142,7 @@ fn group_document(catalog: &Catalog, group: &Group) -> Value {
     json!({"metadata": metadata, "versions": versions})
 }
 
-fn resource_row(group: &Group, version: &str, served: &ServedResource, index: usize) -> Value {
+fn resource_document(group: &Group, version: &str, served: &ServedResource, index: usize) -> Value {
     let resource = &served.resource;
     // Upstream: the kinds of built-in resources have no group and version, since those of the list
     // apply.
@@ -150,16 +152,16 @@ fn resource_row(group: &Group, version: &str, served: &ServedResource, index: us
         ("", "")
     };
     let kind = |kind: &str| json!({"group": group_name, "version": version, "kind": kind});
-    let mut row = json!({
+    let mut entry = json!({
         "resource": resource.plural, "responseKind": kind(&resource.kind),
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": resource.singular, "verbs": verbs(served),
     });
     if !resource.short_names.is_empty() {
-        row["shortNames"] = json!(resource.short_names);
+        entry["shortNames"] = json!(resource.short_names);
     }
     if !resource.categories.is_empty() {
-        row["categories"] = json!(resource.categories);
+        entry["categories"] = json!(resource.categories);
     }
     let subresources: Vec<Value> = subresources(served, index)
         .into_iter()
@@ -172,7 +174,7 @@ fn resource_row(group: &Group, version: &str, served: &ServedResource, index: us
         })
         .collect();
     if !subresources.is_empty() {
-        row["subresources"] = subresources.into();
+        entry["subresources"] = subresources.into();
     }
-    row
+    entry
 }

@@ -2,24 +2,29 @@
 
 use crate::cache::catalog::Catalog;
 use crate::metrics::exposition;
-use crate::metrics::exposition::Kind;
+use crate::metrics::exposition::MetricType;
 
 /// Appends the number of objects of each stored resource.
 pub(super) fn append(text: &mut String, catalog: &Catalog) {
     let stored = || catalog.served().iter().filter(|it| it.resource.behavior.unstored.is_none());
     let name = "apiserver_resource_objects";
-    exposition::head(text, Kind::Gauge, name, "Number of stored objects of each resource");
+    exposition::append_head(
+        text,
+        MetricType::Gauge,
+        name,
+        "Number of stored objects of each resource",
+    );
     for served in stored() {
         let resource = &served.resource;
         let labels = [("group", resource.group.as_str()), ("resource", &resource.plural)];
-        exposition::sample(text, name, &labels, served.cache.snapshot().entries.len());
+        exposition::append_sample(text, name, &labels, served.cache.snapshot().entries.len());
     }
     let name = "apiserver_storage_objects";
     let help = "Number of stored objects of each resource, which is named with its group";
-    exposition::head(text, Kind::Gauge, name, help);
+    exposition::append_head(text, MetricType::Gauge, name, help);
     for served in stored() {
         let resource = served.resource.group_resource().to_string();
         let count = served.cache.snapshot().entries.len();
-        exposition::sample(text, name, &[("resource", &resource)], count);
+        exposition::append_sample(text, name, &[("resource", &resource)], count);
     }
 }

@@ -224,15 +224,18 @@ impl<'a> DocumentParts<'a> {
         self.types.extend(ty);
         // Upstream: a subresource of a custom resource has the group, version and kind of the
         // resource.
-        let own = (kind.group, kind.version, kind.kind);
-        let identity = if kind.crd { own } else { (group, version, it.kind.as_str()) };
+        let (group, version, kind) = if kind.crd {
+            (kind.group, kind.version, kind.kind)
+        } else {
+            (group, version, it.kind.as_str())
+        };
         Subresource {
             name: it.name,
             verbs: it.verbs,
             model: ty.map_or_else(|| model.to_owned(), Type::openapi_name),
-            group: identity.0,
-            version: identity.1,
-            kind: identity.2,
+            group,
+            version,
+            kind,
         }
     }
 }

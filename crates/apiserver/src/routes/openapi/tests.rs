@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use http::header::ACCEPT_ENCODING;
 use http_body_util::BodyExt;
 
 use super::*;
@@ -41,17 +42,17 @@ fn widgets() -> Object {
 
 /// A catalog of all built-in kinds and the kind of `crd`.
 fn catalog(crd: &Object) -> Catalog {
-    let floor = Revision::default();
+    let revision = Revision::default();
     let mut served = Vec::new();
     let custom = kinds::apiextensions::resource(crd).unwrap();
     for resource in kinds::table::builtin().into_iter().chain([custom]) {
-        let cache = ResourceCache::new(&resource.prefix, floor, &Arc::default());
+        let cache = ResourceCache::new(&resource.prefix, revision, &Arc::default());
         if resource.prefix == CRD_PREFIX {
             cache.load(&[Arc::new(Record {
                 key: format!("{CRD_PREFIX}/{}", crd.name()).into(),
                 value: crd.to_bytes().into(),
-                created: floor,
-                modified: floor,
+                created: revision,
+                modified: revision,
                 expires: None,
             })]);
         }
@@ -67,7 +68,7 @@ fn headers(pairs: &[(HeaderName, &str)]) -> HeaderMap {
 fn get(path: &[&str], query: &str, pairs: &[(HeaderName, &str)]) -> Response<Body> {
     let catalog = catalog(&widgets());
     let query = Query::parse(Some(query));
-    find(&catalog, path, &headers(pairs), &query)
+    serve_local(&catalog, path, &headers(pairs), &query)
 }
 
 fn header(response: &Response<Body>, name: HeaderName) -> &str {
@@ -208,8 +209,8 @@ fn a_hash_makes_a_response_immutable_and_a_stale_hash_redirects() {
     let plain = get(&["v3", "api", "v1"], "", &[]);
     assert_eq!(header(&plain, CACHE_CONTROL), "no-cache, private");
     let hash = header(&plain, ETAG).trim_matches('"').to_owned();
-    let lasting = get(&["v3", "api", "v1"], &format!("hash={hash}"), &[]);
-    assert_eq!(header(&lasting, CACHE_CONTROL), IMMUTABLE);
+    let immutable = get(&["v3", "api", "v1"], &format!("hash={hash}"), &[]);
+    assert_eq!(header(&immutable, CACHE_CONTROL), IMMUTABLE);
     let stale = get(&["v3", "api", "v1"], "hash=BAD", &[]);
     assert_eq!(stale.status(), StatusCode::MOVED_PERMANENTLY);
     assert_eq!(header(&stale, LOCATION), format!("/openapi/v3/api/v1?hash={hash}"));
@@ -238,18 +239,19 @@ fn a_changed_crd_changes_only_the_hash_of_its_group_version() {
 
 #[test]
 fn a_document_is_compressed_if_the_client_accepts_gzip() {
-    let packed = get(&["v2"], "", &[(ACCEPT_ENCODING, "deflate, gzip;q=0.9")]);
-    assert_eq!(header(&packed, CONTENT_ENCODING), "gzip");
-    let unpacked = Compressed::of(bytes(packed).into()).decompress();
+    let compressed = get(&["v2"], "", &[(ACCEPT_ENCODING, "deflate, gzip;q=0.9")]);
+    assert_eq!(header(&compressed, CONTENT_ENCODING), "gzip");
+    let decompressed = Compressed::of(bytes(compressed).into()).decompress();
     let plain = get(&["v2"], "", &[]);
     assert_eq!(header(&plain, CONTENT_ENCODING), "");
-    assert_eq!(unpacked, bytes(plain));
+    assert_eq!(decompressed, bytes(plain));
 }
 
 #[test]
 fn version_2_is_available_as_protobuf() {
     let response = get(&["v2"], "", &[(ACCEPT, PROTOBUF_DEPRECATED)]);
     assert_eq!(header(&response, CONTENT_TYPE), PROTOBUF);
+    // The field `swagger` (1), a string of three bytes.
     assert!(bytes(response).starts_with(b"\x0a\x032.0"));
 }
 

@@ -15,7 +15,7 @@ use crate::plane::Plane;
 use machinery::{Map, Value, json};
 
 pub(super) const NAME: &str = "extension-apiserver-authentication";
-const MAPS: &str = "/api/v1/namespaces/kube-system/configmaps";
+const CONFIG_MAPS: &str = "/api/v1/namespaces/kube-system/configmaps";
 
 /// A certificate is still trusted for this many seconds after its expiry, since clocks differ.
 const CLOCK_SKEW: i64 = 300;
@@ -32,25 +32,25 @@ const LISTS: [(&str, &str); 5] = [
 
 /// Creates or updates the config map. The error is the message of the response.
 pub(super) async fn sync(plane: &Plane, client: &LoopbackClient) -> Result<(), String> {
-    let path = format!("{MAPS}/{NAME}");
+    let path = format!("{CONFIG_MAPS}/{NAME}");
     let found = client.get(&path).await;
     let none = Map::new();
     let data = found.object.get(&["data"]).and_then(Value::as_object);
     let data = data.filter(|_| found.code == 200).unwrap_or(&none);
     let wanted = merge(data, plane.authority.certificate(), plane.storage.clock.now().seconds());
-    let answer = match found.code {
+    let response = match found.code {
         200 if *data == wanted => return Ok(()),
         200 => {
             let mut object = found.object.clone().into_value();
             object["data"] = Value::Object(wanted);
             client.update(&path, &object).await
         }
-        _ => client.create(MAPS, &json!({"metadata": {"name": NAME}, "data": wanted})).await,
+        _ => client.create(CONFIG_MAPS, &json!({"metadata": {"name": NAME}, "data": wanted})).await,
     };
-    match answer.code {
+    match response.code {
         // Another server has changed the config map; the change triggers the next synchronization.
         200 | 201 | 404 | 409 => Ok(()),
-        _ => Err(answer.message().to_owned()),
+        _ => Err(response.message().to_owned()),
     }
 }
 
@@ -127,9 +127,9 @@ mod tests {
     const NOW: i64 = 1_700_000_000;
     const TEN_YEARS: i64 = 3650 * 24 * 3600;
 
-    fn authority(made: i64) -> String {
-        let made = Timestamp::from_seconds(made);
-        Authority::new(made).unwrap().certificate().to_owned()
+    fn authority(created: i64) -> String {
+        let created = Timestamp::from_seconds(created);
+        Authority::new(created).unwrap().certificate().to_owned()
     }
 
     #[test]

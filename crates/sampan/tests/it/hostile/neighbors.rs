@@ -74,7 +74,7 @@ fn the_failure_policy_decides_on_every_webhook_failure() {
         ("slow", "context deadline exceeded"),
         ("dead", "connect: connection refused"),
         ("rubbish", "invalid character 'r' looking for beginning of value"),
-        ("huge", "the answer has more than 4194304 bytes"),
+        ("huge", "the response has more than 4194304 bytes"),
         ("calling-back", ""),
     ];
     let hooks: Vec<Value> = moods

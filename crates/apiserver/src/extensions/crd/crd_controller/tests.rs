@@ -30,7 +30,7 @@ async fn store_unservable(plane: &Plane, labels: &Value) {
 }
 
 #[tokio::test]
-async fn a_crd_that_cannot_be_served_leaves_the_catalog_alone() {
+async fn a_crd_that_cannot_be_served_does_not_change_the_catalog() {
     let config = Config {
         clock: Clock::manual(Timestamp::from_seconds(0)),
         entropy: Entropy::seeded(1),

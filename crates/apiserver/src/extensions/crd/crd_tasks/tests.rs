@@ -47,7 +47,7 @@ async fn a_task_that_failed_is_repeated_after_a_pause_that_doubles() {
     let (server, mut crd_tasks) = start().await;
     let plane = server.plane();
     let failing = crd(1, "1");
-    let mut pause = Duration::from_millis(200);
+    let mut pause = FIRST_RETRY_PAUSE;
     for _ in 0..10 {
         run(&mut crd_tasks, &plane.storage, &failing, TaskOutcome::Failed).await;
         assert!(crd_tasks.has_failed(&failing));
@@ -55,7 +55,7 @@ async fn a_task_that_failed_is_repeated_after_a_pause_that_doubles() {
         assert!(!crd_tasks.may_start(&failing));
         plane.storage.clock.advance(Duration::from_millis(1));
         assert!(crd_tasks.may_start(&failing));
-        pause = (2 * pause).min(Duration::from_secs(10));
+        pause = (2 * pause).min(MAX_RETRY_PAUSE);
     }
     run(&mut crd_tasks, &plane.storage, &failing, TaskOutcome::Retry).await;
     assert!(crd_tasks.may_start(&failing) && !crd_tasks.has_failed(&failing));
@@ -74,11 +74,11 @@ async fn a_task_that_is_done_is_repeated_when_its_crd_changes() {
 #[tokio::test]
 async fn a_task_of_a_deleted_crd_is_not_repeated() {
     let (server, mut crd_tasks) = start().await;
-    let gone = crd(1, "1");
-    run(&mut crd_tasks, &server.plane().storage, &gone, TaskOutcome::Failed).await;
+    let deleted = crd(1, "1");
+    run(&mut crd_tasks, &server.plane().storage, &deleted, TaskOutcome::Failed).await;
     assert!(crd_tasks.have_failed());
-    crd_tasks.start(&server.plane().storage, &gone, None, async { TaskOutcome::Failed });
-    crd_tasks.remove_crd(gone.uid());
+    crd_tasks.start(&server.plane().storage, &deleted, None, async { TaskOutcome::Failed });
+    crd_tasks.remove_crd(deleted.uid());
     crd_tasks.finished().await;
     assert!(!crd_tasks.take_finished() && !crd_tasks.have_failed());
     server.stop().await.unwrap();

@@ -45,10 +45,10 @@ fn address(text: &str) -> Ipv4Addr {
 
 /// Brings the index up to date, and returns the number of services that were parsed.
 fn refresh(index: &mut AddressIndex, cache: &ResourceCache) -> usize {
-    let unread = index.catch_up(cache);
-    read_all(&unread);
+    let unparsed = index.catch_up(cache);
+    parse_all(&unparsed);
     assert!(index.catch_up(cache).is_empty());
-    unread.len()
+    unparsed.len()
 }
 
 fn two_services() -> (ResourceCache, AddressIndex) {
@@ -101,9 +101,9 @@ fn a_service_does_not_conflict_with_itself() {
 fn a_service_that_changes_while_it_is_parsed_counts_in_its_newest_revision() {
     let (cache, mut index) = two_services();
     write(&cache, 3, "a", Some(&spec("10.0.0.1", 30_003)));
-    let unread = index.catch_up(&cache);
+    let unparsed = index.catch_up(&cache);
     write(&cache, 4, "a", Some(&spec("10.0.0.1", 30_004)));
-    read_all(&unread);
+    parse_all(&unparsed);
     assert_eq!(refresh(&mut index, &cache), 1);
     assert!(index.has_port(30_004, None) && !index.has_port(30_003, None));
 }

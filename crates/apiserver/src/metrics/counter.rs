@@ -1,4 +1,4 @@
-//! [`Count`]: a counter whose name is exactly the registered one. The library's counter appends
+//! [`Counter`]: a counter whose name is exactly the registered one. The library's counter appends
 //! `_total`, which not all of kube-apiserver's counters have.
 
 use std::fmt;
@@ -10,9 +10,9 @@ use prometheus_client::metrics::{MetricType, TypedMetric};
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Count(Arc<AtomicU64>);
+pub(crate) struct Counter(Arc<AtomicU64>);
 
-impl Count {
+impl Counter {
     /// Increments the counter.
     pub(crate) fn inc(&self) {
         self.add(1);
@@ -24,11 +24,11 @@ impl Count {
     }
 }
 
-impl TypedMetric for Count {
+impl TypedMetric for Counter {
     const TYPE: MetricType = MetricType::Counter;
 }
 
-impl EncodeMetric for Count {
+impl EncodeMetric for Counter {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         // A gauge has the same line without a suffix.
         encoder.encode_gauge(&self.0.load(Ordering::Relaxed))
