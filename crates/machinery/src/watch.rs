@@ -18,15 +18,15 @@ pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum EventType {
-    /// It came into view: made, or selected from now on.
+    /// The object was created, or the selector matches it now.
     Added,
-    /// It is in view and changed.
+    /// The object was changed.
     Modified,
-    /// It went out of view: deleted, or no longer selected.
+    /// The object was deleted, or the selector no longer matches it.
     Deleted,
-    /// Nothing happened up to the resourceVersion of the object, which has nothing else in it.
+    /// All changes up to the resourceVersion of the object, its only content, have been sent.
     Bookmark,
-    /// The object is a Status, and the watch is over.
+    /// The object is a Status; the watch ends.
     Error,
 }
 
@@ -49,7 +49,7 @@ pub struct Event<'a> {
     /// What happened.
     #[serde(rename = "type")]
     pub event_type: EventType,
-    /// The object, as it was written.
+    /// The JSON of the object, not parsed.
     #[serde(borrow)]
     pub object: &'a RawValue,
 }

@@ -117,12 +117,12 @@ fn ordered_strict_errors(
             .filter_map(|it| unknown_field_path(it).or_else(|| duplicate_field_path(it)))
             .map(ToOwned::to_owned)
             .collect();
-        let places = codec::json::occurrences(bytes, paths.iter().map(String::as_str));
-        let place = |error: &String| {
-            let first = unknown_field_path(error).and_then(|it| Some(places.get(it)?.0));
-            first.or_else(|| duplicate_field_path(error).and_then(|it| places.get(it)?.1))
+        let occurrences = codec::json::occurrences(bytes, paths.iter().map(String::as_str));
+        let position = |error: &String| {
+            let first = unknown_field_path(error).and_then(|it| Some(occurrences.get(it)?.first));
+            first.or_else(|| duplicate_field_path(error).and_then(|it| occurrences.get(it)?.second))
         };
-        errors.sort_by_cached_key(place);
+        errors.sort_by_cached_key(position);
     }
     errors
 }

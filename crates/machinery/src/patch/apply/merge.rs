@@ -1,4 +1,4 @@
-//! [`merge`]: a configuration laid over an object. Nothing is removed by it.
+//! [`merge`]: merges a configuration into an object. It removes nothing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,7 +7,7 @@ use super::item::{self, KeyError};
 use super::schema::{Form, ListRule, MapRule, Schema};
 use crate::{Map, Value};
 
-/// Sets in `object` what `config` says.
+/// Sets the values of `config` in `object`.
 pub(super) fn merge<S: Schema>(
     schema: S,
     object: &mut Map<String, Value>,
@@ -26,7 +26,7 @@ pub(super) fn merge<S: Schema>(
 
 fn merge_value<S: Schema>(schema: S, value: &mut Value, config: &Value) -> Result<(), KeyError> {
     match schema.forms().of(Some(config)) {
-        // A configuration that says null of an object or a list says nothing of its parts.
+        // Null in the configuration leaves a non-empty object or list unchanged.
         Some(Form::Map(rule)) if rule != MapRule::Atomic => {
             let empty = value.as_object().is_none_or(Map::is_empty);
             match (value, config) {
@@ -51,7 +51,7 @@ fn merge_value<S: Schema>(schema: S, value: &mut Value, config: &Value) -> Resul
 }
 
 /// The elements of both lists: in the order of the object, as far as the order of the configuration
-/// allows it.
+/// allows it. Upstream: structured-merge-diff `typed/merge.go` `visitListItems`.
 fn merge_lists<S: Schema>(
     schema: S,
     rule: ListRule,
@@ -59,16 +59,16 @@ fn merge_lists<S: Schema>(
     config: &[Value],
 ) -> Result<Vec<Value>, KeyError> {
     let wanted: Vec<PathElement> =
-        config.iter().map(|it| item::name(schema, rule, it)).collect::<Result<_, _>>()?;
+        config.iter().map(|it| item::path_element(schema, rule, it)).collect::<Result<_, _>>()?;
     let names: Vec<PathElement> =
-        old.iter().map(|it| item::name(schema, rule, it)).collect::<Result<_, _>>()?;
+        old.iter().map(|it| item::path_element(schema, rule, it)).collect::<Result<_, _>>()?;
     let places: BTreeMap<&PathElement, usize> = wanted.iter().zip(0..).collect();
     let mut present: BTreeMap<&PathElement, Vec<usize>> = BTreeMap::new();
     for (at, name) in names.iter().enumerate() {
         present.entry(name).or_default().push(at);
     }
     let mut old: Vec<Option<Value>> = old.into_iter().map(Some).collect();
-    // What both have, in the order of the configuration; the first is the next to be written.
+    // The elements of both lists that are not written yet, in the order of the configuration.
     let mut shared: VecDeque<&PathElement> =
         wanted.iter().filter(|it| present.contains_key(it)).collect();
     let mut written: BTreeSet<&PathElement> = BTreeSet::new();
@@ -82,16 +82,17 @@ fn merge_lists<S: Schema>(
                 at += 1;
                 continue;
             }
-            let early =
+            // The configuration moves the element to a later position.
+            let moves_back =
                 next < wanted.len() && differs && shared.front().is_some_and(|it| *it != name);
-            if early {
+            if moves_back {
                 at += 1;
                 continue;
             }
             at += usize::from(!differs || written.contains(name));
         }
         let Some(name) = wanted.get(next) else { continue };
-        // Elements of the same name are not merged: the configuration's takes their place.
+        // Duplicates are not merged but replaced by the configuration's element.
         let mut value = match present.get(name).map(Vec::as_slice) {
             Some([only]) => old[*only].take(),
             _ => None,
