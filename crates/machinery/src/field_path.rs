@@ -98,7 +98,7 @@ pub enum ErrorType {
     Duplicate,
     /// Malformed.
     Invalid,
-    /// Not one of the listed values.
+    /// The value is not one of the supported ones.
     NotSupported,
     /// Well formed, but not allowed here.
     Forbidden,
@@ -110,7 +110,7 @@ pub enum ErrorType {
     TooMany,
     /// Too few items.
     TooFew,
-    /// Of another JSON type than the schema says.
+    /// The value does not have the JSON type of the schema.
     TypeInvalid,
     /// An error of the server.
     Internal,

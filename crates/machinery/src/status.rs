@@ -93,7 +93,7 @@ impl Reason {
 pub struct Cause {
     /// For programs, such as `FieldValueInvalid`; may be empty.
     pub reason: String,
-    /// The description for people.
+    /// The human-readable description.
     pub message: String,
     /// The field in which the error is; may be empty.
     pub field: String,
@@ -126,7 +126,7 @@ pub struct Status {
     /// A reason that is not in [`Reason`], for example from a webhook. `reason` is then
     /// [`Reason::Unknown`].
     pub custom_reason: Option<Box<str>>,
-    /// The description for people.
+    /// The human-readable description.
     pub message: String,
     /// The object and the causes; None where Kubernetes writes no details at all.
     pub details: Option<Box<Details>>,

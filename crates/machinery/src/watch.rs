@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 /// The annotation of the bookmark that ends the initial events of a watch that asked for them.
 pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// What an event says about its object.
+/// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum EventType {
@@ -46,7 +46,7 @@ impl EventType {
 /// See the [module documentation](self).
 #[derive(Debug, Deserialize)]
 pub struct Event<'a> {
-    /// What happened.
+    /// The type of the event.
     #[serde(rename = "type")]
     pub event_type: EventType,
     /// The JSON of the object, not parsed.

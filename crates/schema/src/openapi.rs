@@ -60,17 +60,17 @@ impl Kind<'_> {
 /// Kubernetes' full texts.
 #[derive(Debug, Clone)]
 pub struct Descriptions {
-    /// Of `apiVersion`.
+    /// The description of `apiVersion`.
     pub api_version: Cow<'static, str>,
-    /// Of `kind`.
+    /// The description of `kind`.
     pub kind: Cow<'static, str>,
-    /// Of `metadata`.
+    /// The description of `metadata`.
     pub metadata: Cow<'static, str>,
-    /// Of a list's `metadata`.
+    /// The description of a list's `metadata`.
     pub list_metadata: Cow<'static, str>,
-    /// Of `apiVersion` in an embedded resource.
+    /// The description of `apiVersion` in an embedded resource.
     pub embedded_api_version: Cow<'static, str>,
-    /// Of `kind` in an embedded resource.
+    /// The description of `kind` in an embedded resource.
     pub embedded_kind: Cow<'static, str>,
 }
 

@@ -1,4 +1,4 @@
-//! `ip(x)`, `cidr(x)` and their methods.
+//! Kubernetes' IP and CIDR libraries: `ip(x)`, `cidr(x)` and their methods.
 
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,7 +11,7 @@ use crate::value::{Opaque, Value};
 #[derive(Debug, PartialEq, Eq)]
 struct Ip(IpAddr);
 
-/// A network: an address, not necessarily the first, and how many bits of it count.
+/// A network: any address in it, and the length of the prefix.
 #[derive(Debug, PartialEq, Eq)]
 struct Cidr {
     address: IpAddr,
@@ -208,7 +208,7 @@ fn contains_cidr<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     }
 }
 
-/// Reads an address; zones and IPv4 in IPv6 are refused.
+/// Parses an address; zones and IPv4-mapped IPv6 addresses are refused.
 fn parse_ip(text: &str) -> Result<IpAddr, String> {
     let address = parse_addr(text.as_bytes()).map_err(|why| {
         format!("IP Address {text:?} parse error during conversion from string: {why}")
@@ -240,8 +240,8 @@ fn parse_cidr(text: &str) -> Result<Cidr, String> {
     if !plain || bits.len() > 1 && bits.starts_with('0') {
         return Err(fail(&format!("bad bits after slash: {bits:?}")));
     }
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    let Some(bits) = bits.parse::<u8>().ok().filter(|bits| *bits <= most) else {
+    let max_bits = if address.is_ipv4() { 32 } else { 128 };
+    let Some(bits) = bits.parse::<u8>().ok().filter(|bits| *bits <= max_bits) else {
         return Err(fail("prefix length out of range"));
     };
     if is_mapped(address) {

@@ -1,4 +1,4 @@
-//! `int(x)`, `string(x)`, `timestamp(x)` … and `type(x)`, `dyn(x)`.
+//! Conversions: `int(x)`, `string(x)`, `timestamp(x)`, …, and `type(x)`, `dyn(x)`.
 
 use std::mem;
 
@@ -49,7 +49,7 @@ pub(super) fn declare(library: &mut Library) {
     library.add("uint", "string_to_uint64", "(string) -> uint", to_uint);
 }
 
-/// Functions that, given a constant, are computed when the expression is compiled.
+/// Whether calls with a constant argument are evaluated at compile time.
 pub(crate) fn is_conversion(function: &str) -> bool {
     matches!(
         function,

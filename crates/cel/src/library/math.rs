@@ -1,4 +1,5 @@
-//! `math.greatest`, `math.abs`, `math.bitAnd` … Kubernetes does not have them.
+//! cel-go's math extension (`math.greatest`, `math.abs`, `math.bitAnd`, …), which Kubernetes does not
+//! enable.
 
 use std::cmp::Ordering;
 use std::mem;

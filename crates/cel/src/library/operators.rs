@@ -1,5 +1,5 @@
-//! Operators: arithmetic with overflow checks, comparisons, membership, the logical ones'
-//! signatures.
+//! Operators: arithmetic with overflow checks, comparisons, membership, and the signatures of the
+//! logical operators, which the evaluator implements.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -10,7 +10,7 @@ use crate::time::Duration;
 use crate::value::Value;
 use crate::value::equality::{compare, equal};
 
-/// Pairs of types that have an order, and the part of an overload's name that says so.
+/// The part of an overload's id and the signature, for each pair of types that can be ordered.
 const ORDERED: &[(&str, &str)] = &[
     ("bool", "(bool, bool) -> bool"),
     ("int64", "(int, int) -> bool"),

@@ -1,4 +1,4 @@
-//! `quantity('1.5Gi')`: amounts with suffixes, exact to a billionth.
+//! Kubernetes' quantity library: `quantity('1.5Gi')`.
 
 use std::any::Any;
 
@@ -7,7 +7,7 @@ use crate::value::{Opaque, Value};
 
 const NAME: &str = "kubernetes.Quantity";
 
-/// Billionths: upstream rounds smaller fractions away from zero.
+/// The number of billionths in one. As upstream, smaller fractions are rounded away from zero.
 const UNIT: i128 = 1_000_000_000;
 
 const PATTERN_ERROR: &str = "quantities must match the regular expression \
@@ -154,7 +154,7 @@ fn parse(text: &str) -> Result<Quantity, String> {
         return Err(PATTERN_ERROR.to_owned());
     }
     let (base, exponent) = scale(suffix)?;
-    // More digits than this are beyond any quantity that upstream keeps exactly.
+    // Later digits are below a billionth and are ignored.
     let fraction = &fraction[..fraction.len().min(18)];
     let digits = format!("{whole}{fraction}");
     let too_large = || "unable to parse quantity's suffix".to_owned();
@@ -170,7 +170,7 @@ fn parse(text: &str) -> Result<Quantity, String> {
     Ok(Quantity { billionths: if negative { -rounded } else { rounded } })
 }
 
-/// What a suffix multiplies by: a base and its power.
+/// The base and the exponent of the factor of a suffix.
 fn scale(suffix: &str) -> Result<(i128, i32), String> {
     const SUFFIXES: &[(&str, i128, i32)] = &[
         ("", 10, 0),

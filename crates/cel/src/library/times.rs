@@ -1,4 +1,4 @@
-//! The parts of timestamps and durations: `getHours`, `getDayOfWeek` …
+//! Accessors of timestamps and durations: `getHours`, `getDayOfWeek`, …
 
 use super::{EvalResult, Library, no_such_overload};
 use crate::error::EvalError;
@@ -55,7 +55,8 @@ fn divided<'a>(args: &mut [Value<'a>], unit: i64) -> EvalResult<'a> {
     }
 }
 
-/// Seconds ahead of UTC. Zones are `UTC` or offsets; names would need a database of zones.
+/// The offset from UTC in seconds. Only `UTC` and numeric offsets are supported: other names would
+/// require a time zone database.
 fn offset(zone: &str) -> Result<i64, EvalError> {
     let Some((hours, minutes)) = zone.split_once(':') else {
         return match zone {

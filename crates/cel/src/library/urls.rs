@@ -1,4 +1,4 @@
-//! `url(x)` and the parts of a URL, read as Go reads them.
+//! Kubernetes' URL library: `url(x)`, `isURL(x)` and accessors.
 
 use std::any::Any;
 
@@ -62,13 +62,13 @@ fn part<'a>(args: &mut [Value<'a>], pick: fn(&Url) -> String) -> EvalResult<'a> 
     }
 }
 
-/// Why `text` is no URI for a request, in Go's words; shared with the format `uri`.
+/// Go's error if `text` is not a valid request URI; also used by the format `uri`.
 pub(super) fn request_uri_error(text: &str) -> Option<String> {
     Url::parse_request_uri(text).err()
 }
 
-/// A URL must be valid for a request, and is then parsed as a reference, which has fragments and
-/// takes `//host/path` as a host and a path.
+/// A URL must be a valid request URI, but is then parsed as a reference, which may have a fragment
+/// and in which `//host/path` is a host and a path.
 // Upstream: apiserver/pkg/cel/library/urls.go stringToUrl
 fn parse(text: &str) -> Result<Url, String> {
     Url::parse_request_uri(text)?;

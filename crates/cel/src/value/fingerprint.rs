@@ -1,7 +1,7 @@
-//! [`Fingerprints`]: finds equal values among many without comparing each with each.
+//! [`Fingerprints`]: a hash index that finds equal values.
 //!
-//! Equal values have equal fingerprints, even with different types of numbers. Unequal values
-//! mostly have different ones, so the few values with the same fingerprint are compared.
+//! Equal values have equal fingerprints (hashes), even if they contain different types of numbers.
+//! Unequal values may have the same fingerprint, so values with the same fingerprint are compared.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -52,8 +52,8 @@ impl Fingerprints {
         }
     }
 
-    /// The elements of a set or a list of keyed elements may come in any order and, in a set, more
-    /// than once: only their number counts.
+    /// The elements of a set or a list of keyed elements may be in any order and, in a set, repeated.
+    /// For these, only the number of elements is hashed.
     fn of_list(&self, list: &List<'_>, depth: usize) -> (usize, u64) {
         let mut sum = 0_u64;
         if let Some(depth) = depth.checked_sub(1)
@@ -86,8 +86,8 @@ impl Fingerprints {
     }
 }
 
-/// A number such that equal numbers of different kinds have the same. Large whole numbers that differ
-/// may have the same, too.
+/// A hash that is equal for equal numbers of different types. Different large integers may have the
+/// same hash.
 #[allow(clippy::cast_precision_loss, reason = "it need not be exact, only the same for the same")]
 fn number(value: &Value<'_>) -> u64 {
     let double = match value {

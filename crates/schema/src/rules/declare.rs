@@ -42,7 +42,7 @@ struct Declaration<'m> {
 
 impl Declaration<'_> {
     fn of(&self, node: &Node, is_resource: bool, name: &str) -> Option<DeclType> {
-        let (shape, max_elements) = match node.kind {
+        let (kind, max_elements) = match node.kind {
             Type::IntOrString => (DeclKind::IntOrString, max_text(node, 4)),
             Type::Array => self.list(node, name)?,
             Type::Object => match &node.additional {
@@ -55,7 +55,7 @@ impl Declaration<'_> {
             Type::Integer => (DeclKind::Int, 0),
             Type::Any => return None,
         };
-        Some(DeclType { nullable: node.is_nullable(), ..DeclType::new(shape, max_elements) })
+        Some(DeclType { nullable: node.is_nullable(), ..DeclType::new(kind, max_elements) })
     }
 
     fn list(&self, node: &Node, name: &str) -> Option<(DeclKind, u64)> {
@@ -206,7 +206,7 @@ fn min_object_size(node: &Node, is_resource: bool) -> u64 {
 
 /// The type of a property of an object; None if rules cannot access it.
 pub(crate) fn property_decl<'d>(decl: &'d DeclType, name: &str) -> Option<&'d DeclType> {
-    match &decl.shape {
+    match &decl.kind {
         DeclKind::Object(object) => object.field(&escaping::escape(name)?).map(|it| &it.decl),
         _ => None,
     }
@@ -214,7 +214,7 @@ pub(crate) fn property_decl<'d>(decl: &'d DeclType, name: &str) -> Option<&'d De
 
 /// The type of the elements of a list or a map.
 pub(crate) fn element_decl(decl: &DeclType) -> Option<&DeclType> {
-    match &decl.shape {
+    match &decl.kind {
         DeclKind::List(value, _) | DeclKind::Map(value) => Some(value),
         _ => None,
     }

@@ -52,7 +52,7 @@ impl<'a> Subject<'a> {
     }
 
     pub(super) fn bind(self, validator: &'a Validator) -> Result<cel::Value<'a>, EvalError> {
-        match (self, &validator.decl.shape) {
+        match (self, &validator.decl.kind) {
             (Self::Root(entries), DeclKind::Object(object)) => {
                 Ok(cel::Value::Map(cel::Map::Object { entries, object }))
             }
