@@ -112,7 +112,7 @@ impl<F: Formatter> Formatter for Go<F> {
     }
 }
 
-/// The position and the escape of the first character that Go escapes and serde_json does not.
+/// The position and the escape of the first character that Go escapes and `serde_json` does not.
 fn next_escape(text: &str) -> Option<(usize, &'static str)> {
     let bytes = text.as_bytes();
     let mut from = 0;

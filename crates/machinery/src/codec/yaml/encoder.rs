@@ -109,7 +109,7 @@ impl Encoder {
         let styles = ScalarStyles::of(text);
         match next_line {
             Some(indent) if text.contains('\n') && styles.may_be_block => {
-                self.literal(text, indent)
+                self.literal(text, indent);
             }
             _ if text.contains('\n') || !reads_as_string(text) => {
                 self.double_quoted(text, next_line);
