@@ -5,7 +5,8 @@ use std::sync::Arc;
 /// Identifies a node: the index into the tables of offsets, types and references.
 pub(crate) type Id = usize;
 
-/// The hidden variable in which a comprehension accumulates its result. An expression cannot name it.
+/// The hidden variable in which a comprehension accumulates its result. An expression cannot name
+/// it.
 pub(crate) const ACCUMULATOR: &str = "@result";
 
 /// The iteration variable of a comprehension that only binds a name, see

@@ -195,7 +195,8 @@ impl Checker<'_> {
                 Type::Dyn
             }
             Type::Dyn | Type::Error => Type::Dyn,
-            // Upstream declares these types as objects without fields, and only addresses as opaque types.
+            // Upstream declares these types as objects without fields, and only addresses as opaque
+            // types.
             Type::Opaque(name) if name.starts_with("kubernetes.") => {
                 self.report(id, format!("unexpected failed resolution of '{name}'"));
                 Type::Error
@@ -327,8 +328,8 @@ impl Checker<'_> {
         self.report(id, message);
     }
 
-    /// The type of the value of an element or entry, which is inside of an optional if `optional` is
-    /// set.
+    /// The type of the value of an element or entry, which is inside of an optional if `optional`
+    /// is set.
     fn unwrapped(&mut self, value: &Expr, ty: Type, optional: bool) -> Type {
         match ty {
             Type::Optional(inner) if optional => (*inner).clone(),
@@ -340,8 +341,8 @@ impl Checker<'_> {
         }
     }
 
-    /// The common type of two elements of a literal. `literals` checks later whether they may differ,
-    /// because the arguments of `format` may.
+    /// The common type of two elements of a literal. `literals` checks later whether they may
+    /// differ, because the arguments of `format` may.
     fn join(&mut self, previous: Option<Type>, current: Type) -> Type {
         let Some(previous) = previous else {
             return current;

@@ -1,7 +1,7 @@
 //! The cost of expressions: estimates at compile time, and actual costs during evaluation.
 //!
-//! One unit is about the time of one field access. All numbers are cel-go's and Kubernetes', because
-//! they decide whether a rule is accepted.
+//! One unit is about the time of one field access. All numbers are cel-go's and Kubernetes',
+//! because they decide whether a rule is accepted.
 
 mod calls;
 pub(crate) mod estimator;

@@ -1,7 +1,7 @@
 //! [`DeclType`]: the declared type of a variable whose values are JSON.
 //!
-//! In addition to a [`Type`], it defines how JSON is converted (a string to a timestamp, a number to
-//! an int), the semantics of `==` and `+` for lists, and the maximum size for cost estimates.
+//! In addition to a [`Type`], it defines how JSON is converted (a string to a timestamp, a number
+//! to an int), the semantics of `==` and `+` for lists, and the maximum size for cost estimates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -83,7 +83,8 @@ pub struct Field {
 }
 
 impl Object {
-    /// A type with these fields, named as in JSON. Fields whose names cannot be escaped are omitted.
+    /// A type with these fields, named as in JSON. Fields whose names cannot be escaped are
+    /// omitted.
     pub fn new(
         name: impl Into<String>,
         fields: impl IntoIterator<Item = (String, DeclType)>,
@@ -101,8 +102,8 @@ impl Object {
         self.fields.get(name).or_else(reserved)
     }
 
-    /// The field with this escaped name. As upstream, estimates find only escaped names, so the size
-    /// of a field that is accessed by an unescaped reserved word is unknown.
+    /// The field with this escaped name. As upstream, estimates find only escaped names, so the
+    /// size of a field that is accessed by an unescaped reserved word is unknown.
     pub(crate) fn escaped_field(&self, name: &str) -> Option<&Field> {
         self.fields.get(name)
     }

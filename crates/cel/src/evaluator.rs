@@ -99,8 +99,8 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         }
     }
 
-    /// `&&` stops at the first false, `||` at the first true (`decisive`); that operand hides errors of
-    /// the others.
+    /// `&&` stops at the first false, `||` at the first true (`decisive`); that operand hides
+    /// errors of the others.
     fn logical(&mut self, terms: &'a [Node], decisive: bool) -> EvalResult<'a> {
         let mut failure = None;
         for term in terms {
@@ -161,7 +161,8 @@ impl<'a, 'b> Evaluator<'a, 'b> {
             match self.argument(call, index, arg) {
                 Ok(value) => args.push(value),
                 Err(EvalError::Cost) => return Err(EvalError::Cost),
-                // As cel-go, evaluates both of two arguments, but stops at the first failure of more.
+                // As cel-go, evaluates both of two arguments, but stops at the first failure of
+                // more.
                 Err(error) if call.args.len() > 2 => return Err(error),
                 Err(error) => failure = failure.or(Some(error)),
             }
@@ -198,8 +199,8 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         outcome
     }
 
-    /// Evaluates an argument. The accumulator of a comprehension is moved into the call that computes
-    /// its next value, so that a list or map can grow in place.
+    /// Evaluates an argument. The accumulator of a comprehension is moved into the call that
+    /// computes its next value, so that a list or map can grow in place.
     fn argument(&mut self, call: &Call, index: usize, arg: &'a Node) -> EvalResult<'a> {
         if index == 0
             && call.consumes_accumulator

@@ -21,8 +21,8 @@ use repeats::Repeats;
 /// The maximum memory of one compiled expression.
 const SIZE_LIMIT: usize = 4 << 20;
 
-/// The maximum length of an expression: the parser needs 400 bytes for each byte of it. A longer one
-/// would exceed [`SIZE_LIMIT`] anyway, unless it is one large class.
+/// The maximum length of an expression: the parser needs 400 bytes for each byte of it. A longer
+/// one would exceed [`SIZE_LIMIT`] anyway, unless it is one large class.
 const LENGTH_LIMIT: usize = 64 << 10;
 
 /// The maximum memory of each cache of an expression; every thread that matches has its own. An
@@ -290,8 +290,8 @@ impl<'a> Translator<'a> {
         if !is_name {
             return Err(syntax_error(WHAT, &self.rest[..=end]));
         }
-        // The name is dropped: captures are not used, and the `regex` crate would refuse a name that
-        // begins with a digit.
+        // The name is dropped: captures are not used, and the `regex` crate would refuse a name
+        // that begins with a digit.
         self.out.push('(');
         self.rest = &self.rest[end + 1..];
         self.repeats.open_group();

@@ -1,7 +1,8 @@
 //! [`Url`]: parses URLs as Go's `net/url` does, with Go's errors.
 //!
-//! As in Go, there are two functions. [`Url::parse_request_uri`] parses the target of a request, which
-//! is absolute and has no fragment. [`Url::parse`] also accepts relative references and fragments.
+//! As in Go, there are two functions. [`Url::parse_request_uri`] parses the target of a request,
+//! which is absolute and has no fragment. [`Url::parse`] also accepts relative references and
+//! fragments.
 //!
 //! ```
 //! use cel::go_url::Url;

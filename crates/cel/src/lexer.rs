@@ -1,7 +1,7 @@
 //! Splits the text of an expression into tokens.
 //!
-//! Characters that cannot start a token are reported and skipped, so that the parser can find further
-//! errors.
+//! Characters that cannot start a token are reported and skipped, so that the parser can find
+//! further errors.
 
 use crate::source::Issue;
 
@@ -108,7 +108,8 @@ impl Lexer {
         self.at = end;
     }
 
-    /// Whether a literal of bytes (`true`) or a string (`false`) starts here, possibly with a prefix.
+    /// Whether a literal of bytes (`true`) or a string (`false`) starts here, possibly with a
+    /// prefix.
     fn quoted_ahead(&self) -> Option<bool> {
         let mut bytes = false;
         let mut raw = false;

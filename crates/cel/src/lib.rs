@@ -22,9 +22,9 @@
 //! assert!(refused.to_string().ends_with(" | self.min == 'x'\n | .........^"));
 //! ```
 //!
-//! The phases: `lexer` → `parser`, which expands `macros` → `checker`, which assigns a type to every
-//! node → `plan`, and `cost` with its estimate → `evaluator`, which counts the cost of each step. The
-//! functions are in [`library`].
+//! The phases: `lexer` → `parser`, which expands `macros` → `checker`, which assigns a type to
+//! every node → `plan`, and `cost` with its estimate → `evaluator`, which counts the cost of each
+//! step. The functions are in [`library`].
 //!
 //! No expression makes this crate panic, recurse without limit or exceed the budget: nesting, size,
 //! patterns and costs are limited. Messages that clients see are exactly cel-go's.

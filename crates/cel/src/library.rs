@@ -104,7 +104,8 @@ pub(crate) type WithRegex = for<'a> fn(&mut [Value<'a>], &Matcher) -> EvalResult
 pub(crate) enum Run {
     Plain(Plain),
     Regex(WithRegex),
-    /// Implemented by the evaluator, because not all arguments are evaluated or the node is special.
+    /// Implemented by the evaluator, because not all arguments are evaluated or the node is
+    /// special.
     Evaluator,
 }
 

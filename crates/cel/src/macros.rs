@@ -22,7 +22,8 @@ use expansion::{Expansion, Variables};
 pub(crate) enum Family {
     /// `has`, `all`, `exists`, `exists_one`, `map`, `filter`.
     Standard,
-    /// `all`, `exists`, … with index and element, `transformList`, `transformMap`, `transformMapEntry`.
+    /// `all`, `exists`, … with index and element, `transformList`, `transformMap`,
+    /// `transformMapEntry`.
     TwoVariables,
     /// `optMap`, `optFlatMap`.
     Optional,

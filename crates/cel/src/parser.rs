@@ -222,7 +222,8 @@ impl Parser<'_> {
         {
             let id = self.nodes.id(self.token().offset);
             if level <= LOGICAL {
-                // All terms of `a && b && …` are arguments of one call, so a long chain is not deep.
+                // All terms of `a && b && …` are arguments of one call, so a long chain is not
+                // deep.
                 let mut terms = vec![left];
                 while self.accept(symbol).is_some() {
                     terms.push(self.binary(level + 1)?);

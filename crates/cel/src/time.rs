@@ -32,8 +32,8 @@ pub struct Timestamp {
     pub seconds: i64,
     /// Added to the seconds; below one second.
     pub nanoseconds: u32,
-    /// The offset from UTC of the parsed text, in seconds. It is only used to print the timestamp in the
-    /// same time zone.
+    /// The offset from UTC of the parsed text, in seconds. It is only used to print the timestamp
+    /// in the same time zone.
     offset: i64,
 }
 

@@ -11,8 +11,8 @@ use crate::Value;
 pub struct Decoded {
     /// The value. If a map has a key twice, the last value counts.
     pub value: Value,
-    /// The error of strict decoding for each repeated key: `duplicate field "spec.replicas"` for JSON,
-    /// `line 5: key "k" already set in map` for YAML.
+    /// The error of strict decoding for each repeated key: `duplicate field "spec.replicas"` for
+    /// JSON, `line 5: key "k" already set in map` for YAML.
     pub duplicates: Vec<String>,
     /// The texts of the numbers that are not integers. Only the JSON decoder sets them.
     pub literals: Literals,

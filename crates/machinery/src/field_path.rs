@@ -391,8 +391,8 @@ impl ErrorList {
         self.add(ErrorType::TooMany, path, Some(actual.into()), &detail);
     }
 
-    /// All errors in one line, without repetitions; several errors are in brackets. The text of a full
-    /// list says that errors are missing.
+    /// All errors in one line, without repetitions; several errors are in brackets. The text of a
+    /// full list says that errors are missing.
     pub fn summary(&self) -> String {
         let mut seen = HashSet::with_capacity(self.len());
         let mut text = String::from("[");

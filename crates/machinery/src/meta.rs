@@ -282,8 +282,8 @@ fn add_invalid(errors: &mut ErrorList, key: &str, value: &str, messages: Vec<Str
     }
 }
 
-/// Replaces a final dash, which is valid in a name to which a suffix will be appended. As upstream's
-/// `maskTrailingDash`, also drops the character before the dash.
+/// Replaces a final dash, which is valid in a name to which a suffix will be appended. As
+/// upstream's `maskTrailingDash`, also drops the character before the dash.
 fn mask_trailing_dash(name: &str) -> String {
     match name.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => {

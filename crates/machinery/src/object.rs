@@ -170,8 +170,8 @@ impl Object {
         self.get(path).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The map at a path of field names. Each map on the way that is missing is created; another value
-    /// in its place is replaced.
+    /// The map at a path of field names. Each map on the way that is missing is created; another
+    /// value in its place is replaced.
     pub fn map_at(&mut self, path: &[&str]) -> &mut Map<String, Value> {
         path.iter().fold(&mut self.0, |map, key| {
             let value = map.entry(*key).or_insert_with(|| Value::Object(Map::new()));

@@ -1,4 +1,5 @@
-//! [`Event`]: one line of a watch, `{"type":"ADDED","object":{…}}`, read without parsing the object.
+//! [`Event`]: one line of a watch, `{"type":"ADDED","object":{…}}`, read without parsing the
+//! object.
 //!
 //! ```
 //! use machinery::watch::{Event, EventType};

@@ -58,8 +58,8 @@ fn has_unsupported_keywords(source: JsonSchema<'_>) -> bool {
         || source.value("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false))
 }
 
-/// The keywords that are allowed at the root with a status subresource, and their Go names, which the
-/// error lists.
+/// The keywords that are allowed at the root with a status subresource, and their Go names, which
+/// the error lists.
 const AT_ROOT_WITH_STATUS: [(&str, &str); 22] = [
     ("description", "Description"),
     ("type", "Type"),
@@ -85,8 +85,8 @@ const AT_ROOT_WITH_STATUS: [(&str, &str); 22] = [
     ("x-kubernetes-validations", "XValidations"),
 ];
 
-/// The additional rules for the root of a schema with a status subresource. Updates of `/status` are
-/// validated only by `properties.status`, so no other keyword may constrain the status.
+/// The additional rules for the root of a schema with a status subresource. Updates of `/status`
+/// are validated only by `properties.status`, so no other keyword may constrain the status.
 pub fn check_root_with_status(schema: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(source) = JsonSchema::of(schema) else { return };
     let kind = source.text("type");

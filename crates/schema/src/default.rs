@@ -12,8 +12,8 @@ const MAP_NODE: usize = 640;
 const MAP_NODE_ENTRIES: usize = 11;
 
 impl Structural {
-    /// Sets fields that are absent, or null but not nullable, to their defaults. A default that is an
-    /// object gets the defaults below it as well.
+    /// Sets fields that are absent, or null but not nullable, to their defaults. A default that is
+    /// an object gets the defaults below it as well.
     pub fn default(&self, object: &mut Map<String, Value>) {
         if self.root.flags.has(NodeFlags::DEFAULTS_BELOW) {
             Defaulter { added: 0 }.fields(&self.root, object);

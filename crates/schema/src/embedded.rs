@@ -92,8 +92,8 @@ pub(crate) fn coerce(node: &Node, object: &mut Map<String, Value>, unknown: &mut
     debug_assert!(pruned.is_ok(), "the visitor does not fail");
 }
 
-/// Drops unknown fields from the metadata of resources in the default of a node. Other unknown fields
-/// in defaults are refused in the CRD.
+/// Drops unknown fields from the metadata of resources in the default of a node. Other unknown
+/// fields in defaults are refused in the CRD.
 // Upstream: schema/defaulting/prune.go PruneDefaults
 pub(crate) fn prune_default(node: &mut Node) {
     let Some(mut default) = node.default.take() else { return };

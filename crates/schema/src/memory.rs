@@ -30,8 +30,8 @@ impl<'a> SchemaMemory<'a> {
 }
 
 impl Structural {
-    /// The approximate memory in bytes of the compiled rules. If no object has needed the rules yet,
-    /// they are compiled for the measurement and dropped.
+    /// The approximate memory in bytes of the compiled rules. If no object has needed the rules
+    /// yet, they are compiled for the measurement and dropped.
     fn rule_memory(&self) -> usize {
         *self.rule_memory.get_or_init(|| match self.validator.get() {
             Some(validator) => validator.as_ref().map_or(0, Validator::memory),

@@ -1,7 +1,7 @@
 //! The OpenAPI documents of kinds, for `kubectl explain` and client-side validation.
 //!
-//! The schema of a custom kind is published unchanged, plus the common fields (type and metadata) and
-//! the extension with its group, version and kind. [`paths`] lists the operations of a kind,
+//! The schema of a custom kind is published unchanged, plus the common fields (type and metadata)
+//! and the extension with its group, version and kind. [`paths`] lists the operations of a kind,
 //! [`document`] combines everything of one group and version. [`swagger`] converts it to version 2
 //! for older clients, and [`gnostic`] encodes that as protobuf.
 

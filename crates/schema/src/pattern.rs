@@ -1,7 +1,7 @@
 //! [`Pattern`]: the keyword `pattern`, a regular expression that strings must match.
 //!
-//! It is compiled at its first use: most CRDs of a server have few objects or none. Nodes with equal
-//! patterns share one compiled pattern, and so do schemas that are compiled with the same
+//! It is compiled at its first use: most CRDs of a server have few objects or none. Nodes with
+//! equal patterns share one compiled pattern, and so do schemas that are compiled with the same
 //! [`PatternPool`]. The memory of the patterns of a CRD is checked when the CRD is stored.
 
 use std::collections::HashMap;

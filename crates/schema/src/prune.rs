@@ -9,8 +9,8 @@ use machinery::{FieldError, Map, Path, Value};
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 impl Structural {
-    /// Drops the fields that the schema does not specify, and nulls that are not nullable. Appends the
-    /// paths of the former to `unknown`, in the form of strict field validation.
+    /// Drops the fields that the schema does not specify, and nulls that are not nullable. Appends
+    /// the paths of the former to `unknown`, in the form of strict field validation.
     ///
     /// `apiVersion`, `kind` and `metadata` of the object itself are not pruned; the metadata of
     /// embedded resources is pruned to the fields of metadata.
@@ -23,8 +23,8 @@ impl Structural {
         }
     }
 
-    /// Prunes like [`Structural::prune`], but decodes the metadata of embedded resources with `read`,
-    /// and fails if it cannot be decoded.
+    /// Prunes like [`Structural::prune`], but decodes the metadata of embedded resources with
+    /// `read`, and fails if it cannot be decoded.
     pub fn prune_and_read(
         &self,
         object: &mut Map<String, Value>,
@@ -57,8 +57,8 @@ enum Context {
     Root,
     /// Only the schema of the value matters.
     Schema,
-    /// An item of a list that preserves unknown fields. The extension applies to the items of lists and
-    /// of lists of lists, but not to the properties of the items.
+    /// An item of a list that preserves unknown fields. The extension applies to the items of lists
+    /// and of lists of lists, but not to the properties of the items.
     // Upstream: schema/pruning/algorithm.go skipPrune
     PreservedItem,
 }

@@ -1,7 +1,7 @@
 //! Ratcheting: finds the old value that a new value corresponds to, and whether it changed.
 //!
-//! Fields correspond by name, items of a list with `x-kubernetes-list-type: map` by their keys. Items
-//! of other lists do not correspond: such a list is compared as a whole.
+//! Fields correspond by name, items of a list with `x-kubernetes-list-type: map` by their keys.
+//! Items of other lists do not correspond: such a list is compared as a whole.
 
 use std::collections::HashMap;
 
@@ -35,8 +35,8 @@ impl<'a> OldItems<'a> {
     }
 }
 
-/// A text that is equal for items with equal keys. None for an item that lacks a key or has one that
-/// is not a scalar: it corresponds to no old item.
+/// A text that is equal for items with equal keys. None for an item that lacks a key or has one
+/// that is not a scalar: it corresponds to no old item.
 ///
 /// Upstream: `apiserver/pkg/cel/common/maplist.go`.
 fn key_of(keys: &[Box<str>], item: &Value) -> Option<String> {

@@ -88,9 +88,9 @@ impl Rule {
 }
 
 impl Structural {
-    /// Evaluates the rules on `new`, and returns the errors of values that are unchanged since `old` as
-    /// warnings. `errors` must already contain all other errors: rules are not evaluated on an object
-    /// whose values do not have the declared types.
+    /// Evaluates the rules on `new`, and returns the errors of values that are unchanged since
+    /// `old` as warnings. `errors` must already contain all other errors: rules are not evaluated
+    /// on an object whose values do not have the declared types.
     pub fn validate_rules(
         &self,
         new: &Map<String, Value>,

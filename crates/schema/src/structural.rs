@@ -50,7 +50,8 @@ impl Structural {
         }
     }
 
-    /// The same schema for a CRD with `preserveUnknownFields: true`: it validates, but prunes nothing.
+    /// The same schema for a CRD with `preserveUnknownFields: true`: it validates, but prunes
+    /// nothing.
     #[must_use]
     pub fn keeping_unknown_fields(self) -> Self {
         Self { keeps_unknown: true, ..self }
@@ -254,8 +255,8 @@ impl Node {
         })
     }
 
-    /// Calls `visit` with the patterns of this node and of all nodes below, including those in `allOf`,
-    /// `anyOf`, `oneOf` and `not`.
+    /// Calls `visit` with the patterns of this node and of all nodes below, including those in
+    /// `allOf`, `anyOf`, `oneOf` and `not`.
     pub(crate) fn each_pattern(&mut self, visit: &mut dyn FnMut(&mut Arc<Pattern>)) {
         if let Some(checks) = &mut self.checks {
             if let Some(pattern) = checks.text.as_mut().and_then(|it| it.pattern.as_mut()) {

@@ -1,9 +1,9 @@
 //! Validates an object by its schema, with upstream's messages.
 //!
-//! The walk reports every error in the form of kube-apiserver (`spec.a in body should be …`). It also
-//! counts the validators that run for each alternative of `anyOf` or `oneOf` (`match_count`, as
-//! upstream's `Result.MatchCount`), because upstream reports the errors of the alternative with the
-//! highest count.
+//! The walk reports every error in the form of kube-apiserver (`spec.a in body should be …`). It
+//! also counts the validators that run for each alternative of `anyOf` or `oneOf` (`match_count`,
+//! as upstream's `Result.MatchCount`), because upstream reports the errors of the alternative with
+//! the highest count.
 //!
 //! If there is an old state, errors of unchanged values are dropped, so that existing objects can
 //! still be updated after the schema of a CRD became stricter (see [`ratchet`]).

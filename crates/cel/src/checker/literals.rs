@@ -1,5 +1,5 @@
-//! Validates literals at compile time: `duration('soon')`, `x.matches('(')`, lists whose elements have
-//! different types.
+//! Validates literals at compile time: `duration('soon')`, `x.matches('(')`, lists whose elements
+//! have different types.
 
 use super::Checked;
 use crate::ast::{Expr, Id, Kind, Literal};

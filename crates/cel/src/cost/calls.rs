@@ -22,8 +22,8 @@ pub(super) struct CallSite<'u, 'c> {
     pub(super) costs: &'u [CostEstimate],
 }
 
-/// The cost including that of all arguments except the receiver, and the size of the result if it is
-/// known.
+/// The cost including that of all arguments except the receiver, and the size of the result if it
+/// is known.
 type Estimate = (CostEstimate, Option<Size>);
 
 /// The estimate of a call.

@@ -1,7 +1,7 @@
 //! Estimates the cost of an expression from the declared sizes of its variables.
 //!
-//! The walk computes the costs and sizes of nodes from those of their children. The origin of a value
-//! is a path (`self`, `items`, `@items`, `name`), by which its declared size is looked up.
+//! The walk computes the costs and sizes of nodes from those of their children. The origin of a
+//! value is a path (`self`, `items`, `@items`, `name`), by which its declared size is looked up.
 
 use std::collections::HashMap;
 
@@ -369,8 +369,8 @@ impl<'c> Estimator<'c> {
     /// The largest declared size of the value at the path.
     fn declared_size(&self, path: &[String]) -> Option<Size> {
         let (first, rest) = path.split_first()?;
-        // Upstream's estimator ignores the first element of a path, so a path that does not begin with
-        // a variable is looked up in the first variable.
+        // Upstream's estimator ignores the first element of a path, so a path that does not begin
+        // with a variable is looked up in the first variable.
         let declared = self.env.declared(first).map(|variable| &variable.decl);
         let mut decl = declared.or(self.env.root())?;
         for step in rest {

@@ -51,8 +51,8 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    /// Evaluates a branch. If it is an attribute, cel-go does not count the cost of its name, so one is
-    /// subtracted afterwards; meanwhile the limit is one higher.
+    /// Evaluates a branch. If it is an attribute, cel-go does not count the cost of its name, so
+    /// one is subtracted afterwards; meanwhile the limit is one higher.
     fn branch(&mut self, branch: &'a Branch) -> EvalResult<'a> {
         match branch {
             Branch::Attribute(attribute) => {
@@ -81,8 +81,8 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    /// Evaluates the initial value of an accumulator. It was planned before the accumulator was on the
-    /// stack, so the stack is cut off below the accumulator meanwhile.
+    /// Evaluates the initial value of an accumulator. It was planned before the accumulator was on
+    /// the stack, so the stack is cut off below the accumulator meanwhile.
     fn initial(&mut self, slot: usize, init: &'a Node) -> EvalResult<'a> {
         let above = self.locals.split_off(slot);
         let value = self.eval(init);
@@ -101,8 +101,8 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    /// Applies one qualifier. After an optional, all further qualifiers are optional; None means that
-    /// the result is `optional.none()`.
+    /// Applies one qualifier. After an optional, all further qualifiers are optional; None means
+    /// that the result is `optional.none()`.
     fn qualify(
         &mut self,
         value: Value<'a>,

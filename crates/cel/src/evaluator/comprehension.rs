@@ -60,7 +60,8 @@ impl<'a> Evaluator<'a, '_> {
             _ => true,
         };
         if continues {
-            // A failure becomes the accumulator's value: a later element may still decide the result.
+            // A failure becomes the accumulator's value: a later element may still decide the
+            // result.
             let outcome = match self.eval(&comprehension.step) {
                 Err(EvalError::Cost) => return Err(EvalError::Cost),
                 outcome => outcome,

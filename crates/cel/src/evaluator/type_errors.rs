@@ -8,8 +8,8 @@ pub(super) fn not_iterable(value: &Value<'_>) -> EvalError {
 }
 
 /// The error about arguments for which a function has no overload. As in cel-go, it names the
-/// function if it is a conversion, or if no overload accepts the first argument and the type of that
-/// argument has no methods.
+/// function if it is a conversion, or if no overload accepts the first argument and the type of
+/// that argument has no methods.
 pub(super) fn no_overload(function: &str, args: &[Value<'_>]) -> EvalError {
     let Some(first) = args.first() else { return EvalError::no_such_overload() };
     let takes_first = match function {

@@ -19,8 +19,8 @@ use regex_syntax::hir::{
     Class, ClassBytes, ClassBytesRange, ClassUnicode, Hir, HirKind, Look, Repetition,
 };
 
-/// The maximum number of pairs of a class and a range of characters, which limits the time to compute
-/// an alphabet.
+/// The maximum number of pairs of a class and a range of characters, which limits the time to
+/// compute an alphabet.
 const MAX_PAIRS: usize = 1 << 20;
 
 /// See the [module documentation](self).
@@ -31,8 +31,8 @@ pub(super) struct AlphabetRegex {
 }
 
 impl AlphabetRegex {
-    /// Compiles an expression of the `regex` crate; None if it needs more than `limit` bytes, or has
-    /// assertions other than the start and the end of the text.
+    /// Compiles an expression of the `regex` crate; None if it needs more than `limit` bytes, or
+    /// has assertions other than the start and the end of the text.
     pub(super) fn compile(expression: &str, limit: usize, cache_limit: usize) -> Option<Self> {
         let hir = syntax::parse(expression).ok()?;
         let alphabet = Alphabet::of(&hir)?;
@@ -74,7 +74,8 @@ impl AlphabetRegex {
 /// The classes of characters that an expression distinguishes, at most 256.
 #[derive(Debug, Clone)]
 struct Alphabet {
-    /// The first character and the letter of each range of characters; a range ends before the next.
+    /// The first character and the letter of each range of characters; a range ends before the
+    /// next.
     letters: Vec<(u32, u8)>,
 }
 

@@ -52,8 +52,8 @@ impl Repeats {
         !self.outer.is_empty()
     }
 
-    /// Repeats the last operand by `{min}`, `{min,}` or `{min,max}`; false if the counts are invalid or
-    /// too large.
+    /// Repeats the last operand by `{min}`, `{min,}` or `{min,max}`; false if the counts are
+    /// invalid or too large.
     pub(super) fn repeat(&mut self, counts: &str) -> bool {
         let number = |it: &str| it.parse::<u32>().ok().filter(|count| *count <= MAX_REPEAT);
         let (min, max) = counts.split_once(',').unwrap_or((counts, counts));

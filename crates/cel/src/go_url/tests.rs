@@ -1,7 +1,8 @@
 //! Compares the parsing of fixed and random URLs with recorded results of Go 1.26.
 //!
-//! A line has the text, the errors of `ParseRequestURI` and of `Parse` (null if there is none), and,
-//! if `Parse` has no error, scheme, host, hostname, port, escaped path, query, and the formatted URL.
+//! A line has the text, the errors of `ParseRequestURI` and of `Parse` (null if there is none),
+//! and, if `Parse` has no error, scheme, host, hostname, port, escaped path, query, and the
+//! formatted URL.
 
 use serde_json::{Map, Value, json};
 

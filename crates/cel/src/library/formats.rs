@@ -85,8 +85,8 @@ impl Opaque for Format {
     }
 }
 
-/// The functions `format.dns1123Label()` and similar. A function pointer cannot capture the index, so
-/// each format has its own function.
+/// The functions `format.dns1123Label()` and similar. A function pointer cannot capture the index,
+/// so each format has its own function.
 macro_rules! constants {
     ($($function:literal => $index:literal),* $(,)?) => {
         &[$(($function, |_| Ok(Value::opaque(Format(&FORMATS[$index]))))),*]
@@ -143,8 +143,8 @@ fn error_if(wrong: bool, message: &str) -> Vec<String> {
     wrong.then(|| message.to_owned()).into_iter().collect()
 }
 
-/// Replaces a final dash, which is valid in a name to which a suffix will be appended. As upstream's
-/// `maskTrailingDash`, also drops the character before the dash.
+/// Replaces a final dash, which is valid in a name to which a suffix will be appended. As
+/// upstream's `maskTrailingDash`, also drops the character before the dash.
 fn mask_trailing_dash(text: &str) -> String {
     match text.strip_suffix('-') {
         Some(head) if !head.is_empty() => {

@@ -9,8 +9,8 @@ use crate::time::Duration;
 use crate::value::equality::{compare, equal};
 use crate::value::{List, Value};
 
-/// The maximum length of a list from `lists.range`. The cost is only charged after the list is built,
-/// so a longer one could exhaust memory.
+/// The maximum length of a list from `lists.range`. The cost is only charged after the list is
+/// built, so a longer one could exhaust memory.
 const MAX_RANGE: i64 = 1_000_000;
 
 /// The signatures for lists of a type that can be ordered.
@@ -255,8 +255,8 @@ fn extreme<'a>(args: &mut [Value<'a>], name: &str, worse: Ordering) -> EvalResul
     best.ok_or_else(|| format!("{name} called on empty list").into())
 }
 
-/// The types of the elements determine the operation, because all overloads are candidates for a list
-/// of unknown type.
+/// The types of the elements determine the operation, because all overloads are candidates for a
+/// list of unknown type.
 fn sum<'a>(args: &mut [Value<'a>], zero: Value<'a>) -> EvalResult<'a> {
     let mut total = None;
     for value in list_of(args)?.iter() {

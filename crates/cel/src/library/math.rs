@@ -1,5 +1,5 @@
-//! cel-go's math extension (`math.greatest`, `math.abs`, `math.bitAnd`, …), which Kubernetes does not
-//! enable.
+//! cel-go's math extension (`math.greatest`, `math.abs`, `math.bitAnd`, …), which Kubernetes does
+//! not enable.
 
 use std::cmp::Ordering;
 use std::mem;

@@ -211,7 +211,8 @@ fn join<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     Ok(Value::string(joined))
 }
 
-/// cel-go's `strings.quote`. Unlike Go's `strconv.Quote`, it does not escape unprintable characters.
+/// cel-go's `strings.quote`. Unlike Go's `strconv.Quote`, it does not escape unprintable
+/// characters.
 fn quote(text: &str) -> String {
     let mut quoted = String::from('"');
     for character in text.chars() {

@@ -159,8 +159,8 @@ impl Expansion<'_> {
         })
     }
 
-    /// Binds `init` to a name in `result`: a comprehension over an empty list, whose accumulator has the
-    /// name.
+    /// Binds `init` to a name in `result`: a comprehension over an empty list, whose accumulator
+    /// has the name.
     pub(super) fn bind(&mut self, name: String, init: Expr, result: Expr) -> Expr {
         let range = self.list(Vec::new());
         let condition = self.literal(Literal::Bool(false));

@@ -52,8 +52,8 @@ impl Fingerprints {
         }
     }
 
-    /// The elements of a set or a list of keyed elements may be in any order and, in a set, repeated.
-    /// For these, only the number of elements is hashed.
+    /// The elements of a set or a list of keyed elements may be in any order and, in a set,
+    /// repeated. For these, only the number of elements is hashed.
     fn of_list(&self, list: &List<'_>, depth: usize) -> (usize, u64) {
         let mut sum = 0_u64;
         if let Some(depth) = depth.checked_sub(1)

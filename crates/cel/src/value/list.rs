@@ -16,8 +16,8 @@ use crate::error::EvalError;
 pub enum List<'a> {
     /// Computed.
     Values(Arc<Vec<Value<'a>>>),
-    /// The sum of a list with [`ListKind::Set`] or [`ListKind::Map`] and another list; it has the same
-    /// kind.
+    /// The sum of a list with [`ListKind::Set`] or [`ListKind::Map`] and another list; it has the
+    /// same kind.
     Sum {
         /// The elements.
         values: Arc<Vec<Value<'a>>>,
@@ -159,8 +159,8 @@ impl<'k> Index<'k> {
         }
     }
 
-    /// The position of the first element of `values` with the same keys as `value` or, in a set, equal
-    /// to it.
+    /// The position of the first element of `values` with the same keys as `value` or, in a set,
+    /// equal to it.
     fn find<'a>(
         &self,
         values: &[Value<'a>],

@@ -122,8 +122,8 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The value of a string key; None if it does not exist. A declared field that is null counts as
-    /// absent.
+    /// The value of a string key; None if it does not exist. A declared field that is null counts
+    /// as absent.
     pub fn field(&self, name: &str) -> Option<Result<Value<'a>, EvalError>> {
         match self {
             Self::Values(entries) => {

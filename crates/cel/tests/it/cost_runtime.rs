@@ -1,4 +1,5 @@
-//! Tests of the cost of evaluations. The costs are those of Kubernetes for these expressions and data.
+//! Tests of the cost of evaluations. The costs are those of Kubernetes for these expressions and
+//! data.
 
 use serde_json::{Value as Json, json};
 

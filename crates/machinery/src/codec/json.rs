@@ -1,9 +1,10 @@
-//! A JSON decoder that accepts the same input as Go's `encoding/json`, with the same error messages.
+//! A JSON decoder that accepts the same input as Go's `encoding/json`, with the same error
+//! messages.
 //!
 //! - A repeated key is recorded; the last value counts.
-//! - Integers that fit into an i64 are integers. All other numbers are floats; [`decode`] turns floats
-//!   without a fraction (`1.0`) into integers, because Go would print them so; [`decode_exact`] does
-//!   not.
+//! - Integers that fit into an i64 are integers. All other numbers are floats; [`decode`] turns
+//!   floats without a fraction (`1.0`) into integers, because Go would print them so;
+//!   [`decode_exact`] does not.
 //! - Bytes that are not UTF-8, and halves of surrogate pairs, become U+FFFD.
 //!
 //! The decoder has its own stack and does not use the thread's. Upstream accepts a depth of 10,000;
@@ -71,8 +72,8 @@ pub fn has_whole_floats(value: &Value) -> bool {
     }
 }
 
-/// Reads one JSON value and nothing after it. Numbers with a fraction or an exponent are floats, and
-/// so are integers that do not fit into an i64; the texts of both are recorded in
+/// Reads one JSON value and nothing after it. Numbers with a fraction or an exponent are floats,
+/// and so are integers that do not fit into an i64; the texts of both are recorded in
 /// [`Decoded::literals`]. A number beyond the range of a float becomes the largest float, and its
 /// text is [`Literals::too_large`].
 pub fn decode_exact(bytes: &[u8]) -> Result<Decoded, DecodeError> {

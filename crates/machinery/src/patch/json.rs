@@ -114,8 +114,9 @@ impl Limits {
         Ok(())
     }
 
-    /// Counts a value that is copied or moved to a path. Its depth is not measured but assumed to be
-    /// the greatest possible: measuring it each time would make a long patch of a large document slow.
+    /// Counts a value that is copied or moved to a path. Its depth is not measured but assumed to
+    /// be the greatest possible: measuring it each time would make a long patch of a large document
+    /// slow.
     fn count_transfer(&mut self, from: &str, path: &str) -> Result<(), Failure> {
         self.count_set(path, self.deepest.saturating_sub(from.matches('/').count()))
     }

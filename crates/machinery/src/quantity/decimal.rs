@@ -133,8 +133,8 @@ impl Decimal {
         (self.mantissa.to_string() + padding, self.exponent - zeros)
     }
 
-    /// As `n * 1024^power` with the greatest possible power; None if it is not an integer of at most 38
-    /// digits.
+    /// As `n * 1024^power` with the greatest possible power; None if it is not an integer of at
+    /// most 38 digits.
     pub(super) fn in_powers_of_1024(self) -> Option<(i128, usize)> {
         let shift = u32::try_from(self.exponent).ok().filter(|shift| *shift <= 38)?;
         let mut number = self.mantissa.checked_mul(10i128.pow(shift))?;
@@ -167,7 +167,8 @@ impl Ord for Decimal {
         }
         let length = |number: &Self| digit_count(number.mantissa) + number.exponent;
         let by_size = length(self).cmp(&length(other)).then_with(|| {
-            // Both numbers have the same length, so scaling to the lower exponent does not overflow.
+            // Both numbers have the same length, so scaling to the lower exponent does not
+            // overflow.
             let scaled = |number: &Self, lowest| {
                 number.mantissa.unsigned_abs()
                     * power_of_ten(number.exponent - lowest).unsigned_abs()

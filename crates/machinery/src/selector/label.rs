@@ -164,7 +164,8 @@ impl LabelRequirement {
         Ok(Self { key: key.to_owned(), operator, values })
     }
 
-    /// Whether the value of the label satisfies the requirement; None if the object lacks the label.
+    /// Whether the value of the label satisfies the requirement; None if the object lacks the
+    /// label.
     pub fn matches(&self, value: Option<&str>) -> bool {
         let is_listed = |value: &str| self.values.iter().any(|known| known == value);
         self.operator.holds(value, is_listed, self.values.first().map(String::as_str))

@@ -10,8 +10,8 @@ use machinery::{ErrorList, Path, Value};
 pub(super) const UNSUPPORTED: [&str; 6] =
     ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
 
-/// Reports keywords that are unsupported or have invalid values. `node` is the compiled schema if it
-/// is valid otherwise; only then are rules compiled.
+/// Reports keywords that are unsupported or have invalid values. `node` is the compiled schema if
+/// it is valid otherwise; only then are rules compiled.
 pub(super) fn check(
     source: JsonSchema<'_>,
     node: Option<&Node>,

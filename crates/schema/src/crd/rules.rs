@@ -16,8 +16,8 @@ use machinery::{ErrorList, FieldError, Path, Value, codec};
 const EXPRESSION_LIMIT: u64 = 10_000_000;
 const SCHEMA_LIMIT: u64 = 100_000_000;
 
-/// If all expressions together cost too much, the error names up to this many of the costliest, each
-/// of which has at least this cost.
+/// If all expressions together cost too much, the error names up to this many of the costliest,
+/// each of which has at least this cost.
 const COSTLIEST_MAX: usize = 4;
 const COSTLIEST_MIN_COST: u64 = SCHEMA_LIMIT / 100;
 
@@ -41,8 +41,8 @@ pub(super) struct CrdErrors {
     patterns: HashSet<String>,
 }
 
-/// The maximum memory of the compiled patterns and rules of a schema. The largest schemas in use need
-/// less than a tenth of it.
+/// The maximum memory of the compiled patterns and rules of a schema. The largest schemas in use
+/// need less than a tenth of it.
 const MEMORY_MAX: usize = 32 << 20;
 
 impl CrdErrors {

@@ -129,8 +129,8 @@ fn restricts_more_than_names(metadata: JsonSchema<'_>) -> bool {
     })
 }
 
-/// The location of `anyOf: [{type: integer}, {type: string}]`, the only types that are allowed below
-/// `allOf`, `anyOf`, `oneOf` and `not`.
+/// The location of `anyOf: [{type: integer}, {type: string}]`, the only types that are allowed
+/// below `allOf`, `anyOf`, `oneOf` and `not`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Skipped {
     Nothing,

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// As `netutils.ParseIPSloppy`: leading zeros are allowed, and so is an IPv6 address that ends in an
-/// IPv4 address.
+/// As `netutils.ParseIPSloppy`: leading zeros are allowed, and so is an IPv6 address that ends in
+/// an IPv4 address.
 pub(super) fn is_ipv4(text: &str) -> bool {
     text.contains('.') && is_ip(text)
 }

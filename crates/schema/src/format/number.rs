@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// 32 hexadecimal digits in upper or lower case, with or without dashes. `version` is the first digit
-/// of the third group.
+/// 32 hexadecimal digits in upper or lower case, with or without dashes. `version` is the first
+/// digit of the third group.
 pub(super) fn is_uuid(text: &str, version: Option<char>) -> bool {
     let mut rest = text;
     let mut digits = String::with_capacity(32);

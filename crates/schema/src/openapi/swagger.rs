@@ -1,8 +1,8 @@
 //! OpenAPI documents in version 2 ("Swagger"), which kubectl uses up to 1.26.
 //!
-//! Version 2 has no alternatives (`anyOf`) and no `nullable`. Keywords that it lacks are omitted, so
-//! that an old kubectl, which validates objects by this document before it sends them, never refuses
-//! an object that the server would accept.
+//! Version 2 has no alternatives (`anyOf`) and no `nullable`. Keywords that it lacks are omitted,
+//! so that an old kubectl, which validates objects by this document before it sends them, never
+//! refuses an object that the server would accept.
 
 use super::SCHEMAS;
 use machinery::{Map, Value, json};

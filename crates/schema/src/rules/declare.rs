@@ -1,7 +1,8 @@
 //! The CEL type of a schema node, with the maximum sizes from which costs are estimated.
 //!
-//! The sizes are exactly upstream's, because they decide whether a rule is accepted: a string without
-//! `maxLength` may fill a request, a list without `maxItems` has as many items as fit into a request.
+//! The sizes are exactly upstream's, because they decide whether a rule is accepted: a string
+//! without `maxLength` may fill a request, a list without `maxItems` has as many items as fit into
+//! a request.
 
 use std::sync::Arc;
 

@@ -212,8 +212,8 @@ impl<'f> Evaluation<'f> {
         path: &Path<'_>,
     ) {
         let Some(program) = &compiled.program else { return };
-        // `Cost` means that either the rule's own limit or the object's budget is exhausted. It is the
-        // latter if less than one rule's limit was left.
+        // `Cost` means that either the rule's own limit or the object's budget is exhausted. It is
+        // the latter if less than one rule's limit was left.
         let had_full_call_budget = self.budget.remaining >= CALL_BUDGET;
         match program.evaluate(bindings, &mut self.budget) {
             Ok(cel::Value::Bool(true)) => return,

@@ -76,8 +76,9 @@ impl Pair<'_> {
     }
 }
 
-/// The pair that decides whether an error is ratcheted: the value and its old value or, if the value
-/// is not correlated, the nearest enclosing value that is. The error is ratcheted if it is unchanged.
+/// The pair that decides whether an error is ratcheted: the value and its old value or, if the
+/// value is not correlated, the nearest enclosing value that is. The error is ratcheted if it is
+/// unchanged.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Correlation<'a> {
     pub(super) own: Option<Pair<'a>>,

@@ -23,7 +23,8 @@ impl Validator {
         Self::within(node, is_resource, None)
     }
 
-    /// Like [`of`](Self::of), for a node whose type may be `declared` by the type of an enclosing node.
+    /// Like [`of`](Self::of), for a node whose type may be `declared` by the type of an enclosing
+    /// node.
     fn within(node: &Node, is_resource: bool, declared: Option<&DeclType>) -> Option<Self> {
         if !node.flags.has(NodeFlags::RULES_BELOW) {
             return None;

@@ -118,8 +118,8 @@ impl Number {
         }
     }
 
-    /// Whether this equals a value of `enum`. As upstream, converts to the type of that value first, so
-    /// 1.5 equals the integer 1.
+    /// Whether this equals a value of `enum`. As upstream, converts to the type of that value
+    /// first, so 1.5 equals the integer 1.
     #[allow(clippy::cast_possible_truncation, reason = "Go converts with the same rule")]
     fn equals_enum_value(self, choice: Number) -> bool {
         match (self, choice) {

@@ -32,7 +32,8 @@ pub(super) fn resolve(text: &str, is_plain: bool, tag: Option<&str>) -> Result<V
     Ok(value)
 }
 
-/// Decodes Base64 with any white space. Bytes that are not UTF-8 are replaced, as JSON has no bytes.
+/// Decodes Base64 with any white space. Bytes that are not UTF-8 are replaced, as JSON has no
+/// bytes.
 fn binary(text: &str) -> Result<Value, String> {
     let packed: String = text.split_whitespace().collect();
     let bytes = BASE64_STANDARD

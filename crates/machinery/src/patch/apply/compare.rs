@@ -172,7 +172,8 @@ impl Comparison {
                     let (left, right) = (left.first().copied(), right.first().copied());
                     below.value(schema.items(), left, right)?
                 }
-                // Duplicates (elements with the same path element) are owned together, like an atomic.
+                // Duplicates (elements with the same path element) are owned together, like an
+                // atomic.
                 ([_, _, ..], [_, _, ..]) => (left != right).then_some(Change::Modified),
                 // If only one side has duplicates, the single element of the other side is compared
                 // with nothing in addition.

@@ -182,8 +182,8 @@ fn compare(a: &Value, b: &Value) -> Ordering {
     }
 }
 
-/// Compares the exact values. A comparison as floats would not be a total order, because beyond 2^53
-/// several integers equal the same float.
+/// Compares the exact values. A comparison as floats would not be a total order, because beyond
+/// 2^53 several integers equal the same float.
 fn compare_with_float(integer: i64, float: f64) -> Ordering {
     const TWO_TO_THE_63: f64 = 9_223_372_036_854_775_808.0;
     if float >= TWO_TO_THE_63 {

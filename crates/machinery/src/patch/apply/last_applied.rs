@@ -1,9 +1,9 @@
 //! The annotation in which client-side `kubectl apply` stores the applied configuration, and the
 //! migration from it to field ownership.
 //!
-//! Server-side `kubectl apply` may take over, without force, the fields of the annotation that still
-//! have the same value in the object. It keeps the annotation up to date, so that the user can
-//! return to client-side apply.
+//! Server-side `kubectl apply` may take over, without force, the fields of the annotation that
+//! still have the same value in the object. It keeps the annotation up to date, so that the user
+//! can return to client-side apply.
 
 use super::compare::compare;
 use super::fields::fields;

@@ -227,7 +227,8 @@ impl Managed {
         self.entries.retain(|it| !it.set.is_empty());
     }
 
-    /// Merges the oldest of too many entries with the operation Update, separately for each version.
+    /// Merges the oldest of too many entries with the operation Update, separately for each
+    /// version.
     pub(super) fn limit_updaters(&mut self) {
         let is_updater = |it: &Entry| it.operation == Operation::Update;
         let mut excess =

@@ -34,8 +34,8 @@ pub struct Request<'a, S, V> {
 
 /// The versions of a kind.
 pub trait Versions<S> {
-    /// The schema of a version; None if the version does not exist (any more). The entries of such a
-    /// version are dropped.
+    /// The schema of a version; None if the version does not exist (any more). The entries of such
+    /// a version are dropped.
     fn schema(&self, api_version: &str) -> Option<S>;
 
     /// Converts an object to `api_version`, which has a schema. The error is a message.
@@ -123,8 +123,8 @@ impl<S: Schema, V: Versions<S>> Request<'_, S, V> {
     }
 
     /// The changes of the request, in each version that has an entry. Drops the entries of versions
-    /// that do not exist any more, and those beyond [`VERSIONS_MAX`] versions, because the objects are
-    /// converted and compared once for each version.
+    /// that do not exist any more, and those beyond [`VERSIONS_MAX`] versions, because the objects
+    /// are converted and compared once for each version.
     pub(super) fn changes_by_version(
         &self,
         managed: &mut Managed,

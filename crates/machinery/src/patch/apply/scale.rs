@@ -1,8 +1,9 @@
 //! Field ownership of the subresource `/scale`: the owner of `spec.replicas` in a Scale owns the
 //! field for the replicas in the parent, whose path may differ.
 //!
-//! [`to_subresource`] makes the entries of a Scale from those of the parent; after a request changed
-//! the Scale, [`to_parent`] updates the entries of the parent. Upstream: `managedfields.ScaleHandler`.
+//! [`to_subresource`] makes the entries of a Scale from those of the parent; after a request
+//! changed the Scale, [`to_parent`] updates the entries of the parent. Upstream:
+//! `managedfields.ScaleHandler`.
 
 use std::collections::HashMap;
 

@@ -121,7 +121,8 @@ impl Forms {
     /// Anything, as a whole.
     pub const UNTYPED: Self = Self { map: Some(MapRule::Atomic), ..Self::DEDUCED };
 
-    /// The form of a value. For null and for a value of another type, the first form that is allowed.
+    /// The form of a value. For null and for a value of another type, the first form that is
+    /// allowed.
     pub(super) fn of(self, value: Option<&Value>) -> Option<Form> {
         let (map, scalar, list) =
             (self.map.map(Form::Map), self.scalar.map(Form::Scalar), self.list.map(Form::List));

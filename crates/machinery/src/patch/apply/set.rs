@@ -199,8 +199,8 @@ impl Set {
         Self { nodes }
     }
 
-    /// The union of all sets. Merges pairs of sets, then pairs of the results, so that n sets move a
-    /// path log2(n) times and not n times.
+    /// The union of all sets. Merges pairs of sets, then pairs of the results, so that n sets move
+    /// a path log2(n) times and not n times.
     #[must_use]
     pub fn union_all(mut sets: Vec<Self>) -> Self {
         while sets.len() > 1 {

@@ -7,13 +7,13 @@ use super::request::{ManagedFieldsError, Request, Versions, entries, set_entries
 use super::schema::Schema;
 use crate::{Map, Object, Value};
 
-/// Sets `metadata.managedFields` of `new`, which replaces `live`. The manager of the request becomes
-/// the only owner of the fields that it changed.
+/// Sets `metadata.managedFields` of `new`, which replaces `live`. The manager of the request
+/// becomes the only owner of the fields that it changed.
 ///
 /// Both objects are in the version of the request and in their stored form, except that fields
 /// which the request cannot change ([`Request::filter`]) may still differ. On the main resource,
-/// entries that the client sent are accepted; `[]` or `[{}]` stops tracking until the next apply. If
-/// ownership cannot be determined, it remains unchanged.
+/// entries that the client sent are accepted; `[]` or `[{}]` stops tracking until the next apply.
+/// If ownership cannot be determined, it remains unchanged.
 pub fn update<S: Schema, V: Versions<S>>(
     request: &Request<'_, S, V>,
     live: Option<&Object>,

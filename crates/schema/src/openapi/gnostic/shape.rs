@@ -20,8 +20,8 @@ pub(super) enum Encoding {
     Anys,
     One(fn() -> &'static MessageShape),
     /// A map, encoded as a message with one field per entry. The arguments are the number of that
-    /// field, the numbers of the fields that wrap the value, and the shape of the value. An entry is a
-    /// message with the name in field 1 and the value in field 2.
+    /// field, the numbers of the fields that wrap the value, and the shape of the value. An entry
+    /// is a message with the name in field 1 and the value in field 2.
     Named(u32, &'static [u32], fn() -> &'static MessageShape),
     /// A string or a list of strings, in field 1 of a separate message.
     Type,
