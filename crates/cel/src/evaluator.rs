@@ -209,7 +209,7 @@ impl<'a, 'b> Evaluator<'a, 'b> {
             && qualifiers.is_empty()
         {
             self.charge(1)?;
-            return self.take(*slot);
+            return self.take_accumulator(*slot);
         }
         self.eval(arg)
     }

@@ -95,7 +95,7 @@ impl Matcher {
 /// Compiles a Go expression that needs at most `limit` bytes.
 pub(crate) fn compile_within(expression: &str, limit: usize) -> Result<Matcher, Error> {
     let translated = translate(expression)?;
-    let bytes = |limit| Ok(Matcher(Automaton::Bytes(built(&translated, limit)?)));
+    let bytes = |limit| Ok(Matcher(Automaton::Bytes(build_regex(&translated, limit)?)));
     match bytes(limit.min(BYTES_LIMIT)) {
         Err(Error::Large(_)) => {}
         compiled => return compiled,
@@ -129,7 +129,7 @@ pub fn memory(expression: &str) -> Result<usize, Error> {
 /// its limit, so trying small limits is cheap.
 fn in_steps(translated: &str, limits: &[usize]) -> Result<usize, Error> {
     for limit in limits {
-        match built(translated, *limit) {
+        match build_regex(translated, *limit) {
             Ok(_) => return Ok(2 * limit),
             Err(Error::Large(_)) => {}
             Err(error) => return Err(error),
@@ -138,7 +138,7 @@ fn in_steps(translated: &str, limits: &[usize]) -> Result<usize, Error> {
     Err(Error::Large(SIZE_LIMIT))
 }
 
-fn built(translated: &str, limit: usize) -> Result<Regex, Error> {
+fn build_regex(translated: &str, limit: usize) -> Result<Regex, Error> {
     let built = RegexBuilder::new(translated).size_limit(limit).dfa_size_limit(CACHE_LIMIT).build();
     built.map_err(|error| match error {
         regex::Error::CompiledTooBig(limit) => Error::Large(limit),

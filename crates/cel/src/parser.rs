@@ -162,7 +162,7 @@ impl Parser<'_> {
         if let Some(offset) = self.accept(symbol) {
             return Ok(offset);
         }
-        let found = shown(self.token());
+        let found = escaped_text(self.token());
         Err(if self.after().is(symbol) {
             self.fail(&format!("extraneous input '{found}' expecting '{symbol}'"))
         } else if self.may_follow_an_operand() {
@@ -185,13 +185,13 @@ impl Parser<'_> {
         if self.token().kind == TokenKind::End {
             return Ok(());
         }
-        let found = shown(self.token());
+        let found = escaped_text(self.token());
         let error = if self.after().kind == TokenKind::End { "extraneous" } else { "mismatched" };
         Err(self.fail(&format!("{error} input '{found}' expecting <EOF>")))
     }
 
     fn no_operand(&mut self) -> ParseAborted {
-        let found = shown(self.token());
+        let found = escaped_text(self.token());
         let error = if starts_operand(self.after()) { "extraneous" } else { "mismatched" };
         self.fail(&format!("{error} input '{found}' expecting {OPERAND_STARTS}"))
     }
@@ -301,7 +301,7 @@ impl Parser<'_> {
             }
             TokenKind::End => return Err(self.fail("no viable alternative at input '.'")),
             _ => {
-                let found = shown(self.token());
+                let found = escaped_text(self.token());
                 return Err(self.fail(&format!("no viable alternative at input '.{found}'")));
             }
         }
@@ -441,7 +441,7 @@ impl Parser<'_> {
         while self.accept("}").is_none() {
             let optional = self.accept("?").is_some();
             if self.token().kind != TokenKind::Identifier {
-                let found = shown(self.token());
+                let found = escaped_text(self.token());
                 let message =
                     format!("mismatched input '{found}' expecting {{'}}', ',', IDENTIFIER}}");
                 return Err(self.fail(&message));
@@ -508,7 +508,7 @@ fn starts_operand(token: &Token) -> bool {
     }
 }
 
-fn shown(token: &Token) -> String {
+fn escaped_text(token: &Token) -> String {
     token.text.replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t")
 }
 

@@ -60,7 +60,7 @@ impl fmt::Display for CompileErrors {
             if index > 0 {
                 f.write_str("\n")?;
             }
-            show(f, &self.source, issue)?;
+            write_issue(f, &self.source, issue)?;
         }
         if self.issues.len() > MAX_SHOWN {
             write!(f, "\n{} more errors were truncated", self.issues.len() - MAX_SHOWN)?;
@@ -69,7 +69,7 @@ impl fmt::Display for CompileErrors {
     }
 }
 
-fn show(f: &mut fmt::Formatter<'_>, source: &str, issue: &Issue) -> fmt::Result {
+fn write_issue(f: &mut fmt::Formatter<'_>, source: &str, issue: &Issue) -> fmt::Result {
     let Some(offset) = issue.offset else {
         return write!(f, "ERROR: <input>:-1:0: {}", issue.message);
     };

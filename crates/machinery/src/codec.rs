@@ -47,7 +47,7 @@ impl Decoded {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Literals {
     /// The path and the text of each number.
-    noted: Vec<(String, String)>,
+    recorded: Vec<(String, String)>,
     /// The text of the first number that is too large for a float.
     pub too_large: Option<String>,
 }
@@ -58,7 +58,7 @@ impl Literals {
 
     /// The text of the number at a path such as `spec.ports[0].port`.
     pub fn at(&self, path: &str) -> Option<&str> {
-        self.noted.iter().find(|(noted, _)| noted == path).map(|(_, text)| text.as_str())
+        self.recorded.iter().find(|(recorded, _)| recorded == path).map(|(_, text)| text.as_str())
     }
 }
 

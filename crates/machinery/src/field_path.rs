@@ -135,7 +135,7 @@ impl ErrorType {
         }
     }
 
-    fn words(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
             Self::NotFound => "Not found",
             Self::Required => "Required value",
@@ -180,20 +180,22 @@ impl FieldError {
 
     /// An estimate of its memory in bytes.
     pub fn size(&self) -> usize {
-        fn of(value: &Value) -> usize {
+        fn value_size(value: &Value) -> usize {
             32 + match value {
                 Value::String(text) => text.len(),
-                Value::Array(list) => list.iter().map(of).sum(),
-                Value::Object(map) => map.iter().map(|(key, value)| key.len() + of(value)).sum(),
+                Value::Array(list) => list.iter().map(value_size).sum(),
+                Value::Object(map) => {
+                    map.iter().map(|(key, value)| key.len() + value_size(value)).sum()
+                }
                 Value::Null | Value::Bool(_) | Value::Number(_) => 0,
             }
         }
-        64 + self.field.len() + self.detail.len() + self.value.as_ref().map_or(0, of)
+        64 + self.field.len() + self.detail.len() + self.value.as_ref().map_or(0, value_size)
     }
 
     /// The message without the field, as `details.causes[].message` has it.
     pub fn body(&self) -> String {
-        let mut text = self.kind.words().to_owned();
+        let mut text = self.kind.description().to_owned();
         if let Some(value) = self.value.as_ref().filter(|_| self.kind.shows_value()) {
             text += ": ";
             text += &shown_value(value);
@@ -210,7 +212,7 @@ impl FieldError {
 fn shown_value(value: &Value) -> String {
     let mut text = match value {
         Value::String(text) => quote(text),
-        Value::Number(number) if number.is_f64() => go_value::plain(value),
+        Value::Number(number) if number.is_f64() => go_value::format_v(value),
         other => codec::json::to_text(other),
     };
     if text.len() > FieldError::VALUE_TEXT_MAX {

@@ -6,41 +6,41 @@ use crate::field_path::quote;
 use crate::{Value, codec};
 
 /// `%v`: `map[a:1 b:[x <nil>]]`.
-pub(crate) fn plain(value: &Value) -> String {
+pub(crate) fn format_v(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::Bool(flag) => flag.to_string(),
         Value::Number(number) => float(number),
         Value::String(text) => text.clone(),
         Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(plain).collect();
+            let items: Vec<String> = items.iter().map(format_v).collect();
             format!("[{}]", items.join(" "))
         }
         Value::Object(fields) => {
             let fields: Vec<String> =
-                fields.iter().map(|(key, value)| format!("{key}:{}", plain(value))).collect();
+                fields.iter().map(|(key, value)| format!("{key}:{}", format_v(value))).collect();
             format!("map[{}]", fields.join(" "))
         }
     }
 }
 
 /// `%#v`: `map[string]interface {}{"a":1, "b":[]interface {}{"x"}}`.
-pub(crate) fn syntax(value: &Value) -> String {
+pub(crate) fn format_sharp_v(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
         Value::String(text) => quote(text),
         Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(syntax).collect();
+            let items: Vec<String> = items.iter().map(format_sharp_v).collect();
             format!("[]interface {{}}{{{}}}", items.join(", "))
         }
         Value::Object(fields) => {
             let fields: Vec<String> = fields
                 .iter()
-                .map(|(key, value)| format!("{}:{}", quote(key), syntax(value)))
+                .map(|(key, value)| format!("{}:{}", quote(key), format_sharp_v(value)))
                 .collect();
             format!("map[string]interface {{}}{{{}}}", fields.join(", "))
         }
-        scalar => plain(scalar),
+        scalar => format_v(scalar),
     }
 }
 
@@ -77,11 +77,11 @@ mod tests {
     #[test]
     fn values_are_formatted_as_in_go() {
         let it = json!({"b": ["x", null, 1_000_000], "a": true});
-        assert_eq!(plain(&it), "map[a:true b:[x <nil> 1e+06]]");
+        assert_eq!(format_v(&it), "map[a:true b:[x <nil> 1e+06]]");
         assert_eq!(
-            syntax(&it),
+            format_sharp_v(&it),
             r#"map[string]interface {}{"a":true, "b":[]interface {}{"x", interface {}(nil), 1e+06}}"#
         );
-        assert_eq!(plain(&json!(1e-7)), "1e-07");
+        assert_eq!(format_v(&json!(1e-7)), "1e-07");
     }
 }

@@ -42,7 +42,7 @@ pub fn nested_text<'a>(
 pub fn accessor_error(path: &[String], found: &Value, expected: &str) -> String {
     let shown = match found {
         Value::Number(number) if !number.is_f64() => number.to_string(),
-        other => go_value::plain(other),
+        other => go_value::format_v(other),
     };
     let ty = type_name(found);
     format!(".{} accessor error: {shown} is of the type {ty}, expected {expected}", path.join("."))

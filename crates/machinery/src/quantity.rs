@@ -126,16 +126,16 @@ impl Quantity {
     /// The sum, in the suffixes of `self`, or of `other` if `self` is zero.
     #[must_use]
     pub fn add(&self, other: &Self) -> Self {
-        self.with(other, self.amount.add(other.amount))
+        self.with_amount(other, self.amount.add(other.amount))
     }
 
     /// The difference, in the suffixes of `self`, or of `other` if `self` is zero.
     #[must_use]
     pub fn sub(&self, other: &Self) -> Self {
-        self.with(other, self.amount.add(other.amount.negated()))
+        self.with_amount(other, self.amount.add(other.amount.negated()))
     }
 
-    fn with(&self, other: &Self, amount: Decimal) -> Self {
+    fn with_amount(&self, other: &Self, amount: Decimal) -> Self {
         let format = if self.is_zero() { other.format } else { self.format };
         Self { amount, format, written: None }
     }

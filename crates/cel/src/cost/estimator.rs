@@ -31,7 +31,7 @@ pub(super) type Path = Vec<String>;
 /// The sizes of the keys and values of a list or map.
 #[derive(Debug, Clone, Copy)]
 struct EntrySize {
-    list: bool,
+    is_list: bool,
     key: Size,
     value: Size,
 }
@@ -39,7 +39,7 @@ struct EntrySize {
 impl EntrySize {
     fn union(self, other: Self) -> Self {
         let (key, value) = (self.key.union(other.key), self.value.union(other.value));
-        Self { list: self.list, key, value }
+        Self { is_list: self.is_list, key, value }
     }
 }
 
@@ -105,7 +105,7 @@ impl<'c> Estimator<'c> {
                     value = Some(widened(value, self.size_or_unknown(&item.value)));
                 }
                 let value = value.unwrap_or(Size::ZERO);
-                self.entries.insert(expr.id, EntrySize { list: true, key: Size::ONE, value });
+                self.entries.insert(expr.id, EntrySize { is_list: true, key: Size::ONE, value });
                 cost
             }
             Kind::Map(entries) => {
@@ -117,7 +117,7 @@ impl<'c> Estimator<'c> {
                     value = Some(widened(value, self.size_or_unknown(&entry.value)));
                 }
                 let (key, value) = (key.unwrap_or(Size::ZERO), value.unwrap_or(Size::ZERO));
-                self.entries.insert(expr.id, EntrySize { list: false, key, value });
+                self.entries.insert(expr.id, EntrySize { is_list: false, key, value });
                 cost
             }
             Kind::Struct { fields, .. } => {
@@ -230,7 +230,7 @@ impl<'c> Estimator<'c> {
         self.push_value(&comprehension.accumulator, &comprehension.init);
         let entry = self.entry_size(&comprehension.range);
         let list = match entry {
-            Some(entry) => entry.list,
+            Some(entry) => entry.is_list,
             None => matches!(self.ty(&comprehension.range), Type::List(_)),
         };
         let (keys, values) = if list { ("@indices", "@items") } else { ("@keys", "@values") };

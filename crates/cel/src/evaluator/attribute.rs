@@ -91,7 +91,7 @@ impl<'a> Evaluator<'a, '_> {
     }
 
     /// Moves the value out of the accumulator.
-    pub(super) fn take(&mut self, slot: usize) -> EvalResult<'a> {
+    pub(super) fn take_accumulator(&mut self, slot: usize) -> EvalResult<'a> {
         if let Local::Lazy(init) = self.locals[slot] {
             return self.initial(slot, init);
         }

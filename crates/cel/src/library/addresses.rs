@@ -97,15 +97,15 @@ pub(super) fn declare(library: &mut Library) {
         with_ip(args, |ip| Value::Int(if ip.is_ipv4() { 4 } else { 6 }))
     });
     let tests: [(&'static str, &str, Plain); 5] = [
-        ("isUnspecified", "ip_is_unspecified", |args| test(args, |ip| ip.is_unspecified())),
-        ("isLoopback", "ip_is_loopback", |args| test(args, |ip| ip.is_loopback())),
+        ("isUnspecified", "ip_is_unspecified", |args| test_ip(args, |ip| ip.is_unspecified())),
+        ("isLoopback", "ip_is_loopback", |args| test_ip(args, |ip| ip.is_loopback())),
         ("isLinkLocalMulticast", "ip_is_link_local_multicast", |args| {
-            test(args, is_link_local_multicast)
+            test_ip(args, is_link_local_multicast)
         }),
         ("isLinkLocalUnicast", "ip_is_link_local_unicast", |args| {
-            test(args, is_link_local_unicast)
+            test_ip(args, is_link_local_unicast)
         }),
-        ("isGlobalUnicast", "ip_is_global_unicast", |args| test(args, is_global_unicast)),
+        ("isGlobalUnicast", "ip_is_global_unicast", |args| test_ip(args, is_global_unicast)),
     ];
     for (function, id, run) in tests {
         library.add(function, id, "net.IP.() -> bool", run);
@@ -161,7 +161,7 @@ fn with_ip<'a>(args: &mut [Value<'a>], map: fn(IpAddr) -> Value<'a>) -> EvalResu
     }
 }
 
-fn test<'a>(args: &mut [Value<'a>], test: fn(IpAddr) -> bool) -> EvalResult<'a> {
+fn test_ip<'a>(args: &mut [Value<'a>], test: fn(IpAddr) -> bool) -> EvalResult<'a> {
     match args[0].downcast::<Ip>() {
         Some(ip) => Ok(Value::Bool(test(ip.0))),
         None => no_such_overload(),

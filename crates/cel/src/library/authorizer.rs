@@ -123,40 +123,40 @@ pub(super) fn declare(library: &mut Library) {
     }
     let path = "kubernetes.authorization.Authorizer.(string) -> kubernetes.authorization.PathCheck";
     library.add("path", "authorizer_path", path, |args| {
-        next(args, PATH, |check, [path, _]| check.path = Some(path))
+        add_attribute(args, PATH, |check, [path, _]| check.path = Some(path))
     });
     let group =
         "kubernetes.authorization.Authorizer.(string) -> kubernetes.authorization.GroupCheck";
     library.add("group", "authorizer_group", group, |args| {
-        next(args, GROUP, |check, [group, _]| check.group = group)
+        add_attribute(args, GROUP, |check, [group, _]| check.group = group)
     });
     let account = "kubernetes.authorization.Authorizer.(string, string) -> \
                    kubernetes.authorization.Authorizer";
     library.add("serviceAccount", "authorizer_serviceaccount", account, |args| {
-        next(args, AUTHORIZER, |check, [namespace, name]| {
+        add_attribute(args, AUTHORIZER, |check, [namespace, name]| {
             check.service_account = Some((namespace, name));
         })
     });
     let resource =
         "kubernetes.authorization.GroupCheck.(string) -> kubernetes.authorization.ResourceCheck";
     library.add("resource", "groupcheck_resource", resource, |args| {
-        next(args, RESOURCE, |check, [resource, _]| check.resource = resource)
+        add_attribute(args, RESOURCE, |check, [resource, _]| check.resource = resource)
     });
     let steps: [(&'static str, &str, Plain); 5] = [
         ("subresource", "resourcecheck_subresource", |args| {
-            next(args, RESOURCE, |check, [it, _]| check.subresource = it)
+            add_attribute(args, RESOURCE, |check, [it, _]| check.subresource = it)
         }),
         ("namespace", "resourcecheck_namespace", |args| {
-            next(args, RESOURCE, |check, [it, _]| check.namespace = it)
+            add_attribute(args, RESOURCE, |check, [it, _]| check.namespace = it)
         }),
         ("name", "resourcecheck_name", |args| {
-            next(args, RESOURCE, |check, [it, _]| check.name = it)
+            add_attribute(args, RESOURCE, |check, [it, _]| check.name = it)
         }),
         ("fieldSelector", "authorizer_fieldselector", |args| {
-            next(args, RESOURCE, |check, [it, _]| check.field_selector = it)
+            add_attribute(args, RESOURCE, |check, [it, _]| check.field_selector = it)
         }),
         ("labelSelector", "authorizer_labelselector", |args| {
-            next(args, RESOURCE, |check, [it, _]| check.label_selector = it)
+            add_attribute(args, RESOURCE, |check, [it, _]| check.label_selector = it)
         }),
     ];
     let step =
@@ -197,7 +197,7 @@ fn declare_decisions(library: &mut Library) {
 }
 
 /// Adds an attribute to a check. `set` gets the first two arguments of the call.
-fn next<'a>(
+fn add_attribute<'a>(
     args: &mut [Value<'a>],
     kind: &'static str,
     set: fn(&mut Check, [String; 2]),

@@ -73,14 +73,14 @@ pub(super) fn declare(library: &mut Library) {
     }
     let truth = "kubernetes.Semver.(kubernetes.Semver) -> bool";
     library.add("isGreaterThan", "semver_is_greater_than", truth, |args| {
-        compared(args, |order| Value::Bool(order.is_gt()))
+        compare(args, |order| Value::Bool(order.is_gt()))
     });
     library.add("isLessThan", "semver_is_less_than", truth, |args| {
-        compared(args, |order| Value::Bool(order.is_lt()))
+        compare(args, |order| Value::Bool(order.is_lt()))
     });
     let number = "kubernetes.Semver.(kubernetes.Semver) -> int";
     library.add("compareTo", "semver_compare_to", number, |args| {
-        compared(args, |order| Value::Int(order as i64))
+        compare(args, |order| Value::Int(order as i64))
     });
 }
 
@@ -99,7 +99,7 @@ fn number<'a>(args: &mut [Value<'a>], index: usize) -> EvalResult<'a> {
     }
 }
 
-fn compared<'a>(args: &mut [Value<'a>], map: fn(Ordering) -> Value<'a>) -> EvalResult<'a> {
+fn compare<'a>(args: &mut [Value<'a>], map: fn(Ordering) -> Value<'a>) -> EvalResult<'a> {
     match (args[0].downcast::<Semver>(), args[1].downcast::<Semver>()) {
         (Some(own), Some(other)) => Ok(map(own.order(other))),
         _ => no_such_overload(),

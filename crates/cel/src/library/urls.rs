@@ -39,11 +39,13 @@ pub(super) fn declare(library: &mut Library) {
         _ => no_such_overload(),
     });
     let parts: [(&'static str, &str, Plain); 5] = [
-        ("getScheme", "url_get_scheme", |args| part(args, |url| url.scheme.clone())),
-        ("getHost", "url_get_host", |args| part(args, |url| url.host().into_owned())),
-        ("getHostname", "url_get_hostname", |args| part(args, |url| url.hostname().into_owned())),
-        ("getPort", "url_get_port", |args| part(args, |url| url.port().into_owned())),
-        ("getEscapedPath", "url_get_escaped_path", |args| part(args, Url::escaped_path)),
+        ("getScheme", "url_get_scheme", |args| url_part(args, |url| url.scheme.clone())),
+        ("getHost", "url_get_host", |args| url_part(args, |url| url.host().into_owned())),
+        ("getHostname", "url_get_hostname", |args| {
+            url_part(args, |url| url.hostname().into_owned())
+        }),
+        ("getPort", "url_get_port", |args| url_part(args, |url| url.port().into_owned())),
+        ("getEscapedPath", "url_get_escaped_path", |args| url_part(args, Url::escaped_path)),
     ];
     for (function, id, run) in parts {
         library.add(function, id, "kubernetes.URL.() -> string", run);
@@ -55,7 +57,7 @@ pub(super) fn declare(library: &mut Library) {
     });
 }
 
-fn part<'a>(args: &mut [Value<'a>], pick: fn(&Url) -> String) -> EvalResult<'a> {
+fn url_part<'a>(args: &mut [Value<'a>], pick: fn(&Url) -> String) -> EvalResult<'a> {
     match args[0].downcast::<Url>() {
         Some(url) => Ok(Value::string(pick(url))),
         None => no_such_overload(),

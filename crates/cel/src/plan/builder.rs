@@ -137,8 +137,8 @@ impl Builder<'_> {
             let and = function == "_&&_";
             return Ok(if and { Node::All(planned) } else { Node::Any(planned) });
         }
-        let planned = special(function, overloads, planned)
-            .or_else(|planned| plain(function, overloads, planned, args))?;
+        let planned = plan_operator(function, overloads, planned)
+            .or_else(|planned| plan_function(function, overloads, planned, args))?;
         if let Node::Call(call) = &planned
             && call.regex.is_some()
             && let Some(Node::Constant(Value::String(pattern))) = call.args.get(1)
@@ -151,7 +151,7 @@ impl Builder<'_> {
 
 /// A call of a function of a library. Conversions of constants, and constant patterns, are computed
 /// here.
-fn plain(
+fn plan_function(
     function: &str,
     overloads: &[Arc<Overload>],
     mut args: Vec<Node>,
@@ -182,7 +182,7 @@ fn plain(
 }
 
 /// Plans an operator that has its own node; returns the arguments of other calls.
-fn special(
+fn plan_operator(
     function: &str,
     overloads: &[Arc<Overload>],
     args: Vec<Node>,

@@ -23,16 +23,16 @@ pub(super) struct Fingerprints {
 impl Fingerprints {
     /// Adds the position of a value.
     pub(super) fn add(&mut self, value: &Value<'_>, position: usize) {
-        let fingerprint = self.of(value, MAX_DEPTH);
+        let fingerprint = self.fingerprint(value, MAX_DEPTH);
         self.positions.entry(fingerprint).or_default().push(position);
     }
 
     /// The positions of all values that may be equal to this one.
     pub(super) fn candidates(&self, value: &Value<'_>) -> &[usize] {
-        self.positions.get(&self.of(value, MAX_DEPTH)).map_or(&[], Vec::as_slice)
+        self.positions.get(&self.fingerprint(value, MAX_DEPTH)).map_or(&[], Vec::as_slice)
     }
 
-    fn of(&self, value: &Value<'_>, depth: usize) -> u64 {
+    fn fingerprint(&self, value: &Value<'_>, depth: usize) -> u64 {
         match value {
             Value::Null | Value::Optional(None) => self.hash(0, ()),
             Value::Bool(value) => self.hash(1, value),
@@ -44,7 +44,7 @@ impl Fingerprints {
             }
             Value::Type(name) => self.hash(6, name),
             Value::Optional(Some(value)) => {
-                self.hash(7, depth.checked_sub(1).map(|it| self.of(value, it)))
+                self.hash(7, depth.checked_sub(1).map(|it| self.fingerprint(value, it)))
             }
             Value::Struct(value) => self.hash(8, (&value.name, value.fields.len())),
             Value::List(list) => self.hash(9, self.of_list(list, depth)),
@@ -60,7 +60,7 @@ impl Fingerprints {
             && *list.kind() == ListKind::Atomic
         {
             for value in list.iter().flatten() {
-                sum = sum.rotate_left(1).wrapping_add(self.of(&value, depth));
+                sum = sum.rotate_left(1).wrapping_add(self.fingerprint(&value, depth));
             }
         }
         (list.len(), sum)
@@ -71,7 +71,9 @@ impl Fingerprints {
         if let Some(depth) = depth.checked_sub(1) {
             for key in map.keys() {
                 if let Some(Ok(value)) = map.get(&key) {
-                    sum = sum.wrapping_add(self.hash(self.of(&key, 0), self.of(&value, depth)));
+                    sum = sum.wrapping_add(
+                        self.hash(self.fingerprint(&key, 0), self.fingerprint(&value, depth)),
+                    );
                 }
             }
         }

@@ -35,7 +35,7 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     if let Some(text) = &decoded.literals.too_large {
         return Err(too_large(text));
     }
-    if !decoded.literals.noted.is_empty() {
+    if !decoded.literals.recorded.is_empty() {
         whole_floats_to_integers(&mut decoded.value);
     }
     Ok(decoded)
@@ -104,7 +104,7 @@ pub fn decode_exact(bytes: &[u8]) -> Result<Decoded, DecodeError> {
             first => {
                 let value = reader.scalar(first)?;
                 if value.is_f64() {
-                    literals.note(&open, reader.number_text());
+                    literals.record(&open, reader.number_text());
                 }
                 value
             }
@@ -148,12 +148,12 @@ pub fn kind_name(value: &Value) -> &'static str {
 }
 
 impl Literals {
-    fn note(&mut self, open: &[Container], text: &str) {
+    fn record(&mut self, open: &[Container], text: &str) {
         if self.too_large.is_none() && text.parse::<f64>().is_ok_and(f64::is_infinite) {
             self.too_large = Some(text.to_owned());
         }
-        if self.noted.len() < Self::MAX {
-            self.noted.push((path_of(open), text.to_owned()));
+        if self.recorded.len() < Self::MAX {
+            self.recorded.push((path_of(open), text.to_owned()));
         }
     }
 }

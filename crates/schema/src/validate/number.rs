@@ -105,10 +105,10 @@ impl Walk<'_> {
         let beyond = ordering == Some(side.beyond)
             || bound.exclusive && ordering == Some(std::cmp::Ordering::Equal);
         if beyond {
-            let words = if bound.exclusive { side.exclusive } else { side.inclusive };
+            let relation = if bound.exclusive { side.exclusive } else { side.inclusive };
             found.add(|| {
                 let limit = limit_text(number, bound.value);
-                self.invalid(path, number.to_value(), format_args!("should be {words} {limit}"))
+                self.invalid(path, number.to_value(), format_args!("should be {relation} {limit}"))
             });
         }
     }

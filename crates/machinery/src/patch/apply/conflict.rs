@@ -23,7 +23,7 @@ impl Conflicts {
             paths.push(path.iter().map(|element| (*element).clone()).collect());
         });
         if !paths.is_empty() {
-            self.managers.push((shown(entry), paths));
+            self.managers.push((manager_text(entry), paths));
         }
     }
 
@@ -85,7 +85,7 @@ fn text(path: &[PathElement]) -> String {
 }
 
 /// `"name" with subresource "status" using v1`.
-fn shown(entry: &Entry) -> String {
+fn manager_text(entry: &Entry) -> String {
     let mut text = quote(&entry.manager);
     if !entry.subresource.is_empty() {
         text += &format!(" with subresource {}", quote(&entry.subresource));

@@ -136,22 +136,24 @@ impl fmt::Display for PathElement {
         match self {
             Self::Field(name) => write!(f, ".{name}"),
             Self::Key(fields) => {
-                let fields: Vec<String> =
-                    fields.iter().map(|(name, value)| format!("{name}={}", shown(value))).collect();
+                let fields: Vec<String> = fields
+                    .iter()
+                    .map(|(name, value)| format!("{name}={}", value_text(value)))
+                    .collect();
                 write!(f, "[{}]", fields.join(","))
             }
-            Self::Value(value) => write!(f, "[={}]", shown(value)),
+            Self::Value(value) => write!(f, "[={}]", value_text(value)),
             Self::Index(index) => write!(f, "[{index}]"),
         }
     }
 }
 
 /// A value inside of a path.
-fn shown(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => quote(text),
         Value::Null => "null".to_owned(),
-        other => go_value::plain(other),
+        other => go_value::format_v(other),
     }
 }
 

@@ -61,10 +61,10 @@ impl<'a> Walk<'a> {
             (Some(Form::Map(_)), Value::Object(fields)) => self.fields(schema, fields),
             (Some(Form::List(rule)), Value::Array(items)) => self.items(schema, rule, items),
             (Some(Form::Map(_)), other) => {
-                self.add_error(format!("expected map, got &{{{}}}", go_value::plain(other)));
+                self.add_error(format!("expected map, got &{{{}}}", go_value::format_v(other)));
             }
             (Some(Form::List(_)), other) => {
-                self.add_error(format!("expected list, got &{{{}}}", go_value::plain(other)));
+                self.add_error(format!("expected list, got &{{{}}}", go_value::format_v(other)));
             }
             (Some(Form::Scalar(scalar)), value) => {
                 if let Some(why) = scalar_error(scalar, value) {
@@ -120,13 +120,13 @@ fn scalar_error(scalar: Scalar, value: &Value) -> Option<String> {
         }
         Scalar::String if !value.is_string() => Some(format!(
             "expected string, got &value.valueUnstructured{{Value:{}}}",
-            go_value::syntax(value)
+            go_value::format_sharp_v(value)
         )),
         Scalar::Boolean if !value.is_boolean() => {
-            Some(format!("expected boolean, got &{{{}}}", go_value::plain(value)))
+            Some(format!("expected boolean, got &{{{}}}", go_value::format_v(value)))
         }
         Scalar::Untyped if value.is_object() || value.is_array() => {
-            Some(format!("expected any scalar, got &{{{}}}", go_value::plain(value)))
+            Some(format!("expected any scalar, got &{{{}}}", go_value::format_v(value)))
         }
         _ => None,
     }
