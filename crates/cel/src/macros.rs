@@ -136,14 +136,22 @@ fn has(cx: &mut Expansion<'_>, _: Option<Expr>, mut args: Vec<Expr>) -> Result<E
     }
 }
 
-/// Makes the parts in which quantifiers differ: initial value, condition, step and result.
-type Quantifier = fn(&mut Expansion<'_>, Expr) -> (Expr, Expr, Expr, Expr);
+/// The parts of a comprehension in which quantifiers differ.
+struct QuantifierParts {
+    init: Expr,
+    condition: Expr,
+    step: Expr,
+    result: Expr,
+}
+
+/// Makes the parts from the predicate.
+type Quantifier = fn(&mut Expansion<'_>, Expr) -> QuantifierParts;
 
 fn quantifier(
     cx: &mut Expansion<'_>,
     target: Option<Expr>,
     mut args: Vec<Expr>,
-    kind: Quantifier,
+    quantifier: Quantifier,
 ) -> Result<Expr, MacroError> {
     let two = args.len() == 3;
     let (variable, second_variable) = if two {
@@ -152,7 +160,7 @@ fn quantifier(
         (cx.variable(&args[0], "argument must be a simple name")?, None)
     };
     let predicate = args.pop().expect("`find` checked the number of arguments");
-    let (init, condition, step, result) = kind(cx, predicate);
+    let QuantifierParts { init, condition, step, result } = quantifier(cx, predicate);
     let (range, accumulator) = (receiver(target), ACCUMULATOR.to_owned());
     Ok(cx.comprehension(Comprehension {
         range,
@@ -166,26 +174,26 @@ fn quantifier(
     }))
 }
 
-fn all(cx: &mut Expansion<'_>, predicate: Expr) -> (Expr, Expr, Expr, Expr) {
+fn all(cx: &mut Expansion<'_>, predicate: Expr) -> QuantifierParts {
     let init = cx.literal(Literal::Bool(true));
     let accumulated = cx.accumulator();
     let condition = cx.call("@not_strictly_false", vec![accumulated]);
     let accumulated = cx.accumulator();
     let step = cx.call("_&&_", vec![accumulated, predicate]);
-    (init, condition, step, cx.accumulator())
+    QuantifierParts { init, condition, step, result: cx.accumulator() }
 }
 
-fn exists(cx: &mut Expansion<'_>, predicate: Expr) -> (Expr, Expr, Expr, Expr) {
+fn exists(cx: &mut Expansion<'_>, predicate: Expr) -> QuantifierParts {
     let init = cx.literal(Literal::Bool(false));
     let accumulated = cx.accumulator();
     let not = cx.call("!_", vec![accumulated]);
     let condition = cx.call("@not_strictly_false", vec![not]);
     let accumulated = cx.accumulator();
     let step = cx.call("_||_", vec![accumulated, predicate]);
-    (init, condition, step, cx.accumulator())
+    QuantifierParts { init, condition, step, result: cx.accumulator() }
 }
 
-fn exists_one(cx: &mut Expansion<'_>, predicate: Expr) -> (Expr, Expr, Expr, Expr) {
+fn exists_one(cx: &mut Expansion<'_>, predicate: Expr) -> QuantifierParts {
     let init = cx.literal(Literal::Int(0));
     let condition = cx.literal(Literal::Bool(true));
     let (accumulated, one) = (cx.accumulator(), cx.literal(Literal::Int(1)));
@@ -194,7 +202,7 @@ fn exists_one(cx: &mut Expansion<'_>, predicate: Expr) -> (Expr, Expr, Expr, Exp
     let step = cx.call("_?_:_", vec![predicate, incremented, unchanged]);
     let (count, one) = (cx.accumulator(), cx.literal(Literal::Int(1)));
     let result = cx.call("_==_", vec![count, one]);
-    (init, condition, step, result)
+    QuantifierParts { init, condition, step, result }
 }
 
 fn append(cx: &mut Expansion<'_>, value: Expr) -> Expr {

@@ -54,9 +54,13 @@ struct Local {
 pub(super) struct Estimator<'c> {
     checked: &'c Checked,
     env: &'c Env,
+    /// The origins of nodes.
     paths: HashMap<Id, Path>,
+    /// The variables of the current comprehensions, innermost last.
     locals: Vec<Local>,
+    /// The known sizes of nodes.
     sizes: HashMap<Id, Size>,
+    /// The known sizes of the elements of nodes that are lists or maps.
     entries: HashMap<Id, EntrySize>,
 }
 
@@ -229,11 +233,11 @@ impl<'c> Estimator<'c> {
         let depth = self.locals.len();
         self.push_value(&comprehension.accumulator, &comprehension.init);
         let entry = self.entry_size(&comprehension.range);
-        let list = match entry {
+        let is_list = match entry {
             Some(entry) => entry.is_list,
             None => matches!(self.ty(&comprehension.range), Type::List(_)),
         };
-        let (keys, values) = if list { ("@indices", "@items") } else { ("@keys", "@values") };
+        let (keys, values) = if is_list { ("@indices", "@items") } else { ("@keys", "@values") };
         match &comprehension.second_variable {
             Some(second) => {
                 self.push_step(
@@ -244,7 +248,7 @@ impl<'c> Estimator<'c> {
                 );
                 self.push_step(second, &comprehension.range, values, entry.map(|it| it.value));
             }
-            None if list => {
+            None if is_list => {
                 self.push_step(
                     &comprehension.variable,
                     &comprehension.range,

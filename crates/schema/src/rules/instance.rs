@@ -76,12 +76,13 @@ impl Pair<'_> {
     }
 }
 
-/// The pair that decides whether an error is ratcheted: the value and its old value or, if the
-/// value is not correlated, the nearest enclosing value that is. The error is ratcheted if it is
-/// unchanged.
+/// Decides whether an error is ratcheted: the value must be unchanged or, if it is not correlated
+/// with an old value, the nearest enclosing value that is.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Correlation<'a> {
+    /// The value itself, if it is correlated with an old value.
     pub(super) own: Option<Pair<'a>>,
+    /// The nearest enclosing value that is correlated; None for the root.
     pub(super) nearest: Option<Pair<'a>>,
 }
 
