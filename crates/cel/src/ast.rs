@@ -1,14 +1,16 @@
-//! The syntax tree: what the parser makes, macros already expanded.
+//! The syntax tree that the parser creates, with macros expanded.
 
 use std::sync::Arc;
 
-/// Names a node; the tables of offsets, types and references are indexed by it.
+/// Identifies a node: the index into the tables of offsets, types and references.
 pub(crate) type Id = usize;
 
-/// The hidden variable in which a comprehension gathers its result. No source can spell it.
+/// The hidden variable in which a comprehension accumulates its result. An expression cannot name
+/// it.
 pub(crate) const ACCUMULATOR: &str = "@result";
 
-/// The loop variable of a comprehension that only binds a name.
+/// The iteration variable of a comprehension that only binds a name, see
+/// [`Comprehension::is_bind`].
 pub(crate) const UNUSED: &str = "#unused";
 
 /// A node.
@@ -18,12 +20,12 @@ pub(crate) struct Expr {
     pub(crate) kind: Kind,
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
     Literal(Literal),
     Ident(String),
-    /// `operand.field`; with `test` it is `has(operand.field)`.
+    /// `operand.field`, or `has(operand.field)` if `test` is set.
     Select {
         operand: Box<Expr>,
         field: String,
@@ -41,12 +43,12 @@ pub(crate) enum Kind {
         name: String,
         fields: Vec<Field>,
     },
-    Fold(Box<Fold>),
+    Comprehension(Box<Comprehension>),
     /// A placeholder where an error was reported.
     Invalid,
 }
 
-/// A value written in the source.
+/// A constant in the source.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Literal {
     Null,
@@ -73,7 +75,7 @@ pub(crate) struct Entry {
     pub(crate) optional: bool,
 }
 
-/// A field of a message.
+/// A field of a message literal.
 #[derive(Debug, Clone)]
 pub(crate) struct Field {
     pub(crate) id: Id,
@@ -85,11 +87,11 @@ pub(crate) struct Field {
 /// A comprehension: `accumulator = init; for variable in range { if !condition break; accumulator
 /// = step }; result`.
 #[derive(Debug, Clone)]
-pub(crate) struct Fold {
+pub(crate) struct Comprehension {
     pub(crate) range: Expr,
     pub(crate) variable: String,
-    /// With two, the first is the index or key and the second the element or value.
-    pub(crate) second: Option<String>,
+    /// If there is a second variable, it is the element or value and the first is the index or key.
+    pub(crate) second_variable: Option<String>,
     pub(crate) accumulator: String,
     pub(crate) init: Expr,
     pub(crate) condition: Expr,
@@ -97,8 +99,8 @@ pub(crate) struct Fold {
     pub(crate) result: Expr,
 }
 
-impl Fold {
-    /// Whether this only gives a value a name (`cel.bind`, `optMap`).
+impl Comprehension {
+    /// Whether this only binds a value to a name (`cel.bind`, `optMap`).
     pub(crate) fn is_bind(&self) -> bool {
         matches!(&self.range.kind, Kind::List(items) if items.is_empty())
             && matches!(self.condition.kind, Kind::Literal(Literal::Bool(false)))
@@ -107,7 +109,7 @@ impl Fold {
 }
 
 impl Expr {
-    /// `a.b.c` if the node is nothing but names.
+    /// `a.b.c` if the node consists only of names.
     pub(crate) fn qualified_name(&self) -> Option<String> {
         match &self.kind {
             Kind::Ident(name) => Some(name.clone()),
@@ -118,7 +120,7 @@ impl Expr {
         }
     }
 
-    /// Calls `visit` with every node right below this one.
+    /// Calls `visit` with every child of this node.
     pub(crate) fn for_each_child<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
         match &self.kind {
             Kind::Literal(_) | Kind::Ident(_) | Kind::Invalid => {}
@@ -137,8 +139,14 @@ impl Expr {
                 }
             }
             Kind::Struct { fields, .. } => fields.iter().for_each(|field| visit(&field.value)),
-            Kind::Fold(fold) => {
-                for part in [&fold.range, &fold.init, &fold.condition, &fold.step, &fold.result] {
+            Kind::Comprehension(comprehension) => {
+                for part in [
+                    &comprehension.range,
+                    &comprehension.init,
+                    &comprehension.condition,
+                    &comprehension.step,
+                    &comprehension.result,
+                ] {
                     visit(part);
                 }
             }

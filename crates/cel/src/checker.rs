@@ -1,11 +1,11 @@
-//! The type checker: gives every node a type, and every call the overloads that may serve it.
+//! The type checker: assigns a type to every node, and the possible overloads to every call.
 //!
-//! Errors do not stop it; a node with an error gets a type that fits everywhere, so that each error
-//! is reported once.
+//! It reports all errors. A node with an error gets a type that is compatible with all others, so
+//! that each error is reported once.
 
 use std::sync::Arc;
 
-use crate::ast::{Expr, Field, Fold, Id, Kind, Literal};
+use crate::ast::{Comprehension, Expr, Field, Id, Kind, Literal};
 use crate::env::Env;
 use crate::library::Overload;
 use crate::parser::Parsed;
@@ -17,20 +17,20 @@ mod unify;
 
 use unify::Substitution;
 
-/// What a name or call turned out to mean.
+/// The meaning of a name or a call.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Reference {
     #[default]
     None,
-    /// A variable of the environment or of a comprehension; dotted if it is declared so.
+    /// A variable of the environment or of a comprehension; its name may have dots.
     Variable(String),
     /// A type used as a value.
     Type(String),
-    /// A call: the function's full name and the overloads that fit.
+    /// A call: the function's full name and the possible overloads.
     Call { function: String, namespaced: bool, overloads: Vec<Arc<Overload>> },
 }
 
-/// A tree with what the checker found out, by node.
+/// A tree with the results of the checker, by node.
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) expr: Expr,
@@ -50,7 +50,7 @@ pub(crate) fn check(parsed: Parsed, env: &Env) -> Result<Checked, Vec<Issue>> {
         substitution: Substitution::default(),
         scopes: Vec::new(),
         issues: Vec::new(),
-        variables: 0,
+        type_variables: 0,
     };
     checker.check(&expr);
     if !checker.issues.is_empty() {
@@ -72,8 +72,8 @@ struct Checker<'e> {
     /// The variables of the comprehensions around the current node, innermost last.
     scopes: Vec<(String, Type)>,
     issues: Vec<Issue>,
-    /// How many type variables were made.
-    variables: usize,
+    /// The number of type variables so far.
+    type_variables: usize,
 }
 
 impl Checker<'_> {
@@ -81,9 +81,9 @@ impl Checker<'_> {
         self.issues.push(Issue::at(self.offsets[id], message));
     }
 
-    fn fresh(&mut self) -> Type {
-        self.variables += 1;
-        Type::Param(Arc::from(format!("_var{}", self.variables - 1)))
+    fn new_type_variable(&mut self) -> Type {
+        self.type_variables += 1;
+        Type::Param(Arc::from(format!("_var{}", self.type_variables - 1)))
     }
 
     fn mismatch(&mut self, id: Id, expected: &Type, found: &Type) {
@@ -105,7 +105,7 @@ impl Checker<'_> {
                     let ty = self.unwrapped(&item.value, ty, item.optional);
                     element = Some(self.join(element, ty));
                 }
-                Type::list(element.unwrap_or_else(|| self.fresh()))
+                Type::list(element.unwrap_or_else(|| self.new_type_variable()))
             }
             Kind::Map(entries) => {
                 let (mut key, mut value) = (None, None);
@@ -116,11 +116,11 @@ impl Checker<'_> {
                     let ty = self.unwrapped(&entry.value, ty, entry.optional);
                     value = Some(self.join(value, ty));
                 }
-                let key = key.unwrap_or_else(|| self.fresh());
-                Type::map(key, value.unwrap_or_else(|| self.fresh()))
+                let key = key.unwrap_or_else(|| self.new_type_variable());
+                Type::map(key, value.unwrap_or_else(|| self.new_type_variable()))
             }
             Kind::Struct { name, fields } => self.message(expr.id, name, fields),
-            Kind::Fold(fold) => self.fold(fold),
+            Kind::Comprehension(comprehension) => self.comprehension(comprehension),
             Kind::Invalid => Type::Error,
         };
         self.types[expr.id] = ty.clone();
@@ -145,7 +145,7 @@ impl Checker<'_> {
         Type::Error
     }
 
-    /// `a.b.c` where that whole is declared as one name.
+    /// The type of `a.b.c` if that is declared as one name.
     fn qualified(&mut self, expr: &Expr) -> Option<Type> {
         let name = expr.qualified_name()?;
         let name = name.strip_prefix('.').unwrap_or(&name);
@@ -195,7 +195,8 @@ impl Checker<'_> {
                 Type::Dyn
             }
             Type::Dyn | Type::Error => Type::Dyn,
-            // Upstream declares these as objects without fields; addresses are true opaques.
+            // Upstream declares these types as objects without fields, and only addresses as opaque
+            // types.
             Type::Opaque(name) if name.starts_with("kubernetes.") => {
                 self.report(id, format!("unexpected failed resolution of '{name}'"));
                 Type::Error
@@ -263,8 +264,11 @@ impl Checker<'_> {
         let mut fitting = Vec::new();
         let mut result: Option<Type> = None;
         for overload in declared.iter().filter(|overload| overload.member == target.is_some()) {
-            let fresh: Vec<_> =
-                overload.generics.iter().map(|name| (Arc::clone(name), self.fresh())).collect();
+            let fresh: Vec<_> = overload
+                .generics
+                .iter()
+                .map(|name| (Arc::clone(name), self.new_type_variable()))
+                .collect();
             let params: Vec<Type> =
                 overload.params.iter().map(|param| unify::instantiate(param, &fresh)).collect();
             if !self.substitution.assign_all(&types, &params) {
@@ -324,7 +328,8 @@ impl Checker<'_> {
         self.report(id, message);
     }
 
-    /// What an optional element or entry holds.
+    /// The type of the value of an element or entry, which is inside of an optional if `optional`
+    /// is set.
     fn unwrapped(&mut self, value: &Expr, ty: Type, optional: bool) -> Type {
         match ty {
             Type::Optional(inner) if optional => (*inner).clone(),
@@ -336,8 +341,8 @@ impl Checker<'_> {
         }
     }
 
-    /// The type that two elements of one literal share. Whether they may differ is validated at the
-    /// end, because the arguments of `format` may.
+    /// The common type of two elements of a literal. `literals` checks later whether they may
+    /// differ, because the arguments of `format` may.
     fn join(&mut self, previous: Option<Type>, current: Type) -> Type {
         let Some(previous) = previous else {
             return current;
@@ -373,14 +378,16 @@ impl Checker<'_> {
         Type::Object(object)
     }
 
-    fn fold(&mut self, fold: &Fold) -> Type {
-        let range = self.check(&fold.range);
-        let accumulator = self.check(&fold.init);
+    fn comprehension(&mut self, comprehension: &Comprehension) -> Type {
+        let range = self.check(&comprehension.range);
+        let accumulator = self.check(&comprehension.init);
         let range = self.substitution.resolve(&range);
         let depth = self.scopes.len();
-        self.scopes.push((fold.accumulator.clone(), accumulator.clone()));
+        self.scopes.push((comprehension.accumulator.clone(), accumulator.clone()));
         let (first, second) = match &range {
-            Type::List(element) if fold.second.is_some() => (Type::Int, (**element).clone()),
+            Type::List(element) if comprehension.second_variable.is_some() => {
+                (Type::Int, (**element).clone())
+            }
             Type::List(element) => ((**element).clone(), Type::Error),
             Type::Map(key, value) => ((**key).clone(), (**value).clone()),
             Type::Dyn | Type::Error | Type::Param(_) => {
@@ -392,18 +399,18 @@ impl Checker<'_> {
                     "expression of type '{other}' cannot be range of a comprehension (must be list, \
                      map, or dynamic)"
                 );
-                self.report(fold.range.id, message);
+                self.report(comprehension.range.id, message);
                 (Type::Error, Type::Error)
             }
         };
-        self.scopes.push((fold.variable.clone(), first));
-        if let Some(name) = &fold.second {
+        self.scopes.push((comprehension.variable.clone(), first));
+        if let Some(name) = &comprehension.second_variable {
             self.scopes.push((name.clone(), second));
         }
-        self.assert(&fold.condition, &Type::Bool);
-        self.assert(&fold.step, &accumulator);
+        self.assert(&comprehension.condition, &Type::Bool);
+        self.assert(&comprehension.step, &accumulator);
         self.scopes.truncate(depth + 1);
-        let result = self.check(&fold.result);
+        let result = self.check(&comprehension.result);
         self.scopes.truncate(depth);
         self.substitution.resolve(&result)
     }

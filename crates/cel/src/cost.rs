@@ -1,36 +1,36 @@
-//! What expressions cost: an estimate before they run, an account while they do.
+//! The cost of expressions: estimates at compile time, and actual costs during evaluation.
 //!
-//! One unit is about the time of one field access. The figures are cel-go's and Kubernetes':
-//! whether a rule is accepted depends on them, so they are facts of the interface.
+//! One unit is about the time of one field access. All numbers are cel-go's and Kubernetes',
+//! because they decide whether a rule is accepted.
 
 mod calls;
 pub(crate) mod estimator;
 pub(crate) mod runtime;
 
-/// Cost per character of going through a string once.
+/// Cost per character of reading a string once.
 const STRING_FACTOR: f64 = 0.1;
 
-/// Cost per character of a pattern, for each unit of the string it is tried on.
+/// Cost per character of a pattern, for each cost unit of the string that is matched.
 const REGEX_FACTOR: f64 = 0.25;
 
-/// Cost of making a list and a message.
+/// Cost of creating a list, a map and a message.
 const LIST_COST: u64 = 10;
 const MAP_COST: u64 = 30;
 const STRUCT_COST: u64 = 40;
 
-/// Two authorization checks and no more fit into one expression's budget.
+/// Cost of an authorization check. The budget of an expression suffices for two.
 const AUTHORIZATION_COST: u64 = 350_000;
 
-/// The least and the most that something can cost.
+/// The minimum and the maximum of a cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CostEstimate {
-    /// At least.
+    /// The minimum.
     pub min: u64,
-    /// At most; `u64::MAX` if nothing bounds it.
+    /// The maximum; `u64::MAX` if it is unlimited.
     pub max: u64,
 }
 
-/// The least and the most that something can be long.
+/// The minimum and the maximum of a size.
 pub(crate) type Size = CostEstimate;
 
 impl CostEstimate {
@@ -59,7 +59,7 @@ impl CostEstimate {
     }
 }
 
-/// `value * factor`, rounded up; a float that is too large is the largest number.
+/// `value * factor`, rounded up; saturates at `u64::MAX`.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -1,7 +1,7 @@
 //! [`DeclType`]: the declared type of a variable whose values are JSON.
 //!
-//! It says more than a [`Type`]: how JSON is read (a string as a timestamp, a number as an int),
-//! how lists compare and add, and how large a value may be, which the cost estimate needs.
+//! In addition to a [`Type`], it defines how JSON is converted (a string to a timestamp, a number
+//! to an int), the semantics of `==` and `+` for lists, and the maximum size for cost estimates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,54 +9,54 @@ use std::sync::Arc;
 use crate::escaping;
 use crate::types::Type;
 
-/// How a JSON value appears to an expression.
+/// See the [module documentation](self).
 #[derive(Debug, Clone)]
 pub struct DeclType {
-    /// What it is.
-    pub shape: DeclKind,
-    /// The largest size that it may have: characters, elements or entries; zero for what has none.
+    /// The kind of type.
+    pub kind: DeclKind,
+    /// The maximum number of characters, elements or entries; 0 for types without a size.
     pub max_elements: u64,
     /// Whether JSON's `null` is a value of the type.
     pub nullable: bool,
 }
 
-/// What a declared type is.
+/// The kind of a declared type.
 #[derive(Debug, Clone)]
 pub enum DeclKind {
     /// Any JSON value.
     Dyn,
-    /// A whole number or a string.
+    /// An integer or a string.
     IntOrString,
     /// `true` or `false`.
     Bool,
-    /// A whole number.
+    /// An integer.
     Int,
     /// Any number.
     Double,
     /// A string.
     String,
-    /// A string that holds bytes in base64.
+    /// A string that contains bytes in base64.
     Bytes,
-    /// A string that holds a time after RFC 3339.
+    /// A string that contains a time in the format of RFC 3339.
     Timestamp,
-    /// A string that holds a day: `2024-06-01`.
+    /// A string that contains a date: `2024-06-01`.
     Date,
-    /// A string that holds a duration: `1h30m`.
+    /// A string that contains a duration: `1h30m`.
     Duration,
     /// An array.
     List(Arc<DeclType>, ListKind),
-    /// An object whose keys are data.
+    /// An object with arbitrary keys.
     Map(Arc<DeclType>),
-    /// An object with known fields.
+    /// An object with declared fields.
     Object(Arc<Object>),
-    /// A value that is bound ready-made, not as JSON.
+    /// A CEL value that is bound directly, not as JSON.
     Value(Type),
 }
 
-/// What equality and `+` mean for a list.
+/// The semantics of `==` and `+` for a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListKind {
-    /// Order counts; `+` appends.
+    /// Order matters; `+` appends.
     Atomic,
     /// Order is ignored; `+` is the union.
     Set,
@@ -69,7 +69,7 @@ pub enum ListKind {
 pub struct Object {
     /// Unique among the types of an environment.
     pub name: String,
-    /// By the name that expressions use.
+    /// By the escaped name.
     fields: BTreeMap<String, Field>,
 }
 
@@ -83,7 +83,8 @@ pub struct Field {
 }
 
 impl Object {
-    /// A type with these fields, named as in JSON; names that cannot be escaped are not visible.
+    /// A type with these fields, named as in JSON. Fields whose names cannot be escaped are
+    /// omitted.
     pub fn new(
         name: impl Into<String>,
         fields: impl IntoIterator<Item = (String, DeclType)>,
@@ -95,38 +96,38 @@ impl Object {
         Self { name: name.into(), fields }
     }
 
-    /// The field that expressions call `name`: escaped, or a reserved word as it is.
+    /// The field with this name in expressions: escaped, or an unescaped reserved word.
     pub fn field(&self, name: &str) -> Option<&Field> {
         let reserved = || escaping::reserved(name).and_then(|it| self.fields.get(&it));
         self.fields.get(name).or_else(reserved)
     }
 
-    /// The field by its escaped name alone. Estimates use only that name, so that a field named by
-    /// a reserved word counts as unbounded.
+    /// The field with this escaped name. As upstream, estimates find only escaped names, so the
+    /// size of a field that is accessed by an unescaped reserved word is unknown.
     pub(crate) fn escaped_field(&self, name: &str) -> Option<&Field> {
         self.fields.get(name)
     }
 
-    /// The fields by the names that expressions use.
+    /// The fields with their escaped names.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &Field)> {
         self.fields.iter().map(|(name, field)| (name.as_str(), field))
     }
 }
 
 impl DeclType {
-    pub(crate) const DYN: Self = Self { shape: DeclKind::Dyn, max_elements: 0, nullable: true };
+    pub(crate) const DYN: Self = Self { kind: DeclKind::Dyn, max_elements: 0, nullable: true };
 
-    /// A type of this shape and size.
-    pub fn new(shape: DeclKind, max_elements: u64) -> Self {
-        Self { shape, max_elements, nullable: false }
+    /// A type of this kind and size.
+    pub fn new(kind: DeclKind, max_elements: u64) -> Self {
+        Self { kind, max_elements, nullable: false }
     }
 
-    /// Anything.
+    /// Any JSON value.
     pub fn any() -> Self {
         Self::DYN
     }
 
-    /// A whole number.
+    /// An integer.
     pub fn int() -> Self {
         Self::new(DeclKind::Int, 0)
     }
@@ -151,21 +152,21 @@ impl DeclType {
         Self::new(DeclKind::Object(Arc::new(object)), 0)
     }
 
-    /// A value that is bound ready-made.
+    /// A CEL value that is bound directly.
     pub fn value(ty: Type) -> Self {
         Self::new(DeclKind::Value(ty), 0)
     }
 
-    /// The same type, with `null` as a value.
+    /// The same type, but nullable.
     #[must_use]
     pub fn or_null(mut self) -> Self {
         self.nullable = true;
         self
     }
 
-    /// The type for the checker.
+    /// The static type.
     pub fn checked(&self) -> Type {
-        match &self.shape {
+        match &self.kind {
             DeclKind::Dyn | DeclKind::IntOrString => Type::Dyn,
             DeclKind::Bool => Type::Bool,
             DeclKind::Int => Type::Int,

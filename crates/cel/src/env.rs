@@ -12,12 +12,12 @@ use crate::program::Program;
 use crate::source::CompileErrors;
 use crate::types::Type;
 
-/// The surroundings of expressions. Cheap to clone; compile any number of expressions with it.
+/// The environment of expressions. It is cheap to clone, and can compile any number of expressions.
 #[derive(Debug, Clone)]
 pub struct Env {
     library: Arc<Library>,
     variables: HashMap<String, Arc<Variable>>,
-    /// The first variable: sizes of what has no path are looked up in it.
+    /// The first declared variable. Estimates look up sizes in it if a value has no path.
     root: Option<Arc<Variable>>,
     messages: Option<Arc<dyn Messages>>,
 }
@@ -26,32 +26,32 @@ pub struct Env {
 #[derive(Debug)]
 pub(crate) struct Variable {
     pub(crate) decl: DeclType,
-    /// Whether expressions see an optional of the declared type.
+    /// Whether the type of the variable is an optional of the declared type.
     pub(crate) optional: bool,
 }
 
-/// Types that expressions may make values of: `Object.spec{replicas: 1}`.
+/// The message types of which expressions can create values: `Object.spec{replicas: 1}`.
 pub trait Messages: fmt::Debug + Send + Sync {
     /// The type of this name.
     fn find(&self, name: &str) -> Option<Arc<Object>>;
 
-    /// The type of a field that the type's declaration does not list.
+    /// The type of a field that the declaration of the message type does not have.
     fn open_field(&self, type_name: &str, field: &str) -> Option<Type>;
 }
 
-/// Why an expression cannot become a program.
+/// Why an expression does not compile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
-    /// The expression has errors: show them to its author.
+    /// The expression has errors.
     #[error("compilation failed: {0}")]
     Issues(CompileErrors),
-    /// A constant part of the expression can only fail.
+    /// The evaluation of a constant part of the expression fails.
     #[error("program instantiation failed: {0}")]
     Instantiation(String),
 }
 
 impl Env {
-    /// Surroundings without variables.
+    /// An environment without variables.
     pub fn new(library: Arc<Library>) -> Self {
         Self { library, variables: HashMap::new(), root: None, messages: None }
     }
@@ -62,13 +62,13 @@ impl Env {
         self.declare(name, Variable { decl, optional: false })
     }
 
-    /// Declares a variable that is an optional of the type.
+    /// Declares a variable whose type is an optional of `decl`.
     #[must_use]
     pub fn optional_variable(self, name: &str, decl: DeclType) -> Self {
         self.declare(name, Variable { decl, optional: true })
     }
 
-    /// Lets expressions make messages.
+    /// Declares message types.
     #[must_use]
     pub fn messages(mut self, messages: Arc<dyn Messages>) -> Self {
         self.messages = Some(messages);
@@ -96,9 +96,9 @@ impl Env {
     }
 
     fn checked(&self, source: &str) -> Result<Checked, CompileErrors> {
-        let faulty = |issues| CompileErrors::new(source, issues);
-        let parsed = parser::parse(source, &self.library.macros).map_err(faulty)?;
-        checker::check(parsed, self).map_err(faulty)
+        let errors = |issues| CompileErrors::new(source, issues);
+        let parsed = parser::parse(source, &self.library.macros).map_err(errors)?;
+        checker::check(parsed, self).map_err(errors)
     }
 
     pub(crate) fn function(&self, name: &str) -> Option<&[Arc<Overload>]> {

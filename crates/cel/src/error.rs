@@ -1,12 +1,12 @@
-//! [`EvalError`]: why an evaluation gave no value.
+//! [`EvalError`]: why an evaluation failed.
 
-/// Why an evaluation gave no value.
+/// Why an evaluation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EvalError {
-    /// The expression failed for these values; the text is cel-go's and is shown to users.
+    /// The expression failed for these values. The message is cel-go's and is shown to users.
     #[error("{0}")]
     Failed(String),
-    /// The budget is spent; nothing more may be evaluated from it.
+    /// The cost limit of this evaluation, or the remaining budget, is exceeded.
     #[error("operation cancelled: actual cost limit exceeded")]
     Cost,
 }

@@ -1,7 +1,7 @@
-//! Field names that are no identifiers, or are words of the language, as expressions spell them:
-//! `namespace` is `__namespace__`, `a-b` is `a__dash__b`.
+//! Escapes field names that are not identifiers or are reserved words: `namespace` is
+//! `__namespace__` in expressions, `a-b` is `a__dash__b`.
 
-/// Words that are not allowed after a dot, or were not when the rule was made.
+/// The words that Kubernetes escapes.
 const RESERVED: &[&str] = &[
     "true",
     "false",
@@ -29,7 +29,7 @@ const RESERVED: &[&str] = &[
 const SYMBOLS: &[(&str, &str)] =
     &[("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/")];
 
-/// Whether a variable can have this name.
+/// Whether the name is valid for a variable.
 pub fn is_identifier(name: &str) -> bool {
     let is_word = |c: char| c == '_' || c.is_ascii_alphanumeric();
     name.chars().all(is_word)
@@ -37,19 +37,19 @@ pub fn is_identifier(name: &str) -> bool {
         && !RESERVED.contains(&name)
 }
 
-/// A reserved word in its escaped form; none for other names.
+/// The escaped form of a reserved word; None for other names.
 pub(crate) fn reserved(name: &str) -> Option<String> {
     RESERVED.contains(&name).then(|| format!("__{name}__"))
 }
 
-/// The name that an expression uses for the JSON key `name`; none if it cannot be spelled.
+/// The name for the JSON key `name` in expressions; None if it cannot be escaped.
 pub fn escape(name: &str) -> Option<String> {
     if let Some(word) = reserved(name) {
         return Some(word);
     }
     let first = name.chars().next()?;
-    let spelled = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/');
-    if !(first == '_' || first.is_ascii_alphabetic()) || !name.chars().all(spelled) {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/');
+    if !(first == '_' || first.is_ascii_alphabetic()) || !name.chars().all(is_allowed) {
         return None;
     }
     let mut escaped = String::with_capacity(name.len());
@@ -67,7 +67,7 @@ pub fn escape(name: &str) -> Option<String> {
     Some(escaped)
 }
 
-/// The JSON key that an expression means by `escaped`; none if no key is spelled so.
+/// The JSON key for the name `escaped` in an expression; None if it is not a valid escape.
 pub fn unescape(escaped: &str) -> Option<String> {
     if let Some(word) = escaped.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"))
         && RESERVED.contains(&word)
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_spelled_as_identifiers_and_back() {
+    fn names_are_escaped_and_unescaped() {
         check("namespace", Some("__namespace__"));
         check("if", Some("__if__"));
         check("a-b", Some("a__dash__b"));

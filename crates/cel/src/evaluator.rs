@@ -1,8 +1,8 @@
-//! The evaluator: runs a plan over bound values, and pays for each step.
+//! The evaluator: evaluates a plan with bound values, and counts the cost of each step.
 //!
 //! Costs are those of cel-go: a name or field costs one, a call the size of its arguments, `&&`,
 //! `||` and `?:` nothing. When the budget is exhausted, the evaluation ends with
-//! [`EvalError::Cost`], which no operator absorbs.
+//! [`EvalError::Cost`], which is not absorbed by `||` and `&&` as other errors are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,33 +11,33 @@ use crate::cost::runtime;
 use crate::error::EvalError;
 use crate::go_regexp::Matcher;
 use crate::library::{EvalResult, Run, regexes};
-use crate::plan::{Attribute, Base, Call, Fold, Key, Node, Plan, Qualifier};
+use crate::plan::{Attribute, Base, Call, Comprehension, Key, Node, Plan, Qualifier};
 use crate::program::Bindings;
 use crate::value::equality::equal;
 use crate::value::map::Entries;
 use crate::value::{List, Map, Struct, Value};
 
 mod attribute;
-mod fold;
+mod comprehension;
 mod type_errors;
 
-/// Cost of making a list, a map and a message.
+/// Cost of creating a list, a map and a message.
 const LIST_COST: u64 = 10;
 const MAP_COST: u64 = 30;
 const STRUCT_COST: u64 = 40;
 
-/// Cost of compiling a pattern that is no constant.
+/// Cost of compiling a pattern that is not a constant.
 const PATTERN_COST: u64 = 2000;
-/// That many such patterns are kept while an expression is evaluated.
+/// The maximum number of such patterns that are cached during an evaluation.
 const PATTERNS_MAX: usize = 16;
 
-/// A run of one program.
+/// One evaluation of a program.
 pub(crate) struct Evaluator<'a, 'b> {
     plan: &'a Plan,
     bindings: &'b Bindings<'a>,
-    /// The variables of the comprehensions that are under way; the planner numbered them.
+    /// The stack of variables of the current comprehensions. The planner assigned their positions.
     locals: Vec<Local<'a>>,
-    /// Patterns that are no constants, as they were compiled.
+    /// Compiled patterns that are not constants.
     patterns: BTreeMap<String, Matcher>,
     spent: u64,
     limit: u64,
@@ -45,10 +45,10 @@ pub(crate) struct Evaluator<'a, 'b> {
 
 /// A variable of a comprehension.
 enum Local<'a> {
-    /// The initial value was not read yet.
+    /// The initial value, which is not evaluated yet.
     Lazy(&'a Node),
     Ready(EvalResult<'a>),
-    /// Moved into the step that will replace it.
+    /// The value was moved into the step that computes the next one.
     Taken,
 }
 
@@ -57,7 +57,7 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         Self { plan, bindings, locals: Vec::new(), patterns: BTreeMap::new(), spent: 0, limit }
     }
 
-    /// The value, and what it cost; the cost is known for failures as well.
+    /// The result and the cost, which is known for failures as well.
     pub(crate) fn run(mut self) -> (EvalResult<'a>, u64) {
         let plan = self.plan;
         let outcome = self.eval(&plan.root);
@@ -76,30 +76,31 @@ impl<'a, 'b> Evaluator<'a, 'b> {
             Node::All(terms) => self.logical(terms, false),
             Node::Any(terms) => self.logical(terms, true),
             Node::NotStrictlyFalse(inner) => self.not_strictly_false(inner),
-            Node::Equal(sides, wanted) => self.equality(sides, *wanted),
+            Node::Equal { operands, is_negated } => self.equality(operands, !is_negated),
             Node::InConstants(value, list) => {
                 let value = self.eval(value)?;
                 Ok(Value::Bool(list.iter().any(|own| equal(own, &value))))
             }
-            Node::OptionalOr(sides, unwrap) => self.optional_or(sides, *unwrap),
+            Node::OptionalOr { operands, unwraps } => self.optional_or(operands, *unwraps),
             Node::Call(call) => self.call(call),
             Node::List(items) => self.list(items),
             Node::Map(entries) => self.map(entries),
             Node::Struct { name, fields } => {
                 let mut made = Struct { name: Arc::clone(name), fields: BTreeMap::new() };
                 for (field, value, optional) in fields {
-                    if let Some(value) = self.part(value, *optional)? {
+                    if let Some(value) = self.element(value, *optional)? {
                         made.fields.insert(field.clone(), value);
                     }
                 }
                 self.charge(STRUCT_COST)?;
                 Ok(Value::Struct(made.into()))
             }
-            Node::Fold(fold) => self.fold(fold),
+            Node::Comprehension(comprehension) => self.comprehension(comprehension),
         }
     }
 
-    /// `&&` stops at the first false, `||` at the first true; what decides hides errors.
+    /// `&&` stops at the first false, `||` at the first true (`decisive`); that operand hides
+    /// errors of the others.
     fn logical(&mut self, terms: &'a [Node], decisive: bool) -> EvalResult<'a> {
         let mut failure = None;
         for term in terms {
@@ -127,8 +128,8 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         }
     }
 
-    fn equality(&mut self, sides: &'a (Node, Node), wanted: bool) -> EvalResult<'a> {
-        let (left, right) = (self.eval(&sides.0), self.eval(&sides.1));
+    fn equality(&mut self, operands: &'a (Node, Node), wanted: bool) -> EvalResult<'a> {
+        let (left, right) = (self.eval(&operands.0), self.eval(&operands.1));
         let (left, right) = match (left, right) {
             (Ok(left), Ok(right)) => (left, right),
             (Err(EvalError::Cost), _) | (_, Err(EvalError::Cost)) => return Err(EvalError::Cost),
@@ -144,11 +145,11 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         Ok(Value::Bool(equal(&left, &right) == wanted))
     }
 
-    fn optional_or(&mut self, sides: &'a (Node, Node), unwrap: bool) -> EvalResult<'a> {
-        match self.eval(&sides.0)? {
-            Value::Optional(Some(value)) if unwrap => Ok((*value).clone()),
+    fn optional_or(&mut self, operands: &'a (Node, Node), unwraps: bool) -> EvalResult<'a> {
+        match self.eval(&operands.0)? {
+            Value::Optional(Some(value)) if unwraps => Ok((*value).clone()),
             some @ Value::Optional(Some(_)) => Ok(some),
-            Value::Optional(None) => self.eval(&sides.1),
+            Value::Optional(None) => self.eval(&operands.1),
             _ => Err(EvalError::no_such_overload()),
         }
     }
@@ -160,7 +161,8 @@ impl<'a, 'b> Evaluator<'a, 'b> {
             match self.argument(call, index, arg) {
                 Ok(value) => args.push(value),
                 Err(EvalError::Cost) => return Err(EvalError::Cost),
-                // Of two arguments both are evaluated; of more, the first failure ends the call.
+                // As cel-go, evaluates both of two arguments, but stops at the first failure of
+                // more.
                 Err(error) if call.args.len() > 2 => return Err(error),
                 Err(error) => failure = failure.or(Some(error)),
             }
@@ -197,23 +199,23 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         outcome
     }
 
-    /// The accumulator of a comprehension is moved into the call that makes its next value, so
-    /// that a list or map can grow in place.
+    /// Evaluates an argument. The accumulator of a comprehension is moved into the call that
+    /// computes its next value, so that a list or map can grow in place.
     fn argument(&mut self, call: &Call, index: usize, arg: &'a Node) -> EvalResult<'a> {
         if index == 0
-            && call.grows
+            && call.consumes_accumulator
             && let Node::Attribute(attribute) = arg
             && let Attribute { base: Base::Accumulator(slot), qualifiers, .. } = &**attribute
             && qualifiers.is_empty()
         {
             self.charge(1)?;
-            return self.take(*slot);
+            return self.take_accumulator(*slot);
         }
         self.eval(arg)
     }
 
-    /// The pattern of a call that is no constant. Compiling one takes far longer than cel-go's cost
-    /// of matching suggests.
+    /// Compiles the pattern of a call if it is not a constant. It has an additional cost, because
+    /// compiling takes far longer than cel-go's cost of matching suggests.
     fn pattern(&mut self, args: &[Value<'_>]) -> Result<Matcher, EvalError> {
         let pattern =
             args.get(1).and_then(Value::as_str).ok_or_else(EvalError::no_such_overload)?;
@@ -229,8 +231,8 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         Ok(regex)
     }
 
-    /// An element, entry or field; none if it is optional and has no value.
-    fn part(&mut self, node: &'a Node, optional: bool) -> Result<Option<Value<'a>>, EvalError> {
+    /// The value of an element, entry or field; None if it is optional and has no value.
+    fn element(&mut self, node: &'a Node, optional: bool) -> Result<Option<Value<'a>>, EvalError> {
         let value = self.eval(node)?;
         match value {
             Value::Optional(inner) if optional => Ok(inner.map(|inner| (*inner).clone())),
@@ -245,7 +247,7 @@ impl<'a, 'b> Evaluator<'a, 'b> {
     fn list(&mut self, items: &'a [(Node, bool)]) -> EvalResult<'a> {
         let mut values = Vec::with_capacity(items.len());
         for (item, optional) in items {
-            values.extend(self.part(item, *optional)?);
+            values.extend(self.element(item, *optional)?);
         }
         self.charge(LIST_COST)?;
         Ok(Value::list(values))
@@ -255,7 +257,7 @@ impl<'a, 'b> Evaluator<'a, 'b> {
         let mut entries = Entries::default();
         for (key, value, optional) in items {
             let key = self.eval(key)?;
-            if let Some(value) = self.part(value, *optional)? {
+            if let Some(value) = self.element(value, *optional)? {
                 entries.insert(key, value)?;
             }
         }

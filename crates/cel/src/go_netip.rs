@@ -1,17 +1,17 @@
-//! IP addresses as Go's `netip.ParseAddr` reads them, with Go's errors.
+//! Parses IP addresses as Go's `netip.ParseAddr` does, with Go's errors.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use strconv::quote_bytes;
 
-/// An address and its zone, which is empty for most.
+/// An address and its zone, which may be empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Addr {
     pub(crate) ip: IpAddr,
     pub(crate) zone: Vec<u8>,
 }
 
-/// The message, and the rest of the text if the message quotes it.
+/// The message, and the text that follows it in quotes, if any.
 struct AddrError<'a> {
     message: &'static str,
     at: &'a [u8],
@@ -23,7 +23,7 @@ fn error<'a, T>(message: &'static str, at: &'a [u8]) -> Parsed<'a, T> {
     Err(AddrError { message, at })
 }
 
-/// Reads an address of either family; one of IPv6 may have a zone.
+/// Parses an IPv4 address, or an IPv6 address that may have a zone.
 pub(crate) fn parse_addr(text: &[u8]) -> Result<Addr, String> {
     let parsed = match text.iter().find(|byte| matches!(byte, b'.' | b':' | b'%')) {
         Some(b'.') => {

@@ -1,9 +1,8 @@
-//! Go's regular expressions, read by Go's rules and handed on to the `regex` crate.
+//! Go's regular expressions, translated for the `regex` crate.
 //!
-//! The two languages are close but not the same: in Go `\d` is ASCII only, a bracket inside of a
-//! class is a plain character, and a brace that begins no repetition is a literal. [`translate`]
-//! rewrites the one into the other and reports errors in Go's words, which upstream passes on to
-//! the author of a CRD:
+//! The two syntaxes differ: in Go `\d` is ASCII only, a bracket inside of a class is a plain
+//! character, and a brace that does not start a repetition is a literal. [`translate`] rewrites an
+//! expression and reports errors with Go's messages, which upstream returns to the author of a CRD:
 //!
 //! ```text
 //! ^[[\d]+${x      becomes      ^[\[0-9]+$\{x
@@ -19,44 +18,44 @@ use regex::{Regex, RegexBuilder};
 use alphabet::AlphabetRegex;
 use repeats::Repeats;
 
-/// Memory that one compiled expression may take; large counted repetitions need some.
+/// The maximum memory of one compiled expression.
 const SIZE_LIMIT: usize = 4 << 20;
 
-/// The longest expression that is parsed: a parser takes up 400 bytes for each byte of it. A longer
-/// one would not fit into [`SIZE_LIMIT`] after compilation, unless it is one large class.
+/// The maximum length of an expression: the parser needs 400 bytes for each byte of it. A longer
+/// one would exceed [`SIZE_LIMIT`] anyway, unless it is one large class.
 const LENGTH_LIMIT: usize = 64 << 10;
 
-/// Memory that each of an expression's caches may take; every thread that matches has some. An
-/// expression that needs more is matched without them.
+/// The maximum memory of each cache of an expression; every thread that matches has its own. An
+/// expression that needs more is matched without caches.
 const CACHE_LIMIT: usize = 256 << 10;
 
-/// An expression that takes up more is matched over an alphabet if it has one.
+/// An expression that needs more memory over bytes is compiled to an [`AlphabetRegex`] if possible.
 const BYTES_LIMIT: usize = 128 << 10;
 
-/// The steps in which the memory of an expression is measured.
+/// The memory limits that are tried to measure an expression.
 const STEPS: [usize; 3] = [4 << 10, 16 << 10, BYTES_LIMIT];
 
-/// The further steps for an expression that has no alphabet.
+/// The further limits for an expression that has no alphabet.
 const LARGE_STEPS: [usize; 2] = [1 << 20, SIZE_LIMIT];
 
 /// Why an expression does not compile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A syntax error by the rules of Go; the text is that of Go.
+    /// A syntax error, with Go's message.
     #[error("error parsing regexp: {what}: `{text}`")]
     Syntax {
         /// The error message.
         what: &'static str,
-        /// The part of the expression that is.
+        /// The invalid part of the expression.
         text: String,
     },
-    /// Valid by Go's rules, but not supported by this server.
+    /// Valid in Go, but not supported by this server.
     #[error("error parsing regexp: {0}")]
     Unsupported(String),
-    /// Valid by Go's rules, but larger than this server allows.
+    /// Valid in Go, but the compiled expression is larger than this server allows.
     #[error("error parsing regexp: expression too large: it needs more than {0} bytes")]
     Large(usize),
-    /// Longer than what this server compiles.
+    /// The text is longer than this server allows.
     #[error("error parsing regexp: expression too large: it has more than {LENGTH_LIMIT} bytes")]
     Long,
 }
@@ -69,7 +68,7 @@ pub struct Matcher(Automaton);
 enum Automaton {
     /// Over the bytes of a text.
     Bytes(Regex),
-    /// Over the kinds of its characters: smaller, but slower.
+    /// Over the classes of its characters: smaller, but slower.
     Alphabet(Box<AlphabetRegex>),
 }
 
@@ -93,10 +92,10 @@ impl Matcher {
     }
 }
 
-/// Compiles an expression of Go's that takes up at most `limit` bytes.
+/// Compiles a Go expression that needs at most `limit` bytes.
 pub(crate) fn compile_within(expression: &str, limit: usize) -> Result<Matcher, Error> {
     let translated = translate(expression)?;
-    let bytes = |limit| Ok(Matcher(Automaton::Bytes(built(&translated, limit)?)));
+    let bytes = |limit| Ok(Matcher(Automaton::Bytes(build_regex(&translated, limit)?)));
     match bytes(limit.min(BYTES_LIMIT)) {
         Err(Error::Large(_)) => {}
         compiled => return compiled,
@@ -107,13 +106,13 @@ pub(crate) fn compile_within(expression: &str, limit: usize) -> Result<Matcher, 
     }
 }
 
-/// Compiles an expression of Go's.
+/// Compiles a Go expression.
 pub fn compile(expression: &str) -> Result<Matcher, Error> {
     compile_within(expression, SIZE_LIMIT)
 }
 
-/// The memory that an expression takes up when it is compiled, in bytes or so, with what threads
-/// keep to match it. Fails if it does not compile.
+/// The approximate memory in bytes of the compiled expression, including the caches of a thread.
+/// Fails if it does not compile.
 pub fn memory(expression: &str) -> Result<usize, Error> {
     let translated = translate(expression)?;
     match in_steps(&translated, &STEPS) {
@@ -126,11 +125,11 @@ pub fn memory(expression: &str) -> Result<usize, Error> {
     }
 }
 
-/// The memory by the first limit that suffices: a compilation ends as soon as its limit is reached,
-/// so that small limits cost little.
+/// Estimates the memory by the first limit that suffices. A compilation stops as soon as it exceeds
+/// its limit, so trying small limits is cheap.
 fn in_steps(translated: &str, limits: &[usize]) -> Result<usize, Error> {
     for limit in limits {
-        match built(translated, *limit) {
+        match build_regex(translated, *limit) {
             Ok(_) => return Ok(2 * limit),
             Err(Error::Large(_)) => {}
             Err(error) => return Err(error),
@@ -139,7 +138,7 @@ fn in_steps(translated: &str, limits: &[usize]) -> Result<usize, Error> {
     Err(Error::Large(SIZE_LIMIT))
 }
 
-fn built(translated: &str, limit: usize) -> Result<Regex, Error> {
+fn build_regex(translated: &str, limit: usize) -> Result<Regex, Error> {
     let built = RegexBuilder::new(translated).size_limit(limit).dfa_size_limit(CACHE_LIMIT).build();
     built.map_err(|error| match error {
         regex::Error::CompiledTooBig(limit) => Error::Large(limit),
@@ -147,7 +146,7 @@ fn built(translated: &str, limit: usize) -> Result<Regex, Error> {
     })
 }
 
-/// Rewrites an expression of Go's for the `regex` crate.
+/// Rewrites a Go expression for the `regex` crate.
 pub fn translate(expression: &str) -> Result<String, Error> {
     if expression.len() > LENGTH_LIMIT {
         return Err(Error::Long);
@@ -173,9 +172,9 @@ struct Translator<'a> {
     rest: &'a str,
     out: String,
     repeats: Repeats,
-    /// Whether there is something that a repetition could apply to.
+    /// Whether a repetition has an operand here.
     has_operand: bool,
-    /// The text from the last repetition on, if that was the last thing read.
+    /// The text from the last repetition on, if nothing follows it yet.
     repetition: Option<&'a str>,
 }
 
@@ -226,9 +225,9 @@ impl<'a> Translator<'a> {
         self.rest = rest;
     }
 
-    fn literal(&mut self, sign: char) {
-        push_literal(&mut self.out, sign);
-        self.rest = &self.rest[sign.len_utf8()..];
+    fn literal(&mut self, character: char) {
+        push_literal(&mut self.out, character);
+        self.rest = &self.rest[character.len_utf8()..];
     }
 
     fn repeat(&mut self, length: usize, last: Option<&'a str>) -> Result<(), Error> {
@@ -261,8 +260,8 @@ impl<'a> Translator<'a> {
         if after.starts_with("P<") || after.starts_with('<') {
             return self.open_named_group();
         }
-        for (index, sign) in after.char_indices() {
-            match sign {
+        for (index, character) in after.char_indices() {
+            match character {
                 'i' | 'm' | 's' | 'U' | '-' => {}
                 ':' => {
                     self.repeats.open_group();
@@ -274,7 +273,7 @@ impl<'a> Translator<'a> {
                     return Ok(());
                 }
                 _ => {
-                    let text = &self.rest[..index + 2 + sign.len_utf8()];
+                    let text = &self.rest[..index + 2 + character.len_utf8()];
                     return Err(syntax_error("invalid or unsupported Perl syntax", text));
                 }
             }
@@ -291,7 +290,8 @@ impl<'a> Translator<'a> {
         if !is_name {
             return Err(syntax_error(WHAT, &self.rest[..=end]));
         }
-        // Only matching is supported, so the name is not needed, and may begin with a digit.
+        // The name is dropped: captures are not used, and the `regex` crate would refuse a name
+        // that begins with a digit.
         self.out.push('(');
         self.rest = &self.rest[end + 1..];
         self.repeats.open_group();
@@ -300,8 +300,8 @@ impl<'a> Translator<'a> {
 
     fn escape(&mut self) -> Result<(), Error> {
         self.begin_operand();
-        let sign = self.rest[1..].chars().next();
-        let translated = match sign {
+        let character = self.rest[1..].chars().next();
+        let translated = match character {
             Some('A' | 'z' | 'B') => &self.rest[..2],
             Some('b') => r"(?-u:\b)",
             Some('C') => "(?s:.)",
@@ -321,8 +321,8 @@ impl<'a> Translator<'a> {
                 return Ok(());
             }
             _ => {
-                let (sign, length) = escaped_sign(self.rest)?;
-                push_literal(&mut self.out, sign);
+                let (character, length) = escaped_char(self.rest)?;
+                push_literal(&mut self.out, character);
                 self.rest = &self.rest[length..];
                 return Ok(());
             }
@@ -335,18 +335,18 @@ impl<'a> Translator<'a> {
     fn quoted(&mut self) {
         let text = &self.rest[2..];
         let (text, rest) = text.split_once(r"\E").unwrap_or((text, ""));
-        for sign in text.chars() {
-            push_literal(&mut self.out, sign);
+        for character in text.chars() {
+            push_literal(&mut self.out, character);
         }
         self.rest = rest;
     }
 }
 
-fn push_literal(out: &mut String, sign: char) {
-    if sign.is_ascii_punctuation() && !matches!(sign, '<' | '>') {
+fn push_literal(out: &mut String, character: char) {
+    if character.is_ascii_punctuation() && !matches!(character, '<' | '>') {
         out.push('\\');
     }
-    out.push(sign);
+    out.push(character);
 }
 
 /// The length of `{n}`, `{n,}` or `{n,m}` at the beginning.
@@ -367,30 +367,30 @@ fn unicode_class(text: &str) -> Result<usize, Error> {
     text.find('}').map(|end| end + 1).ok_or_else(|| wrong(text.len()))
 }
 
-/// The character that an escape at the beginning means, and the escape's length.
-fn escaped_sign(text: &str) -> Result<(char, usize), Error> {
+/// The character of the escape at the start of `text`, and the length of the escape.
+fn escaped_char(text: &str) -> Result<(char, usize), Error> {
     const WHAT: &str = "invalid escape sequence";
-    let Some(sign) = text[1..].chars().next() else {
+    let Some(character) = text[1..].chars().next() else {
         return Err(syntax_error("trailing backslash at end of expression", ""));
     };
-    let length = 1 + sign.len_utf8();
+    let length = 1 + character.len_utf8();
     let after = &text[length..];
     let octal = after.bytes().take_while(|b| (b'0'..=b'7').contains(b)).take(2).count();
-    match sign {
+    match character {
         'a' => Ok(('\u{7}', length)),
         'f' => Ok(('\u{c}', length)),
         'n' => Ok(('\n', length)),
         'r' => Ok(('\r', length)),
         't' => Ok(('\t', length)),
         'v' => Ok(('\u{b}', length)),
-        // A single digit would refer back to a group, which Go does not do.
-        '0'..='7' if sign == '0' || octal > 0 => {
+        // A single digit other than 0 would be a backreference, which Go does not support.
+        '0'..='7' if character == '0' || octal > 0 => {
             let end = length + octal;
             let code = u32::from_str_radix(&text[1..end], 8).ok().and_then(char::from_u32);
             code.map(|it| (it, end)).ok_or_else(|| syntax_error(WHAT, &text[..end]))
         }
         'x' => hexadecimal(text),
-        _ if sign.is_ascii() && !sign.is_ascii_alphanumeric() => Ok((sign, length)),
+        _ if character.is_ascii() && !character.is_ascii_alphanumeric() => Ok((character, length)),
         _ => Err(syntax_error(WHAT, &text[..length])),
     }
 }
@@ -421,14 +421,14 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_that_would_take_much_memory_to_parse_is_refused() {
+    fn an_expression_that_is_too_long_is_refused() {
         let longest = ".".repeat(LENGTH_LIMIT);
         assert!(translate(&longest).is_ok());
         assert_eq!(compile(&format!("{longest}.")).unwrap_err(), Error::Long);
     }
 
     #[test]
-    fn mistakes_are_named_in_go_words() {
+    fn syntax_errors_have_gos_messages() {
         for (expression, expected) in [
             ("[", "missing closing ]: `[`"),
             ("a[b", "missing closing ]: `[b`"),

@@ -1,7 +1,8 @@
-//! [`Url`]: a URL, read as Go's `net/url` reads it and with Go's errors.
+//! [`Url`]: parses URLs as Go's `net/url` does, with Go's errors.
 //!
-//! Go has two readings. [`Url::parse_request_uri`] is for the target of a request: absolute, without
-//! a fragment. [`Url::parse`] is for references: relative ones and fragments are read as well.
+//! As in Go, there are two functions. [`Url::parse_request_uri`] parses the target of a request,
+//! which is absolute and has no fragment. [`Url::parse`] also accepts relative references and
+//! fragments.
 //!
 //! ```
 //! use cel::go_url::Url;
@@ -19,7 +20,7 @@ use crate::go_netip::parse_addr;
 use escape::{Mode, escape, is_encoded, unescape};
 use strconv::quote;
 
-/// More parameters than this are not read from a query.
+/// A query with more parameters than this counts as empty.
 const MAX_PARAMETERS: usize = 10_000;
 
 /// See the [module documentation](self).
@@ -27,20 +28,20 @@ const MAX_PARAMETERS: usize = 10_000;
 pub struct Url {
     /// In lower case; empty if there is none.
     pub scheme: String,
-    /// Everything between scheme and query where no slash follows the scheme.
+    /// The text between scheme and query if no slash follows the scheme.
     opaque: String,
     user: Option<User>,
     /// Unescaped, with the port; not necessarily UTF-8.
     host: Vec<u8>,
-    /// As it was written.
+    /// Escaped, as in the text.
     path: String,
-    /// As it was written.
+    /// Escaped, as in the text.
     query: String,
-    /// A question mark with nothing behind it.
+    /// Whether the query is a question mark without text.
     has_empty_query: bool,
-    /// There is a scheme and a path, but no `//` between them.
+    /// Whether there is no `//` between the scheme and the path.
     omits_host: bool,
-    /// As it was written.
+    /// Escaped, as in the text.
     fragment: String,
 }
 
@@ -51,7 +52,7 @@ struct User {
     password: Option<Vec<u8>>,
 }
 
-/// Which references are read.
+/// The kind of URL that is parsed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Reading {
     Request,
@@ -59,12 +60,12 @@ enum Reading {
 }
 
 impl Url {
-    /// Reads the target of a request, as `url.ParseRequestURI` does. The error is Go's.
+    /// Parses the target of a request, as `url.ParseRequestURI` does. The error is Go's.
     pub fn parse_request_uri(text: &str) -> Result<Self, String> {
         read(text, Reading::Request).map_err(|why| failure(text, &why))
     }
 
-    /// Reads a reference, as `url.Parse` does. The error is Go's.
+    /// Parses a reference, as `url.Parse` does. The error is Go's.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (before, fragment) = text.split_once('#').unwrap_or((text, ""));
         let mut url = read(before, Reading::Reference).map_err(|why| failure(before, &why))?;
@@ -73,7 +74,7 @@ impl Url {
         Ok(url)
     }
 
-    /// Name and port.
+    /// The host name and the port.
     pub fn host(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.host)
     }
@@ -90,12 +91,12 @@ impl Url {
         String::from_utf8_lossy(self.split_host().1)
     }
 
-    /// The path with everything escaped that must be, and otherwise as it was written.
+    /// The path in its original form if that is a valid encoding, else escaped again.
     pub fn escaped_path(&self) -> String {
         encoded(&self.path, Mode::Path)
     }
 
-    /// The parameters of the query in their order. Those that cannot be decoded are omitted.
+    /// The parameters of the query in order. Those that cannot be decoded are omitted.
     pub fn query(&self) -> impl Iterator<Item = (String, String)> {
         let is_read = self.query.matches('&').count() < MAX_PARAMETERS;
         let pairs = if is_read { self.query.as_str() } else { "" };
@@ -109,7 +110,7 @@ impl Url {
         })
     }
 
-    /// The URL as Go writes it. Two are equal in CEL if these are.
+    /// The URL as Go's `String` formats it. Two URLs are equal in CEL if their texts are.
     pub fn text(&self) -> String {
         let mut text = String::new();
         if !self.scheme.is_empty() {
@@ -162,7 +163,7 @@ fn failure(text: &str, why: &str) -> String {
     format!("parse {}: {why}", quote(text))
 }
 
-/// A path or a fragment as it was written if it needs no other escapes, and escaped anew if not.
+/// The original text of a path or fragment if it is a valid encoding, else escaped again.
 fn encoded(written: &str, mode: Mode) -> String {
     if is_encoded(written.as_bytes(), mode) {
         return written.to_owned();
@@ -232,7 +233,7 @@ fn read_authority(scheme: &str, authority: &str) -> Result<(Option<User>, Vec<u8
     let Some((user, host)) = authority.rsplit_once('@') else {
         return Ok((None, read_host(scheme, authority)?));
     };
-    // The host first: of two errors, Go reports that one.
+    // As in Go, errors of the host take precedence.
     let host = read_host(scheme, host)?;
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c);
     if !user.chars().all(allowed) {
@@ -253,7 +254,7 @@ fn read_host(scheme: &str, host: &str) -> Result<Vec<u8>, String> {
         Some(_) => return Err("invalid IP-literal".to_owned()),
         None => {}
     }
-    // Lists of hosts with ports are in use with schemes of databases.
+    // As in Go, other schemes may have a list of hosts with ports, which databases use.
     let is_web = scheme == "http" || scheme == "https";
     let colon = if is_web { host.find(':') } else { host.rfind(':') };
     if let Some(colon) = colon {
@@ -262,7 +263,7 @@ fn read_host(scheme: &str, host: &str) -> Result<Vec<u8>, String> {
     unescape(host.as_bytes(), Mode::Host)
 }
 
-/// An address of IPv6 in brackets, which may have a zone and a port.
+/// An IPv6 address in brackets, which may have a zone and a port.
 fn read_literal(host: &str) -> Result<Vec<u8>, String> {
     let Some(end) = host.rfind(']') else { return Err("missing ']' in host".to_owned()) };
     let (name, port) = (&host[1..end], &host[end + 1..]);
@@ -283,7 +284,7 @@ fn check_port(port: &str) -> Result<(), String> {
     Err(format!("invalid port {} after host", quote(port)))
 }
 
-/// Whether this is nothing, or a colon with digits or nothing behind it.
+/// Whether the text is empty, or a colon followed only by digits.
 fn is_port(text: &[u8]) -> bool {
     match text {
         [] => true,

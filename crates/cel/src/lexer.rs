@@ -1,11 +1,11 @@
-//! Text to tokens, after CEL's grammar.
+//! Splits the text of an expression into tokens.
 //!
-//! Characters that begin no token are reported and skipped, so that the parser can go on and find
+//! Characters that cannot start a token are reported and skipped, so that the parser can find
 //! further errors.
 
 use crate::source::Issue;
 
-/// What a token is; the text it was made of is in [`Token`].
+/// The kind of a token; its text is in [`Token`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     /// An operator, a bracket, or one of the words `in`, `true`, `false`, `null`.
@@ -108,7 +108,8 @@ impl Lexer {
         self.at = end;
     }
 
-    /// Whether a string begins here (`false`) or bytes do (`true`), behind any prefix.
+    /// Whether a literal of bytes (`true`) or a string (`false`) starts here, possibly with a
+    /// prefix.
     fn quoted_ahead(&self) -> Option<bool> {
         let mut bytes = false;
         let mut raw = false;
@@ -223,7 +224,7 @@ impl Lexer {
                 return self.push(TokenKind::Symbol(symbol), self.at + length);
             }
         }
-        // A lone `&`, `|` or `=` is refused together with what should have doubled it.
+        // As cel-go's lexer, reports a single `&`, `|` or `=` together with the next character.
         let doubled = matches!(self.characters[self.at], '&' | '|' | '=');
         let end = self.at + 1 + usize::from(doubled);
         self.refuse(end.min(self.characters.len()));
@@ -242,12 +243,12 @@ mod tests {
     }
 
     #[test]
-    fn numbers_end_where_they_stop_being_numbers() {
+    fn numbers_of_all_kinds_are_tokenized() {
         check("1.5e3 2u 0xFFu .5 1.a 0x", "1.5e3 ¦ 2u ¦ 0xFFu ¦ .5 ¦ 1 ¦ . ¦ a ¦ 0 ¦ x ¦ <EOF>");
     }
 
     #[test]
-    fn strings_have_prefixes_quotes_and_escapes() {
+    fn strings_with_prefixes_quotes_and_escapes_are_tokenized() {
         check(
             r#"'a\'b' r'\' b"x" rb '''a'b''' "#,
             r"'a\'b' ¦ r'\' ¦ b'x' ¦ rb ¦ '''a'b''' ¦ <EOF>".replace("b'x'", "b\"x\"").as_str(),

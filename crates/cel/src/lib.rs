@@ -1,7 +1,7 @@
 //! CEL, the Common Expression Language, as Kubernetes uses it.
 //!
-//! An expression is compiled once, against declared variables, and evaluated many times over JSON,
-//! without a copy of it:
+//! An expression is compiled once, with declared variables, and evaluated many times on JSON, which
+//! is not copied:
 //!
 //! ```
 //! use cel::{Bindings, Budget, DeclType, Env, Library, Object};
@@ -10,25 +10,24 @@
 //! let spec = DeclType::object(Object::new("spec", fields));
 //! let env = Env::new(Library::kubernetes()).variable("self", spec);
 //!
-//! let program = env.compile("self.min <= self.max").expect("the expression is sound");
+//! let program = env.compile("self.min <= self.max").expect("the expression is valid");
 //! assert!(program.estimate_cost().max < 10_000_000);
 //!
 //! let object = serde_json::json!({"min": 2, "max": 1});
 //! let mut budget = Budget::new(1_000_000);
 //! let value = program.evaluate(&Bindings::new().json("self", &object), &mut budget);
-//! assert_eq!(value.expect("nothing can fail here").as_bool(), Some(false));
+//! assert_eq!(value.expect("both fields are integers").as_bool(), Some(false));
 //!
-//! let refused = env.compile("self.min == 'x'").expect_err("types must fit");
+//! let refused = env.compile("self.min == 'x'").expect_err("an int and a string cannot be compared");
 //! assert!(refused.to_string().ends_with(" | self.min == 'x'\n | .........^"));
 //! ```
 //!
-//! The way of an expression: `lexer` → `parser`, which expands `macros`, → `checker`, which gives
-//! every node a type → `plan`, and `cost` with its estimate → `evaluator`, which pays for each
-//! step. What can be called is in [`library`].
+//! The phases: `lexer` → `parser`, which expands `macros` → `checker`, which assigns a type to
+//! every node → `plan`, and `cost` with its estimate → `evaluator`, which counts the cost of each
+//! step. The functions are in [`library`].
 //!
-//! Nothing that an author writes makes this crate panic, recurse without bound or run longer than
-//! the budget allows: nesting, size, patterns and costs are limited. Messages are cel-go's, word
-//! for word where clients see them.
+//! No expression makes this crate panic, recurse without limit or exceed the budget: nesting, size,
+//! patterns and costs are limited. Messages that clients see are exactly cel-go's.
 
 mod ast;
 mod checker;

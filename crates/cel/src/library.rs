@@ -1,7 +1,7 @@
 //! [`Library`]: the functions, types and macros that expressions may use.
 //!
-//! A function is a list of overloads. Each is declared by a signature, from which the checker
-//! works, and implemented by a Rust function over [`Value`]s:
+//! A function is a list of overloads. Each overload has a signature, which the checker uses, and is
+//! implemented by a Rust function over [`Value`]s:
 //!
 //! ```text
 //! charAt   string_char_at_int   string.(int) -> string      a method
@@ -37,11 +37,12 @@ mod standard;
 mod string_format;
 mod strings;
 mod times;
+mod two_variables;
 mod urls;
 
 pub(crate) use conversions::is_conversion;
 
-/// What a library can have besides the language itself.
+/// An extension of the language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extension {
     /// `optional.of`, `a.?b`, `optMap` …
@@ -52,7 +53,7 @@ pub enum Extension {
     StringReverse,
     /// `slice`, `sort`, `distinct`, `flatten` …
     Lists,
-    /// Kubernetes' own: `isSorted`, `sum`, `min`, `max`, `indexOf`, `includes`.
+    /// Kubernetes' lists library: `isSorted`, `sum`, `min`, `max`, `indexOf`, `includes`.
     KubernetesLists,
     /// `sets.contains`, `sets.equivalent`, `sets.intersects`.
     Sets,
@@ -60,9 +61,9 @@ pub enum Extension {
     Math,
     /// `find`, `findAll`.
     Regex,
-    /// `url`, `isURL` and what a URL consists of.
+    /// `url`, `isURL` and accessors such as `getHost`.
     Urls,
-    /// `ip`, `cidr` and their kin.
+    /// `ip`, `cidr` and their methods.
     Addresses,
     /// `quantity`.
     Quantity,
@@ -78,11 +79,11 @@ pub enum Extension {
     Bind,
     /// `base64.encode`, `base64.decode`, which Kubernetes does not have.
     Encoders,
-    /// `jsonpatch.escapeKey`, for expressions that make patches.
+    /// `jsonpatch.escapeKey`, for expressions of JSON patches.
     JsonPatch,
 }
 
-/// What an expression may call.
+/// See the [module documentation](self).
 #[derive(Debug, Default)]
 pub struct Library {
     functions: HashMap<&'static str, Vec<Arc<Overload>>>,
@@ -92,22 +93,23 @@ pub struct Library {
 
 pub(crate) type EvalResult<'a> = Result<Value<'a>, EvalError>;
 
-/// The function may take the arguments: they are not used afterwards.
+/// An implementation. It may move values out of the arguments, which are not used afterwards.
 pub(crate) type Plain = for<'a> fn(&mut [Value<'a>]) -> EvalResult<'a>;
 
-/// The second argument is the pattern, already compiled.
+/// An implementation whose second argument is a pattern, which is passed compiled.
 pub(crate) type WithRegex = for<'a> fn(&mut [Value<'a>], &Matcher) -> EvalResult<'a>;
 
-/// How an overload is computed.
+/// The implementation of an overload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Run {
     Plain(Plain),
     Regex(WithRegex),
-    /// The evaluator does it: its arguments are not all evaluated, or are no plain values.
+    /// Implemented by the evaluator, because not all arguments are evaluated or the node is
+    /// special.
     Evaluator,
 }
 
-/// One way to call a function.
+/// One overload of a function.
 #[derive(Debug)]
 pub(crate) struct Overload {
     pub(crate) id: String,
@@ -131,13 +133,13 @@ impl Library {
         library
     }
 
-    /// What every expression in Kubernetes can use. Shared: it is built once.
+    /// The library of all expressions in Kubernetes. It is built once and shared.
     pub fn kubernetes() -> Arc<Self> {
         static SHARED: OnceLock<Arc<Library>> = OnceLock::new();
         Arc::clone(SHARED.get_or_init(|| Arc::new(Self::of_kubernetes())))
     }
 
-    /// The same for expressions that make patches. Shared as well.
+    /// The library of expressions of JSON patches in mutating admission policies. It is shared too.
     pub fn kubernetes_patches() -> Arc<Self> {
         static SHARED: OnceLock<Arc<Library>> = OnceLock::new();
         let build = || Arc::new(Self::of_kubernetes().with(Extension::JsonPatch));
@@ -181,7 +183,7 @@ impl Library {
             Extension::Semver => semver::declare(&mut self),
             Extension::Formats => formats::declare(&mut self),
             Extension::Authorizer => authorizer::declare(&mut self),
-            Extension::TwoVariables => lists::declare_map_insert(&mut self),
+            Extension::TwoVariables => two_variables::declare(&mut self),
             Extension::Bind => self.macros.add(Family::Bind),
             Extension::Encoders => encoders::declare(&mut self),
             Extension::JsonPatch => json_patch::declare(&mut self),
@@ -193,7 +195,7 @@ impl Library {
         self.functions.get(name).map(Vec::as_slice)
     }
 
-    /// The type with this name: of the language or of an extension.
+    /// The type with this name, of the language or of an extension.
     pub(crate) fn type_named(&self, name: &str) -> Option<Type> {
         let own = || self.types.iter().find(|own| **own == name).map(|own| Type::Opaque(own));
         Type::named(name).or_else(own)
@@ -214,21 +216,21 @@ impl Library {
 }
 
 impl Overload {
-    /// Whether the arguments are of the kinds that the signature names.
+    /// Whether the arguments have the types of the signature.
     pub(crate) fn accepts(&self, args: &[Value<'_>]) -> bool {
         self.params.len() == args.len()
-            && self.params.iter().zip(args).all(|(param, arg)| fits(param, arg))
+            && self.params.iter().zip(args).all(|(param, arg)| has_type(param, arg))
     }
 }
 
-fn fits(param: &Type, value: &Value<'_>) -> bool {
+fn has_type(param: &Type, value: &Value<'_>) -> bool {
     match (param, value) {
         (Type::Dyn | Type::Param(_), _) | (Type::Map(..), Value::Map(_) | Value::Fields(_)) => true,
         (param, value) => param.runtime_name() == value.type_name(),
     }
 }
 
-/// For functions whose signature already determines the types of the values.
+/// The error for arguments that do not match the signature; [`Overload::accepts`] excludes them.
 fn no_such_overload<'a>() -> EvalResult<'a> {
     Err(EvalError::no_such_overload())
 }

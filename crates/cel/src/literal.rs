@@ -1,4 +1,4 @@
-//! The text of a literal to what it means: numbers, escapes, raw strings, bytes.
+//! Parses literals: numbers, strings with escapes, raw strings, bytes.
 
 /// Resolves the quotes, prefixes and escapes of a string token.
 pub(crate) fn string(token: &str) -> Result<String, String> {
@@ -22,7 +22,7 @@ pub(crate) fn string(token: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// Resolves a bytes token; `\x` and octal escapes are single bytes here, and `\u` is not known.
+/// Resolves a bytes token. `\x` and octal escapes are single bytes; `\u` is not allowed.
 pub(crate) fn bytes(token: &str) -> Result<Vec<u8>, String> {
     let (body, raw) = strip(token);
     if raw {
@@ -110,7 +110,7 @@ fn low_byte(value: u32) -> u8 {
     u8::try_from(value & 0xff).unwrap_or(u8::MAX)
 }
 
-/// A whole number, decimal or with `0x`.
+/// An int literal, decimal or with `0x`.
 pub(crate) fn integer(sign: &str, text: &str) -> Result<i64, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(hex) => i64::from_str_radix(&format!("{sign}{hex}"), 16),
@@ -119,7 +119,7 @@ pub(crate) fn integer(sign: &str, text: &str) -> Result<i64, String> {
     parsed.map_err(|_| "invalid int literal".to_owned())
 }
 
-/// A whole number with `u` behind it.
+/// A uint literal, which ends in `u`.
 pub(crate) fn unsigned(text: &str) -> Result<u64, String> {
     let text = &text[..text.len() - 1];
     let parsed = match text.strip_prefix("0x") {
@@ -129,7 +129,7 @@ pub(crate) fn unsigned(text: &str) -> Result<u64, String> {
     parsed.map_err(|_| "invalid uint literal".to_owned())
 }
 
-/// A floating point number that is finite.
+/// A double literal, which must be finite.
 pub(crate) fn double(sign: &str, text: &str) -> Result<f64, String> {
     match format!("{sign}{text}").parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(value),
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_have_the_meaning_of_the_language() {
+    fn escapes_in_strings_are_resolved() {
         assert_eq!(string(r#""a\tb\u00e9\x41\101""#).as_deref(), Ok("a\tbéAA"));
         assert_eq!(string(r"r'\d'").as_deref(), Ok(r"\d"));
         assert_eq!(string("'''it's'''").as_deref(), Ok("it's"));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_take_escapes_as_bytes_and_text_as_utf8() {
+    fn escapes_in_bytes_are_single_bytes_and_text_is_utf8() {
         assert_eq!(bytes(r"b'\xffé'").as_deref(), Ok([0xff, 0xc3, 0xa9].as_slice()));
         assert!(bytes(r"b'\u0041'").is_err());
     }

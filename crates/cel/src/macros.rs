@@ -1,28 +1,29 @@
-//! Calls that are rewritten while they are parsed: `has`, `all`, `exists`, `map`, `optMap` …
+//! Macros: calls that the parser rewrites, such as `has`, `all`, `exists`, `map`, `optMap`.
 //!
 //! ```text
-//! [1, 2].all(x, x > 0)   ⇒   fold x in [1, 2], @result = true
-//!                             while @not_strictly_false(@result)
-//!                             @result = @result && x > 0
+//! [1, 2].all(x, x > 0)   ⇒   @result = true
+//!                             for x in [1, 2] while @not_strictly_false(@result)
+//!                                 @result = @result && x > 0
 //! ```
 //!
-//! New nodes have the position of the macro's bracket.
+//! The new nodes have the position of the macro's opening bracket.
 
 use std::collections::BTreeSet;
 
-use crate::ast::{ACCUMULATOR, Expr, Fold, Id, Kind, Literal};
+use crate::ast::{ACCUMULATOR, Comprehension, Expr, Id, Kind, Literal};
 use crate::parser::Nodes;
 
 mod expansion;
 
-use expansion::Expansion;
+use expansion::{Expansion, Variables};
 
 /// Families of macros; an environment has some of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Family {
     /// `has`, `all`, `exists`, `exists_one`, `map`, `filter`.
     Standard,
-    /// The same with index and element, `transformList`, `transformMap`, `transformMapEntry`.
+    /// `all`, `exists`, … with index and element, `transformList`, `transformMap`,
+    /// `transformMapEntry`.
     TwoVariables,
     /// `optMap`, `optFlatMap`.
     Optional,
@@ -40,7 +41,7 @@ pub(crate) struct Macros {
     families: BTreeSet<Family>,
 }
 
-/// What a call consists of, given back if it is no macro.
+/// The target and the arguments of a call, returned if it is not a macro.
 type Parts = (Option<Expr>, Vec<Expr>);
 
 impl Macros {
@@ -48,7 +49,7 @@ impl Macros {
         self.families.insert(family);
     }
 
-    /// The expansion of a call, or its parts if it is no macro.
+    /// The expansion of a call, or its parts if it is not a macro.
     pub(crate) fn expand(
         &self,
         nodes: &mut Nodes,
@@ -77,13 +78,13 @@ impl Macros {
 
 type Expander = fn(&mut Expansion<'_>, Option<Expr>, Vec<Expr>) -> Result<Expr, MacroError>;
 
-/// Where a macro is used wrongly, and how.
+/// The position and the message of an invalid use of a macro.
 struct MacroError(usize, String);
 
 fn find(function: &str, target: Option<&Expr>, count: usize) -> Option<(Family, Expander)> {
     let named =
         |name: &str| matches!(target.map(|it| &it.kind), Some(Kind::Ident(it)) if it == name);
-    // Quantifiers have one variable or two.
+    // Quantifiers have one variable and a predicate, or two variables and a predicate.
     let family = if count == 3 { Family::TwoVariables } else { Family::Standard };
     let expander: (Family, Expander) = match (function, target.is_some(), count) {
         ("has", false, 1) => (Family::Standard, has),
@@ -118,7 +119,7 @@ fn receiver(target: Option<Expr>) -> Expr {
     target.expect("`find` gives method macros a target")
 }
 
-/// The last argument, and the one before it if there is a filter behind `variables` names.
+/// The optional filter after `variables` names, and the last argument.
 fn split(mut args: Vec<Expr>, variables: usize) -> (Option<Expr>, Expr) {
     let last = args.pop().expect("`find` checked the number of arguments");
     let filter = if args.len() > variables { args.pop() } else { None };
@@ -135,66 +136,83 @@ fn has(cx: &mut Expansion<'_>, _: Option<Expr>, mut args: Vec<Expr>) -> Result<E
     }
 }
 
-/// What differs between the quantifiers: start, condition, step and result.
-type Quantifier = fn(&mut Expansion<'_>, Expr) -> (Expr, Expr, Expr, Expr);
+/// The parts of a comprehension in which quantifiers differ.
+struct QuantifierParts {
+    init: Expr,
+    condition: Expr,
+    step: Expr,
+    result: Expr,
+}
+
+/// Makes the parts from the predicate.
+type Quantifier = fn(&mut Expansion<'_>, Expr) -> QuantifierParts;
 
 fn quantifier(
     cx: &mut Expansion<'_>,
     target: Option<Expr>,
     mut args: Vec<Expr>,
-    kind: Quantifier,
+    quantifier: Quantifier,
 ) -> Result<Expr, MacroError> {
     let two = args.len() == 3;
-    let (variable, second) = if two {
-        cx.variables(&args, true)?
+    let (variable, second_variable) = if two {
+        cx.variables(&args, Variables::Two)?
     } else {
         (cx.variable(&args[0], "argument must be a simple name")?, None)
     };
     let predicate = args.pop().expect("`find` checked the number of arguments");
-    let (init, condition, step, result) = kind(cx, predicate);
+    let QuantifierParts { init, condition, step, result } = quantifier(cx, predicate);
     let (range, accumulator) = (receiver(target), ACCUMULATOR.to_owned());
-    Ok(cx.fold(Fold { range, variable, second, accumulator, init, condition, step, result }))
+    Ok(cx.comprehension(Comprehension {
+        range,
+        variable,
+        second_variable,
+        accumulator,
+        init,
+        condition,
+        step,
+        result,
+    }))
 }
 
-fn all(cx: &mut Expansion<'_>, predicate: Expr) -> (Expr, Expr, Expr, Expr) {
+fn all(cx: &mut Expansion<'_>, predicate: Expr) -> QuantifierParts {
     let init = cx.literal(Literal::Bool(true));
-    let so_far = cx.accumulator();
-    let condition = cx.call("@not_strictly_false", vec![so_far]);
-    let so_far = cx.accumulator();
-    let step = cx.call("_&&_", vec![so_far, predicate]);
-    (init, condition, step, cx.accumulator())
+    let accumulated = cx.accumulator();
+    let condition = cx.call("@not_strictly_false", vec![accumulated]);
+    let accumulated = cx.accumulator();
+    let step = cx.call("_&&_", vec![accumulated, predicate]);
+    QuantifierParts { init, condition, step, result: cx.accumulator() }
 }
 
-fn exists(cx: &mut Expansion<'_>, predicate: Expr) -> (Expr, Expr, Expr, Expr) {
+fn exists(cx: &mut Expansion<'_>, predicate: Expr) -> QuantifierParts {
     let init = cx.literal(Literal::Bool(false));
-    let so_far = cx.accumulator();
-    let not = cx.call("!_", vec![so_far]);
+    let accumulated = cx.accumulator();
+    let not = cx.call("!_", vec![accumulated]);
     let condition = cx.call("@not_strictly_false", vec![not]);
-    let so_far = cx.accumulator();
-    let step = cx.call("_||_", vec![so_far, predicate]);
-    (init, condition, step, cx.accumulator())
+    let accumulated = cx.accumulator();
+    let step = cx.call("_||_", vec![accumulated, predicate]);
+    QuantifierParts { init, condition, step, result: cx.accumulator() }
 }
 
-fn exists_one(cx: &mut Expansion<'_>, predicate: Expr) -> (Expr, Expr, Expr, Expr) {
+fn exists_one(cx: &mut Expansion<'_>, predicate: Expr) -> QuantifierParts {
     let init = cx.literal(Literal::Int(0));
     let condition = cx.literal(Literal::Bool(true));
-    let (so_far, one) = (cx.accumulator(), cx.literal(Literal::Int(1)));
-    let more = cx.call("_+_", vec![so_far, one]);
-    let same = cx.accumulator();
-    let step = cx.call("_?_:_", vec![predicate, more, same]);
+    let (accumulated, one) = (cx.accumulator(), cx.literal(Literal::Int(1)));
+    let incremented = cx.call("_+_", vec![accumulated, one]);
+    let unchanged = cx.accumulator();
+    let step = cx.call("_?_:_", vec![predicate, incremented, unchanged]);
     let (count, one) = (cx.accumulator(), cx.literal(Literal::Int(1)));
     let result = cx.call("_==_", vec![count, one]);
-    (init, condition, step, result)
+    QuantifierParts { init, condition, step, result }
 }
 
 fn append(cx: &mut Expansion<'_>, value: Expr) -> Expr {
-    let so_far = cx.accumulator();
+    let accumulated = cx.accumulator();
     let one = cx.list(vec![value]);
-    cx.call("_+_", vec![so_far, one])
+    cx.call("_+_", vec![accumulated, one])
 }
 
 fn map(cx: &mut Expansion<'_>, target: Option<Expr>, args: Vec<Expr>) -> Result<Expr, MacroError> {
-    let variables = cx.variables(&args, false)?;
+    let variables = cx.variables(&args, Variables::One)?;
     let (filter, value) = split(args, 1);
     let init = cx.list(Vec::new());
     let step = append(cx, value);
@@ -206,7 +224,7 @@ fn filter(
     target: Option<Expr>,
     mut args: Vec<Expr>,
 ) -> Result<Expr, MacroError> {
-    let variables = cx.variables(&args, false)?;
+    let variables = cx.variables(&args, Variables::One)?;
     let predicate = args.pop();
     let init = cx.list(Vec::new());
     let step = append(cx, args.remove(0));
@@ -218,7 +236,7 @@ fn transform_list(
     target: Option<Expr>,
     args: Vec<Expr>,
 ) -> Result<Expr, MacroError> {
-    let variables = cx.variables(&args, true)?;
+    let variables = cx.variables(&args, Variables::Two)?;
     let (filter, value) = split(args, 2);
     let init = cx.list(Vec::new());
     let step = append(cx, value);
@@ -230,11 +248,11 @@ fn transform_map(
     target: Option<Expr>,
     args: Vec<Expr>,
 ) -> Result<Expr, MacroError> {
-    let variables = cx.variables(&args, true)?;
+    let variables = cx.variables(&args, Variables::Two)?;
     let (filter, value) = split(args, 2);
     let init = cx.make(Kind::Map(Vec::new()));
-    let (so_far, key) = (cx.accumulator(), cx.ident(&variables.0));
-    let step = cx.call("cel.@mapInsert", vec![so_far, key, value]);
+    let (accumulated, key) = (cx.accumulator(), cx.ident(&variables.0));
+    let step = cx.call("cel.@mapInsert", vec![accumulated, key, value]);
     Ok(cx.collect(receiver(target), variables, init, filter, step))
 }
 
@@ -243,11 +261,11 @@ fn transform_map_entry(
     target: Option<Expr>,
     args: Vec<Expr>,
 ) -> Result<Expr, MacroError> {
-    let variables = cx.variables(&args, true)?;
+    let variables = cx.variables(&args, Variables::Two)?;
     let (filter, entry) = split(args, 2);
     let init = cx.make(Kind::Map(Vec::new()));
-    let so_far = cx.accumulator();
-    let step = cx.call("cel.@mapInsert", vec![so_far, entry]);
+    let accumulated = cx.accumulator();
+    let step = cx.call("cel.@mapInsert", vec![accumulated, entry]);
     Ok(cx.collect(receiver(target), variables, init, filter, step))
 }
 
@@ -257,7 +275,7 @@ fn bind(cx: &mut Expansion<'_>, _: Option<Expr>, mut args: Vec<Expr>) -> Result<
     let Kind::Ident(name) = &args[0].kind else {
         return Err(cx.error(&args[0], "cel.bind() variable names must be simple identifiers"));
     };
-    Ok(cx.bound(name.clone(), init, result))
+    Ok(cx.bind(name.clone(), init, result))
 }
 
 fn opt_map(
@@ -285,13 +303,13 @@ fn opt(
 ) -> Result<Expr, MacroError> {
     let result = args.pop().expect("`find` checked the number of arguments");
     let Kind::Ident(variable) = &args[0].kind else {
-        let words = format!("{name}() variable name must be a simple identifier");
-        return Err(cx.error(&args[0], &words));
+        let message = format!("{name}() variable name must be a simple identifier");
+        return Err(cx.error(&args[0], &message));
     };
-    let again = cx.copy(&target);
+    let copy = cx.copy(&target);
     let condition = cx.method("hasValue", target, Vec::new());
-    let value = cx.method("value", again, Vec::new());
-    let mapped = cx.bound(variable.clone(), value, result);
+    let value = cx.method("value", copy, Vec::new());
+    let mapped = cx.bind(variable.clone(), value, result);
     let some = wrap(cx, mapped);
     let none = cx.call("optional.none", Vec::new());
     Ok(cx.call("_?_:_", vec![condition, some, none]))
@@ -305,14 +323,14 @@ fn sort_by(
     const INPUT: &str = "@__sortBy_input__";
     let target = receiver(target);
     if matches!(target.kind, Kind::Literal(_) | Kind::Map(_) | Kind::Struct { .. }) {
-        let words = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
-        return Err(cx.error(&target, words));
+        let message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
+        return Err(cx.error(&target, message));
     }
     let input = cx.ident(INPUT);
     let keys = map(cx, Some(input), args)?;
     let input = cx.ident(INPUT);
     let sorted = cx.method("@sortByAssociatedKeys", input, vec![keys]);
-    Ok(cx.bound(INPUT.to_owned(), target, sorted))
+    Ok(cx.bind(INPUT.to_owned(), target, sorted))
 }
 
 fn extreme(
@@ -325,20 +343,20 @@ fn extreme(
         return Err(MacroError(cx.offset, format!("math.{name}() requires at least one argument")));
     }
     for arg in &args {
-        let plain = matches!(
+        let is_not_numeric = matches!(
             &arg.kind,
             Kind::Literal(
                 Literal::Null | Literal::Bool(_) | Literal::String(_) | Literal::Bytes(_)
             ) | Kind::Map(_)
                 | Kind::Struct { .. }
         );
-        if plain {
-            let words = if args.len() == 1 {
+        if is_not_numeric {
+            let message = if args.len() == 1 {
                 format!("math.{name}() invalid single argument value")
             } else {
                 format!("math.{name}() simple literal arguments must be numeric")
             };
-            return Err(cx.error(arg, &words));
+            return Err(cx.error(arg, &message));
         }
     }
     if args.len() <= 2 {

@@ -1,8 +1,7 @@
-//! Tokens to the syntax tree, macros expanded on the way.
+//! Parses tokens into the syntax tree and expands macros.
 //!
-//! Recursive descent; the words of a syntax error are those of the generated parser that cel-go
-//! uses, because clients see them. The first syntax error ends the work: what follows it would be
-//! guesses.
+//! The parser is a recursive descent. Its syntax errors have the messages of the generated parser
+//! that cel-go uses, because clients see them. It stops at the first syntax error.
 
 use std::sync::Arc;
 
@@ -16,19 +15,20 @@ mod nodes;
 
 pub(crate) use nodes::Nodes;
 
-/// Longer expressions are refused unread.
+/// The maximum length of an expression.
 const MAX_CODE_POINTS: usize = 100_000;
 
-/// How deep expressions may nest, brackets and operators counted apart.
+/// The maximum nesting of an expression; each bracket and each operator counts.
 const MAX_NESTING: usize = 250;
 
-/// How high a tree may grow when macros are expanded: everything after the parser recurses.
+/// The maximum height of the tree after the expansion of macros: all later phases are recursive.
 const MAX_HEIGHT: usize = 300;
 
-const STARTS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, \
+/// The tokens that can start an operand, as cel-go's parser lists them.
+const OPERAND_STARTS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, \
                       NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
-/// Words that no variable may have as its name.
+/// Reserved words, which cannot be names of variables.
 const RESERVED: &[&str] = &[
     "as",
     "break",
@@ -53,7 +53,7 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
-/// Symbol, function, and how tightly it binds.
+/// The symbol, the function and the precedence level of each binary operator.
 const OPERATORS: &[(&str, &str, u8)] = &[
     ("||", "_||_", 0),
     ("&&", "_&&_", LOGICAL),
@@ -71,7 +71,7 @@ const OPERATORS: &[(&str, &str, u8)] = &[
     ("%", "_%_", 4),
 ];
 
-/// The level of the tighter of the two logical operators.
+/// The precedence level of `&&`; `||` has a lower one, all other operators have higher ones.
 const LOGICAL: u8 = 1;
 
 /// The tree of an expression, and the position of each node in the source.
@@ -110,7 +110,7 @@ struct Parser<'a> {
     at: usize,
     nodes: Nodes,
     macros: &'a Macros,
-    /// Brackets and operators that are open around the current token.
+    /// The number of brackets and operators around the current token.
     nesting: usize,
 }
 
@@ -121,7 +121,7 @@ impl Parser<'_> {
         &self.tokens[self.at]
     }
 
-    /// The token after the current one; behind the end there is only the end.
+    /// The token after the current one; the end token if there is none.
     fn after(&self) -> &Token {
         &self.tokens[(self.at + 1).min(self.tokens.len() - 1)]
     }
@@ -141,12 +141,14 @@ impl Parser<'_> {
         Some(self.advance().offset)
     }
 
+    /// Enters one more level of nesting.
     fn enter(&mut self) -> Parse<()> {
         self.nesting += 1;
         if self.nesting > MAX_NESTING { Err(self.nodes.too_deep()) } else { Ok(()) }
     }
 
-    fn built(&mut self, expr: Expr) -> Parse<Expr> {
+    /// Checks the height of a new node.
+    fn check_height(&mut self, expr: Expr) -> Parse<Expr> {
         if self.nodes.heights[expr.id] > MAX_HEIGHT { Err(self.nodes.too_deep()) } else { Ok(expr) }
     }
 
@@ -160,7 +162,7 @@ impl Parser<'_> {
         if let Some(offset) = self.accept(symbol) {
             return Ok(offset);
         }
-        let found = shown(self.token());
+        let found = escaped_text(self.token());
         Err(if self.after().is(symbol) {
             self.fail(&format!("extraneous input '{found}' expecting '{symbol}'"))
         } else if self.may_follow_an_operand() {
@@ -183,15 +185,15 @@ impl Parser<'_> {
         if self.token().kind == TokenKind::End {
             return Ok(());
         }
-        let found = shown(self.token());
+        let found = escaped_text(self.token());
         let error = if self.after().kind == TokenKind::End { "extraneous" } else { "mismatched" };
         Err(self.fail(&format!("{error} input '{found}' expecting <EOF>")))
     }
 
     fn no_operand(&mut self) -> ParseAborted {
-        let found = shown(self.token());
+        let found = escaped_text(self.token());
         let error = if starts_operand(self.after()) { "extraneous" } else { "mismatched" };
-        self.fail(&format!("{error} input '{found}' expecting {STARTS}"))
+        self.fail(&format!("{error} input '{found}' expecting {OPERAND_STARTS}"))
     }
 
     fn expr(&mut self) -> Parse<Expr> {
@@ -210,8 +212,8 @@ impl Parser<'_> {
         self.operator(id, "_?_:_", vec![condition, yes, no])
     }
 
-    /// Operators of at least this level and their operands. One function for all levels, because
-    /// each level of brackets costs a frame of every function between it and the next.
+    /// Parses operators of at least this level and their operands. One function handles all levels,
+    /// because a function for each level would multiply the stack depth of nested brackets.
     fn binary(&mut self, lowest: u8) -> Parse<Expr> {
         let outer = self.nesting;
         let mut left = self.unary()?;
@@ -220,7 +222,8 @@ impl Parser<'_> {
         {
             let id = self.nodes.id(self.token().offset);
             if level <= LOGICAL {
-                // All terms of `a && b && …` are arguments of one call: a long chain is not deep.
+                // All terms of `a && b && …` are arguments of one call, so a long chain is not
+                // deep.
                 let mut terms = vec![left];
                 while self.accept(symbol).is_some() {
                     terms.push(self.binary(level + 1)?);
@@ -240,7 +243,7 @@ impl Parser<'_> {
     fn operator(&mut self, id: Id, function: &str, args: Vec<Expr>) -> Parse<Expr> {
         let kind = Kind::Call { function: function.to_owned(), target: None, args };
         let expr = self.nodes.with_id(id, kind);
-        self.built(expr)
+        self.check_height(expr)
     }
 
     fn unary(&mut self) -> Parse<Expr> {
@@ -298,7 +301,7 @@ impl Parser<'_> {
             }
             TokenKind::End => return Err(self.fail("no viable alternative at input '.'")),
             _ => {
-                let found = shown(self.token());
+                let found = escaped_text(self.token());
                 return Err(self.fail(&format!("no viable alternative at input '.{found}'")));
             }
         }
@@ -317,7 +320,7 @@ impl Parser<'_> {
         }
         let kind = Kind::Select { operand: Box::new(operand), field: name.text, test: false };
         let expr = self.nodes.new_expr(dot.offset, kind);
-        self.built(expr)
+        self.check_height(expr)
     }
 
     fn index(&mut self, operand: Expr) -> Parse<Expr> {
@@ -358,7 +361,7 @@ impl Parser<'_> {
                 self.nodes.with_id(id, Kind::Call { function, target, args })
             }
         };
-        self.built(expr)
+        self.check_height(expr)
     }
 
     fn primary(&mut self) -> Parse<Expr> {
@@ -410,7 +413,7 @@ impl Parser<'_> {
             }
         }
         let expr = self.nodes.with_id(id, Kind::List(items));
-        self.built(expr)
+        self.check_height(expr)
     }
 
     fn map(&mut self) -> Parse<Expr> {
@@ -428,7 +431,7 @@ impl Parser<'_> {
             }
         }
         let expr = self.nodes.with_id(id, Kind::Map(entries));
-        self.built(expr)
+        self.check_height(expr)
     }
 
     fn message(&mut self, type_name: &Expr) -> Parse<Expr> {
@@ -438,7 +441,7 @@ impl Parser<'_> {
         while self.accept("}").is_none() {
             let optional = self.accept("?").is_some();
             if self.token().kind != TokenKind::Identifier {
-                let found = shown(self.token());
+                let found = escaped_text(self.token());
                 let message =
                     format!("mismatched input '{found}' expecting {{'}}', ',', IDENTIFIER}}");
                 return Err(self.fail(&message));
@@ -454,7 +457,7 @@ impl Parser<'_> {
         }
         let name = type_name.qualified_name().unwrap_or_default();
         let expr = self.nodes.with_id(id, Kind::Struct { name, fields });
-        self.built(expr)
+        self.check_height(expr)
     }
 
     fn constant(&mut self) -> Parse<Expr> {
@@ -505,7 +508,7 @@ fn starts_operand(token: &Token) -> bool {
     }
 }
 
-fn shown(token: &Token) -> String {
+fn escaped_text(token: &Token) -> String {
     token.text.replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t")
 }
 

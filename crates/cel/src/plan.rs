@@ -1,5 +1,4 @@
-//! [`Plan`]: a checked tree in the shape in which it runs: names resolved, overloads chosen,
-//! constants computed.
+//! [`Plan`]: a tree for evaluation, with resolved names, chosen overloads and computed constants.
 
 use std::sync::Arc;
 
@@ -15,54 +14,65 @@ mod builder;
 
 pub(crate) use builder::build;
 
-/// A program's instructions, and the variables they may use.
+/// A tree for evaluation, and the variables that it uses.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) root: Node,
     pub(crate) variables: Vec<(String, Arc<Variable>)>,
-    /// What it takes up, in bytes or so.
+    /// The approximate memory in bytes.
     pub(crate) memory: usize,
 }
 
-/// An instruction.
+/// A node of the plan.
 #[derive(Debug)]
 pub(crate) enum Node {
     Constant(Value<'static>),
     Attribute(Box<Attribute>),
+    /// `&&`
     All(Vec<Node>),
+    /// `||`
     Any(Vec<Node>),
     NotStrictlyFalse(Box<Node>),
-    /// `==` if the flag is set, else `!=`.
-    Equal(Box<(Node, Node)>, bool),
+    /// `==`, or `!=` if it is negated.
+    Equal {
+        operands: Box<(Node, Node)>,
+        is_negated: bool,
+    },
     /// `x in [constants]`, which costs nothing.
     InConstants(Box<Node>, Vec<Value<'static>>),
-    /// `or`, or with the flag `orValue`.
-    OptionalOr(Box<(Node, Node)>, bool),
+    /// `or`, or `orValue` if it unwraps the first operand.
+    OptionalOr {
+        operands: Box<(Node, Node)>,
+        unwraps: bool,
+    },
     Call(Box<Call>),
+    /// The elements, and whether each is optional (`[?x]`).
     List(Vec<(Node, bool)>),
+    /// The keys, the values, and whether each entry is optional (`{?k: x}`).
     Map(Vec<(Node, Node, bool)>),
     Struct {
         name: Arc<str>,
+        /// The names, the values, and whether each field is optional (`T{?f: x}`).
         fields: Vec<(String, Node, bool)>,
     },
-    Fold(Box<Fold>),
+    Comprehension(Box<Comprehension>),
 }
 
 /// A function with its arguments, the receiver first.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) function: String,
-    /// Those that the checker found possible.
+    /// The overloads that the checker found possible.
     pub(crate) overloads: Vec<Arc<Overload>>,
     pub(crate) args: Vec<Node>,
     /// The pattern, if it is a constant.
     pub(crate) regex: Option<Matcher>,
-    /// Whether the first argument may be consumed: `@result + [x]`.
-    pub(crate) grows: bool,
+    /// Whether the first argument is an accumulator that may be consumed: `@result + [x]`.
+    pub(crate) consumes_accumulator: bool,
 }
 
 impl Call {
-    /// The overload, if the checker left no doubt about it.
+    /// The id of the overload if there is only one, else "".
     pub(crate) fn overload(&self) -> &str {
         match self.overloads.as_slice() {
             [only] => &only.id,
@@ -71,35 +81,35 @@ impl Call {
     }
 }
 
-/// A value and the way down from it.
+/// A value and the qualifiers that are applied to it.
 #[derive(Debug)]
 pub(crate) struct Attribute {
     pub(crate) base: Base,
     pub(crate) qualifiers: Vec<Qualifier>,
 }
 
-/// Where a way begins.
+/// The start of an attribute.
 #[derive(Debug)]
 pub(crate) enum Base {
     /// A variable of the environment.
     Variable(String),
-    /// The accumulator of a comprehension, by its place on the stack.
+    /// The accumulator of a comprehension, by its position on the stack.
     Accumulator(usize),
-    /// A loop variable.
+    /// An iteration variable, by its position on the stack.
     Local(usize),
-    /// The result of something else.
+    /// The result of another node.
     Computed(Node),
     Conditional(Box<(Node, Branch, Branch)>),
 }
 
-/// A branch of `?:`, or an index: names in them are counted differently.
+/// A branch of `?:`, or an index. In these, cel-go does not count the cost of a name.
 #[derive(Debug)]
 pub(crate) enum Branch {
     Attribute(Attribute),
     Computed(Node),
 }
 
-/// One step down.
+/// A field access, an index, or a presence test.
 #[derive(Debug)]
 pub(crate) struct Qualifier {
     pub(crate) key: Key,
@@ -119,9 +129,9 @@ pub(crate) enum Key {
 
 /// A comprehension.
 #[derive(Debug)]
-pub(crate) struct Fold {
+pub(crate) struct Comprehension {
     pub(crate) range: Node,
-    pub(crate) two: bool,
+    pub(crate) has_two_variables: bool,
     pub(crate) init: Node,
     pub(crate) condition: Node,
     pub(crate) step: Node,

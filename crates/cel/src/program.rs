@@ -1,4 +1,4 @@
-//! [`Program`]: a compiled expression; run it any number of times, from any thread.
+//! [`Program`]: a compiled expression, which any thread can evaluate any number of times.
 
 use std::collections::HashMap;
 
@@ -21,12 +21,12 @@ pub struct Program {
     estimate: CostEstimate,
 }
 
-/// What an evaluation may cost; several evaluations can share one.
+/// The cost limits of evaluations; several evaluations can share one budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// The remaining cost.
     pub remaining: u64,
-    /// The most that one evaluation may take of it.
+    /// The maximum cost of one evaluation.
     pub per_call: u64,
 }
 
@@ -34,7 +34,7 @@ impl Budget {
     /// No limit.
     pub const UNLIMITED: Self = Self { remaining: u64::MAX, per_call: u64::MAX };
 
-    /// So much for everything.
+    /// A budget without a limit for one evaluation.
     pub fn new(remaining: u64) -> Self {
         Self { remaining, per_call: u64::MAX }
     }
@@ -54,26 +54,26 @@ enum Bound<'a> {
 }
 
 impl<'a> Bindings<'a> {
-    /// Nothing bound.
+    /// No bindings.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Binds JSON, which is read as the variable was declared.
+    /// Binds JSON, which is converted by the declared type of the variable.
     #[must_use]
     pub fn json(mut self, name: &'a str, json: &'a Json) -> Self {
         self.bound.insert(name, Bound::Json(json));
         self
     }
 
-    /// Binds a variable that was declared optional.
+    /// Binds an optional variable.
     #[must_use]
     pub fn optional_json(mut self, name: &'a str, json: Option<&'a Json>) -> Self {
         self.bound.insert(name, Bound::Optional(json));
         self
     }
 
-    /// Binds a value that is ready.
+    /// Binds a CEL value.
     #[must_use]
     pub fn value(mut self, name: &'a str, value: Value<'a>) -> Self {
         self.bound.insert(name, Bound::Value(value));
@@ -101,27 +101,27 @@ impl Program {
         Ok(Self { plan, result, estimate })
     }
 
-    /// The type of what the expression gives.
+    /// The type of the result.
     pub fn result_type(&self) -> &Type {
         &self.result
     }
 
-    /// The least and the most that an evaluation can cost, given the declared sizes.
+    /// The minimum and the maximum cost of an evaluation, given the declared sizes.
     pub fn estimate_cost(&self) -> CostEstimate {
         self.estimate
     }
 
-    /// The memory that the program takes up, in bytes or so: mostly that of its patterns.
+    /// The approximate memory of the program in bytes, mostly that of its patterns.
     pub fn memory(&self) -> usize {
         self.plan.memory
     }
 
-    /// Whether the expression mentions the variable.
+    /// Whether the expression uses the variable.
     pub fn uses(&self, variable: &str) -> bool {
         self.plan.variables.iter().any(|(name, _)| name == variable)
     }
 
-    /// Evaluates the expression, and takes its cost from the budget, also if it fails.
+    /// Evaluates the expression, and subtracts its cost from the budget even if it fails.
     pub fn evaluate<'a>(
         &'a self,
         bindings: &Bindings<'a>,

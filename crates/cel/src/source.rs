@@ -1,4 +1,4 @@
-//! The text of an expression, and how an error in it is shown: place, words, the line and a caret.
+//! Errors in the text of an expression, formatted with the position, the line and a caret.
 //!
 //! ```text
 //! ERROR: <input>:1:8: found no matching overload for '_==_' applied to '(int, string)'
@@ -8,18 +8,18 @@
 
 use std::fmt;
 
-/// Longer lines are not quoted below a message.
+/// Longer lines are not shown below a message.
 const MAX_SNIPPET_BYTES: usize = 16_384;
 
-/// More errors than this are counted, not shown.
+/// The maximum number of errors that are shown; further ones are only counted.
 const MAX_SHOWN: usize = 100;
 
 /// One error that the parser or the checker found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issue {
-    /// Where: an offset in code points, or nothing if the error has no place.
+    /// The position in code points; None if the error has no position.
     pub offset: Option<usize>,
-    /// The message, in cel-go's words.
+    /// cel-go's message.
     pub message: String,
 }
 
@@ -33,7 +33,7 @@ impl Issue {
     }
 }
 
-/// Why an expression cannot be used: every error, in the order of the text.
+/// All errors of an expression, in the order of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompileErrors {
     source: String,
@@ -60,7 +60,7 @@ impl fmt::Display for CompileErrors {
             if index > 0 {
                 f.write_str("\n")?;
             }
-            show(f, &self.source, issue)?;
+            write_issue(f, &self.source, issue)?;
         }
         if self.issues.len() > MAX_SHOWN {
             write!(f, "\n{} more errors were truncated", self.issues.len() - MAX_SHOWN)?;
@@ -69,7 +69,7 @@ impl fmt::Display for CompileErrors {
     }
 }
 
-fn show(f: &mut fmt::Formatter<'_>, source: &str, issue: &Issue) -> fmt::Result {
+fn write_issue(f: &mut fmt::Formatter<'_>, source: &str, issue: &Issue) -> fmt::Result {
     let Some(offset) = issue.offset else {
         return write!(f, "ERROR: <input>:-1:0: {}", issue.message);
     };

@@ -1,4 +1,4 @@
-//! [`Timestamp`] and [`Duration`] with Go's ranges and spellings, because cel-go has them.
+//! [`Timestamp`] and [`Duration`] with the ranges and text formats of cel-go.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,7 +10,7 @@ const NANOS: i64 = 1_000_000_000;
 
 const EPOCH: DateTime = datetime(1970, 1, 1, 0, 0, 0, 0);
 
-/// After this many seconds the Gregorian calendar repeats itself, 400 years later.
+/// The Gregorian calendar repeats itself after this many seconds, which are 400 years.
 const CALENDAR_CYCLE: i64 = 146_097 * 86_400;
 const CALENDAR_CYCLE_YEARS: i64 = 400;
 
@@ -18,7 +18,7 @@ const CALENDAR_CYCLE_YEARS: i64 = 400;
 const MIN_SECONDS: i64 = -62_135_596_800;
 const MAX_SECONDS: i64 = 253_402_300_799;
 
-/// A span of time in nanoseconds: some 292 years either way.
+/// A span of time in nanoseconds, up to 292 years in either direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Duration {
     /// The whole span.
@@ -32,8 +32,8 @@ pub struct Timestamp {
     pub seconds: i64,
     /// Added to the seconds; below one second.
     pub nanoseconds: u32,
-    /// The offset from UTC of the parsed text, in seconds. It is only used to write the timestamp
-    /// as it was read.
+    /// The offset from UTC of the parsed text, in seconds. It is only used to print the timestamp
+    /// in the same time zone.
     offset: i64,
 }
 
@@ -57,7 +57,7 @@ impl Ord for Timestamp {
     }
 }
 
-/// A timestamp taken apart.
+/// The date and time of day of a timestamp.
 pub(crate) struct Civil {
     pub(crate) year: i64,
     /// From one.
@@ -74,7 +74,7 @@ pub(crate) struct Civil {
 }
 
 impl Duration {
-    /// Reads `1h30m`, `1.5s`, `-2ms`.
+    /// Parses `1h30m`, `1.5s`, `-2ms`.
     pub fn parse(text: &str) -> Option<Self> {
         let (negative, rest) = match text.as_bytes().first()? {
             b'-' => (true, &text[1..]),
@@ -98,7 +98,7 @@ impl Duration {
         Some(Self { nanoseconds: i64::try_from(total).ok()? })
     }
 
-    /// One number with its unit at the head of `text`.
+    /// The nanoseconds of the number with a unit at the start of `text`, and the rest.
     fn component(text: &str) -> Option<(i128, &str)> {
         let number = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (digits, rest) = text.split_at(number);
@@ -114,17 +114,19 @@ impl Duration {
             _ => return None,
         };
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        // A whole part of more than 19 digits overflows an i64.
         if whole.is_empty() && fraction.is_empty() || fraction.contains('.') || whole.len() > 19 {
             return None;
         }
         let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+        // As Go, ignores fraction digits that do not change the nanoseconds.
         let fraction = &fraction[..fraction.len().min(18)];
         let part: i128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
         let scale = 10_i128.pow(u32::try_from(fraction.len()).ok()?);
         Some((whole * unit + part * unit / scale, rest))
     }
 
-    /// Reads what OpenAPI's `duration` format allows: Go's spelling, or `2 days`.
+    /// Parses the values of OpenAPI's `duration` format: Go's format, or `2 days`.
     pub fn parse_lenient(text: &str) -> Option<Self> {
         const UNITS: &[(&[&str], i64)] = &[
             (&["ns", "nano", "nanos", "nanosecond", "nanoseconds"], 1),
@@ -164,16 +166,16 @@ impl fmt::Display for Duration {
 }
 
 impl Timestamp {
-    /// The beginning of the year 1: what Go calls a time that was not set.
+    /// The start of the year 1, which is Go's zero time.
     pub(crate) const ZERO: Self = Self { seconds: MIN_SECONDS, nanoseconds: 0, offset: 0 };
 
-    /// A timestamp, if it is in range.
+    /// None if the timestamp is out of range.
     pub fn new(seconds: i64, nanoseconds: u32) -> Option<Self> {
         let in_range = (MIN_SECONDS..=MAX_SECONDS).contains(&seconds);
         in_range.then_some(Self { seconds, nanoseconds, offset: 0 })
     }
 
-    /// Reads RFC 3339, fractions of any length included.
+    /// Parses RFC 3339 with a fraction of any length.
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         if bytes.len() < 20 || !text.is_ascii() || bytes[10] != b'T' {
@@ -208,7 +210,7 @@ impl Timestamp {
         Some(Self { offset, ..Self::new(seconds, nanoseconds)? })
     }
 
-    /// Reads `2024-06-01` as its first moment.
+    /// Parses `2024-06-01` as midnight UTC.
     pub fn parse_date(text: &str) -> Option<Self> {
         if !text.is_ascii() || text.len() != 10 {
             return None;
@@ -231,12 +233,12 @@ impl Timestamp {
         Some(Duration { nanoseconds: i64::try_from(total).ok()? })
     }
 
-    /// The parts on a clock that is `offset` seconds ahead of UTC.
+    /// The date and time of day in a time zone that is `offset` seconds ahead of UTC.
     pub(crate) fn civil(self, offset: i64) -> Civil {
         let mut local = self.seconds + offset;
         let mut years = 0;
         if local > MAX_SECONDS {
-            // Beyond the calendar that is computed with, which repeats itself.
+            // Later dates are beyond jiff's calendar, so the date one cycle earlier is computed.
             (local, years) = (local - CALENDAR_CYCLE, CALENDAR_CYCLE_YEARS);
         }
         let at = EPOCH.saturating_add(SignedDuration::from_secs(local));
@@ -269,7 +271,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// `+01:30` as seconds.
+/// The seconds of `+01:30`.
 fn offset_of(text: &str) -> Option<i64> {
     let sign = match text.as_bytes().first()? {
         b'+' => 1,
@@ -307,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timestamps_are_read_and_written_after_rfc_3339() {
+    fn timestamps_are_parsed_and_printed_as_rfc_3339() {
         let check = |text: &str, expected: &str| {
             let shown = Timestamp::parse(text).map(|it| it.to_string());
             assert_eq!(shown.unwrap_or_default(), expected, "{text}");
@@ -322,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_can_lead_into_the_year_10000() {
+    fn a_time_zone_can_shift_the_date_into_the_year_10000() {
         let last = Timestamp::parse("9999-12-31T23:59:59Z").unwrap();
         let Civil { year, month, day, hour, day_of_year, day_of_week, .. } = last.civil(3_600);
         assert_eq!((year, month, day, hour), (10_000, 1, 1, 0));
@@ -330,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_can_lead_into_the_year_0() {
+    fn a_time_zone_can_shift_the_date_into_the_year_0() {
         let first = Timestamp::parse("0001-01-01T00:00:00Z").unwrap();
         let Civil { year, month, day, hour, day_of_year, day_of_week, .. } = first.civil(-3_600);
         assert_eq!((year, month, day, hour), (0, 12, 31, 23));
@@ -338,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_read_as_go_reads_them() {
+    fn durations_are_parsed_as_in_go() {
         let check = |text: &str, expected: &str| {
             let shown = Duration::parse(text).map(|it| it.to_string());
             assert_eq!(shown.unwrap_or_default(), expected, "{text}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::decl::Object;
 
-/// A type of the language. Written in messages as cel-go writes it: `list(int)`.
+/// A type of the language. `Display` writes it as cel-go's messages do: `list(int)`.
 #[derive(Debug, Clone)]
 pub enum Type {
     /// Known only when the expression runs.
@@ -14,9 +14,9 @@ pub enum Type {
     Null,
     /// `true` or `false`.
     Bool,
-    /// 64 bits with a sign.
+    /// A signed integer of 64 bits.
     Int,
-    /// 64 bits without a sign.
+    /// An unsigned integer of 64 bits.
     Uint,
     /// A floating point number.
     Double,
@@ -34,13 +34,13 @@ pub enum Type {
     Map(Arc<Type>, Arc<Type>),
     /// A value or none.
     Optional(Arc<Type>),
-    /// An object with declared fields; two are the same if their names are.
+    /// An object with declared fields. Two object types are equal if their names are.
     Object(Arc<Object>),
-    /// A type of a library, known by its name: `net.IP`, `kubernetes.Quantity`.
+    /// A type of a library, identified by its name: `net.IP`, `kubernetes.Quantity`.
     Opaque(&'static str),
     /// The type of a type.
     Type(Arc<Type>),
-    /// A variable of the checker, or a parameter of a function's signature.
+    /// A type variable of the checker, or a type parameter of a signature.
     Param(Arc<str>),
     /// The type of an expression with an error, so that the error is reported once.
     Error,
@@ -66,7 +66,7 @@ impl Type {
         matches!(self, Self::Dyn)
     }
 
-    /// Whether a value of the type has a size that is known without looking at it.
+    /// Whether all values of the type have the same size for cost estimates.
     pub(crate) fn is_scalar(&self) -> bool {
         match self {
             Self::Bool
@@ -80,7 +80,7 @@ impl Type {
         }
     }
 
-    /// The type that a name in an expression means.
+    /// The type with this name in expressions.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "bool" => Self::Bool,
@@ -101,7 +101,7 @@ impl Type {
         })
     }
 
-    /// The name that `type(x)` gives a value of this type.
+    /// The name that `type(x)` returns for values of this type.
     pub(crate) fn runtime_name(&self) -> &str {
         match self {
             Self::Dyn => "dyn",

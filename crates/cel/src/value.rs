@@ -1,6 +1,6 @@
-//! [`Value`]: what expressions compute with.
+//! [`Value`]: a value of the language.
 //!
-//! Objects, maps and lists from JSON are views: values are converted when an expression uses them.
+//! Objects, maps and lists from JSON are views: their contents are converted on access.
 //! Cloning a value never copies its contents.
 
 use std::any::Any;
@@ -28,9 +28,9 @@ pub enum Value<'a> {
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A whole number.
+    /// A signed integer.
     Int(i64),
-    /// A whole number without a sign.
+    /// An unsigned integer.
     Uint(u64),
     /// A floating point number.
     Double(f64),
@@ -50,7 +50,7 @@ pub enum Value<'a> {
     Optional(Option<Arc<Value<'a>>>),
     /// A type, by its name.
     Type(Arc<str>),
-    /// A message that the expression made: `Object{spec: …}`.
+    /// A message that the expression created: `Object{spec: …}`.
     Struct(Arc<Struct<'a>>),
     /// A value of a library.
     Opaque(Arc<dyn Opaque>),
@@ -66,25 +66,25 @@ pub trait Opaque: Any + fmt::Debug + Send + Sync {
     /// Whether two values of the type are equal.
     fn equals(&self, other: &dyn Opaque) -> bool;
 
-    /// What `size` would be, for the cost: most have none.
+    /// The size for the cost; 1 for most types.
     fn size(&self) -> u64 {
         1
     }
 
-    /// For the library's own functions, which downcast to the type.
+    /// For functions of the library, which downcast to the type.
     fn as_any(&self) -> &dyn Any;
 }
 
 /// A value with fields that are computed on demand, such as the variables of an admission policy.
 pub trait Fields: fmt::Debug + Send + Sync {
-    /// The value of the field, or none if there is no such field.
+    /// The value of the field; None if it does not exist.
     fn get(&self, name: &str) -> Option<Result<Value<'_>, EvalError>>;
 }
 
 /// A string that is borrowed from JSON or shared.
 #[derive(Clone)]
 pub enum Text<'a> {
-    /// Part of the JSON that is looked at.
+    /// Borrowed from JSON.
     Borrowed(&'a str),
     /// A constant, or computed.
     Shared(Arc<str>),
@@ -119,7 +119,7 @@ impl<'a> Value<'a> {
         Self::String(Text::Shared(text.into()))
     }
 
-    /// A list of these.
+    /// A list of these values.
     pub fn list(values: Vec<Value<'a>>) -> Self {
         Self::List(List::Values(Arc::new(values)))
     }
@@ -141,7 +141,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The truth, if it is one.
+    /// The bool, if it is one.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
@@ -156,7 +156,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The name of its type, as `type(x)` gives it.
+    /// The name of its type, as `type(x)` returns it.
     pub fn type_name(&self) -> &str {
         match self {
             Self::Null => "null_type",
@@ -195,7 +195,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// What `size` says, or one for what has no size: the unit of most costs.
+    /// The size, or 1 for a value without a size. Most costs are proportional to it.
     pub(crate) fn cost_size(&self) -> u64 {
         match self {
             Self::String(text) => text.chars().count() as u64,
@@ -230,7 +230,7 @@ impl<'a> Value<'a> {
 }
 
 impl fmt::Display for Value<'_> {
-    /// As a value appears inside cel-go's messages.
+    /// The text of a value in cel-go's messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null => f.write_str("null"),

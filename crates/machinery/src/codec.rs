@@ -1,4 +1,4 @@
-//! Bytes on the wire to values and back: JSON, YAML, and the media types that name them.
+//! Decoders and encoders for JSON and YAML, and media types.
 
 pub mod json;
 pub mod yaml;
@@ -6,33 +6,33 @@ pub mod media;
 
 use crate::Value;
 
-/// What a body says.
+/// A decoded body.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Decoded {
-    /// Where a key occurs twice in a map, the later one has won.
+    /// The value. If a map has a key twice, the last value counts.
     pub value: Value,
-    /// What strict decoding reports for each repeated key: `duplicate field "spec.replicas"` for
+    /// The error of strict decoding for each repeated key: `duplicate field "spec.replicas"` for
     /// JSON, `line 5: key "k" already set in map` for YAML.
     pub duplicates: Vec<String>,
-    /// The numbers that were not written as integers, if the reader keeps them.
+    /// The texts of the numbers that are not integers. Only the JSON decoder sets them.
     pub literals: Literals,
-    /// What the body is written in.
+    /// The format of the body.
     pub format: Format,
 }
 
-/// What a body is written in.
+/// The format of a body.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Format {
-    /// Or what has no repeated keys at all.
+    /// JSON; also the default for values that were not decoded from a body.
     #[default]
     Json,
-    /// YAML that is read as such, even if it is JSON.
+    /// Decoded as YAML, even if the body is JSON as well.
     Yaml,
 }
 
 impl Decoded {
-    /// The repeated keys as the errors that a strict reader fails with: one for each of JSON, one for
-    /// all of YAML.
+    /// The errors of strict decoding about repeated keys: one error for each key of JSON, one error
+    /// for all keys of YAML.
     pub fn strict_errors(&self) -> Vec<String> {
         match self.format {
             Format::Yaml if !self.duplicates.is_empty() => {
@@ -43,26 +43,26 @@ impl Decoded {
     }
 }
 
-/// Numbers as a body writes them, where [`Value`] may write them differently.
+/// The original texts of numbers that are not integers, which [`Value`] may print differently.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Literals {
-    /// Path and text of each.
-    noted: Vec<(String, String)>,
+    /// The path and the text of each number.
+    recorded: Vec<(String, String)>,
     /// The text of the first number that is too large for a float.
     pub too_large: Option<String>,
 }
 
 impl Literals {
-    /// More than this are not kept: they are only for error messages.
+    /// The maximum number of texts, which are only used in error messages.
     const MAX: usize = 100;
 
-    /// The number at a path such as `spec.ports[0].port`.
+    /// The text of the number at a path such as `spec.ports[0].port`.
     pub fn at(&self, path: &str) -> Option<&str> {
-        self.noted.iter().find(|(noted, _)| noted == path).map(|(_, text)| text.as_str())
+        self.recorded.iter().find(|(recorded, _)| recorded == path).map(|(_, text)| text.as_str())
     }
 }
 
-/// A body that cannot be read; the message, in the words of Go's decoders, is for the client.
+/// A body that cannot be decoded. The messages are those of Go's decoders.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct DecodeError {

@@ -21,7 +21,8 @@ use std::ops::Index;
 use crate::{Value, codec, go_value};
 pub use strconv::quote;
 
-/// A place in an object: a chain of borrowed links, cheap to extend and to throw away.
+/// A path to a field: a chain of references to parent paths on the stack, so that a path costs
+/// nothing until it is printed.
 #[derive(Debug, Clone, Copy)]
 pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,
@@ -31,7 +32,7 @@ pub struct Path<'a> {
 #[derive(Debug, Clone, Copy)]
 enum Step<'a> {
     /// The object itself; prints as nothing.
-    Nothing,
+    Root,
     Field(&'a str),
     Index(usize),
     Key(&'a str),
@@ -39,7 +40,7 @@ enum Step<'a> {
 
 impl<'a> Path<'a> {
     /// The whole object.
-    pub const EMPTY: Path<'static> = Path { parent: None, step: Step::Nothing };
+    pub const EMPTY: Path<'static> = Path { parent: None, step: Step::Root };
 
     /// A path that begins with the field `name`.
     pub const fn root(name: &'a str) -> Self {
@@ -65,7 +66,7 @@ impl<'a> Path<'a> {
     }
 
     fn is_empty(&self) -> bool {
-        matches!(self.step, Step::Nothing) && self.parent.is_none_or(Path::is_empty)
+        matches!(self.step, Step::Root) && self.parent.is_none_or(Path::is_empty)
     }
 }
 
@@ -77,7 +78,7 @@ impl fmt::Display for Path<'_> {
             first = false;
         }
         match self.step {
-            Step::Nothing => Ok(()),
+            Step::Root => Ok(()),
             Step::Field(name) if first => f.write_str(name),
             Step::Field(name) => write!(f, ".{name}"),
             Step::Index(index) => write!(f, "[{index}]"),
@@ -91,13 +92,13 @@ impl fmt::Display for Path<'_> {
 pub enum ErrorType {
     /// Refers to something that does not exist.
     NotFound,
-    /// Must be there.
+    /// A required value is missing.
     Required,
     /// Occurs twice where it may occur once.
     Duplicate,
     /// Malformed.
     Invalid,
-    /// Not one of the listed values.
+    /// The value is not one of the supported ones.
     NotSupported,
     /// Well formed, but not allowed here.
     Forbidden,
@@ -109,9 +110,9 @@ pub enum ErrorType {
     TooMany,
     /// Too few items.
     TooFew,
-    /// Of another JSON type than the schema says.
+    /// The value does not have the JSON type of the schema.
     TypeInvalid,
-    /// Our error, not the user's.
+    /// An error of the server.
     Internal,
 }
 
@@ -134,7 +135,7 @@ impl ErrorType {
         }
     }
 
-    fn words(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
             Self::NotFound => "Not found",
             Self::Required => "Required value",
@@ -161,13 +162,13 @@ impl ErrorType {
 /// One error at one place.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FieldError {
-    /// What kind of error.
+    /// The type of the error.
     pub kind: ErrorType,
-    /// Where, written out.
+    /// The printed path.
     pub field: String,
-    /// The offending value, where the message shows one.
+    /// The invalid value, if the message shows one.
     pub value: Option<Value>,
-    /// What would be right.
+    /// Says what a valid value would be; may be empty.
     pub detail: String,
 }
 
@@ -177,22 +178,24 @@ impl FieldError {
     /// The length in bytes of what remains of a value that is cut off.
     const VALUE_TEXT_CUT: usize = 4 << 10;
 
-    /// The memory that it takes up, in bytes or so.
+    /// An estimate of its memory in bytes.
     pub fn size(&self) -> usize {
-        fn of(value: &Value) -> usize {
+        fn value_size(value: &Value) -> usize {
             32 + match value {
                 Value::String(text) => text.len(),
-                Value::Array(list) => list.iter().map(of).sum(),
-                Value::Object(map) => map.iter().map(|(key, value)| key.len() + of(value)).sum(),
+                Value::Array(list) => list.iter().map(value_size).sum(),
+                Value::Object(map) => {
+                    map.iter().map(|(key, value)| key.len() + value_size(value)).sum()
+                }
                 Value::Null | Value::Bool(_) | Value::Number(_) => 0,
             }
         }
-        64 + self.field.len() + self.detail.len() + self.value.as_ref().map_or(0, of)
+        64 + self.field.len() + self.detail.len() + self.value.as_ref().map_or(0, value_size)
     }
 
     /// The message without the field, as `details.causes[].message` has it.
     pub fn body(&self) -> String {
-        let mut text = self.kind.words().to_owned();
+        let mut text = self.kind.description().to_owned();
         if let Some(value) = self.value.as_ref().filter(|_| self.kind.shows_value()) {
             text += ": ";
             text += &shown_value(value);
@@ -205,11 +208,11 @@ impl FieldError {
     }
 }
 
-/// The text of a value in a message, cut off if it is very long.
+/// The text of a value in a message. A long text is truncated.
 fn shown_value(value: &Value) -> String {
     let mut text = match value {
         Value::String(text) => quote(text),
-        Value::Number(number) if number.is_f64() => go_value::plain(value),
+        Value::Number(number) if number.is_f64() => go_value::format_v(value),
         other => codec::json::to_text(other),
     };
     if text.len() > FieldError::VALUE_TEXT_MAX {
@@ -236,24 +239,24 @@ pub struct ErrorList {
     list: Vec<FieldError>,
     /// Reported after the list, see [`declarative`](Self::declarative).
     declarative: Vec<FieldError>,
-    /// Whether an error that was found twice is reported twice.
+    /// Whether an error that occurs twice is reported twice.
     duplicates_allowed: bool,
-    /// Of both lists.
+    /// The sum of [`FieldError::size`] over both lists.
     size: usize,
 }
 
 impl ErrorList {
-    /// All errors together take up this many bytes or so, and one more error. Upstream has no bound;
-    /// several thousand errors fit into this one, and the answer, which has each of them twice, into
-    /// a few mebibytes.
+    /// The list is full once its [`FieldError::size`]s exceed this. Upstream has no limit. Several
+    /// thousand errors fit, and the response, which contains each error twice, stays below a few
+    /// mebibytes.
     pub const TEXT_MAX: usize = 1 << 20;
 
-    /// None yet.
+    /// An empty list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reports an error that was found twice, twice.
+    /// From now on, an error that occurs twice is reported twice.
     pub fn allow_duplicates(&mut self) {
         self.duplicates_allowed = true;
     }
@@ -269,22 +272,22 @@ impl ErrorList {
         self.list.iter().chain(&self.declarative)
     }
 
-    /// How many there are.
+    /// The number of errors.
     pub fn len(&self) -> usize {
         self.list.len() + self.declarative.len()
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether an error is among them.
+    /// Whether the list contains the error.
     pub fn contains(&self, error: &FieldError) -> bool {
         self.iter().any(|it| it == error)
     }
 
-    /// Whether further errors are not reported.
+    /// Whether the limit is reached; further errors are then ignored.
     pub fn is_full(&self) -> bool {
         self.size >= Self::TEXT_MAX
     }
@@ -319,8 +322,8 @@ impl ErrorList {
         }
     }
 
-    /// Shows `value` where the error of a field shows null.
-    pub fn show_instead_of_null(&mut self, field: &str, value: &Value) {
+    /// Replaces null by `value` in the errors of `field`.
+    pub fn replace_null_value(&mut self, field: &str, value: &Value) {
         for error in self.list.iter_mut().chain(&mut self.declarative) {
             if error.field == field && error.value == Some(Value::Null) {
                 error.value = Some(value.clone());
@@ -328,7 +331,7 @@ impl ErrorList {
         }
     }
 
-    /// The errors themselves.
+    /// All errors, in the order in which they are reported, as a vector.
     pub fn into_inner(mut self) -> Vec<FieldError> {
         self.list.append(&mut self.declarative);
         self.list
@@ -342,32 +345,32 @@ impl ErrorList {
         }
     }
 
-    /// Malformed.
+    /// The value is malformed.
     pub fn invalid(&mut self, path: &Path<'_>, value: impl Into<Value>, detail: &str) {
         self.add(ErrorType::Invalid, path, Some(value.into()), detail);
     }
 
-    /// Missing; `detail` may be empty.
+    /// A required value is missing; `detail` may be empty.
     pub fn required(&mut self, path: &Path<'_>, detail: &str) {
         self.add(ErrorType::Required, path, None, detail);
     }
 
-    /// Not allowed here.
+    /// The value is not allowed here.
     pub fn forbidden(&mut self, path: &Path<'_>, detail: &str) {
         self.add(ErrorType::Forbidden, path, None, detail);
     }
 
-    /// There twice.
+    /// The value occurs twice where it may occur once.
     pub fn duplicate(&mut self, path: &Path<'_>, value: impl Into<Value>) {
         self.add(ErrorType::Duplicate, path, Some(value.into()), "");
     }
 
-    /// Refers to something that does not exist.
+    /// The value refers to something that does not exist.
     pub fn not_found(&mut self, path: &Path<'_>, value: impl Into<Value>) {
         self.add(ErrorType::NotFound, path, Some(value.into()), "");
     }
 
-    /// Not one of `supported`, which is printed in the order given.
+    /// The value is not one of `supported`, which are printed in this order.
     pub fn not_supported(&mut self, path: &Path<'_>, value: impl Into<Value>, supported: &[&str]) {
         let listed: Vec<String> = supported.iter().map(|it| quote(it)).collect();
         let detail = match listed.as_slice() {
@@ -377,7 +380,7 @@ impl ErrorList {
         self.add(ErrorType::NotSupported, path, Some(value.into()), &detail);
     }
 
-    /// More than `max` bytes.
+    /// The value has more than `max` bytes.
     pub fn too_long(&mut self, path: &Path<'_>, max: usize) {
         let unit = if max == 1 { "byte" } else { "bytes" };
         self.add(ErrorType::TooLong, path, None, &format!("may not be more than {max} {unit}"));
@@ -390,8 +393,8 @@ impl ErrorList {
         self.add(ErrorType::TooMany, path, Some(actual.into()), &detail);
     }
 
-    /// All errors in one line, repeated ones once: a single one as it is, several in brackets. A
-    /// list that is full says so.
+    /// All errors in one line, without repetitions; several errors are in brackets. The text of a
+    /// full list says that errors are missing.
     pub fn summary(&self) -> String {
         let mut seen = HashSet::with_capacity(self.len());
         let mut text = String::from("[");
@@ -443,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_errors_are_summed_up_each_once() {
+    fn the_summary_of_many_errors_contains_each_once() {
         let mut errors = ErrorList::new();
         for index in 0..10_000 {
             errors.required(&Path::root("a").index(index / 2), "");
@@ -455,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn more_errors_than_there_is_room_for_are_cut_off() {
+    fn errors_beyond_the_limit_are_not_reported() {
         let mut errors = ErrorList::new();
         for index in 0..100_000 {
             errors.required(&Path::root("a").index(index), "");
@@ -469,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_is_not_quoted_without_end() {
+    fn a_long_field_path_counts_towards_the_limit() {
         let mut errors = ErrorList::new();
         let long = "x".repeat(1 << 16);
         for _ in 0..100_000 {
@@ -480,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_a_very_long_value_is_cut_off() {
+    fn the_text_of_a_long_value_is_truncated() {
         let shown = |length: usize| {
             let mut errors = ErrorList::new();
             errors.invalid(&Path::root("a"), "x".repeat(length), "must be short");
@@ -509,8 +512,8 @@ mod tests {
     #[test]
     fn invisible_characters_are_escaped() {
         assert_eq!(quote("ä\u{301} \u{fffd}😀"), "\"ä\u{301} \u{fffd}😀\"");
-        let unseen = "\u{1}\n\u{7f}\u{a0}\u{202e}\u{feff}\u{e0001}";
-        assert_eq!(quote(unseen), r#""\x01\n\x7f\u00a0\u202e\ufeff\U000e0001""#);
+        let invisible = "\u{1}\n\u{7f}\u{a0}\u{202e}\u{feff}\u{e0001}";
+        assert_eq!(quote(invisible), r#""\x01\n\x7f\u00a0\u202e\ufeff\U000e0001""#);
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub fn default_value(map: &mut Map<String, Value>, key: &str, value: Value) {
     }
 }
 
-/// The maps of the list at `key`, to be changed.
+/// The maps of the list at `key`, mutable.
 pub fn maps_mut<'a>(
     map: &'a mut Map<String, Value>,
     key: &str,
@@ -99,7 +99,7 @@ pub fn maps_mut<'a>(
         .filter_map(Value::as_object_mut)
 }
 
-/// The map at `key`, to be changed, if there is one.
+/// The map at `key`, mutable, if there is one.
 pub fn map_mut<'a>(
     map: &'a mut Map<String, Value>,
     key: &str,
@@ -107,7 +107,7 @@ pub fn map_mut<'a>(
     map.get_mut(key).and_then(Value::as_object_mut)
 }
 
-/// The list at `key`, made if it is missing or no list.
+/// The list at `key`. A missing list is created; another value in its place is replaced.
 pub fn list_mut<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<Value> {
     let value = map.entry(key).or_insert_with(|| Value::Array(Vec::new()));
     if !value.is_array() {
@@ -116,7 +116,7 @@ pub fn list_mut<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<V
     value.as_array_mut().expect("it was made a list above")
 }
 
-/// Copies the stored value of a top-level field into `new`, or removes it if there is none.
+/// Resets a top-level field of `new` to the value in `old`; removes it if `old` does not have it.
 pub fn keep(new: &mut Object, old: &Object, key: &str) {
     match old.map().get(key) {
         Some(value) => new.map_mut().insert(key.to_owned(), value.clone()),
@@ -124,7 +124,7 @@ pub fn keep(new: &mut Object, old: &Object, key: &str) {
     };
 }
 
-/// Whether two values are the same to Kubernetes: null, empty lists and empty maps count as absent.
+/// Upstream's `equality.Semantic.DeepEqual`: null, empty lists and empty maps count as absent.
 pub fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Object(left), Value::Object(right)) => {

@@ -15,7 +15,7 @@ fn unit(name: &str) -> Option<f64> {
     })
 }
 
-/// The seconds of a duration; the error is Go's.
+/// Parses a duration into seconds, with the errors of Go's `time.ParseDuration`.
 ///
 /// ```
 /// use machinery::go_duration;
@@ -35,7 +35,7 @@ pub fn parse(text: &str) -> Result<f64, String> {
     while !rest.is_empty() {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (number, after) = rest.split_at(end);
-        // Go counts in 64 bits.
+        // A whole part of more than 19 digits overflows Go's int64.
         let is_huge = number.split('.').next().is_some_and(|it| it.len() > 19);
         let number: f64 = number.parse().ok().filter(|_| !is_huge).ok_or_else(invalid)?;
         let end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
@@ -50,7 +50,7 @@ pub fn parse(text: &str) -> Result<f64, String> {
         nanoseconds += number * unit;
         rest = after;
     }
-    // Nanoseconds, that is.
+    // Go's Duration is an int64 of nanoseconds.
     if nanoseconds >= 9_223_372_036_854_775_807.0 {
         return Err(invalid());
     }

@@ -1,68 +1,50 @@
-//! Values as Go writes them: in `FieldsV1`, in the last-applied annotation and in errors.
+//! Formats values as the verbs of Go's `fmt` do, for error messages.
 
 use serde_json::Number;
 
 use crate::field_path::quote;
 use crate::{Value, codec};
 
-/// JSON with the characters of HTML escaped, as Go's encoder writes it.
-pub(crate) fn json(value: &Value) -> String {
-    match value {
-        Value::Number(number) if number.is_f64() => float(number, 21),
-        other => {
-            let plain = other.to_string();
-            if !plain.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
-                return plain;
-            }
-            let escaped = |c| match c {
-                '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", c as u32),
-                c => c.to_string(),
-            };
-            plain.chars().map(escaped).collect()
-        }
-    }
-}
-
 /// `%v`: `map[a:1 b:[x <nil>]]`.
-pub(crate) fn plain(value: &Value) -> String {
+pub(crate) fn format_v(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::Bool(flag) => flag.to_string(),
-        Value::Number(number) => float(number, 6),
+        Value::Number(number) => float(number),
         Value::String(text) => text.clone(),
         Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(plain).collect();
+            let items: Vec<String> = items.iter().map(format_v).collect();
             format!("[{}]", items.join(" "))
         }
         Value::Object(fields) => {
             let fields: Vec<String> =
-                fields.iter().map(|(key, value)| format!("{key}:{}", plain(value))).collect();
+                fields.iter().map(|(key, value)| format!("{key}:{}", format_v(value))).collect();
             format!("map[{}]", fields.join(" "))
         }
     }
 }
 
 /// `%#v`: `map[string]interface {}{"a":1, "b":[]interface {}{"x"}}`.
-pub(crate) fn syntax(value: &Value) -> String {
+pub(crate) fn format_sharp_v(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
         Value::String(text) => quote(text),
         Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(syntax).collect();
+            let items: Vec<String> = items.iter().map(format_sharp_v).collect();
             format!("[]interface {{}}{{{}}}", items.join(", "))
         }
         Value::Object(fields) => {
             let fields: Vec<String> = fields
                 .iter()
-                .map(|(key, value)| format!("{}:{}", quote(key), syntax(value)))
+                .map(|(key, value)| format!("{}:{}", quote(key), format_sharp_v(value)))
                 .collect();
             format!("map[string]interface {{}}{{{}}}", fields.join(", "))
         }
-        scalar => plain(scalar),
+        scalar => format_v(scalar),
     }
 }
 
-/// `%T` of a value that was decoded without a type.
+/// `%T` of a value that `encoding/json` decoded without a type: every number is a `float64`.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Number(_) => "float64",
@@ -72,15 +54,13 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// A number that Go holds as a float, with an exponent where it has `digits` digits or more before
-/// the point, or many zeros behind it.
-fn float(number: &Number, digits: i32) -> String {
+/// `%v` of a number that Go holds as a `float64`: with an exponent below 1e-4 and from 1e6 on.
+fn float(number: &Number) -> String {
     let Some(float) = number.as_f64() else { return number.to_string() };
     let scientific = format!("{float:e}");
     let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
-    let smallest = if digits == 21 { -6 } else { -4 };
     match exponent.parse::<i32>() {
-        Ok(power) if power < smallest || power >= digits => {
+        Ok(power) if !(-4..6).contains(&power) => {
             let sign = if power < 0 { '-' } else { '+' };
             format!("{mantissa}e{sign}{:02}", power.abs())
         }
@@ -92,17 +72,16 @@ fn float(number: &Number, digits: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json as value;
+    use crate::json;
 
     #[test]
-    fn values_look_as_go_prints_them() {
-        let it = value!({"b": ["x", null, 1_000_000], "a": true});
-        assert_eq!(plain(&it), "map[a:true b:[x <nil> 1e+06]]");
+    fn values_are_formatted_as_in_go() {
+        let it = json!({"b": ["x", null, 1_000_000], "a": true});
+        assert_eq!(format_v(&it), "map[a:true b:[x <nil> 1e+06]]");
         assert_eq!(
-            syntax(&it),
+            format_sharp_v(&it),
             r#"map[string]interface {}{"a":true, "b":[]interface {}{"x", interface {}(nil), 1e+06}}"#
         );
-        assert_eq!(json(&value!("<a>")), r#""\u003ca\u003e""#);
-        assert_eq!(json(&value!(1_000_000)), "1000000");
+        assert_eq!(format_v(&json!(1e-7)), "1e-07");
     }
 }

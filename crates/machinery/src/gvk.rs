@@ -13,7 +13,7 @@ pub struct GroupVersion {
 }
 
 impl GroupVersion {
-    /// The pair of the two.
+    /// Copies both parts.
     pub fn new(group: &str, version: &str) -> Self {
         Self { group: group.to_owned(), version: version.to_owned() }
     }
@@ -58,17 +58,17 @@ pub struct GroupVersionKind {
 }
 
 impl GroupVersionKind {
-    /// The three of them.
+    /// Copies the three parts.
     pub fn new(group: &str, version: &str, kind: &str) -> Self {
         Self { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned() }
     }
 
-    /// Without the kind.
+    /// The group and the version, without the kind.
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion::new(&self.group, &self.version)
     }
 
-    /// Without the version.
+    /// The group and the kind, without the version.
     pub fn group_kind(&self) -> GroupKind {
         GroupKind::new(&self.group, &self.kind)
     }
@@ -91,7 +91,7 @@ pub struct GroupKind {
 }
 
 impl GroupKind {
-    /// The pair of the two.
+    /// Copies both parts.
     pub fn new(group: &str, kind: &str) -> Self {
         Self { group: group.to_owned(), kind: kind.to_owned() }
     }
@@ -113,7 +113,7 @@ pub struct GroupResource {
 }
 
 impl GroupResource {
-    /// The pair of the two.
+    /// Copies both parts.
     pub fn new(group: &str, resource: &str) -> Self {
         Self { group: group.to_owned(), resource: resource.to_owned() }
     }
@@ -130,7 +130,7 @@ fn dotted(f: &mut fmt::Formatter<'_>, name: &str, group: &str) -> fmt::Result {
 }
 
 /// Orders API versions as discovery prefers them: GA before beta before alpha, newer first, and
-/// names of another shape last, by the alphabet.
+/// names of another shape last, alphabetically.
 pub fn version_priority(a: &str, b: &str) -> std::cmp::Ordering {
     match (rank(a), rank(b)) {
         (Some(x), Some(y)) => y.cmp(&x),
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_preferred_by_stability_and_then_by_age() {
+    fn versions_are_ordered_by_stability_and_then_newest_first() {
         let mut versions = ["v1alpha1", "foo10", "v10", "v2beta1", "v2", "v11beta2", "foo1", "v1"];
         versions.sort_by(|a, b| version_priority(a, b));
         assert_eq!(

@@ -65,16 +65,16 @@ enum Comparison {
     GreaterOrEqual,
 }
 
-/// The limit of results. A path with several `..` can find the same value repeatedly.
+/// The maximum number of results: a path with several `..` finds the same value repeatedly.
 const FOUND_MAX: usize = 100_000;
 
 impl JsonPath {
-    /// Reads a path, with or without the braces and the `$`. An error is for people.
+    /// Parses a path, with or without the braces and the `$`. The error is a message.
     pub fn parse(text: &str) -> Result<Self, String> {
         parser::parse(text)
     }
 
-    /// All that the path leads to, in the order of the document.
+    /// All values at the path, in the order of the document.
     pub fn find<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
         let mut found = vec![value];
         for step in &self.steps {
@@ -90,7 +90,7 @@ impl JsonPath {
         found
     }
 
-    /// The names of the fields it passes, if it is nothing but fields: `spec`, `replicas`.
+    /// The field names of the path (`spec`, `replicas`); None if it has a step of another type.
     pub fn fields(&self) -> Option<Vec<&str>> {
         self.steps
             .iter()
@@ -176,7 +176,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The position that `index` means, counted from the end if it is negative.
+/// The position of `index`, which counts from the end if it is negative.
 fn absolute(index: i64, length: usize) -> Option<usize> {
     match usize::try_from(index) {
         Ok(index) => Some(index),
@@ -192,15 +192,15 @@ fn children(value: &Value) -> Box<dyn DoubleEndedIterator<Item = &Value> + '_> {
     }
 }
 
-/// Without recursion, since documents may be deep.
+/// Adds the value and all values below it. Not recursive, because documents may be deep.
 fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
-    let mut waiting = vec![value];
-    while let Some(value) = waiting.pop() {
+    let mut stack = vec![value];
+    while let Some(value) = stack.pop() {
         if found.len() >= FOUND_MAX {
             return;
         }
         found.push(value);
-        waiting.extend(children(value).rev());
+        stack.extend(children(value).rev());
     }
 }
 

@@ -1,4 +1,4 @@
-//! What every object's `metadata` must obey, when it is made and when it is changed.
+//! Validation of `metadata` on create and on update.
 //!
 //! Upstream: `apimachinery/pkg/api/validation/objectmeta.go`.
 
@@ -25,22 +25,27 @@ pub fn validate_object_meta(
 ) {
     let generate_name = object.meta_text("generateName");
     if !generate_name.is_empty() {
-        complain(errors, "generateName", generate_name, validate_name(&as_prefix(generate_name)));
+        add_invalid(
+            errors,
+            "generateName",
+            generate_name,
+            validate_name(&mask_trailing_dash(generate_name)),
+        );
     }
     match object.name() {
         "" => errors.required(&METADATA.child("name"), "name or generateName is required"),
-        name => complain(errors, "name", name, validate_name(name)),
+        name => add_invalid(errors, "name", name, validate_name(name)),
     }
     match (object.namespace(), namespaced) {
         ("", true) => errors.required(&METADATA.child("namespace"), ""),
         ("", false) => {}
-        (name, true) => complain(errors, "namespace", name, names::namespace_name(name)),
+        (name, true) => add_invalid(errors, "namespace", name, names::namespace_name(name)),
         (_, false) => {
             errors.forbidden(&METADATA.child("namespace"), "not allowed on this type");
         }
     }
     validate_generation(object, errors);
-    validate_shared_parts(object, errors);
+    validate_common_fields(object, errors);
     validate_finalizers(object, errors);
     initializers::validate(object, errors);
 }
@@ -74,14 +79,14 @@ pub fn validate_object_meta_update(new: &Object, old: &Object, errors: &mut Erro
     if meta_value(new, key) != meta_value(old, key) {
         errors.invalid(&METADATA.child(key), meta_value(new, key).clone(), IMMUTABLE);
     }
-    validate_shared_parts(new, errors);
+    validate_common_fields(new, errors);
     initializers::validate_update(new, old, errors);
 }
 
-/// The finalizers that need no domain.
+/// The finalizers without a domain that built-in kinds may have.
 pub const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
-/// The further rule for the finalizers of built-in kinds: a domain, or one of the well-known names.
+/// The additional rule for the finalizers of built-in kinds: a domain, or a standard name.
 pub fn validate_builtin_finalizers(object: &Object, errors: &mut ErrorList) {
     let path = METADATA.child("finalizers");
     for (index, finalizer) in object.finalizers().enumerate() {
@@ -89,7 +94,7 @@ pub fn validate_builtin_finalizers(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// One finalizer by the rule for built-in kinds; also for `spec.finalizers` of a Namespace.
+/// Validates one finalizer of a built-in kind, or of `spec.finalizers` of a Namespace.
 pub fn validate_builtin_finalizer(finalizer: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
         let detail = "name is neither a standard finalizer name nor is it fully qualified";
@@ -110,7 +115,7 @@ pub fn validate_labels(labels: &Map<String, Value>, path: &Path<'_>, errors: &mu
     }
 }
 
-/// Validates a map of annotations: keys, and the size of all of it.
+/// Validates a map of annotations: the keys, and the total size.
 pub fn validate_annotations(
     annotations: &Map<String, Value>,
     path: &Path<'_>,
@@ -128,7 +133,7 @@ pub fn validate_annotations(
     }
 }
 
-/// Validates the name under which a client changes fields.
+/// Validates the name of a field manager.
 pub fn validate_field_manager(manager: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if manager.len() > MANAGER_MAX {
         errors.too_long(path, MANAGER_MAX);
@@ -139,7 +144,7 @@ pub fn validate_field_manager(manager: &str, path: &Path<'_>, errors: &mut Error
     }
 }
 
-fn validate_shared_parts(object: &Object, errors: &mut ErrorList) {
+fn validate_common_fields(object: &Object, errors: &mut ErrorList) {
     if let Some(labels) = meta_value(object, "labels").as_object() {
         validate_labels(labels, &METADATA.child("labels"), errors);
     }
@@ -160,10 +165,10 @@ fn validate_generation(object: &Object, errors: &mut ErrorList) {
 fn validate_owner_references(references: &[Value], errors: &mut ErrorList) {
     let path = METADATA.child("ownerReferences");
     let mut first_controller: Option<String> = None;
-    let mut shown: Option<String> = None;
+    let mut all_references: Option<String> = None;
     for (index, reference) in references.iter().enumerate() {
         validate_owner_reference(reference, &path.index(index), errors);
-        // Each further controller is reported with all references.
+        // The error of each further controller shows all references, as upstream's does.
         if reference["controller"] != true || errors.is_full() {
             continue;
         }
@@ -172,11 +177,11 @@ fn validate_owner_references(references: &[Value], errors: &mut ErrorList) {
             first_controller = Some(name);
             continue;
         };
-        let shown = shown.get_or_insert_with(|| {
-            references.iter().map(show_owner_reference).collect::<Vec<_>>().join(",")
+        let all_references = all_references.get_or_insert_with(|| {
+            references.iter().map(owner_reference_json).collect::<Vec<_>>().join(",")
         });
         let detail = format!(
-            "[{shown}]: Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
+            "[{all_references}]: Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
         );
         errors.add(ErrorType::Invalid, &path, None, &detail);
     }
@@ -197,18 +202,18 @@ fn validate_owner_reference(reference: &Value, path: &Path<'_>, errors: &mut Err
             errors.required(&path.child(key), "must not be empty");
         }
     }
-    // Events come and go by the thousand; nothing may depend on one.
+    // Upstream: BannedOwners. Events are short-lived.
     if (api_version, text(reference, "kind")) == ("v1", "Event") {
         let detail = format!(
             "{}: /v1, Kind=Event is disallowed from being an owner",
-            show_owner_reference(reference)
+            owner_reference_json(reference)
         );
         errors.add(ErrorType::Invalid, path, None, &detail);
     }
 }
 
 /// The reference's JSON in the order of upstream's struct, which a [`Value`] cannot keep.
-fn show_owner_reference(reference: &Value) -> String {
+fn owner_reference_json(reference: &Value) -> String {
     let needed =
         ["apiVersion", "kind", "name", "uid"].map(|key| (key, json!(text(reference, key))));
     let optional = ["controller", "blockOwnerDeletion"]
@@ -271,15 +276,15 @@ fn validate_managed_fields(entries: &[Value], errors: &mut ErrorList) {
     }
 }
 
-fn complain(errors: &mut ErrorList, key: &str, value: &str, messages: Vec<String>) {
+fn add_invalid(errors: &mut ErrorList, key: &str, value: &str, messages: Vec<String>) {
     for message in messages {
         errors.invalid(&METADATA.child(key), value, &message);
     }
 }
 
-/// A name that will have a suffix may end in a dash. Upstream's mask also removes the character
-/// before the dash, and so does this one.
-fn as_prefix(name: &str) -> String {
+/// Replaces a final dash, which is valid in a name to which a suffix will be appended. As
+/// upstream's `maskTrailingDash`, also drops the character before the dash.
+fn mask_trailing_dash(name: &str) -> String {
     match name.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => {
             let mut masked = rest.to_owned();

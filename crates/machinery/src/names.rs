@@ -1,4 +1,4 @@
-//! The rules for names: of objects, labels, ports, keys and variables.
+//! The rules for the names of objects, labels, ports, keys and environment variables.
 //!
 //! Each rule returns its error messages, in Kubernetes' words, and none if the name is valid:
 //!
@@ -8,7 +8,7 @@
 //! assert_eq!(names::dns1123_label("web.1"), ["must not contain dots"]);
 //! ```
 
-/// A rule for names: errors, or none.
+/// A rule for names. Returns the error messages; none if the name is valid.
 pub type NameRule = fn(&str) -> Vec<String>;
 
 /// The longest DNS label.
@@ -43,12 +43,13 @@ pub fn dns1123_subdomain(value: &str) -> Vec<String> {
     subdomain(value, "characters")
 }
 
-/// The same as newer rules put it, which call bytes what they count.
+/// [`dns1123_subdomain`] with the messages of the format `k8s-long-name`, which say "bytes" instead
+/// of "characters".
 pub fn long_name(value: &str) -> Vec<String> {
     subdomain(value, "bytes")
 }
 
-/// DNS labels with dots between, in letters of any size.
+/// `k8s-long-name-caseless`: DNS labels with dots between, in upper or lower case.
 pub fn caseless_name(value: &str) -> Vec<String> {
     let mut messages = too_long(value, SUBDOMAIN_MAX, "bytes");
     if !is_dns_subdomain(&value.to_lowercase()) {
@@ -61,7 +62,8 @@ pub fn caseless_name(value: &str) -> Vec<String> {
     messages
 }
 
-/// A DNS label, as newer rules put it.
+/// [`dns1123_label`] with the messages of the format `k8s-short-name`, which say "bytes" instead of
+/// "characters".
 pub fn short_name(value: &str) -> Vec<String> {
     let mut messages = dns1123_label(value);
     if value.len() > LABEL_MAX {
@@ -145,7 +147,7 @@ pub fn config_map_key(value: &str) -> Vec<String> {
             &["key.name", "KEY_NAME", "key-name"],
         ));
     }
-    // A key becomes a file in a volume.
+    // A key is the name of a file in a volume.
     match value {
         "." => messages.push("must not be '.'".to_owned()),
         ".." => messages.push("must not be '..'".to_owned()),
@@ -170,25 +172,25 @@ pub fn env_var_name(value: &str) -> Vec<String> {
 /// The name of a port: an IANA service name.
 pub fn port_name(value: &str) -> Vec<String> {
     let mut messages = too_long(value, 15, "characters");
-    let mut complain = |wrong: bool, text: &str| {
+    let mut add_if = |wrong: bool, text: &str| {
         if wrong {
             messages.push(text.to_owned());
         }
     };
-    complain(
+    add_if(
         value.is_empty() || !value.bytes().all(|b| b == b'-' || is_lower_alphanumeric(b)),
         "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
     );
-    complain(
+    add_if(
         !value.bytes().any(|b| b.is_ascii_lowercase()),
         "must contain at least one letter (a-z)",
     );
-    complain(value.contains("--"), "must not contain consecutive hyphens");
-    complain(value.starts_with('-') || value.ends_with('-'), "must not begin or end with a hyphen");
+    add_if(value.contains("--"), "must not contain consecutive hyphens");
+    add_if(value.starts_with('-') || value.ends_with('-'), "must not begin or end with a hyphen");
     messages
 }
 
-/// A name that need only survive in a URL: that of a role.
+/// A name that must only be valid as a segment of a URL's path, such as that of a role.
 pub fn path_segment(value: &str) -> Vec<String> {
     if matches!(value, "." | "..") {
         return vec![format!("may not be '{value}'")];
@@ -200,8 +202,8 @@ pub fn path_segment(value: &str) -> Vec<String> {
         .collect()
 }
 
-/// A domain name of three parts or more: that of a webhook. An empty one is the caller's to refuse,
-/// as a missing value.
+/// A domain name of three or more parts, such as the name of a webhook. The caller must refuse an
+/// empty name as a missing value.
 pub fn fully_qualified_name(value: &str) -> Vec<String> {
     let messages = dns1123_subdomain(value);
     if !messages.is_empty() {
@@ -227,7 +229,7 @@ fn subdomain(value: &str, unit: &str) -> Vec<String> {
     messages
 }
 
-/// Upstream counts bytes everywhere, and calls them characters in its older rules.
+/// `value` has more than `max` bytes. Upstream's older rules say "characters" but count bytes too.
 fn too_long(value: &str, max: usize, unit: &str) -> Vec<String> {
     if value.len() > max { vec![format!("must be no more than {max} {unit}")] } else { Vec::new() }
 }
@@ -267,7 +269,7 @@ fn is_key_byte(b: u8) -> bool {
 mod tests {
     use super::*;
 
-    /// Every error about `value` must begin with the words given, in this order.
+    /// The errors about `value` must start with `messages`, in this order.
     fn check(rule: NameRule, value: &str, messages: &[&str]) {
         let found = rule(value);
         let alike = found.len() == messages.len()
@@ -276,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_and_subdomains() {
+    fn dns_labels_and_subdomains_are_validated() {
         check(dns1123_label, "my-name", &[]);
         check(dns1123_label, "1", &[]);
         check(dns1123_label, "not.a.label", &["must not contain dots"]);
@@ -312,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn qualified_names() {
+    fn prefix_and_name_of_a_qualified_name_are_validated() {
         check(qualified_name, "example.com/My_Name.1", &[]);
         check(qualified_name, "x", &[]);
         check(qualified_name, "a b", &["name part must consist of"]);
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn values_and_keys() {
+    fn label_values_and_config_map_keys_are_validated() {
         check(label_value, "", &[]);
         check(label_value, "-x", &["a valid label must be"]);
         check(config_map_key, "..data", &["must not start with '..'"]);
@@ -334,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_variables_and_path_segments() {
+    fn port_names_variables_and_path_segments_are_validated() {
         check(port_name, "http-2", &[]);
         check(port_name, "80", &["must contain at least one letter"]);
         check(port_name, "-a--", &["must not contain consecutive", "must not begin or end"]);
@@ -348,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fully_qualified_name_has_three_parts() {
+    fn a_fully_qualified_name_has_at_least_three_parts() {
         check(fully_qualified_name, "a.b.c", &[]);
         check(fully_qualified_name, "a.b", &["should be a domain with at least three"]);
         check(fully_qualified_name, "A.b.c", &["a lowercase RFC 1123 subdomain"]);

@@ -1,4 +1,5 @@
-//! Fields of untyped objects, and the error in Go's words where one is of another type.
+//! Fields of untyped objects, with the errors of upstream's `unstructured.Nested*` functions for a
+//! value of another type.
 
 use crate::{Map, Value, go_value};
 
@@ -9,12 +10,13 @@ pub fn nested<'a>(
 ) -> Result<Option<&'a Value>, String> {
     let Some((first, rest)) = path.split_first() else { return Ok(None) };
     let mut found = object.get(first);
-    for (passed, field) in rest.iter().enumerate() {
+    for (index, field) in rest.iter().enumerate() {
         found = match found {
             None | Some(Value::Null) => return Ok(None),
             Some(Value::Object(map)) => map.get(field),
             Some(other) => {
-                return Err(accessor_error(&path[..passed + 2], other, "map[string]interface{}"));
+                // Upstream names the field below the value that is not a map.
+                return Err(accessor_error(&path[..index + 2], other, "map[string]interface{}"));
             }
         };
     }
@@ -36,17 +38,17 @@ pub fn nested_text<'a>(
     found.map(|it| it.as_str().ok_or_else(|| accessor_error(path, it, "string"))).transpose()
 }
 
-/// The value at `path` is not what it should be.
+/// The message for a value at `path` that is not of the type `expected`.
 pub fn accessor_error(path: &[String], found: &Value, expected: &str) -> String {
     let shown = match found {
         Value::Number(number) if !number.is_f64() => number.to_string(),
-        other => go_value::plain(other),
+        other => go_value::format_v(other),
     };
     let ty = type_name(found);
     format!(".{} accessor error: {shown} is of the type {ty}, expected {expected}", path.join("."))
 }
 
-/// What Go calls the type of a value of an object that has none.
+/// Go's name (`%T`) for the type of a value in an untyped object, where integers are `int64`.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",

@@ -1,5 +1,5 @@
-//! [`Object`], an API object in its working form: a JSON map with names for the parts that every
-//! object has.
+//! [`Object`], an API object that is being processed: a JSON map with accessors for the parts that
+//! every object has (upstream: `unstructured.Unstructured`).
 //!
 //! An object is parsed once when it arrives, changed in place on its way to the store, and written
 //! once; the bytes are stored and served, not this type.
@@ -31,12 +31,12 @@ impl Object {
         &self.0
     }
 
-    /// The map itself, to be changed.
+    /// The map itself, mutable.
     pub fn map_mut(&mut self) -> &mut Map<String, Value> {
         &mut self.0
     }
 
-    /// The map itself, for good.
+    /// Unwraps the map.
     pub fn into_map(self) -> Map<String, Value> {
         self.0
     }
@@ -159,7 +159,7 @@ impl Object {
         rest.iter().try_fold(self.0.get(*first)?, |value, key| value.get(key))
     }
 
-    /// The value at a path of field names, to be changed.
+    /// The value at a path of field names, mutable.
     pub fn get_mut(&mut self, path: &[&str]) -> Option<&mut Value> {
         let (first, rest) = path.split_first()?;
         rest.iter().try_fold(self.0.get_mut(*first)?, |value, key| value.get_mut(key))
@@ -170,7 +170,8 @@ impl Object {
         self.get(path).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The map at a path of field names, made on the way where it is missing or no map.
+    /// The map at a path of field names. Each map on the way that is missing is created; another
+    /// value in its place is replaced.
     pub fn map_at(&mut self, path: &[&str]) -> &mut Map<String, Value> {
         path.iter().fold(&mut self.0, |map, key| {
             let value = map.entry(*key).or_insert_with(|| Value::Object(Map::new()));
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_made_where_it_is_missing() {
+    fn map_at_creates_missing_maps() {
         let mut it = object(json!({"spec": 3}));
         it.map_at(&["spec", "a", "b"]).insert("c".into(), 1.into());
         assert_eq!(it.get(&["spec", "a", "b", "c"]), Some(&json!(1)));

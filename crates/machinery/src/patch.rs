@@ -1,4 +1,4 @@
-//! Changes to documents: JSON patches, JSON merge patches and server-side apply.
+//! Patches: JSON patch, JSON merge patch and server-side apply.
 
 pub mod json;
 pub mod merge;

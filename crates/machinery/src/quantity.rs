@@ -1,4 +1,4 @@
-//! [`Quantity`]: `500m`, `1Gi`, `1e3`, an amount with a suffix, to be compared, added and printed.
+//! [`Quantity`]: an amount with a suffix, such as `500m`, `1Gi` or `1e3`.
 //!
 //! The printed form keeps the family of the suffix and has no fraction:
 //!
@@ -20,7 +20,7 @@ use std::fmt;
 
 use decimal::{Decimal, EXPONENT_MAX};
 
-/// Why a text is no quantity; the message is for the client.
+/// Why a text is not a quantity; the messages are Kubernetes'.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// It does not match the format.
@@ -28,17 +28,17 @@ pub enum QuantityError {
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
     )]
     Format,
-    /// There is no such suffix.
+    /// The suffix is unknown.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
 
-/// An amount of something. Two are equal if they are worth the same: `1Gi` is `1024Mi`.
+/// See the [module documentation](self). Equality compares amounts: `1Gi` equals `1024Mi`.
 #[derive(Debug, Clone)]
 pub struct Quantity {
     amount: Decimal,
     format: Format,
-    /// Set if upstream prints this quantity as it was written, though it may not be canonical.
+    /// The original text, if upstream prints it unchanged although it may not be canonical.
     written: Option<Box<str>>,
 }
 
@@ -89,31 +89,31 @@ impl Quantity {
             }
             _ => Decimal::new(parts.negative, parts.whole, parts.fraction, scale),
         };
-        let mut kept_format = format;
+        let mut printed_format = format;
         if format == Format::Binary {
-            // Upstream caps these, and these only, at what an int64 can hold.
+            // Upstream limits binary quantities, and no others, to the range of an int64.
             let max = Decimal::from(i64::MAX);
             let min = Decimal::from(-i64::MAX);
             amount = amount.min(max).max(min);
             if amount > Decimal::from(0) && amount < Decimal::from(1) {
-                kept_format = Format::Decimal;
+                printed_format = Format::Decimal;
             }
         }
         let written = parts.is_printed_as_written(format, scale).then(|| text.into());
-        Ok(Self { amount, format: kept_format, written })
+        Ok(Self { amount, format: printed_format, written })
     }
 
-    /// Whether it is nothing.
+    /// Whether the amount is 0.
     pub fn is_zero(&self) -> bool {
         self.amount.is_zero()
     }
 
-    /// Whether it is less than nothing.
+    /// Whether the amount is below 0.
     pub fn is_negative(&self) -> bool {
         self.amount < Decimal::from(0)
     }
 
-    /// As an integer: fractions are rounded away from zero, what does not fit is cut off.
+    /// As an integer: fractions are rounded away from zero, and overflows are clamped.
     pub fn value(&self) -> i64 {
         self.amount.rounded(0)
     }
@@ -126,16 +126,16 @@ impl Quantity {
     /// The sum, in the suffixes of `self`, or of `other` if `self` is zero.
     #[must_use]
     pub fn add(&self, other: &Self) -> Self {
-        self.with(other, self.amount.add(other.amount))
+        self.with_amount(other, self.amount.add(other.amount))
     }
 
     /// The difference, in the suffixes of `self`, or of `other` if `self` is zero.
     #[must_use]
     pub fn sub(&self, other: &Self) -> Self {
-        self.with(other, self.amount.add(other.amount.negated()))
+        self.with_amount(other, self.amount.add(other.amount.negated()))
     }
 
-    fn with(&self, other: &Self, amount: Decimal) -> Self {
+    fn with_amount(&self, other: &Self, amount: Decimal) -> Self {
         let format = if self.is_zero() { other.format } else { self.format };
         Self { amount, format, written: None }
     }
@@ -243,16 +243,19 @@ impl<'a> Parts<'a> {
         Ok(Self { negative, whole, fraction, suffix })
     }
 
-    /// Upstream has a fast path for short numbers. A number on that path keeps its text if it has a
-    /// canonical suffix; `1.500` never becomes `1500m`.
+    /// Whether upstream's fast path for short numbers applies and keeps the text: `1.500` does not
+    /// become `1500m`. The numeric limits below are those of the fast path.
     ///
     /// Upstream: `apimachinery/pkg/api/resource/quantity.go` `ParseQuantity`.
     fn is_printed_as_written(&self, format: Format, scale: i64) -> bool {
         let length = self.whole.len() + self.fraction.len();
         if format == Format::Binary {
             let digits_of_suffix = usize::try_from(scale * 3).unwrap_or(usize::MAX);
-            let odd = self.whole.parse::<u64>().is_ok_and(|value| value % 8 != 0);
-            return self.fraction.is_empty() && length + digits_of_suffix <= 14 && odd;
+            let needs_no_larger_suffix =
+                self.whole.parse::<u64>().is_ok_and(|value| value % 8 != 0);
+            return self.fraction.is_empty()
+                && length + digits_of_suffix <= 14
+                && needs_no_larger_suffix;
         }
         let scale = scale - i64::try_from(self.fraction.len()).unwrap_or(i64::MAX / 2);
         let last = if self.fraction.is_empty() { self.whole } else { self.fraction };

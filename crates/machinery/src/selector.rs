@@ -1,4 +1,4 @@
-//! Which objects a request means: by their labels, or by a few of their fields.
+//! Selectors: they select objects by labels, or by some of their fields.
 
 mod label;
 mod field;

@@ -88,31 +88,31 @@ impl Reason {
     }
 }
 
-/// One of several things that were wrong.
+/// One entry of `details.causes`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cause {
-    /// `FieldValueInvalid`, or empty.
+    /// For programs, such as `FieldValueInvalid`; may be empty.
     pub reason: String,
-    /// For people.
+    /// The human-readable description.
     pub message: String,
-    /// Where, or empty.
+    /// The field in which the error is; may be empty.
     pub field: String,
 }
 
-/// What the failure is about.
+/// The object that the failure is about, and the causes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Details {
     /// The object's name.
     pub name: String,
     /// Its group.
     pub group: String,
-    /// Its resource or its kind: Kubernetes uses the one or the other, by the error.
+    /// Its resource or its kind: which of the two depends on the error, as in Kubernetes.
     pub kind: String,
-    /// Its uid, where that was the point.
+    /// Its uid; empty unless the request named one.
     pub uid: String,
-    /// All that was wrong.
+    /// All errors that were found.
     pub causes: Vec<Cause>,
-    /// When to come back; zero for no advice.
+    /// After how many seconds the client should retry; 0 if unknown.
     pub retry_after_seconds: u32,
 }
 
@@ -121,24 +121,24 @@ pub struct Details {
 pub struct Status {
     /// The HTTP status code.
     pub code: u16,
-    /// Why, for programs.
+    /// The cause for programs.
     pub reason: Reason,
-    /// A reason that is not one of Kubernetes' own, for example from a webhook; `reason` is then
-    /// unknown.
-    pub own_reason: Option<Box<str>>,
-    /// Why, for people.
+    /// A reason that is not in [`Reason`], for example from a webhook. `reason` is then
+    /// [`Reason::Unknown`].
+    pub custom_reason: Option<Box<str>>,
+    /// The human-readable description.
     pub message: String,
-    /// What it is about; None where Kubernetes writes no details at all.
+    /// The object and the causes; None where Kubernetes writes no details at all.
     pub details: Option<Box<Details>>,
-    /// A token to continue a list that has expired, in the current state.
-    pub remainder: Option<String>,
+    /// `metadata.continue` of a 410: continues an expired list at the current revision.
+    pub continue_token: Option<String>,
 }
 
 impl Status {
-    /// A bare failure.
+    /// A failure without details.
     pub fn new(code: u16, reason: Reason, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { code, reason, own_reason: None, message, details: None, remainder: None }
+        Self { code, reason, custom_reason: None, message, details: None, continue_token: None }
     }
 
     fn about(mut self, what: &GroupResource, name: &str) -> Self {
@@ -156,26 +156,26 @@ impl Status {
         self
     }
 
-    /// There is no such object.
+    /// 404: the object does not exist.
     pub fn not_found(what: &GroupResource, name: &str) -> Self {
         let message = format!("{what} {} not found", quote(name));
         Self::new(404, Reason::NotFound, message).about(what, name)
     }
 
-    /// There is no such resource or path below it.
+    /// 404: the resource or the path below it does not exist.
     pub fn no_such_resource() -> Self {
         let message = "the server could not find the requested resource";
         Self::new(404, Reason::NotFound, message).about(&GroupResource::default(), "")
     }
 
-    /// The name is taken.
+    /// 409: an object of this name exists.
     pub fn already_exists(what: &GroupResource, name: &str) -> Self {
         let message = format!("{what} {} already exists", quote(name));
         Self::new(409, Reason::AlreadyExists, message).about(what, name)
     }
 
-    /// Every suffix that was tried is taken.
-    pub fn no_unique_name(what: &GroupResource, name: &str) -> Self {
+    /// 409: `generateName` led only to names of existing objects.
+    pub fn generate_name_conflict(what: &GroupResource, name: &str) -> Self {
         let message = format!(
             "{what} {} already exists, the server was not able to generate a unique name for the object",
             quote(name)
@@ -183,7 +183,7 @@ impl Status {
         Self::new(409, Reason::AlreadyExists, message).about(what, name).retry_after(1)
     }
 
-    /// Another client changed the object first, or a precondition does not hold.
+    /// 409: another client changed the object first, or a precondition does not hold.
     pub fn conflict(what: &GroupResource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {what} {}: {why}", quote(name));
         Self::new(409, Reason::Conflict, message).about(what, name)
@@ -195,7 +195,7 @@ impl Status {
         Self::conflict(what, name, STALE)
     }
 
-    /// Well formed, but with these errors.
+    /// 422: the object can be parsed but has validation errors.
     pub fn invalid(what: &GroupKind, name: &str, errors: &ErrorList) -> Self {
         let causes = errors.reported().map(|error| Cause {
             reason: error.kind.reason().to_owned(),
@@ -214,17 +214,17 @@ impl Status {
         status
     }
 
-    /// Not to be understood.
+    /// 400: the request cannot be parsed, or contradicts itself.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, Reason::BadRequest, message)
     }
 
-    /// Not authenticated, or with invalid credentials.
+    /// 401: the credentials are missing or invalid.
     pub fn unauthorized() -> Self {
         Self::new(401, Reason::Unauthorized, "Unauthorized")
     }
 
-    /// Not allowed; `why` follows "is forbidden: ".
+    /// 403: the user may not do this. `why` follows "is forbidden: ".
     pub fn forbidden(what: &GroupResource, name: &str, why: &str) -> Self {
         let message = match (what.resource.as_str(), name) {
             ("", _) => format!("forbidden: {why}"),
@@ -234,31 +234,31 @@ impl Status {
         Self::new(403, Reason::Forbidden, message).about(what, name)
     }
 
-    /// The resource does not have this verb.
+    /// 405: the resource does not have this verb.
     pub fn method_not_supported(what: &GroupResource, action: &str) -> Self {
         let message =
             format!("{action} is not supported on resources of kind {}", quote(&what.to_string()));
         Self::new(405, Reason::MethodNotAllowed, message).about(what, "")
     }
 
-    /// The path has no such method at all.
+    /// 405: the path does not have this HTTP method.
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::new(405, Reason::MethodNotAllowed, message).about(&GroupResource::default(), "")
     }
 
-    /// The requested history was compacted: list again.
+    /// 410: the requested history was compacted; the client has to list again.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, Reason::Expired, message)
     }
 
-    /// Not within the time allowed.
+    /// 504: the request was not finished in time.
     pub fn timeout(message: &str, retry_after: u32) -> Self {
         Self::new(504, Reason::Timeout, format!("Timeout: {message}")).retry_after(retry_after)
     }
 
-    /// The requested revision is in the future.
-    pub fn revision_too_large(asked: u64, current: u64) -> Self {
+    /// 504: the requested resource version is in the future.
+    pub fn too_large_resource_version(asked: u64, current: u64) -> Self {
         let message = format!("Too large resource version: {asked}, current: {current}");
         let mut status = Self::timeout(&message, 1);
         status.details.get_or_insert_default().causes.push(Cause {
@@ -269,18 +269,18 @@ impl Status {
         status
     }
 
-    /// Come back later.
+    /// 429: the client should retry after `retry_after` seconds.
     pub fn too_many_requests(message: &str, retry_after: u32) -> Self {
         Self::new(429, Reason::TooManyRequests, message).retry_after(retry_after)
     }
 
-    /// The body is over the limit.
+    /// 413: the body exceeds the limit.
     pub fn too_large(message: &str) -> Self {
         let message = format!("Request entity too large: {message}");
         Self::new(413, Reason::RequestEntityTooLarge, message)
     }
 
-    /// Our error.
+    /// 500: an error of the server.
     pub fn internal(why: impl fmt::Display) -> Self {
         let why = why.to_string();
         let message = format!("Internal error occurred: {why}");
@@ -290,41 +290,41 @@ impl Status {
         status
     }
 
-    /// A failure that Kubernetes passes on as it is: code 500, no reason, no details.
+    /// 500 without a reason and details, as Kubernetes writes an error that has no Status.
     pub fn unclassified(message: impl Into<String>) -> Self {
         Self::new(500, Reason::Unknown, message)
     }
 
-    /// Not now.
+    /// 503: the server cannot serve the request now.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(503, Reason::ServiceUnavailable, message)
     }
 
-    /// Reads what a server sent; None if it is not a Status with a code.
+    /// Decodes a Status; None if `value` is another kind or has no code.
     pub fn from_value(value: &Value) -> Option<Self> {
         let code = value["code"].as_u64().filter(|_| value["kind"] == "Status")?;
         let text = |key: &str| value[key].as_str().unwrap_or_default();
         let mut status =
             Self::new(u16::try_from(code).ok()?, Reason::parse(text("reason")), text("message"));
         status.details = value.get("details").map(|details| Box::new(Details::from_value(details)));
-        status.remainder = value["metadata"]["continue"].as_str().map(str::to_owned);
+        status.continue_token = value["metadata"]["continue"].as_str().map(str::to_owned);
         Some(status)
     }
 
-    /// The object as it is sent.
+    /// Encodes the Status for the wire.
     pub fn to_value(&self) -> Value {
         let mut body = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "code": self.code,
         });
-        let reason = self.own_reason.as_deref().unwrap_or(self.reason.as_str());
+        let reason = self.custom_reason.as_deref().unwrap_or(self.reason.as_str());
         if !reason.is_empty() {
             body["reason"] = reason.into();
         }
         if let Some(details) = &self.details {
             body["details"] = details.to_value();
         }
-        if let Some(token) = &self.remainder {
+        if let Some(token) = &self.continue_token {
             body["metadata"]["continue"] = token.as_str().into();
         }
         body
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_error_that_was_found_twice_is_one_cause() {
+    fn an_error_that_was_found_twice_is_one_cause() {
         let mut errors = ErrorList::new();
         for field in ["a", "b", "a"] {
             errors.required(&Path::root(field), "");
@@ -434,14 +434,14 @@ mod tests {
 
     #[test]
     fn a_status_is_read_as_it_was_written() {
-        let mut remainder = Status::expired("the token has expired");
-        remainder.remainder = Some("token".to_owned());
+        let mut continue_token = Status::expired("the token has expired");
+        continue_token.continue_token = Some("token".to_owned());
         for status in [
             Status::not_found(&GroupResource::new("apps", "deployments"), "a"),
             Status::too_many_requests("slow down", 7),
-            Status::revision_too_large(9, 3),
+            Status::too_large_resource_version(9, 3),
             Status::unclassified("no reason"),
-            remainder,
+            continue_token,
         ] {
             assert_eq!(Status::from_value(&status.to_value()), Some(status));
         }

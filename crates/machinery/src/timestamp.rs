@@ -1,4 +1,4 @@
-//! Points in time as the wire writes them, and ages as people read them.
+//! RFC 3339 timestamps, and durations as kubectl prints them.
 //!
 //! ```
 //! use machinery::timestamp;
@@ -12,7 +12,7 @@ use jiff::civil::{Date, DateTime, Time, datetime};
 
 const DAY: i64 = 86_400;
 const EPOCH: DateTime = datetime(1970, 1, 1, 0, 0, 0, 0);
-/// The first second of year 0, and the first after year 9999: four digits, no more.
+/// The first second of year 0, and the first after year 9999: RFC 3339 years have four digits.
 const FIRST: i64 = -62_167_219_200;
 const END: i64 = 253_402_300_800;
 
@@ -42,7 +42,7 @@ pub fn format_seconds(seconds: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// `2024-05-06T07:08:09.123456Z`, cut off after the microsecond.
+/// `2024-05-06T07:08:09.123456Z`, truncated to microseconds.
 pub fn format_micros(seconds: i64, nanos: u32) -> String {
     let mut text = format_seconds(seconds);
     text.pop();
@@ -54,7 +54,7 @@ pub fn human_duration(seconds: i64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / DAY);
     let years = days / 365;
     match seconds {
-        // A clock may be a second off.
+        // As upstream, tolerates a clock that is a second off.
         ..-1 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),
         0..120 => format!("{seconds}s"),
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timestamps_parse() {
+    fn only_valid_rfc_3339_timestamps_are_parsed() {
         let check = |text: &str, expected| assert_eq!(parse(text), expected, "{text}");
         check("1970-01-01T00:00:00Z", Some((0, 0)));
         check("2024-02-29T23:59:59Z", Some((1_709_251_199, 0)));

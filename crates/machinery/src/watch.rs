@@ -1,4 +1,5 @@
-//! [`Event`]: one line of a watch, `{"type":"ADDED","object":{…}}`, read without parsing the object.
+//! [`Event`]: one line of a watch, `{"type":"ADDED","object":{…}}`, read without parsing the
+//! object.
 //!
 //! ```
 //! use machinery::watch::{Event, EventType};
@@ -14,19 +15,19 @@ use serde_json::value::RawValue;
 /// The annotation of the bookmark that ends the initial events of a watch that asked for them.
 pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// What an event says about its object.
+/// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum EventType {
-    /// It came into view: made, or selected from now on.
+    /// The object was created, or the selector matches it now.
     Added,
-    /// It is in view and changed.
+    /// The object was changed.
     Modified,
-    /// It went out of view: deleted, or no longer selected.
+    /// The object was deleted, or the selector no longer matches it.
     Deleted,
-    /// Nothing happened up to the resourceVersion of the object, which has nothing else in it.
+    /// All changes up to the resourceVersion of the object, its only content, have been sent.
     Bookmark,
-    /// The object is a Status, and the watch is over.
+    /// The object is a Status; the watch ends.
     Error,
 }
 
@@ -46,10 +47,10 @@ impl EventType {
 /// See the [module documentation](self).
 #[derive(Debug, Deserialize)]
 pub struct Event<'a> {
-    /// What happened.
+    /// The type of the event.
     #[serde(rename = "type")]
     pub event_type: EventType,
-    /// The object, as it was written.
+    /// The JSON of the object, not parsed.
     #[serde(borrow)]
     pub object: &'a RawValue,
 }

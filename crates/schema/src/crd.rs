@@ -1,9 +1,9 @@
-//! Validates the schema of a CRD, before any object is validated by it.
+//! Validates the schema of a CRD.
 //!
 //! A schema must be *structural*: every field has its type outside of `allOf`, `anyOf`, `oneOf` and
-//! `not`, so that pruning and defaulting do not depend on values. As upstream, it runs three
-//! checks: of the [`structure`], of [`defaults`] (if the structure is valid), and of single
-//! [`keywords`]; the last compiles the [`rules`] (if both others found nothing).
+//! `not`, so that pruning and defaulting do not depend on values. As upstream, there are three
+//! checks: of the [`structure`], of the [`defaults`] (if the structure is valid), and of single
+//! [`keywords`], which also compiles the [`rules`] (if the other two found no error).
 
 mod structure;
 mod defaults;
@@ -15,7 +15,7 @@ use crate::json_schema::JsonSchema;
 use crate::structural::Node;
 use machinery::{ErrorList, Path, Value};
 
-/// What a schema must satisfy.
+/// The requirements on a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchemaRequirement {
     /// The requirement of v1: the schema is structural.
@@ -35,8 +35,8 @@ pub fn check_crd_schema(
     if source.flag("nullable") {
         errors.forbidden(&path.child("nullable"), "nullable cannot be true at the root");
     }
-    // A schema that is not even readable as a structural one gets its errors from the keywords.
-    let mut sound = None;
+    // A schema with unsupported keywords cannot be compiled; `keywords::check` reports its errors.
+    let mut valid_node = None;
     if requirement == SchemaRequirement::Structural && !source.any(&has_unsupported_keywords) {
         let node = Node::compile(source);
         let mut found = ErrorList::new();
@@ -45,11 +45,11 @@ pub fn check_crd_schema(
             defaults::check(source, &node, path, &mut found);
         }
         if found.is_empty() {
-            sound = Some(node);
+            valid_node = Some(node);
         }
         errors.extend(found);
     }
-    keywords::check(source, sound.as_ref(), path, errors);
+    keywords::check(source, valid_node.as_ref(), path, errors);
 }
 
 fn has_unsupported_keywords(source: JsonSchema<'_>) -> bool {
@@ -58,8 +58,8 @@ fn has_unsupported_keywords(source: JsonSchema<'_>) -> bool {
         || source.value("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false))
 }
 
-/// Keywords that do not get in the way of validating `status` by itself, and their Go names, which the
-/// error lists.
+/// The keywords that are allowed at the root with a status subresource, and their Go names, which
+/// the error lists.
 const AT_ROOT_WITH_STATUS: [(&str, &str); 22] = [
     ("description", "Description"),
     ("type", "Type"),
@@ -85,8 +85,8 @@ const AT_ROOT_WITH_STATUS: [(&str, &str); 22] = [
     ("x-kubernetes-validations", "XValidations"),
 ];
 
-/// The further rules for the root of a schema with a status subresource: updates of `/status` are
-/// validated by `properties.status` alone, so no other keyword may constrain the status.
+/// The additional rules for the root of a schema with a status subresource. Updates of `/status`
+/// are validated only by `properties.status`, so no other keyword may constrain the status.
 pub fn check_root_with_status(schema: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(source) = JsonSchema::of(schema) else { return };
     let kind = source.text("type");

@@ -1,21 +1,21 @@
-//! Defaulter in the defaults of a schema.
+//! Defaulting: sets the defaults of a schema in an object.
 
 use crate::structural::{Additional, Node, NodeFlags, Structural};
 use machinery::{Map, Value};
 
-/// The approximate memory in bytes that the defaults of one object may take up. An object with more
-/// of them is too large to be stored, so further defaults are omitted.
+/// The approximate memory in bytes of the defaults that are added to one object. An object with
+/// more of them is too large to be stored, so further defaults are omitted.
 const ADDED_MAX: usize = 128 << 20;
 
-/// The number of entries that a map allocates at once.
+/// The approximate size in bytes of a node of a `BTreeMap`, and the number of entries in it.
 const MAP_NODE: usize = 640;
 const MAP_NODE_ENTRIES: usize = 11;
 
 impl Structural {
-    /// Sets absent fields to their defaults, and null ones where null is no value; a default that is
-    /// an object is completed with the defaults below it.
+    /// Sets fields that are absent, or null but not nullable, to their defaults. A default that is
+    /// an object gets the defaults below it as well.
     pub fn default(&self, object: &mut Map<String, Value>) {
-        if self.root.marks.has(NodeFlags::DEFAULTS_BELOW) {
+        if self.root.flags.has(NodeFlags::DEFAULTS_BELOW) {
             Defaulter { added: 0 }.fields(&self.root, object);
         }
     }
@@ -23,19 +23,20 @@ impl Structural {
 
 /// One walk through an object.
 struct Defaulter {
-    /// A default of a megabyte may be added to each of a hundred thousand items.
+    /// The weight of the added defaults, limited by [`ADDED_MAX`]: a default of a megabyte could be
+    /// added to each of a hundred thousand items.
     added: usize,
 }
 
 impl Defaulter {
     fn fields(&mut self, node: &Node, map: &mut Map<String, Value>) {
         for (name, field) in
-            node.properties().filter(|(_, it)| it.marks.has(NodeFlags::DEFAULTS_BELOW))
+            node.properties().filter(|(_, it)| it.flags.has(NodeFlags::DEFAULTS_BELOW))
         {
             if let Some(default) = &field.default {
                 if let Some(value) = map.get_mut(name) {
                     self.replace_null(field, value);
-                } else if let Some(value) = self.copied(default) {
+                } else if let Some(value) = self.copy(default) {
                     if map.len().is_multiple_of(MAP_NODE_ENTRIES) {
                         self.added += MAP_NODE;
                     }
@@ -47,7 +48,7 @@ impl Defaulter {
             }
         }
         let Additional::Schema(other) = &node.additional else { return };
-        if other.marks.has(NodeFlags::DEFAULTS_BELOW) {
+        if other.flags.has(NodeFlags::DEFAULTS_BELOW) {
             for (_, value) in map.iter_mut().filter(|(name, _)| node.property(name).is_none()) {
                 self.replace_null(other, value);
                 self.value(other, value);
@@ -58,7 +59,7 @@ impl Defaulter {
     fn value(&mut self, node: &Node, value: &mut Value) {
         match (value, &node.items) {
             (Value::Object(map), _) => self.fields(node, map),
-            (Value::Array(items), Some(item)) if item.marks.has(NodeFlags::DEFAULTS_BELOW) => {
+            (Value::Array(items), Some(item)) if item.flags.has(NodeFlags::DEFAULTS_BELOW) => {
                 for value in items {
                     self.replace_null(item, value);
                     self.value(item, value);
@@ -71,14 +72,14 @@ impl Defaulter {
     fn replace_null(&mut self, node: &Node, value: &mut Value) {
         if let Some(default) =
             node.default.as_ref().filter(|_| value.is_null() && !node.is_nullable())
-            && let Some(copy) = self.copied(default)
+            && let Some(copy) = self.copy(default)
         {
             *value = copy;
         }
     }
 
-    /// A copy of a default, if there is room for it.
-    fn copied(&mut self, default: &Value) -> Option<Value> {
+    /// A copy of a default; None if the limit is reached.
+    fn copy(&mut self, default: &Value) -> Option<Value> {
         if self.added > ADDED_MAX {
             return None;
         }
@@ -87,6 +88,7 @@ impl Defaulter {
     }
 }
 
+/// The approximate memory of a value in bytes.
 fn weight(value: &Value) -> usize {
     32 + match value {
         Value::String(text) => text.len(),
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_default_is_not_copied_without_end() {
+    fn the_total_size_of_added_defaults_is_limited() {
         let large = "x".repeat(1 << 20);
         let schema = json!({"type": "object", "properties": {"l": {"type": "array",
             "items": {"type": "object", "properties": {"a": {"type": "string", "default": large}}}}}});
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_filled_in_at_any_depth() {
+    fn defaults_are_set_at_any_depth() {
         let schema = json!({"type": "object", "properties": {"spec": {"type": "object",
             "default": {}, "properties": {
                 "n": {"type": "integer", "default": 3},
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_replaced_unless_it_is_a_value() {
+    fn null_is_replaced_unless_it_is_nullable() {
         let schema = json!({"type": "object", "properties": {
             "c": {"type": "string", "default": "x"},
             "d": {"type": "string", "nullable": true, "default": "y"}}});

@@ -1,14 +1,14 @@
 //! Embedded resources (`x-kubernetes-embedded-resource`): whole objects inside of an object.
 //!
-//! They have a type and metadata like any other, so these are cut to shape and checked here by the
-//! rules for objects. The outermost object is not looked at: the server does that.
+//! Prunes and validates the type and the metadata of embedded resources. Those of the outermost
+//! object are left to the server.
 
 use crate::paths::Paths;
 use crate::structural::{Node, NodeFlags, Structural};
 use machinery::field_path::ErrorType;
 use machinery::{ErrorList, FieldError, GroupVersion, Map, Object, Path, Value, meta, names};
 
-/// The fields of `metadata`, and of the lists of objects in it.
+/// The known fields of `metadata`, and of the objects in its lists.
 const METADATA: [&str; 15] = [
     "annotations",
     "creationTimestamp",
@@ -34,28 +34,27 @@ const MANAGED_FIELDS: [&str; 7] =
 /// Called with each embedded resource and its path.
 type Visit<'v> = &'v mut dyn FnMut(&mut Map<String, Value>, &Path<'_>) -> Result<(), FieldError>;
 
-/// Reads metadata into its type, and returns the paths of unknown fields.
+/// Decodes metadata in place, and calls the function with the path of each unknown field.
 pub type ReadMetadata<'r> =
     &'r mut dyn FnMut(&mut Value, &mut dyn FnMut(String)) -> Result<(), String>;
 
 impl Structural {
-    /// Fails if the type or the metadata of a resource below the root cannot be read. The metadata
-    /// is replaced by the result of `read`; the paths of its unknown fields are appended to
-    /// `unknown`.
+    /// Decodes the metadata of the resources below the root with `read`, and appends the paths of
+    /// unknown fields to `unknown`. Fails if the type or the metadata of a resource is malformed.
     pub fn read_embedded(
         &self,
         object: &mut Map<String, Value>,
         read: ReadMetadata<'_>,
         unknown: &mut Vec<String>,
     ) -> Result<(), FieldError> {
-        if !self.root.marks.has(NodeFlags::EMBEDDED_BELOW) {
+        if !self.root.flags.has(NodeFlags::EMBEDDED_BELOW) {
             return Ok(());
         }
-        let mut noted = Paths::default();
+        let mut paths = Paths::default();
         let result = visit_fields(&self.root, object, &Path::EMPTY, &mut |map, path| {
-            read_resource(map, path, read, &mut noted)
+            read_resource(map, path, read, &mut paths)
         });
-        unknown.extend(noted.into_list());
+        unknown.extend(paths.into_list());
         result
     }
 }
@@ -68,47 +67,47 @@ fn read_resource(
 ) -> Result<(), FieldError> {
     for key in ["apiVersion", "kind"] {
         if let Some(other) = map.get(key).filter(|it| !it.is_string()) {
-            return Err(unreadable(&path.child(key), other.clone(), "must be a string"));
+            return Err(invalid(&path.child(key), other.clone(), "must be a string"));
         }
     }
     let Some(metadata) = map.get_mut("metadata") else { return Ok(()) };
     let path = path.child("metadata");
     let sent = metadata.clone();
-    read(metadata, &mut |below| unknown.note(|| format!("{path}.{below}")))
-        .map_err(|why| unreadable(&path, sent, &why))
+    read(metadata, &mut |below| unknown.add(|| format!("{path}.{below}")))
+        .map_err(|why| invalid(&path, sent, &why))
 }
 
-fn unreadable(path: &Path<'_>, value: Value, detail: &str) -> FieldError {
+fn invalid(path: &Path<'_>, value: Value, detail: &str) -> FieldError {
     let (kind, field) = (ErrorType::Invalid, path.to_string());
     FieldError { kind, field, value: Some(value), detail: detail.to_owned() }
 }
 
-/// Cuts the metadata of all resources below the root to what metadata may hold; the paths of what
-/// was dropped are appended to `unknown`.
+/// Drops unknown fields from the metadata of all resources below the root, and adds their paths to
+/// `unknown`.
 pub(crate) fn coerce(node: &Node, object: &mut Map<String, Value>, unknown: &mut Paths) {
-    let cut = visit_fields(node, object, &Path::EMPTY, &mut |map, path| {
-        cut(map, path, unknown);
+    let pruned = visit_fields(node, object, &Path::EMPTY, &mut |map, path| {
+        prune_resource(map, path, unknown);
         Ok(())
     });
-    debug_assert!(cut.is_ok(), "cutting cannot fail");
+    debug_assert!(pruned.is_ok(), "the visitor does not fail");
 }
 
-/// Cuts the metadata of resources in the default of a node. Other unknown fields of defaults are
-/// refused in the CRD.
+/// Drops unknown fields from the metadata of resources in the default of a node. Other unknown
+/// fields in defaults are refused in the CRD.
 // Upstream: schema/defaulting/prune.go PruneDefaults
 pub(crate) fn prune_default(node: &mut Node) {
     let Some(mut default) = node.default.take() else { return };
-    let cut = visit_value(node, &mut default, &Path::EMPTY, &mut |map, path| {
-        cut(map, path, &mut Paths::default());
+    let pruned = visit_value(node, &mut default, &Path::EMPTY, &mut |map, path| {
+        prune_resource(map, path, &mut Paths::default());
         Ok(())
     });
-    debug_assert!(cut.is_ok(), "cutting cannot fail");
+    debug_assert!(pruned.is_ok(), "the visitor does not fail");
     node.default = Some(default);
 }
 
-fn cut(map: &mut Map<String, Value>, path: &Path<'_>, unknown: &mut Paths) {
+fn prune_resource(map: &mut Map<String, Value>, path: &Path<'_>, unknown: &mut Paths) {
     if let Some(metadata) = map.get_mut("metadata") {
-        cut_metadata(metadata, &path.child("metadata"), unknown);
+        prune_metadata(metadata, &path.child("metadata"), unknown);
     }
 }
 
@@ -134,7 +133,7 @@ fn visit_value(
     path: &Path<'_>,
     visit: Visit<'_>,
 ) -> Result<(), FieldError> {
-    if !node.marks.has(NodeFlags::EMBEDDED_BELOW) {
+    if !node.flags.has(NodeFlags::EMBEDDED_BELOW) {
         return Ok(());
     }
     match value {
@@ -155,32 +154,32 @@ fn visit_value(
     }
 }
 
-fn cut_metadata(metadata: &mut Value, path: &Path<'_>, unknown: &mut Paths) {
+fn prune_metadata(metadata: &mut Value, path: &Path<'_>, unknown: &mut Paths) {
     if metadata.is_null() {
         *metadata = Value::Object(Map::new());
     }
-    keep(metadata, &METADATA, path, unknown);
+    retain_known(metadata, &METADATA, path, unknown);
     for (list, fields) in
         [("ownerReferences", &OWNER_REFERENCE[..]), ("managedFields", &MANAGED_FIELDS[..])]
     {
         let path = path.child(list);
         let items = metadata.get_mut(list).and_then(Value::as_array_mut);
         for (index, item) in items.into_iter().flatten().enumerate() {
-            keep(item, fields, &path.index(index), unknown);
+            retain_known(item, fields, &path.index(index), unknown);
         }
     }
-    // What says nothing is not written: metadata takes the way through a Go struct.
+    // Empty fields are dropped, as by upstream's round trip through Go's ObjectMeta.
     if let Some(metadata) = metadata.as_object_mut() {
         metadata.retain(|_, value| !crate::json_schema::is_zero(value));
     }
 }
 
-fn keep(value: &mut Value, fields: &[&str], path: &Path<'_>, unknown: &mut Paths) {
+fn retain_known(value: &mut Value, fields: &[&str], path: &Path<'_>, unknown: &mut Paths) {
     if let Some(map) = value.as_object_mut() {
         map.retain(|key, _| {
             let known = fields.contains(&key.as_str());
             if !known {
-                unknown.note(|| path.child(key).to_string());
+                unknown.add(|| path.child(key).to_string());
             }
             known
         });
@@ -192,9 +191,9 @@ pub(crate) fn validate_below(node: &Node, object: &Map<String, Value>, errors: &
     validate_fields(node, object, &Path::EMPTY, errors);
 }
 
-/// The same for a value that may be a resource itself.
+/// Like [`validate_below`], for a value that may be a resource itself.
 pub(crate) fn validate(node: &Node, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    if !node.marks.has(NodeFlags::EMBEDDED_BELOW) {
+    if !node.flags.has(NodeFlags::EMBEDDED_BELOW) {
         return;
     }
     match value {
@@ -269,7 +268,7 @@ fn validate_metadata(metadata: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     let mut resource = Object::default();
     resource.metadata_mut().clone_from(map);
     if resource.name().is_empty() {
-        // A template has no name, and needs none.
+        // An embedded resource, such as a template, needs no name.
         resource.set_meta("name", "template");
     }
     let namespaced = !resource.namespace().is_empty();

@@ -1,4 +1,4 @@
-//! [`EnumValues`]: `enum`, the allowed values.
+//! [`EnumValues`]: the keyword `enum`, the allowed values.
 
 use std::collections::HashSet;
 
@@ -10,12 +10,12 @@ use machinery::Value;
 #[derive(Debug, Default)]
 pub(crate) struct EnumValues {
     pub(crate) list: Box<[Value]>,
-    /// The texts of a long list: each of many items is looked up in it.
+    /// The strings of a long list, for fast lookup.
     texts: Option<HashSet<Box<str>>>,
 }
 
 impl EnumValues {
-    /// Shorter lists are searched.
+    /// Lists with fewer values are searched linearly.
     const INDEXED_FROM: usize = 16;
 
     pub(crate) fn of(source: JsonSchema<'_>) -> Self {
@@ -25,11 +25,11 @@ impl EnumValues {
         Self { list: list.into(), texts }
     }
 
-    /// Whether a value is one of them, and how many were looked at.
+    /// Returns whether a value is one of them, and the number of comparisons.
     pub(crate) fn contain(&self, data: Data<'_>) -> (bool, usize) {
         match (&self.texts, data) {
             (Some(texts), Data::Text(text)) => (texts.contains(text), 1),
-            _ => (self.list.iter().any(|choice| data.is(choice)), self.list.len()),
+            _ => (self.list.iter().any(|choice| data.equals_enum_value(choice)), self.list.len()),
         }
     }
 }

@@ -4,25 +4,25 @@
 use crate::json_schema::JsonSchema;
 use machinery::Value;
 
-/// Why a path does not resolve; the texts are upstream's.
+/// Why a path does not resolve. The messages are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UnknownField {
-    /// `[0]` or `['key']` where neither may be.
+pub enum FieldPathError {
+    /// `[0]` or `['key']` where only field names are allowed.
     #[error("array notation is not allowed")]
     ArrayNotation,
-    /// Something must follow.
+    /// The path ends after a dot or inside of brackets.
     #[error("unexpected end of JSON path")]
     UnexpectedEnd,
-    /// No dot at the beginning.
+    /// Neither a dot nor a bracket where a step begins.
     #[error("expected [ or . but got: {0}")]
     Unexpected(String),
-    /// Between brackets there is something else.
+    /// The text between brackets is not in single quotes.
     #[error("expected single quoted string but got {0}")]
     NotQuoted(String),
-    /// A backslash before a character that needs none.
+    /// A backslash before a character that cannot be escaped.
     #[error("invalid string literal: invalid escape char \\{0}")]
     Escape(char),
-    /// A bracket was opened and not closed.
+    /// An opened bracket is not closed.
     #[error("expected ] but got {0}")]
     Unclosed(String),
     /// The schema has no such field.
@@ -30,9 +30,9 @@ pub enum UnknownField {
     NoSuchField,
 }
 
-/// The `type` of the field at `path`, or "" where the schema states none.
-pub fn field_type<'a>(schema: &'a Value, path: &str) -> Result<&'a str, UnknownField> {
-    let source = JsonSchema::of(schema).ok_or(UnknownField::NoSuchField)?;
+/// The `type` of the field at `path`, or "" if the schema has none.
+pub fn field_type<'a>(schema: &'a Value, path: &str) -> Result<&'a str, FieldPathError> {
+    let source = JsonSchema::of(schema).ok_or(FieldPathError::NoSuchField)?;
     let mut steps = Steps { rest: path, brackets: BracketSyntax::Refused };
     let mut node = source;
     while let Some(name) = steps.next()? {
@@ -41,12 +41,12 @@ pub fn field_type<'a>(schema: &'a Value, path: &str) -> Result<&'a str, UnknownF
     Ok(node.text("type"))
 }
 
-/// The schema at `path`, which may have keys in brackets, and the path as errors write it.
-pub(crate) fn follow<'a>(
+/// The schema at `path`, which may have keys in brackets, and the path in the form of errors.
+pub(crate) fn resolve_field_path<'a>(
     schema: JsonSchema<'a>,
     path: &str,
-) -> Result<(String, JsonSchema<'a>), UnknownField> {
-    let mut steps = Steps { rest: path, brackets: BracketSyntax::Taken };
+) -> Result<(String, JsonSchema<'a>), FieldPathError> {
+    let mut steps = Steps { rest: path, brackets: BracketSyntax::Allowed };
     let (mut node, mut shown) = (schema, String::new());
     while let Some(name) = steps.next()? {
         shown += &match (node.non_empty("properties").is_some(), shown.is_empty()) {
@@ -59,18 +59,18 @@ pub(crate) fn follow<'a>(
     Ok((shown, node))
 }
 
-fn field<'a>(node: JsonSchema<'a>, name: &str) -> Result<JsonSchema<'a>, UnknownField> {
+fn field<'a>(node: JsonSchema<'a>, name: &str) -> Result<JsonSchema<'a>, FieldPathError> {
     let found = match node.non_empty("properties") {
         Some(_) => node.property(name),
         None => node.schema("additionalProperties"),
     };
-    found.ok_or(UnknownField::NoSuchField)
+    found.ok_or(FieldPathError::NoSuchField)
 }
 
-/// What `['key']` is to a path.
+/// Whether a path may have `['key']`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum BracketSyntax {
-    Taken,
+    Allowed,
     Refused,
 }
 
@@ -82,31 +82,31 @@ struct Steps<'p> {
 
 impl<'p> Steps<'p> {
     /// The next field or key.
-    fn next(&mut self) -> Result<Option<String>, UnknownField> {
+    fn next(&mut self) -> Result<Option<String>, FieldPathError> {
         match self.token() {
             None => Ok(None),
             Some(".") => {
-                let name = self.token().ok_or(UnknownField::UnexpectedEnd)?;
+                let name = self.token().ok_or(FieldPathError::UnexpectedEnd)?;
                 Ok(Some(name.to_owned()))
             }
             Some("[") if self.brackets == BracketSyntax::Refused => {
-                Err(UnknownField::ArrayNotation)
+                Err(FieldPathError::ArrayNotation)
             }
             Some("[") => {
-                let quoted = self.token().ok_or(UnknownField::UnexpectedEnd)?;
+                let quoted = self.token().ok_or(FieldPathError::UnexpectedEnd)?;
                 let inner = quoted.strip_prefix('\'').and_then(|it| it.strip_suffix('\''));
-                let inner = inner.ok_or_else(|| UnknownField::NotQuoted(quoted.to_owned()))?;
+                let inner = inner.ok_or_else(|| FieldPathError::NotQuoted(quoted.to_owned()))?;
                 let name = unescape(inner)?;
-                match self.token().ok_or(UnknownField::UnexpectedEnd)? {
+                match self.token().ok_or(FieldPathError::UnexpectedEnd)? {
                     "]" => Ok(Some(name)),
-                    other => Err(UnknownField::Unclosed(other.to_owned())),
+                    other => Err(FieldPathError::Unclosed(other.to_owned())),
                 }
             }
-            Some(other) => Err(UnknownField::Unexpected(other.to_owned())),
+            Some(other) => Err(FieldPathError::Unexpected(other.to_owned())),
         }
     }
 
-    /// A dot, a bracket, a text in quotes, or the text before the next of these.
+    /// A dot, a bracket, a quoted string, or the text up to the next dot or bracket.
     fn token(&mut self) -> Option<&'p str> {
         if self.rest.is_empty() {
             return None;
@@ -124,7 +124,7 @@ impl<'p> Steps<'p> {
     }
 }
 
-fn unescape(text: &str) -> Result<String, UnknownField> {
+fn unescape(text: &str) -> Result<String, FieldPathError> {
     let mut plain = String::with_capacity(text.len());
     let mut characters = text.chars();
     while let Some(c) = characters.next() {
@@ -139,7 +139,7 @@ fn unescape(text: &str) -> Result<String, UnknownField> {
             Some('t') => '\t',
             Some('v') => '\u{b}',
             Some(same @ ('\'' | '\\')) => same,
-            Some(other) => return Err(UnknownField::Escape(other)),
+            Some(other) => return Err(FieldPathError::Escape(other)),
         });
     }
     Ok(plain)
@@ -169,13 +169,15 @@ mod tests {
     #[test]
     fn keys_in_brackets_are_resolved_and_written_as_in_errors() {
         let schema = json!({"properties": {"a.b": {"additionalProperties": {"type": "string"}}}});
-        let shown = |path| follow(JsonSchema::of(&schema).unwrap(), path).map(|(shown, _)| shown);
+        let shown = |path| {
+            resolve_field_path(JsonSchema::of(&schema).unwrap(), path).map(|(shown, _)| shown)
+        };
         assert_eq!(shown("['a.b'].x"), Ok("a.b[x]".to_owned()));
         assert_eq!(shown("['a.b']['it\\'s']"), Ok("a.b[it's]".to_owned()));
-        assert_eq!(shown("['c']"), Err(UnknownField::NoSuchField));
-        assert_eq!(shown("[a]"), Err(UnknownField::NotQuoted("a".to_owned())));
-        assert_eq!(shown("['a.b'"), Err(UnknownField::UnexpectedEnd));
-        assert_eq!(shown("['a.b'x"), Err(UnknownField::Unclosed("x".to_owned())));
-        assert_eq!(shown("['\\q']"), Err(UnknownField::Escape('q')));
+        assert_eq!(shown("['c']"), Err(FieldPathError::NoSuchField));
+        assert_eq!(shown("[a]"), Err(FieldPathError::NotQuoted("a".to_owned())));
+        assert_eq!(shown("['a.b'"), Err(FieldPathError::UnexpectedEnd));
+        assert_eq!(shown("['a.b'x"), Err(FieldPathError::Unclosed("x".to_owned())));
+        assert_eq!(shown("['\\q']"), Err(FieldPathError::Escape('q')));
     }
 }

@@ -1,7 +1,7 @@
-//! The formats that kube-apiserver checks; all others are ignored.
+//! The values of `format` that kube-apiserver validates; others are ignored.
 //!
-//! Each follows the Go function that upstream calls, including where that is more lenient or more
-//! strict than the standard it is named after.
+//! Each accepts the same values as the Go function that upstream calls, even where that is more
+//! lenient or more strict than the standard it is named after.
 
 mod address;
 mod number;
@@ -15,7 +15,7 @@ use crate::structural::Type;
 use cel::go_url::Url;
 use machinery::names;
 
-/// A format that is checked.
+/// A format that is validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Int32,
@@ -50,8 +50,8 @@ pub(crate) enum Format {
     LongName,
 }
 
-/// Dashes do not count in the names of these.
-const OF_TEXT: [(Format, &str); 26] = [
+/// The formats of strings. Dashes in the names are ignored.
+const STRING_FORMATS: [(Format, &str); 26] = [
     (Format::BsonObjectId, "bsonobjectid"),
     (Format::Uri, "uri"),
     (Format::Email, "email"),
@@ -80,7 +80,8 @@ const OF_TEXT: [(Format, &str); 26] = [
     (Format::LongName, "k8s-long-name"),
 ];
 
-const OF_NUMBERS: [(Format, &str, Type); 4] = [
+/// The formats of numbers, and the type to which each applies.
+const NUMBER_FORMATS: [(Format, &str, Type); 4] = [
     (Format::Int32, "int32", Type::Integer),
     (Format::Int64, "int64", Type::Integer),
     (Format::Float, "float", Type::Number),
@@ -88,15 +89,15 @@ const OF_NUMBERS: [(Format, &str, Type); 4] = [
 ];
 
 impl Format {
-    /// The format of that name for values of that type; None if it has no effect there.
+    /// The format of this name for values of this type; None if it is ignored.
     pub(crate) fn of(name: &str, kind: Type) -> Option<Self> {
         match kind {
             Type::Any | Type::String => {
                 let plain = |name: &str| name.replace('-', "");
                 let name = plain(name);
-                OF_TEXT.iter().find(|(_, it)| plain(it) == name).map(|(format, _)| *format)
+                STRING_FORMATS.iter().find(|(_, it)| plain(it) == name).map(|(format, _)| *format)
             }
-            Type::Integer | Type::Number => OF_NUMBERS
+            Type::Integer | Type::Number => NUMBER_FORMATS
                 .iter()
                 .find(|(_, it, of)| *it == name && *of == kind)
                 .map(|(format, ..)| *format),
@@ -104,18 +105,18 @@ impl Format {
         }
     }
 
-    /// As errors spell it.
+    /// The name in error messages.
     pub(crate) fn name(self) -> &'static str {
-        let numbers = OF_NUMBERS.iter().map(|(format, name, _)| (*format, *name));
-        OF_TEXT
+        let numbers = NUMBER_FORMATS.iter().map(|(format, name, _)| (*format, *name));
+        STRING_FORMATS
             .into_iter()
             .chain(numbers)
             .find(|(format, _)| *format == self)
             .map_or("", |(_, name)| name)
     }
 
-    /// Whether texts are checked by it.
-    pub(crate) fn is_for_text(self) -> bool {
+    /// Whether it applies to strings.
+    pub(crate) fn is_for_strings(self) -> bool {
         !matches!(self, Self::Int32 | Self::Int64 | Self::Float | Self::Double)
     }
 
@@ -168,7 +169,7 @@ fn is_hex_color(text: &str) -> bool {
     matches!(digits.len(), 3 | 6) && digits.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// Padded and not empty.
+/// Base64 with padding, not empty.
 fn is_base64(text: &str) -> bool {
     let data = text.trim_end_matches('=');
     let is_digit = |b: u8| b.is_ascii_alphanumeric() || b == b'+' || b == b'/';

@@ -1,6 +1,6 @@
-//! [`JsonSchema`]: a schema as its author wrote it, read keyword by keyword.
+//! [`JsonSchema`]: typed access to the keywords of an uncompiled schema.
 //!
-//! Only the steps that run once for each CRD (compiling, validating, publishing) read this form.
+//! Only code that runs once for each CRD (compiling, validating, publishing) uses it.
 
 use crate::format::Format;
 use crate::structural::Type;
@@ -29,7 +29,7 @@ impl<'a> JsonSchema<'a> {
         self.0.get(keyword).filter(|value| !value.is_null())
     }
 
-    /// The keyword's value unless it says nothing: null, false, 0, "", [] or {}.
+    /// The keyword's value unless it is empty: null, false, 0, "", [] or {}.
     pub(crate) fn non_empty(self, keyword: &str) -> Option<&'a Value> {
         self.value(keyword).filter(|value| !is_zero(value))
     }
@@ -49,7 +49,7 @@ impl<'a> JsonSchema<'a> {
         self.0.get(keyword)?.as_f64()
     }
 
-    /// A number of things.
+    /// A count such as `maxItems`; a negative number counts as 0.
     pub(crate) fn count(self, keyword: &str) -> Option<u64> {
         let value = self.0.get(keyword)?;
         value.as_u64().or_else(|| value.as_i64().map(|_| 0))
@@ -103,8 +103,8 @@ impl<'a> JsonSchema<'a> {
         self.text("x-kubernetes-list-type")
     }
 
-    /// Whether this is exactly `anyOf: [{type: integer}, {type: string}]`, the one place where a
-    /// structural schema may name types below a combination.
+    /// Whether `anyOf` is exactly `[{type: integer}, {type: string}]`, the only case in which a
+    /// structural schema may have types below `anyOf`.
     pub(crate) fn is_int_or_string_any_of(self) -> bool {
         let types: Vec<Option<&str>> = self
             .schemas("anyOf")
@@ -125,7 +125,7 @@ impl<'a> JsonSchema<'a> {
     }
 }
 
-/// Whether a value says as little as an absent one would.
+/// Whether a value is empty, like an omitted field of a Go struct.
 pub(crate) fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_of_objects_are_named() {
+    fn nested_sets_finds_sets_of_objects() {
         let schema = json!({"type": "array", "x-kubernetes-list-type": "set",
             "items": {"type": "object", "x-kubernetes-map-type": "atomic"}});
         assert_eq!(nested_sets(&schema), ["object"]);

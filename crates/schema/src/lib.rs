@@ -1,8 +1,8 @@
 //! Structural schemas: the schemas of custom resources, and their application to objects.
 //!
 //! A CRD's schema is validated once ([`check_crd_schema`]) and compiled once
-//! ([`Structural::compile`]). From then on every object that arrives is pruned, defaulted and
-//! validated by the compiled tree, which holds no descriptions and is shared by all requests:
+//! ([`Structural::compile`]). Every object is then pruned, defaulted and validated by the compiled
+//! tree, which contains no descriptions and is shared by all requests:
 //!
 //! ```
 //! use machinery::{ErrorList, json};
@@ -47,7 +47,7 @@ pub mod openapi;
 pub use cel::escaping::is_identifier;
 pub use crd::{SchemaRequirement, check_crd_schema, check_root_with_status};
 pub use embedded::ReadMetadata;
-pub use field::{UnknownField, field_type};
+pub use field::{FieldPathError, field_type};
 pub use format::is_absolute_uri;
 pub use json_schema::{nested_sets, unknown_formats, uses_defaults, uses_extensions};
 pub use memory::SchemaMemory;

@@ -1,4 +1,4 @@
-//! Lists that are sets or maps have no duplicates.
+//! Checks that lists with `x-kubernetes-list-type: set` or `map` have no duplicates.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ fn check_fields(node: &Node, map: &Map<String, Value>, path: &Path<'_>, errors: 
 }
 
 fn check_value(node: &Node, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    if !node.marks.has(NodeFlags::KEYED_LISTS_BELOW) {
+    if !node.flags.has(NodeFlags::KEYED_LISTS_BELOW) {
         return;
     }
     match value {
@@ -45,8 +45,8 @@ fn check_items(node: &Node, items: &[Value], path: &Path<'_>, errors: &mut Error
 }
 
 fn check_keys(keys: &[Box<str>], items: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
-    let odd = items.iter().position(|item| !item.is_object() && !item.is_null());
-    if let Some(index) = odd {
+    let not_an_object = items.iter().position(|item| !item.is_object() && !item.is_null());
+    if let Some(index) = not_an_object {
         let detail = "must be an object for an array of list-type map";
         errors.invalid(&path.index(index), items[index].clone(), detail);
         return;
@@ -65,7 +65,7 @@ fn check_keys(keys: &[Box<str>], items: &[Value], path: &Path<'_>, errors: &mut 
     };
     let found: Vec<Value> = items.iter().map(key_of).collect();
     match keys {
-        // Upstream: one key is compared as what it is, several as the JSON that they make.
+        // Upstream: a single key is compared by value, several keys are compared as JSON.
         [key] => {
             let identity = |it: &Value| it.get(&**key).map_or_else(String::new, identity);
             report_duplicates(&found, identity, path, errors);
@@ -74,8 +74,8 @@ fn check_keys(keys: &[Box<str>], items: &[Value], path: &Path<'_>, errors: &mut 
     }
 }
 
-/// A text that two items share if they are the same. Among scalars an integer and a float never are:
-/// `1` and `1.0` may both be in a set. What contains them is compared as JSON, in which both are `1`.
+/// A text that is equal for equal items. An integer never equals a float: `1` and `1.0` may both be
+/// in a set. Lists and objects that contain them are compared as JSON, in which both are `1`.
 fn identity(item: &Value) -> String {
     match item {
         Value::Array(_) | Value::Object(_) => codec::json::to_text(item),
@@ -83,7 +83,7 @@ fn identity(item: &Value) -> String {
     }
 }
 
-/// A text that two scalars share if Go's `==` holds between them: the two zeros of floats are equal.
+/// A text that is equal for scalars that are equal by Go's `==`: so `0.0` equals `-0.0`.
 pub(crate) fn scalar_identity(scalar: &Value) -> String {
     match scalar.as_f64() {
         Some(0.0) if scalar.is_f64() => "0.0".to_owned(),
@@ -91,7 +91,7 @@ pub(crate) fn scalar_identity(scalar: &Value) -> String {
     }
 }
 
-/// Reports the second of each kind; further ones go unmentioned.
+/// Reports the second of equal items. As upstream, further ones are not reported.
 fn report_duplicates(
     items: &[Value],
     identity: impl Fn(&Value) -> String,

@@ -1,11 +1,11 @@
-//! [`SchemaMemory`]: the memory that schemas take up when everything in them is compiled.
+//! [`SchemaMemory`]: the memory of schemas when all their patterns and rules are compiled.
 
 use std::collections::HashSet;
 
 use crate::rules::Validator;
 use crate::structural::Structural;
 
-/// See the [module documentation](self). A pattern that several schemas have counts once.
+/// See the [module documentation](self). A pattern that several schemas share is counted once.
 #[derive(Debug, Default)]
 pub struct SchemaMemory<'a> {
     patterns: HashSet<&'a str>,
@@ -13,7 +13,7 @@ pub struct SchemaMemory<'a> {
 }
 
 impl<'a> SchemaMemory<'a> {
-    /// Adds the patterns and rules of a schema. What was not measured before is compiled for that.
+    /// Adds the patterns and rules of a schema. Those that were not measured before are compiled.
     pub fn add(&mut self, schema: &'a Structural) {
         for pattern in &schema.patterns {
             if self.patterns.insert(&pattern.source) {
@@ -23,15 +23,15 @@ impl<'a> SchemaMemory<'a> {
         self.bytes = self.bytes.saturating_add(schema.rule_memory());
     }
 
-    /// The sum, in bytes or so.
+    /// The approximate sum in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
 impl Structural {
-    /// The memory that its rules take up once they are compiled, in bytes or so. They are compiled
-    /// to be measured, and not kept if no object has needed them yet.
+    /// The approximate memory in bytes of the compiled rules. If no object has needed the rules
+    /// yet, they are compiled for the measurement and dropped.
     fn rule_memory(&self) -> usize {
         *self.rule_memory.get_or_init(|| match self.validator.get() {
             Some(validator) => validator.as_ref().map_or(0, Validator::memory),

@@ -1,9 +1,9 @@
-//! Kinds as `/openapi/v3` publishes them, for `kubectl explain` and client-side checks.
+//! The OpenAPI documents of kinds, for `kubectl explain` and client-side validation.
 //!
-//! A custom kind's schema is published as its author wrote it, plus the common fields: type,
-//! metadata, the extension that names its group, version and kind. [`paths`] lists the operations
-//! of a kind, [`document`] combines everything of one group and version. [`swagger`] converts it to
-//! version 2 for older clients, and [`gnostic`] writes that as protobuf.
+//! The schema of a custom kind is published unchanged, plus the common fields (type and metadata)
+//! and the extension with its group, version and kind. [`paths`] lists the operations of a kind,
+//! [`document`] combines everything of one group and version. [`swagger`] converts it to version 2
+//! for older clients, and [`gnostic`] encodes that as protobuf.
 
 mod operations;
 pub mod swagger;
@@ -14,12 +14,12 @@ use machinery::{Map, Value, json};
 pub use operations::{SCALE, Subresource, paths};
 use std::borrow::Cow;
 
-/// Where schemas are in a document.
+/// The path of schemas in a document.
 const SCHEMAS: &str = "#/components/schemas/";
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
-/// One version of a kind, as far as it shows in a document.
+/// The properties of one version of a kind that a document contains.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind<'a> {
     /// Empty for the core group.
@@ -34,9 +34,9 @@ pub struct Kind<'a> {
     pub plural: &'a str,
     /// Whether objects are namespaced.
     pub namespaced: bool,
-    /// Whether the document is that of a CRD, which has no strategic merge patch.
+    /// Whether this is the kind of a CRD, which has no strategic merge patch.
     pub crd: bool,
-    /// Whether all objects of a namespace can be deleted at once.
+    /// Whether the verb `deletecollection` is supported.
     pub deletes_collections: bool,
 }
 
@@ -56,21 +56,21 @@ impl Kind<'_> {
     }
 }
 
-/// The descriptions of the fields that every kind has. The defaults are brief; a server that has
-/// the full texts at hand passes those.
+/// The descriptions of the fields that every kind has. The defaults are brief; a server can pass
+/// Kubernetes' full texts.
 #[derive(Debug, Clone)]
 pub struct Descriptions {
-    /// Of `apiVersion`.
+    /// The description of `apiVersion`.
     pub api_version: Cow<'static, str>,
-    /// Of `kind`.
+    /// The description of `kind`.
     pub kind: Cow<'static, str>,
-    /// Of `metadata`.
+    /// The description of `metadata`.
     pub metadata: Cow<'static, str>,
-    /// Of a list's `metadata`.
+    /// The description of a list's `metadata`.
     pub list_metadata: Cow<'static, str>,
-    /// Of `apiVersion` in an embedded resource.
+    /// The description of `apiVersion` in an embedded resource.
     pub embedded_api_version: Cow<'static, str>,
-    /// Of `kind` in an embedded resource.
+    /// The description of `kind` in an embedded resource.
     pub embedded_kind: Cow<'static, str>,
 }
 
@@ -158,7 +158,7 @@ pub fn document(
     let mut document = json!({
         "openapi": "3.0.0", "info": {"title": title, "version": version}, "components": {},
     });
-    // Moved, not put into the macro above, which would copy them.
+    // Moved into the document; the macro above would copy them.
     document["paths"] = paths.into();
     document["components"]["schemas"] = schemas.into();
     document
@@ -195,7 +195,7 @@ fn extend(schema: &mut Map<String, Value>, identity: Value, selectable_fields: &
     }
 }
 
-/// A schema and all below it: empty keywords are omitted, and implied ones are written out.
+/// A schema and all below it, without empty keywords and with the keywords that extensions imply.
 fn publish(source: JsonSchema<'_>, descriptions: &Descriptions) -> Map<String, Value> {
     let mut schema = Map::new();
     for (keyword, value) in source.map() {
@@ -273,7 +273,7 @@ mod tests {
     };
 
     #[test]
-    fn a_schema_is_published_as_written_with_the_common_fields() {
+    fn a_schema_is_published_unchanged_with_the_common_fields() {
         let schema = json!({"type": "object", "properties": {"spec": {
             "type": "object", "description": "what is wanted", "required": ["size"], "nullable": false,
             "properties": {

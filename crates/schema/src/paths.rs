@@ -1,10 +1,10 @@
-//! [`Paths`]: places of fields that were dropped, within a bound.
+//! [`Paths`]: the paths of dropped fields, up to a limit.
 
-/// The approximate size of all paths together in bytes: far more than is reported to a client.
+/// The limit on the approximate size of all paths in bytes: far more than a response reports.
 const TEXT_MAX: usize = 1 << 20;
 
-/// See the [module documentation](self). A long key would otherwise be repeated for each of a
-/// hundred thousand fields below it.
+/// See the [module documentation](self). Without the limit, a long key would be repeated in the
+/// path of each of a hundred thousand fields below it.
 #[derive(Debug, Default)]
 pub(crate) struct Paths {
     list: Vec<String>,
@@ -12,8 +12,8 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// Notes one more, if there is room.
-    pub(crate) fn note(&mut self, path: impl FnOnce() -> String) {
+    /// Adds a path unless the limit is reached.
+    pub(crate) fn add(&mut self, path: impl FnOnce() -> String) {
         if self.weight < TEXT_MAX {
             let path = path();
             self.weight += 16 + path.len();
@@ -21,13 +21,13 @@ impl Paths {
         }
     }
 
-    /// All that were noted, in alphabetical order.
+    /// The paths in alphabetical order.
     pub(crate) fn into_sorted(mut self) -> Vec<String> {
         self.list.sort_unstable();
         self.list
     }
 
-    /// All that were noted, in that order.
+    /// The paths in the order in which they were added.
     pub(crate) fn into_list(self) -> Vec<String> {
         self.list
     }

@@ -1,8 +1,8 @@
-//! [`Pattern`]: `pattern`, a regular expression that texts must match.
+//! [`Pattern`]: the keyword `pattern`, a regular expression that strings must match.
 //!
-//! It is compiled at its first use: most CRDs of a server have few objects or none. Nodes with the
-//! same pattern share one, and so do schemas that are compiled with the same [`PatternPool`]. The
-//! memory that the patterns of a CRD may take up is checked when the CRD is stored.
+//! It is compiled at its first use: most CRDs of a server have few objects or none. Nodes with
+//! equal patterns share one compiled pattern, and so do schemas that are compiled with the same
+//! [`PatternPool`]. The memory of the patterns of a CRD is checked when the CRD is stored.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -13,10 +13,10 @@ use cel::go_regexp::{self, Matcher};
 /// See the [module documentation](self).
 #[derive(Debug)]
 pub(crate) struct Pattern {
-    /// As its author wrote it.
+    /// The expression.
     pub(crate) source: Box<str>,
     compiled: OnceLock<Option<Matcher>>,
-    /// The memory that the compiled pattern takes up, measured on demand.
+    /// The memory of the compiled pattern, measured on demand.
     memory: OnceLock<usize>,
 }
 
@@ -31,13 +31,13 @@ impl Pattern {
         compiled.as_ref().map(|it| it.is_match(text))
     }
 
-    /// The memory that it takes up once it is compiled, in bytes or so.
+    /// The approximate memory in bytes of the compiled pattern, whether it is compiled yet or not.
     pub(crate) fn memory(&self) -> usize {
         *self.memory.get_or_init(|| go_regexp::memory(&self.source).unwrap_or_default())
     }
 }
 
-/// The patterns of schemas, by their text, as long as a schema has them.
+/// The patterns of schemas by their text, as long as a schema uses them.
 ///
 /// Many CRDs repeat the patterns of well-known types, such as those of quantities and label
 /// keys. Schemas that are compiled with one pool share them.
@@ -45,8 +45,8 @@ impl Pattern {
 pub struct PatternPool(Mutex<HashMap<Box<str>, Weak<Pattern>>>);
 
 impl PatternPool {
-    /// Lets all nodes with the same pattern have the same one, which is that of the pool. Returns
-    /// the patterns of the schema, each once.
+    /// Replaces the pattern of each node by the equal one of the pool. Returns the patterns of the
+    /// schema without repetition.
     pub(crate) fn intern(&self, root: &mut Node) -> Box<[Arc<Pattern>]> {
         let mut own: HashMap<Box<str>, Arc<Pattern>> = HashMap::new();
         let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_pattern_takes_up_memory_once() {
+    fn equal_patterns_are_counted_once() {
         let of = |patterns: &[&str]| memory(&[&schema(patterns, &PatternPool::default())]);
         let one = of(&["^[a-z]+$"]);
         assert!(one > 0);

@@ -1,4 +1,4 @@
-//! Dropping what a schema does not specify.
+//! Pruning: removes the fields that a schema does not specify.
 
 use crate::embedded::{self, ReadMetadata};
 use crate::paths::Paths;
@@ -9,22 +9,22 @@ use machinery::{FieldError, Map, Path, Value};
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 impl Structural {
-    /// Drops the fields that the schema does not specify, and nulls where null is no value, and
-    /// appends the paths of the former to `unknown` as strict field validation words them.
+    /// Drops the fields that the schema does not specify, and nulls that are not nullable. Appends
+    /// the paths of the former to `unknown`, in the form of strict field validation.
     ///
     /// `apiVersion`, `kind` and `metadata` of the object itself are not pruned; the metadata of
     /// embedded resources is pruned to the fields of metadata.
     pub fn prune(&self, object: &mut Map<String, Value>, unknown: &mut Vec<String>) {
         self.prune_unspecified(object, unknown);
-        if self.root.marks.has(NodeFlags::EMBEDDED_BELOW) {
-            let mut cut = Paths::default();
-            embedded::coerce(&self.root, object, &mut cut);
-            unknown.extend(cut.into_sorted());
+        if self.root.flags.has(NodeFlags::EMBEDDED_BELOW) {
+            let mut paths = Paths::default();
+            embedded::coerce(&self.root, object, &mut paths);
+            unknown.extend(paths.into_sorted());
         }
     }
 
-    /// Prunes like [`Structural::prune`], but reads the metadata of embedded resources with `read`,
-    /// and fails if it cannot be read.
+    /// Prunes like [`Structural::prune`], but decodes the metadata of embedded resources with
+    /// `read`, and fails if it cannot be decoded.
     pub fn prune_and_read(
         &self,
         object: &mut Map<String, Value>,
@@ -32,10 +32,10 @@ impl Structural {
         unknown: &mut Vec<String>,
     ) -> Result<(), FieldError> {
         self.prune_unspecified(object, unknown);
-        let mut of_metadata = Vec::new();
-        self.read_embedded(object, read, &mut of_metadata)?;
-        of_metadata.sort();
-        unknown.extend(of_metadata);
+        let mut unknown_metadata = Vec::new();
+        self.read_embedded(object, read, &mut unknown_metadata)?;
+        unknown_metadata.sort();
+        unknown.extend(unknown_metadata);
         Ok(())
     }
 
@@ -50,20 +50,20 @@ impl Structural {
     }
 }
 
-/// How a value is reached, which decides what of it is kept beyond the schema's own marks.
+/// The context of a value, which may preserve fields that the schema itself does not.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Context {
     /// The object itself: its `apiVersion`, `kind` and `metadata` are not pruned.
     Root,
-    /// The schema of the value decides alone.
+    /// Only the schema of the value matters.
     Schema,
-    /// An item of a list that preserves unknown fields. The mark reaches through lists, also lists
-    /// of lists, to the items; it does not reach through properties.
+    /// An item of a list that preserves unknown fields. The extension applies to the items of lists
+    /// and of lists of lists, but not to the properties of the items.
     // Upstream: schema/pruning/algorithm.go skipPrune
     PreservedItem,
 }
 
-/// Prunes a value that is not a whole object and returns the paths of what was dropped.
+/// Prunes a value that is not a whole object, and returns the paths of the dropped fields.
 pub(crate) fn prune_value(node: &Node, value: &mut Value) -> Vec<String> {
     let mut unknown = Paths::default();
     prune(value, Some(node), Context::Schema, &Path::EMPTY, &mut unknown);
@@ -80,7 +80,7 @@ fn prune(
     match (value, node) {
         (Value::Object(map), Some(node)) => prune_fields(map, node, context, path, unknown),
         (Value::Object(map), None) => {
-            map.keys().for_each(|key| unknown.note(|| path.child(key).to_string()));
+            map.keys().for_each(|key| unknown.add(|| path.child(key).to_string()));
             map.clear();
         }
         (Value::Array(items), node) => prune_items(items, node, context, path, unknown),
@@ -137,14 +137,14 @@ fn prune_fields(
             return true;
         }
         if !preserves {
-            unknown.note(|| here.to_string());
+            unknown.add(|| here.to_string());
         }
         preserves
     });
 }
 
 fn preserves(node: &Node, context: Context) -> bool {
-    context == Context::PreservedItem || node.marks.has(NodeFlags::PRESERVES_UNKNOWN)
+    context == Context::PreservedItem || node.flags.has(NodeFlags::PRESERVES_UNKNOWN)
 }
 
 fn is_dropped_null(node: &Node, value: &Value) -> bool {

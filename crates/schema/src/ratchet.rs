@@ -1,7 +1,7 @@
-//! Which part of the old state a new value corresponds to, and whether it changed.
+//! Ratcheting: finds the old value that a new value corresponds to, and whether it changed.
 //!
-//! Fields correspond by name, items of a list that is a map by their keys. Items of other lists do
-//! not correspond: such a list changed or did not change as a whole.
+//! Fields correspond by name, items of a list with `x-kubernetes-list-type: map` by their keys.
+//! Items of other lists do not correspond: such a list is compared as a whole.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::structural::{List, Node};
 use crate::validate::Data;
 use machinery::Value;
 
-/// The items of an old list, to be found by their keys; such lists can be long.
+/// The items of an old list, indexed by their keys because the list can be long.
 pub(crate) struct OldItems<'a> {
     keys: &'a [Box<str>],
     by_key: HashMap<String, &'a Value>,
@@ -35,8 +35,8 @@ impl<'a> OldItems<'a> {
     }
 }
 
-/// An item's keys in one text, the same for the same keys. An item that lacks a key, or has one that
-/// is no scalar, corresponds to none.
+/// A text that is equal for items with equal keys. None for an item that lacks a key or has one
+/// that is not a scalar: it corresponds to no old item.
 ///
 /// Upstream: `apiserver/pkg/cel/common/maplist.go`.
 fn key_of(keys: &[Box<str>], item: &Value) -> Option<String> {
@@ -45,13 +45,13 @@ fn key_of(keys: &[Box<str>], item: &Value) -> Option<String> {
         match (item.get(&**key)?, keys.len()) {
             (Value::Null | Value::Array(_) | Value::Object(_), _) => return None,
             (scalar, 1) => text += &lists::scalar_identity(scalar),
-            // Upstream: several keys become text, of floats with six digits.
+            // Upstream: several keys are joined as text, with six digits after the point of floats.
             (Value::Number(number), _) if number.is_f64() => {
                 text += &format!("{:.6}", number.as_f64().unwrap_or_default());
             }
             (scalar, _) => text += &scalar.to_string(),
         }
-        // JSON has no such character outside of strings, nor unescaped in them.
+        // A separator: the JSON of a scalar has no line break.
         text.push('\n');
     }
     Some(text)

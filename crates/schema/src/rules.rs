@@ -1,8 +1,8 @@
-//! `x-kubernetes-validations`: rules in CEL that objects must obey.
+//! `x-kubernetes-validations`: validation rules in CEL.
 //!
-//! A node of the schema keeps its rules as they were written ([`Rule`]). The node determines the
-//! declarations for their variables ([`declare`]), and they become programs when the first object
-//! arrives ([`Validator`]); from then on each object is only evaluated ([`evaluate`]).
+//! A node of the schema contains the source of its rules ([`Rule`]). The types of their variables
+//! follow from the node ([`declare`]). The rules are compiled when the first object is validated
+//! ([`Validator`]), and evaluated on each object ([`evaluate`]).
 //!
 //! ```
 //! use machinery::{ErrorList, json};
@@ -25,7 +25,7 @@ mod instance;
 mod validator;
 
 pub(crate) use compile::{Compiled, compile};
-pub(crate) use declare::{MAX_REQUEST_SIZE, declare, min_size, of_property, of_values};
+pub(crate) use declare::{MAX_REQUEST_SIZE, declare, element_decl, min_size, property_decl};
 pub(crate) use evaluate::{check_default, full_budget};
 pub(crate) use validator::Validator;
 
@@ -38,7 +38,7 @@ use machinery::{ErrorList, FieldError, Map, Value};
 /// The keyword.
 pub(crate) const KEYWORD: &str = "x-kubernetes-validations";
 
-/// A rule as its author wrote it.
+/// An uncompiled rule.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) expression: Box<str>,
@@ -46,9 +46,9 @@ pub(crate) struct Rule {
     pub(crate) message: Box<str>,
     /// "" if there is none.
     pub(crate) message_expression: Box<str>,
-    /// How a failure is classified.
+    /// The type of the error if the rule fails.
     pub(crate) reason: ErrorType,
-    /// The field that a failure is about, below the node: `a.b`; "" for the node itself.
+    /// The field of the error, relative to the node: `a.b`; "" for the node itself.
     pub(crate) field_path: Box<str>,
     pub(crate) optional_old_self: bool,
 }
@@ -62,7 +62,9 @@ impl Rule {
     fn of(rule: JsonSchema<'_>, schema: JsonSchema<'_>) -> Self {
         let field_path = match rule.text("fieldPath") {
             "" => String::new(),
-            path => field::follow(schema, path).map(|(path, _)| path).unwrap_or_default(),
+            path => {
+                field::resolve_field_path(schema, path).map(|(path, _)| path).unwrap_or_default()
+            }
         };
         Self {
             expression: rule.text("rule").into(),
@@ -80,22 +82,22 @@ impl Rule {
     }
 
     /// The text that represents the rule in errors.
-    fn shown(&self) -> &str {
+    fn display_text(&self) -> &str {
         if self.message.is_empty() { self.expression.trim() } else { self.message.trim() }
     }
 }
 
 impl Structural {
     /// Evaluates the rules on `new`, and returns the errors of values that are unchanged since
-    /// `old` as warnings. Rules are not evaluated on an object that does not have the declared
-    /// types, so `errors` must contain all other errors.
+    /// `old` as warnings. `errors` must already contain all other errors: rules are not evaluated
+    /// on an object whose values do not have the declared types.
     pub fn validate_rules(
         &self,
         new: &Map<String, Value>,
         old: Option<&Map<String, Value>>,
         errors: &mut ErrorList,
     ) -> Vec<String> {
-        if !self.root.marks.has(NodeFlags::RULES_BELOW) {
+        if !self.root.flags.has(NodeFlags::RULES_BELOW) {
             return Vec::new();
         }
         if errors.iter().any(|error| prevents_rules(error.kind)) {
@@ -116,7 +118,7 @@ impl Structural {
     }
 }
 
-/// Whether an error says that values are not what rules were compiled for.
+/// Whether an error means that a value may not have the type for which the rules were compiled.
 fn prevents_rules(kind: ErrorType) -> bool {
     matches!(
         kind,

@@ -1,8 +1,8 @@
-//! [`Structural`]: a schema compiled into the tree that objects are walked with.
+//! [`Structural`]: a schema compiled into a tree that prunes, defaults and validates objects.
 //!
-//! A CRD may be a megabyte of OpenAPI and a server may hold hundreds of them, so a node keeps only
-//! what is needed to validate objects: no descriptions, rarely used keywords behind one pointer
-//! ([`Checks`]), and patterns compiled when they are first needed.
+//! A CRD may have a megabyte of OpenAPI and a server hundreds of CRDs, so a node contains only what
+//! is needed to process objects: no descriptions, rarely used keywords behind one pointer
+//! ([`Checks`]), and patterns that are compiled when they are first needed.
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,24 +17,23 @@ use machinery::Value;
 #[derive(Debug)]
 pub struct Structural {
     pub(crate) root: Node,
-    /// Nothing is ever pruned: the CRD was created as v1beta1 with `preserveUnknownFields`.
+    /// Whether nothing is pruned: the CRD was created as v1beta1 with `preserveUnknownFields`.
     pub(crate) keeps_unknown: bool,
-    /// Compiled when the first object is validated, for the reason that patterns are.
+    /// Compiled when the first object is validated: most CRDs of a server have few objects or none.
     pub(crate) validator: OnceLock<Option<Validator>>,
-    /// Each once.
+    /// The patterns of the schema, without repetition.
     pub(crate) patterns: Box<[Arc<Pattern>]>,
-    /// The memory that the compiled rules take up, measured on demand.
+    /// The memory of the compiled rules, measured on demand.
     pub(crate) rule_memory: OnceLock<usize>,
 }
 
 impl Structural {
-    /// Compiles `openAPIV3Schema`. What makes no sense is passed over: the CRD has been
-    /// checked before.
+    /// Compiles `openAPIV3Schema`. Invalid keywords are ignored: the CRD was validated before.
     pub fn compile(openapi_v3_schema: &Value) -> Self {
         Self::compile_with(openapi_v3_schema, &PatternPool::default())
     }
 
-    /// The same; the schema shares its patterns with the others of the pool.
+    /// Like [`compile`](Self::compile), but shares patterns with the other schemas of the pool.
     pub fn compile_with(openapi_v3_schema: &Value, pool: &PatternPool) -> Self {
         let mut root = JsonSchema::of(openapi_v3_schema).map(Node::compile).unwrap_or_default();
         let patterns = pool.intern(&mut root);
@@ -51,7 +50,7 @@ impl Structural {
         }
     }
 
-    /// The same schema for a CRD with `preserveUnknownFields: true`: it validates, but drops
+    /// The same schema for a CRD with `preserveUnknownFields: true`: it validates, but prunes
     /// nothing.
     #[must_use]
     pub fn keeping_unknown_fields(self) -> Self {
@@ -96,7 +95,7 @@ impl Type {
         }
     }
 
-    /// As an error spells it.
+    /// The name in error messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Any => "",
@@ -111,36 +110,36 @@ impl Type {
     }
 }
 
-/// Yes-or-no facts of a node, in one byte.
+/// The boolean properties of a node, in one byte.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct NodeFlags(u8);
 
 impl NodeFlags {
-    /// null is an allowed value.
+    /// `nullable`
     pub(crate) const NULLABLE: u8 = 1;
     /// `x-kubernetes-preserve-unknown-fields`
     pub(crate) const PRESERVES_UNKNOWN: u8 = 2;
     /// `x-kubernetes-embedded-resource`
     pub(crate) const EMBEDDED: u8 = 4;
-    /// Here or below there is a default.
+    /// This node or one below it has a default.
     pub(crate) const DEFAULTS_BELOW: u8 = 8;
-    /// Here or below there is a list that is a set or a map.
+    /// This node or one below it is a list with `x-kubernetes-list-type: set` or `map`.
     pub(crate) const KEYED_LISTS_BELOW: u8 = 16;
-    /// Here or below there is an embedded resource.
+    /// This node or one below it is an embedded resource.
     pub(crate) const EMBEDDED_BELOW: u8 = 32;
 
-    /// Here or below there is a rule.
+    /// This node or one below it has a rule.
     pub(crate) const RULES_BELOW: u8 = 64;
 
     const INHERITED: u8 =
         Self::DEFAULTS_BELOW | Self::KEYED_LISTS_BELOW | Self::EMBEDDED_BELOW | Self::RULES_BELOW;
 
-    pub(crate) fn has(self, mark: u8) -> bool {
-        self.0 & mark != 0
+    pub(crate) fn has(self, flag: u8) -> bool {
+        self.0 & flag != 0
     }
 
-    fn set(&mut self, mark: u8, on: bool) {
-        self.0 |= if on { mark } else { 0 };
+    fn set(&mut self, flag: u8, on: bool) {
+        self.0 |= if on { flag } else { 0 };
     }
 
     fn inherit(&mut self, child: NodeFlags) {
@@ -148,13 +147,13 @@ impl NodeFlags {
     }
 }
 
-/// How the items of a list are identified.
+/// `x-kubernetes-list-type`: how the items of a list are identified.
 #[derive(Debug, Default)]
 pub(crate) enum List {
-    /// Not at all.
+    /// Items are not identified.
     #[default]
     Atomic,
-    /// By themselves.
+    /// By their values.
     Set,
     /// By the values of these fields.
     Map(Box<[Box<str>]>),
@@ -170,7 +169,7 @@ pub(crate) enum Additional {
     Allowed,
     /// `false`
     Forbidden,
-    /// They have this schema.
+    /// A schema.
     Schema(Box<Node>),
 }
 
@@ -178,7 +177,7 @@ pub(crate) enum Additional {
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     pub(crate) kind: Type,
-    pub(crate) marks: NodeFlags,
+    pub(crate) flags: NodeFlags,
     pub(crate) list: List,
     pub(crate) default: Option<Box<Value>>,
     /// Sorted by name.
@@ -201,7 +200,7 @@ impl Node {
         };
         let mut node = Self {
             kind: Type::of(source),
-            marks: NodeFlags::default(),
+            flags: NodeFlags::default(),
             list: match source.list_type() {
                 "set" => List::Set,
                 "map" => {
@@ -215,40 +214,40 @@ impl Node {
             items: source.schema("items").map(|it| Node::compile(it).into()),
             checks: Checks::compile(source).map(Box::new),
         };
-        node.mark(source);
+        node.set_flags(source);
         crate::embedded::prune_default(&mut node);
         node
     }
 
-    fn mark(&mut self, source: JsonSchema<'_>) {
+    fn set_flags(&mut self, source: JsonSchema<'_>) {
         let embedded = source.flag("x-kubernetes-embedded-resource");
-        let mut marks = NodeFlags::default();
-        marks.set(NodeFlags::NULLABLE, source.flag("nullable"));
-        marks
+        let mut flags = NodeFlags::default();
+        flags.set(NodeFlags::NULLABLE, source.flag("nullable"));
+        flags
             .set(NodeFlags::PRESERVES_UNKNOWN, source.flag("x-kubernetes-preserve-unknown-fields"));
-        marks.set(NodeFlags::EMBEDDED | NodeFlags::EMBEDDED_BELOW, embedded);
-        marks.set(NodeFlags::DEFAULTS_BELOW, self.default.is_some());
-        marks.set(NodeFlags::KEYED_LISTS_BELOW, !matches!(self.list, List::Atomic));
-        marks.set(NodeFlags::RULES_BELOW, !self.rules().is_empty());
+        flags.set(NodeFlags::EMBEDDED | NodeFlags::EMBEDDED_BELOW, embedded);
+        flags.set(NodeFlags::DEFAULTS_BELOW, self.default.is_some());
+        flags.set(NodeFlags::KEYED_LISTS_BELOW, !matches!(self.list, List::Atomic));
+        flags.set(NodeFlags::RULES_BELOW, !self.rules().is_empty());
         for (_, child) in &self.properties {
-            marks.inherit(child.marks);
+            flags.inherit(child.flags);
         }
         if let Additional::Schema(child) = &self.additional {
-            marks.inherit(child.marks);
+            flags.inherit(child.flags);
         }
         if let Some(child) = &self.items {
-            marks.inherit(child.marks);
+            flags.inherit(child.flags);
         }
-        self.marks = marks;
+        self.flags = flags;
     }
 
-    /// What `properties` says of a field.
+    /// The schema of a field in `properties`.
     pub(crate) fn property(&self, name: &str) -> Option<&Node> {
         let index = self.properties.binary_search_by(|(it, _)| (**it).cmp(name)).ok()?;
         Some(&self.properties[index].1)
     }
 
-    /// The schema of a field, named or not.
+    /// The schema of a field in `properties` or by `additionalProperties`.
     pub(crate) fn field(&self, name: &str) -> Option<&Node> {
         self.property(name).or(match &self.additional {
             Additional::Schema(node) => Some(node),
@@ -256,7 +255,8 @@ impl Node {
         })
     }
 
-    /// Calls `visit` with the pattern of this node and of each node below, combinations included.
+    /// Calls `visit` with the patterns of this node and of all nodes below, including those in
+    /// `allOf`, `anyOf`, `oneOf` and `not`.
     pub(crate) fn each_pattern(&mut self, visit: &mut dyn FnMut(&mut Arc<Pattern>)) {
         if let Some(checks) = &mut self.checks {
             if let Some(pattern) = checks.text.as_mut().and_then(|it| it.pattern.as_mut()) {
@@ -279,7 +279,7 @@ impl Node {
         }
     }
 
-    /// All named fields.
+    /// The fields in `properties`.
     pub(crate) fn properties(&self) -> impl Iterator<Item = (&str, &Node)> {
         self.properties.iter().map(|(name, node)| (&**name, node))
     }
@@ -290,11 +290,11 @@ impl Node {
     }
 
     pub(crate) fn is_nullable(&self) -> bool {
-        self.marks.has(NodeFlags::NULLABLE)
+        self.flags.has(NodeFlags::NULLABLE)
     }
 
     pub(crate) fn is_embedded(&self) -> bool {
-        self.marks.has(NodeFlags::EMBEDDED)
+        self.flags.has(NodeFlags::EMBEDDED)
     }
 }
 
@@ -311,7 +311,7 @@ pub(crate) struct Checks {
     pub(crate) rules: Box<[Rule]>,
 }
 
-/// For texts.
+/// The keywords for strings.
 #[derive(Debug)]
 pub(crate) struct TextChecks {
     pub(crate) min_length: Option<u64>,
@@ -319,7 +319,7 @@ pub(crate) struct TextChecks {
     pub(crate) pattern: Option<Arc<Pattern>>,
 }
 
-/// For numbers.
+/// The keywords for numbers.
 #[derive(Debug)]
 pub(crate) struct NumberChecks {
     pub(crate) multiple_of: Option<f64>,
@@ -327,7 +327,7 @@ pub(crate) struct NumberChecks {
     pub(crate) maximum: Option<Bound>,
 }
 
-/// For lists and maps.
+/// The keywords for the sizes of lists and maps.
 #[derive(Debug)]
 pub(crate) struct SizeChecks {
     pub(crate) min_items: Option<u64>,
@@ -337,7 +337,7 @@ pub(crate) struct SizeChecks {
     pub(crate) max_properties: Option<u64>,
 }
 
-/// Schemas that must hold as well.
+/// `allOf`, `anyOf`, `oneOf` and `not`.
 #[derive(Debug)]
 pub(crate) struct Combined {
     pub(crate) all_of: Box<[Node]>,
@@ -354,7 +354,7 @@ pub(crate) struct Bound {
 }
 
 impl Checks {
-    /// None if the schema uses none of these.
+    /// None if the schema uses none of these keywords.
     fn compile(source: JsonSchema<'_>) -> Option<Self> {
         let combined =
             |keyword| source.schemas(keyword).map(Node::compile).collect::<Box<[Node]>>();

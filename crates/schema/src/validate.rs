@@ -1,11 +1,12 @@
-//! Validates an object by its schema, in upstream's words.
+//! Validates an object by its schema, with upstream's messages.
 //!
-//! The walk reports every error, names it as kube-apiserver does (`spec.a in body should be …`) and
-//! counts how many checks an alternative of `anyOf` or `oneOf` passed, since upstream shows the
-//! errors of the alternative that came closest.
+//! The walk reports every error in the form of kube-apiserver (`spec.a in body should be …`). It
+//! also counts the validators that run for each alternative of `anyOf` or `oneOf` (`match_count`,
+//! as upstream's `Result.MatchCount`), because upstream reports the errors of the alternative with
+//! the highest count.
 //!
-//! With an old state, an error is dropped if the value that has it is unchanged, so that a CRD can
-//! be tightened without locking out the objects that exist (see [`ratchet`]).
+//! If there is an old state, errors of unchanged values are dropped, so that existing objects can
+//! still be updated after the schema of a CRD became stricter (see [`ratchet`]).
 
 mod combine;
 mod data;
@@ -32,13 +33,13 @@ impl Structural {
         errors: &mut ErrorList,
     ) {
         validate_data(&self.root, Data::Object(new), old.map(Data::Object), &Path::EMPTY, errors);
-        if self.root.marks.has(NodeFlags::EMBEDDED_BELOW) {
+        if self.root.flags.has(NodeFlags::EMBEDDED_BELOW) {
             embedded::validate_below(&self.root, new, errors);
         }
         self.validate_lists(new, old, errors);
     }
 
-    /// The same for an update of `/status`: the rest of the object is not looked at again.
+    /// Validates an update of `/status`: only the status, and the lists of the whole object.
     pub fn validate_status(
         &self,
         new: &Map<String, Value>,
@@ -58,21 +59,21 @@ impl Structural {
         old: Option<&Map<String, Value>>,
         errors: &mut ErrorList,
     ) {
-        if !self.root.marks.has(NodeFlags::KEYED_LISTS_BELOW) {
+        if !self.root.flags.has(NodeFlags::KEYED_LISTS_BELOW) {
             return;
         }
-        let was_faulty = old.is_some_and(|old| {
+        let old_has_duplicates = old.is_some_and(|old| {
             let mut errors = ErrorList::new();
             lists::validate(&self.root, old, &mut errors);
             !errors.is_empty()
         });
-        if !was_faulty {
+        if !old_has_duplicates {
             lists::validate(&self.root, new, errors);
         }
     }
 }
 
-/// Validates a value at `at`. The errors' own paths begin below it, as upstream's do.
+/// Validates a value at the path `at`. As upstream's, the paths in the messages are relative to it.
 pub(crate) fn validate_data(
     node: &Node,
     new: Data<'_>,
@@ -94,9 +95,9 @@ pub(crate) fn validate_data(
     }
 }
 
-/// A walk ends after this many steps: with alternatives, enums and required fields, a long schema
-/// and a large object make as many as the product of their sizes. The largest object with a
-/// schema of ordinary size needs some hundred thousand.
+/// The maximum number of steps of a walk. With alternatives, enums and required fields, the number
+/// of steps can be the product of the sizes of schema and object. The largest object with a schema
+/// of ordinary size needs some hundred thousand.
 const STEPS_MAX: usize = 30_000_000;
 
 /// One walk through an object.
@@ -116,7 +117,7 @@ impl Walk<'_> {
         self.steps.get() > STEPS_MAX
     }
 
-    /// Checks a value; returns the number of checks it passed.
+    /// Checks a value; returns its `match_count`.
     fn check(
         self,
         node: &Node,
@@ -130,13 +131,13 @@ impl Walk<'_> {
             return 0;
         }
         let before = found.checkpoint();
-        let passed = self.apply(node, data, old, path, found);
+        let match_count = self.apply(node, data, old, path, found);
         if found.checkpoint() != before
             && old.is_some_and(|old| ratchet::is_unchanged(node, data, old))
         {
             found.roll_back(before);
         }
-        passed
+        match_count
     }
 
     /// [`check`](Self::check) without ratcheting of the value itself.
@@ -157,15 +158,15 @@ impl Walk<'_> {
             self.check_enum_values(checks, data, path, found);
             return usize::from(fits);
         }
-        // The numbers that are added up here follow upstream's bookkeeping, check by check.
-        let mut passed = 4;
+        // The numbers are those by which upstream's validators increment `MatchCount`.
+        let mut match_count = 4;
         if node.kind != Type::Any || checks.is_some_and(|it| it.format.is_some()) {
-            passed += 1 + usize::from(self.check_type(node, data, path, found));
+            match_count += 1 + usize::from(self.check_type(node, data, path, found));
         }
         if let Some(combined) = checks.and_then(|it| it.combined.as_deref()) {
-            passed += self.check_combined(combined, data, old, path, found);
+            match_count += self.check_combined(combined, data, old, path, found);
         }
-        passed += match data {
+        match_count += match data {
             Data::Text(text) => self.check_text(checks, text, path, found),
             Data::Number(number) => self.check_number(node, number, path, found),
             Data::List(items) => self.check_items(node, items, old, path, found),
@@ -173,7 +174,7 @@ impl Walk<'_> {
             Data::Null | Data::Bool(_) => 0,
         };
         self.check_enum_values(checks, data, path, found);
-        passed
+        match_count
     }
 
     fn check_type(
@@ -185,14 +186,14 @@ impl Walk<'_> {
     ) -> bool {
         let format = node.checks.as_deref().and_then(|it| it.format);
         let accepted = data.is_of(node.kind);
-        let listed = matches!(data, Data::Text(_) | Data::List(_));
+        let is_string_or_list = matches!(data, Data::Text(_) | Data::List(_));
         match format {
-            Some(format) if !listed && !accepted && data.format() != format.name() => {
+            Some(format) if !is_string_or_list && !accepted && data.format() != format.name() => {
                 found.add(|| self.wrong_type(path, format.name(), data.format()));
                 return false;
             }
             Some(_)
-                if listed
+                if is_string_or_list
                     && !matches!(node.kind, Type::Integer | Type::Number | Type::IntOrString) =>
             {
                 return true;
@@ -212,17 +213,17 @@ impl Walk<'_> {
         path: &Path<'_>,
         found: &mut WalkErrors,
     ) -> usize {
-        let mut passed = 2;
+        let mut match_count = 2;
         if let Some(item_node) = &node.items {
             let old_items = old.and_then(|old| ratchet::OldItems::of(node, old));
             for (index, item) in items.iter().enumerate() {
                 let old = old_items.as_ref().and_then(|it| it.get(item)).map(Data::from);
-                passed += self.check(item_node, item.into(), old, &path.index(index), found);
+                match_count += self.check(item_node, item.into(), old, &path.index(index), found);
             }
         }
         let size = node.checks.as_deref().and_then(|it| it.size.as_deref());
         let Some(SizeChecks { min_items, max_items, unique_items, .. }) = size else {
-            return passed;
+            return match_count;
         };
         let count = items.len() as u64;
         if let Some(min) = min_items.filter(|min| count < *min) {
@@ -237,7 +238,7 @@ impl Walk<'_> {
         if *unique_items && !items.iter().all(|item| seen.insert(item)) {
             found.add(|| self.invalid(path, "", format_args!("shouldn't contain duplicates")));
         }
-        passed
+        match_count
     }
 
     fn check_fields(
@@ -248,7 +249,7 @@ impl Walk<'_> {
         path: &Path<'_>,
         found: &mut WalkErrors,
     ) -> usize {
-        let mut passed = 1;
+        let mut match_count = 1;
         let checks = node.checks.as_deref();
         if let Some(size) = checks.and_then(|it| it.size.as_deref()) {
             let count = map.len() as u64;
@@ -265,7 +266,7 @@ impl Walk<'_> {
             match (node.field(key), &node.additional) {
                 (Some(field), _) => {
                     let old = old.and_then(|old| old.field(key));
-                    passed += self.check(field, value.into(), old, &here, found);
+                    match_count += self.check(field, value.into(), old, &here, found);
                 }
                 (None, Additional::Forbidden) => {
                     found.add(|| {
@@ -285,7 +286,7 @@ impl Walk<'_> {
                 found.add(|| self.error(ErrorType::Required, &here, None, String::new()));
             }
         }
-        passed
+        match_count
     }
 
     fn check_enum_values(
@@ -316,7 +317,7 @@ impl Walk<'_> {
     }
 }
 
-/// The errors, in upstream's words.
+/// The errors, with upstream's messages.
 impl Walk<'_> {
     fn error(
         self,
@@ -327,7 +328,7 @@ impl Walk<'_> {
     ) -> FieldError {
         let (at, below) = (self.at.to_string(), path.to_string());
         let field = match (at.is_empty(), below.is_empty()) {
-            // A Go path that is nil prints like this.
+            // Go prints a nil path as `<nil>`.
             (true, true) => "<nil>".to_owned(),
             (true, false) => below,
             (false, true) => at,
@@ -346,7 +347,7 @@ impl Walk<'_> {
         self.error(ErrorType::Invalid, path, Some(value.into()), detail)
     }
 
-    /// An error that upstream does not tie to a field.
+    /// An error to which upstream assigns no field.
     fn error_without_field(self, detail: String) -> FieldError {
         self.error(ErrorType::Invalid, &Path::EMPTY, Some("".into()), detail)
     }

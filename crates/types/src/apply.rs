@@ -86,7 +86,7 @@ impl Schema for TypeRef<'_> {
         }
     }
 
-    fn others(self) -> Option<Self> {
+    fn undeclared(self) -> Option<Self> {
         match self {
             Self::Custom(custom) => custom.others(),
             Self::Deduced => Some(Self::Deduced),
@@ -135,7 +135,7 @@ impl Schema for TypeRef<'_> {
         }
     }
 
-    fn absent(self, name: &str) -> Option<&'static Value> {
+    fn zero_value(self, name: &str) -> Option<&'static Value> {
         let field = self.object()?.field(name)?;
         if matches!(field.emit, Emit::OmitZero | Emit::Pointer) {
             return None;

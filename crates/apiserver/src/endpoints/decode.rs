@@ -117,13 +117,13 @@ fn ordered_strict_errors(
             .filter_map(|it| unknown_field_path(it).or_else(|| duplicate_field_path(it)))
             .map(ToOwned::to_owned)
             .collect();
-        let places = codec::json::occurrences(bytes, paths.iter().map(String::as_str));
+        let occurrences = codec::json::occurrences(bytes, paths.iter().map(String::as_str));
         // An unknown field is found where it first occurs, a duplicate where it occurs again.
-        let place = |error: &String| match unknown_field_path(error) {
-            Some(path) => places.get(path).map(|(first, _)| *first),
-            None => places.get(duplicate_field_path(error)?).and_then(|(_, second)| *second),
+        let position = |error: &String| match unknown_field_path(error) {
+            Some(path) => occurrences.get(path).map(|it| it.first),
+            None => occurrences.get(duplicate_field_path(error)?).and_then(|it| it.second),
         };
-        errors.sort_by_cached_key(place);
+        errors.sort_by_cached_key(position);
     }
     errors
 }

@@ -51,6 +51,8 @@ pub(super) async fn wait_until_not_older_than(
     }
     match tokio::time::timeout(MAX_WAIT, cx.scope.storage.cache.reach(revision)).await {
         Ok(()) => Ok(()),
-        Err(_) => Err(Status::revision_too_large(revision, cx.scope.storage.cache.applied())),
+        Err(_) => {
+            Err(Status::too_large_resource_version(revision, cx.scope.storage.cache.applied()))
+        }
     }
 }

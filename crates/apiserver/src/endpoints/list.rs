@@ -131,7 +131,7 @@ fn continued(
     let Some(revision) = token.revision else { return Ok(current(cx, start)) };
     let applied = cx.scope.storage.cache.applied();
     if revision > applied {
-        return Err(Status::revision_too_large(revision, applied));
+        return Err(Status::too_large_resource_version(revision, applied));
     }
     if let Ok(snapshot) = cx.scope.served.cache.at(revision) {
         let count = token.remaining.filter(|it| *it <= snapshot.entries.len());
@@ -140,7 +140,7 @@ fn continued(
     let mut status = Status::expired(CONTINUE_TOO_OLD);
     let inconsistent =
         ContinueToken { revision: None, start: token.start.clone(), remaining: None };
-    status.remainder = Some(inconsistent.encode(&selection.prefix));
+    status.continue_token = Some(inconsistent.encode(&selection.prefix));
     Err(status)
 }
 

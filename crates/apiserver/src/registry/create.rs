@@ -133,7 +133,7 @@ fn prepare(scope: &RequestScope, object: &mut Object) {
         object.map_mut().remove("status");
     }
     (behavior.prepare_create)(object);
-    initializers::begin(object);
+    initializers::prepare_for_create(object);
 }
 
 fn validate(scope: &RequestScope, object: &Object) -> Result<(), Status> {
@@ -173,7 +173,7 @@ async fn insert(
 
 fn already_exists(scope: &RequestScope, name: &str, generated: bool, deleting: bool) -> Status {
     if generated {
-        return Status::no_unique_name(&scope.group_resource(), name);
+        return Status::generate_name_conflict(&scope.group_resource(), name);
     }
     let mut status = Status::already_exists(&scope.group_resource(), name);
     if deleting {

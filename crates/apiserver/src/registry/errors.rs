@@ -15,7 +15,7 @@ pub(crate) fn of_store(group_resource: &GroupResource, name: &str, error: &Error
         Error::Compacted { asked, oldest } => {
             Status::expired(format!("too old resource version: {asked} ({oldest})"))
         }
-        Error::Future { asked, current } => Status::revision_too_large(*asked, *current),
+        Error::Future { asked, current } => Status::too_large_resource_version(*asked, *current),
         // The store logs the beginning and the end of this state.
         Error::OverQuota { .. } => Status::internal(error.to_string()),
         Error::Full => Status::internal(format!("{error}. {FULL}")),

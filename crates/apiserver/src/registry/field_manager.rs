@@ -7,7 +7,7 @@ use std::cell::RefCell;
 
 use super::conversion;
 use super::scope::RequestScope;
-use machinery::codec::json::collapse;
+use machinery::codec::json::whole_floats_to_integers;
 use machinery::patch::apply::{self, Error, Force, Request, Versions};
 use machinery::{Object, Status, codec};
 use types::apply::{ResourceVersions, TypeRef, filter};
@@ -107,7 +107,7 @@ pub(crate) async fn track(scope: &RequestScope, live: Option<&Object>, new: &mut
     }
     // 1 and 1.0 are the same value to field management.
     let mut value = new.clone().into_value();
-    collapse(&mut value);
+    whole_floats_to_integers(&mut value);
     let mut collapsed = Object::from_value(value).unwrap_or_default();
     track_values(scope, live, &mut collapsed).await;
     move_managed_fields(new, &mut collapsed);

@@ -158,7 +158,7 @@ impl RequestScope {
     pub(crate) fn invalid(&self, name: &str, mut errors: ErrorList) -> Status {
         let sent = self.sent_empty.lock().unwrap_or_else(PoisonError::into_inner);
         for (path, value) in sent.iter() {
-            errors.show_instead_of_null(path, value);
+            errors.replace_null_value(path, value);
         }
         Status::invalid(&self.resource().group_kind(), name, &errors)
     }

@@ -173,7 +173,7 @@ fn decode_object_meta(value: &mut Value, unknown: &mut dyn FnMut(String)) -> Res
         *value = Value::Object(Map::new());
     }
     // Upstream: metadata is decoded a second time, from the JSON that Go encodes.
-    codec::json::collapse(value);
+    codec::json::whole_floats_to_integers(value);
     types::normalize(ty, value, unknown).map_err(|error| error.to_string())
 }
 

@@ -1,5 +1,5 @@
-//! Literals that can be validated before the expression runs: `duration('soon')`, `x.matches('(')`,
-//! lists of unlike elements.
+//! Validates literals at compile time: `duration('soon')`, `x.matches('(')`, lists whose elements
+//! have different types.
 
 use super::Checked;
 use crate::ast::{Expr, Id, Kind, Literal};
@@ -22,7 +22,7 @@ struct Literals<'c> {
 }
 
 impl Literals<'_> {
-    /// Inside of `format` lists and maps may hold anything.
+    /// Inside of `format`, the elements of lists and maps may have different types.
     fn visit(&mut self, expr: &Expr, inside_format: bool) {
         let mut inside_format = inside_format;
         match &expr.kind {
@@ -47,14 +47,14 @@ impl Literals<'_> {
         let position = usize::from(function == "matches" && global);
         if let Some(arg) = args.get(position)
             && let Kind::Literal(literal) = &arg.kind
-            && !reads(function, literal)
+            && !is_valid_argument(function, literal)
         {
             let message = format!("invalid {function} argument");
             self.issues.push(Issue::at(self.offsets[arg.id], message));
         }
     }
 
-    /// All parts must be of the type of the first.
+    /// All parts must have the type of the first.
     fn unify_elements(&mut self, parts: impl Iterator<Item = (Id, bool)>) {
         let mut expected: Option<&Type> = None;
         for (id, optional) in parts {
@@ -72,7 +72,7 @@ impl Literals<'_> {
     }
 }
 
-fn reads(function: &str, literal: &Literal) -> bool {
+fn is_valid_argument(function: &str, literal: &Literal) -> bool {
     match (function, literal) {
         ("duration", Literal::String(text)) => Duration::parse(text).is_some(),
         ("timestamp", Literal::String(text)) => Timestamp::parse(text).is_some(),

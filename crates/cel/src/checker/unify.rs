@@ -1,18 +1,18 @@
-//! Which type fits where, and what that says about type variables.
+//! Type assignability, and the types of type variables that follow from it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::types::Type;
 
-/// The types bound to type variables, as far as they are known.
+/// The types that are bound to type variables.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Substitution {
-    known: HashMap<Arc<str>, Type>,
+    bound: HashMap<Arc<str>, Type>,
 }
 
 impl Substitution {
-    /// Whether `from` may be used as `to`; if so, what follows for the variables is kept.
+    /// Whether `from` is assignable to `to`; if so, binds the type variables accordingly.
     pub(super) fn assign(&mut self, from: &Type, to: &Type) -> bool {
         let mut attempt = self.clone();
         let fits = attempt.fits(from, to);
@@ -22,7 +22,7 @@ impl Substitution {
         fits
     }
 
-    /// The same for lists of types, all or nothing.
+    /// Like [`assign`](Self::assign), for lists of types that must all be assignable.
     pub(super) fn assign_all(&mut self, from: &[Type], to: &[Type]) -> bool {
         if from.len() != to.len() {
             return false;
@@ -35,12 +35,12 @@ impl Substitution {
         fits
     }
 
-    /// `ty` with everything that is known put in.
+    /// `ty` with bound type variables replaced by their types.
     pub(super) fn resolve(&self, ty: &Type) -> Type {
         self.replace(ty, false)
     }
 
-    /// The same, and variables of which nothing is known become `dyn`.
+    /// Like [`resolve`](Self::resolve), with `dyn` for unbound type variables.
     pub(super) fn resolve_or_dyn(&self, ty: &Type) -> Type {
         self.replace(ty, true)
     }
@@ -48,7 +48,7 @@ impl Substitution {
     fn replace(&self, ty: &Type, to_dyn: bool) -> Type {
         let inner = |ty: &Type| Arc::new(self.replace(ty, to_dyn));
         match ty {
-            Type::Param(name) => match self.known.get(name) {
+            Type::Param(name) => match self.bound.get(name) {
                 Some(known) => self.replace(known, to_dyn),
                 None if to_dyn => Type::Dyn,
                 None => ty.clone(),
@@ -90,7 +90,7 @@ impl Substitution {
         if matches!(ty, Type::Param(own) if own == name) {
             return Bound::Fits;
         }
-        if let Some(known) = self.known.get(name).cloned() {
+        if let Some(known) = self.bound.get(name).cloned() {
             if known == *ty {
                 return Bound::Fits;
             }
@@ -99,22 +99,22 @@ impl Substitution {
             }
             let general = most_general(ty.clone(), known);
             if !self.occurs(name, &general) {
-                self.known.insert(Arc::clone(name), general);
+                self.bound.insert(Arc::clone(name), general);
             }
             return Bound::Fits;
         }
         if self.occurs(name, ty) {
             return Bound::Occurs;
         }
-        self.known.insert(Arc::clone(name), ty.clone());
+        self.bound.insert(Arc::clone(name), ty.clone());
         Bound::Fits
     }
 
-    /// Whether `name` is part of `ty`: such a type would have no end.
+    /// Whether `name` is part of `ty`: such a type would be infinite.
     fn occurs(&self, name: &Arc<str>, ty: &Type) -> bool {
         match ty {
             Type::Param(own) if own == name => true,
-            Type::Param(own) => self.known.get(own).is_some_and(|known| self.occurs(name, known)),
+            Type::Param(own) => self.bound.get(own).is_some_and(|known| self.occurs(name, known)),
             Type::List(inner) | Type::Optional(inner) | Type::Type(inner) => {
                 self.occurs(name, inner)
             }
@@ -142,7 +142,7 @@ fn is_nullable(ty: &Type) -> bool {
     )
 }
 
-/// Of two types that fit each other, the one that says less.
+/// The more general of two types that are assignable to each other.
 pub(super) fn most_general(a: Type, b: Type) -> Type {
     if is_as_general_as(&a, &b) { a } else { b }
 }
@@ -159,7 +159,7 @@ fn is_as_general_as(a: &Type, b: &Type) -> bool {
     }
 }
 
-/// `ty` with a signature's parameters replaced by variables of this use.
+/// `ty` with the type parameters of a signature replaced by new type variables.
 pub(super) fn instantiate(ty: &Type, fresh: &[(Arc<str>, Type)]) -> Type {
     let inner = |ty: &Type| Arc::new(instantiate(ty, fresh));
     match ty {

@@ -1,4 +1,4 @@
-//! What each function is estimated to cost, and how large its result may be.
+//! The estimated cost and result size of each function.
 
 use super::estimator::{Estimator, Operand};
 use super::{
@@ -7,10 +7,10 @@ use super::{
 use crate::ast::{Kind, Literal};
 use crate::types::Type;
 
-/// Patterns of named formats are at most so long.
+/// The maximum length of the pattern of a named format.
 const MAX_FORMAT_PATTERN: f64 = 128.0;
 
-/// Names of formats are at most so long.
+/// The maximum length of the name of a format.
 const MAX_FORMAT_NAME: u64 = 64;
 
 /// A call whose cost is estimated.
@@ -22,10 +22,11 @@ pub(super) struct CallSite<'u, 'c> {
     pub(super) costs: &'u [CostEstimate],
 }
 
-/// The cost with all arguments but the receiver, and the size of the result if it is known.
+/// The cost including that of all arguments except the receiver, and the size of the result if it
+/// is known.
 type Estimate = (CostEstimate, Option<Size>);
 
-/// What the call costs.
+/// The estimate of a call.
 pub(super) fn estimate<'c>(estimator: &Estimator<'c>, call: &CallSite<'_, 'c>) -> Estimate {
     let args = call.costs.iter().fold(CostEstimate::ZERO, |sum, cost| sum.plus(*cost));
     let own = lists(call).or_else(|| kubernetes(estimator, call));
@@ -39,7 +40,7 @@ pub(super) fn estimate<'c>(estimator: &Estimator<'c>, call: &CallSite<'_, 'c>) -
     (cost.plus(args), size)
 }
 
-/// In an `Option`, because the functions that call it may have no estimate.
+/// An estimate without a size. Returns an `Option`, because callers return it.
 #[allow(clippy::unnecessary_wraps, reason = "the last expression of functions that return options")]
 fn unsized_cost(cost: CostEstimate) -> Option<Estimate> {
     Some((cost, None))
@@ -67,8 +68,8 @@ fn lists(call: &CallSite<'_, '_>) -> Option<Estimate> {
             unsized_cost(product.scaled(factor).plus(CostEstimate::ONE))
         }
         id if id.ends_with("_sort") || id.ends_with("_sortByAssociatedKeys") => {
-            let by = id.ends_with("_sortByAssociatedKeys");
-            let keys = if by { call.args.first()?.size() } else { target? };
+            let by_keys = id.ends_with("_sortByAssociatedKeys");
+            let keys = if by_keys { call.args.first()?.size() } else { target? };
             let text = id.starts_with("list_string_") || id.starts_with("list_bytes_");
             made(if text { 2.0 + STRING_FACTOR } else { 2.0 }, keys.times(keys))
         }
@@ -84,7 +85,7 @@ fn integer(operand: &Operand<'_>) -> Option<u64> {
     }
 }
 
-/// What Kubernetes says, by function.
+/// Kubernetes' estimates, by function.
 fn kubernetes<'c>(estimator: &Estimator<'c>, call: &CallSite<'_, 'c>) -> Option<Estimate> {
     let first = || call.args.first().map(Operand::size);
     let string = |size: Size, times: f64| size.scaled(times * STRING_FACTOR);
@@ -187,7 +188,7 @@ fn replace(call: &CallSite<'_, '_>) -> Option<Estimate> {
     let size = call.target?.size();
     let (old, new) = (call.args.first()?.size(), call.args.get(1)?.size());
     let (mut count, mut kept) = (Size::ZERO, Size::ZERO);
-    // The longest result: every gap filled, or the shortest parts replaced by the longest.
+    // The longest result: the new text in every gap, or the shortest parts replaced by the longest.
     if old.min == 0 {
         count.max = size.max.saturating_add(1);
         kept.max = size.max;
@@ -196,7 +197,7 @@ fn replace(call: &CallSite<'_, '_>) -> Option<Estimate> {
     } else {
         count.max = size.max.div_ceil(old.min);
     }
-    // The shortest result, likewise.
+    // The shortest result is computed in the same way.
     if old.max == 0 {
         count.min = size.min.saturating_add(1);
         kept.min = size.min;
@@ -274,7 +275,7 @@ fn without_all_arguments(call: &CallSite<'_, '_>) -> Option<Estimate> {
     }
 }
 
-/// The language itself, by overload; none for what costs one.
+/// The estimates of the language itself, by overload; None for overloads that cost 1.
 fn standard(call: &CallSite<'_, '_>) -> Option<Estimate> {
     let size = |index: usize| call.args.get(index).map(Operand::size);
     let string = |size: Size| size.scaled(STRING_FACTOR);

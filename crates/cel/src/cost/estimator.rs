@@ -1,18 +1,18 @@
-//! The estimate: how much an expression can cost, given how large its variables may be.
+//! Estimates the cost of an expression from the declared sizes of its variables.
 //!
-//! Sizes flow upwards with the costs. Where a value comes from is kept as a path (`self`,
-//! `items`, `@items`, `name`), along which the declared sizes are looked up.
+//! The walk computes the costs and sizes of nodes from those of their children. The origin of a
+//! value is a path (`self`, `items`, `@items`, `name`), by which its declared size is looked up.
 
 use std::collections::HashMap;
 
 use super::{CostEstimate, LIST_COST, MAP_COST, STRUCT_COST, Size, calls};
-use crate::ast::{ACCUMULATOR, Expr, Fold, Id, Kind, Literal};
+use crate::ast::{ACCUMULATOR, Comprehension, Expr, Id, Kind, Literal};
 use crate::checker::{Checked, Reference};
 use crate::decl::{DeclKind, DeclType};
 use crate::env::Env;
 use crate::types::Type;
 
-/// The least and the most that the expression costs.
+/// The minimum and the maximum cost of the expression.
 pub(crate) fn estimate(checked: &Checked, env: &Env) -> CostEstimate {
     Estimator {
         checked,
@@ -25,13 +25,13 @@ pub(crate) fn estimate(checked: &Checked, env: &Env) -> CostEstimate {
     .cost(&checked.expr)
 }
 
-/// Whence a value comes; empty if it is computed.
+/// The origin of a value; empty if it is computed.
 pub(super) type Path = Vec<String>;
 
-/// How large the keys and values of a container are.
+/// The sizes of the keys and values of a list or map.
 #[derive(Debug, Clone, Copy)]
 struct EntrySize {
-    list: bool,
+    is_list: bool,
     key: Size,
     value: Size,
 }
@@ -39,7 +39,7 @@ struct EntrySize {
 impl EntrySize {
     fn union(self, other: Self) -> Self {
         let (key, value) = (self.key.union(other.key), self.value.union(other.value));
-        Self { list: self.list, key, value }
+        Self { is_list: self.is_list, key, value }
     }
 }
 
@@ -54,13 +54,17 @@ struct Local {
 pub(super) struct Estimator<'c> {
     checked: &'c Checked,
     env: &'c Env,
+    /// The origins of nodes.
     paths: HashMap<Id, Path>,
+    /// The variables of the current comprehensions, innermost last.
     locals: Vec<Local>,
+    /// The known sizes of nodes.
     sizes: HashMap<Id, Size>,
+    /// The known sizes of the elements of nodes that are lists or maps.
     entries: HashMap<Id, EntrySize>,
 }
 
-/// An argument as the estimates of functions see it.
+/// An argument of a call, for the estimates of functions.
 pub(super) struct Operand<'c> {
     pub(super) expr: &'c Expr,
     pub(super) ty: &'c Type,
@@ -105,7 +109,7 @@ impl<'c> Estimator<'c> {
                     value = Some(widened(value, self.size_or_unknown(&item.value)));
                 }
                 let value = value.unwrap_or(Size::ZERO);
-                self.entries.insert(expr.id, EntrySize { list: true, key: Size::ONE, value });
+                self.entries.insert(expr.id, EntrySize { is_list: true, key: Size::ONE, value });
                 cost
             }
             Kind::Map(entries) => {
@@ -117,7 +121,7 @@ impl<'c> Estimator<'c> {
                     value = Some(widened(value, self.size_or_unknown(&entry.value)));
                 }
                 let (key, value) = (key.unwrap_or(Size::ZERO), value.unwrap_or(Size::ZERO));
-                self.entries.insert(expr.id, EntrySize { list: false, key, value });
+                self.entries.insert(expr.id, EntrySize { is_list: false, key, value });
                 cost
             }
             Kind::Struct { fields, .. } => {
@@ -125,8 +129,10 @@ impl<'c> Estimator<'c> {
                     cost.plus(self.cost(&field.value))
                 })
             }
-            Kind::Fold(fold) if fold.is_bind() => self.bind(expr, fold),
-            Kind::Fold(fold) => self.fold(expr, fold),
+            Kind::Comprehension(comprehension) if comprehension.is_bind() => {
+                self.bind(expr, comprehension)
+            }
+            Kind::Comprehension(comprehension) => self.comprehension(expr, comprehension),
         }
     }
 
@@ -175,7 +181,7 @@ impl<'c> Estimator<'c> {
         let mut call: Option<CostEstimate> = None;
         let mut result: Option<Size> = None;
         for overload in overloads {
-            let use_of = calls::CallSite {
+            let call_site = calls::CallSite {
                 function,
                 overload: &overload.id,
                 target: receiver.as_ref(),
@@ -183,7 +189,7 @@ impl<'c> Estimator<'c> {
                 costs: &costs,
             };
             self.merge_entries(expr, &overload.id, args);
-            let (cost, size) = calls::estimate(self, &use_of);
+            let (cost, size) = calls::estimate(self, &call_site);
             call = Some(call.map_or(cost, |own| own.union(cost)));
             result = match (result, size) {
                 (Some(own), Some(size)) => Some(own.union(size)),
@@ -208,7 +214,7 @@ impl<'c> Estimator<'c> {
         total.plus(call.unwrap_or(CostEstimate::ZERO))
     }
 
-    /// The sizes of elements survive `+` and `?:` of containers.
+    /// Derives the sizes of the elements of `a + b` and `c ? a : b` from those of `a` and `b`.
     fn merge_entries(&mut self, expr: &Expr, overload: &str, args: &[Expr]) {
         let sides = match overload {
             "conditional" => args.get(1).zip(args.get(2)),
@@ -222,55 +228,70 @@ impl<'c> Estimator<'c> {
         }
     }
 
-    fn fold(&mut self, expr: &'c Expr, fold: &'c Fold) -> CostEstimate {
-        let mut cost = self.cost(&fold.range).plus(self.cost(&fold.init));
+    fn comprehension(&mut self, expr: &'c Expr, comprehension: &'c Comprehension) -> CostEstimate {
+        let mut cost = self.cost(&comprehension.range).plus(self.cost(&comprehension.init));
         let depth = self.locals.len();
-        self.push_value(&fold.accumulator, &fold.init);
-        let entry = self.entry_size(&fold.range);
-        let list = match entry {
-            Some(entry) => entry.list,
-            None => matches!(self.ty(&fold.range), Type::List(_)),
+        self.push_value(&comprehension.accumulator, &comprehension.init);
+        let entry = self.entry_size(&comprehension.range);
+        let is_list = match entry {
+            Some(entry) => entry.is_list,
+            None => matches!(self.ty(&comprehension.range), Type::List(_)),
         };
-        let (keys, values) = if list { ("@indices", "@items") } else { ("@keys", "@values") };
-        match &fold.second {
+        let (keys, values) = if is_list { ("@indices", "@items") } else { ("@keys", "@values") };
+        match &comprehension.second_variable {
             Some(second) => {
-                self.push_step(&fold.variable, &fold.range, keys, entry.map(|it| it.key));
-                self.push_step(second, &fold.range, values, entry.map(|it| it.value));
+                self.push_step(
+                    &comprehension.variable,
+                    &comprehension.range,
+                    keys,
+                    entry.map(|it| it.key),
+                );
+                self.push_step(second, &comprehension.range, values, entry.map(|it| it.value));
             }
-            None if list => {
-                self.push_step(&fold.variable, &fold.range, values, entry.map(|it| it.value));
+            None if is_list => {
+                self.push_step(
+                    &comprehension.variable,
+                    &comprehension.range,
+                    values,
+                    entry.map(|it| it.value),
+                );
             }
-            None => self.push_step(&fold.variable, &fold.range, keys, entry.map(|it| it.key)),
+            None => self.push_step(
+                &comprehension.variable,
+                &comprehension.range,
+                keys,
+                entry.map(|it| it.key),
+            ),
         }
-        let round = self.cost(&fold.condition).plus(self.cost(&fold.step));
+        let iteration = self.cost(&comprehension.condition).plus(self.cost(&comprehension.step));
         self.locals.truncate(depth + 1);
-        cost = cost.plus(self.cost(&fold.result));
+        cost = cost.plus(self.cost(&comprehension.result));
         self.locals.truncate(depth);
-        let count = self.size_or_unknown(&fold.range);
-        match &fold.init.kind {
+        let count = self.size_or_unknown(&comprehension.range);
+        match &comprehension.init.kind {
             Kind::Literal(_) => {
-                if let Some(size) = self.size(&fold.init) {
+                if let Some(size) = self.size(&comprehension.init) {
                     self.sizes.insert(expr.id, size);
                 }
             }
             Kind::List(_) | Kind::Map(_) => {
                 self.sizes.insert(expr.id, count);
-                if let Some(entry) = self.entry_size(&fold.step) {
+                if let Some(entry) = self.entry_size(&comprehension.step) {
                     self.entries.insert(expr.id, entry);
                 }
             }
             _ => {}
         }
-        cost.plus(count.times(round))
+        cost.plus(count.times(iteration))
     }
 
-    fn bind(&mut self, expr: &'c Expr, fold: &'c Fold) -> CostEstimate {
-        let cost = self.cost(&fold.range).plus(self.cost(&fold.init));
+    fn bind(&mut self, expr: &'c Expr, comprehension: &'c Comprehension) -> CostEstimate {
+        let cost = self.cost(&comprehension.range).plus(self.cost(&comprehension.init));
         let depth = self.locals.len();
-        self.push_value(&fold.accumulator, &fold.init);
-        let cost = cost.plus(self.cost(&fold.result));
+        self.push_value(&comprehension.accumulator, &comprehension.init);
+        let cost = cost.plus(self.cost(&comprehension.result));
         self.locals.truncate(depth);
-        self.copy_sizes(expr, &fold.result);
+        self.copy_sizes(expr, &comprehension.result);
         cost
     }
 
@@ -352,8 +373,8 @@ impl<'c> Estimator<'c> {
     /// The largest declared size of the value at the path.
     fn declared_size(&self, path: &[String]) -> Option<Size> {
         let (first, rest) = path.split_first()?;
-        // Upstream: the estimator ignores where a path begins, so that elements of literals have
-        // the size of the root.
+        // Upstream's estimator ignores the first element of a path, so a path that does not begin
+        // with a variable is looked up in the first variable.
         let declared = self.env.declared(first).map(|variable| &variable.decl);
         let mut decl = declared.or(self.env.root())?;
         for step in rest {
@@ -362,7 +383,7 @@ impl<'c> Estimator<'c> {
         Some(Size { min: 0, max: decl.max_elements })
     }
 
-    /// The element of a list that is an argument: its type and declared size.
+    /// The type and the declared size of the elements of an argument.
     pub(super) fn element(&self, list: &Operand<'c>) -> Option<(&'c Type, Size)> {
         let (Type::List(element) | Type::Map(element, _) | Type::Optional(element)) = list.ty
         else {
@@ -381,8 +402,8 @@ fn widened(own: Option<Size>, size: Size) -> Size {
 }
 
 fn child<'d>(decl: &'d DeclType, step: &str) -> Option<&'d DeclType> {
-    const KEY: &DeclType = &DeclType { shape: DeclKind::String, max_elements: 0, nullable: false };
-    match (&decl.shape, step) {
+    const KEY: &DeclType = &DeclType { kind: DeclKind::String, max_elements: 0, nullable: false };
+    match (&decl.kind, step) {
         (DeclKind::List(element, _) | DeclKind::Map(element), "@items" | "@values") => {
             Some(element)
         }

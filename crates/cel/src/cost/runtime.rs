@@ -1,11 +1,11 @@
-//! The account of an evaluation: what a call costs for the values that it was given.
+//! The actual cost of a call for its arguments.
 
 use super::{AUTHORIZATION_COST, LIST_COST, REGEX_FACTOR, STRING_FACTOR, STRUCT_COST, scale};
 use crate::library::formats::Format;
 use crate::plan::Call;
 use crate::value::Value;
 
-/// What the call will cost, or none if that depends on its result.
+/// The cost of a call; None if it depends on the result.
 pub(crate) fn before(call: &Call, args: &[Value<'_>]) -> Option<u64> {
     let size = |index: usize| args.get(index).map_or(1, Value::cost_size);
     let strings = |size: u64, factor: f64| scale(size, factor * STRING_FACTOR);
@@ -101,7 +101,8 @@ fn compares_text(id: &str) -> bool {
     })
 }
 
-/// A pattern costs by its own length for each unit of the string, which counts as one longer.
+/// The cost of matching: that of the text, which counts as one character longer, times that of the
+/// pattern.
 fn pattern(text: u64, regex: u64) -> u64 {
     scale(text.saturating_add(1), STRING_FACTOR).saturating_mul(scale(regex, REGEX_FACTOR))
 }
@@ -117,10 +118,10 @@ fn contains(call: &Call, own: u64, other: u64) -> u64 {
     cost
 }
 
-/// Deeper values count as one, so that the data cannot exhaust the stack.
+/// Values that are nested deeper cost 1, so that the data cannot exhaust the stack.
 const MAX_DEPTH: usize = 256;
 
-/// Going through a value with everything in it.
+/// The cost of visiting a value with all values in it.
 fn traversal(value: &Value<'_>, depth: usize) -> u64 {
     let Some(depth) = depth.checked_sub(1) else {
         return 1;

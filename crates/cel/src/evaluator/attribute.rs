@@ -1,18 +1,18 @@
-//! Names, fields and indices: `self.spec.containers[0].?image`.
+//! Evaluates names, fields and indices: `self.spec.containers[0].?image`.
 
 use super::{
     Attribute, Base, EvalError, EvalResult, Evaluator, Key, List, Local, Node, Qualifier, Value,
 };
 use crate::plan::Branch;
 
-/// What looking for a field or index found.
+/// The value of a field or index, or None if it does not exist.
 type LookupResult<'a> = Result<Option<Value<'a>>, EvalError>;
 
 impl<'a> Evaluator<'a, '_> {
     pub(super) fn attribute(&mut self, attribute: &'a Attribute) -> EvalResult<'a> {
         let base = self.base(&attribute.base);
         let tests = attribute.qualifiers.iter().any(|qualifier| qualifier.test);
-        // A conditional costs what its branches cost, and a presence test only its operand.
+        // A conditional and a presence test have no cost of their own for the base.
         if !tests && !matches!(attribute.base, Base::Conditional(_)) {
             self.charge(1)?;
         }
@@ -51,7 +51,8 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    /// A branch that is a name costs only its fields: cel-go does not count the name itself.
+    /// Evaluates a branch. If it is an attribute, cel-go does not count the cost of its name, so
+    /// one is subtracted afterwards; meanwhile the limit is one higher.
     fn branch(&mut self, branch: &'a Branch) -> EvalResult<'a> {
         match branch {
             Branch::Attribute(attribute) => {
@@ -80,8 +81,8 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    /// The initial value of an accumulator. It was planned before the accumulator had its place, so
-    /// that comprehensions in it begin there.
+    /// Evaluates the initial value of an accumulator. It was planned before the accumulator was on
+    /// the stack, so the stack is cut off below the accumulator meanwhile.
     fn initial(&mut self, slot: usize, init: &'a Node) -> EvalResult<'a> {
         let above = self.locals.split_off(slot);
         let value = self.eval(init);
@@ -89,8 +90,8 @@ impl<'a> Evaluator<'a, '_> {
         value
     }
 
-    /// The same, for a value that is not shared.
-    pub(super) fn take(&mut self, slot: usize) -> EvalResult<'a> {
+    /// Moves the value out of the accumulator.
+    pub(super) fn take_accumulator(&mut self, slot: usize) -> EvalResult<'a> {
         if let Local::Lazy(init) = self.locals[slot] {
             return self.initial(slot, init);
         }
@@ -100,7 +101,8 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    /// One step down. Behind an optional everything is optional; none ends the way.
+    /// Applies one qualifier. After an optional, all further qualifiers are optional; None means
+    /// that the result is `optional.none()`.
     fn qualify(
         &mut self,
         value: Value<'a>,
@@ -162,7 +164,7 @@ fn look_up<'a>(value: &Value<'a>, key: &Value<'a>) -> LookupResult<'a> {
             let found = key.as_str().and_then(|name| made.fields.get(name));
             Ok(found.cloned())
         }
-        // cel-go: what has no fields has not this one.
+        // As cel-go, a value without fields does not have this one.
         _ => Ok(None),
     }
 }

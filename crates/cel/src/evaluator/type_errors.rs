@@ -1,15 +1,15 @@
-//! Errors about values of the wrong type, in cel-go's words.
+//! Errors about values of the wrong type, with cel-go's messages.
 
 use super::{EvalError, List, Map, Value};
 
-/// Of something to run over that is neither a list nor a map.
+/// The error about a range that is neither a list nor a map.
 pub(super) fn not_iterable(value: &Value<'_>) -> EvalError {
     format!("got '{}', expected iterable type", value.go_type()).into()
 }
 
-/// The error about arguments for which a function has no overload. It names the function if no
-/// overload accepts the first argument, unless that argument has a method for it; a conversion is
-/// always named.
+/// The error about arguments for which a function has no overload. As in cel-go, it names the
+/// function if it is a conversion, or if no overload accepts the first argument and the type of
+/// that argument has no methods.
 pub(super) fn no_overload(function: &str, args: &[Value<'_>]) -> EvalError {
     let Some(first) = args.first() else { return EvalError::no_such_overload() };
     let takes_first = match function {
@@ -25,15 +25,15 @@ pub(super) fn no_overload(function: &str, args: &[Value<'_>]) -> EvalError {
         }
         _ => true,
     };
-    let is_asked = is_time(first) || matches!(first, Value::String(_));
-    if takes_first || is_asked {
+    let has_methods = is_time(first) || matches!(first, Value::String(_));
+    if takes_first || has_methods {
         return EvalError::no_such_overload();
     }
     format!("no such overload: {function}").into()
 }
 
-/// Whether a value of the left kind refuses to be compared with one of the right kind. Values that
-/// are computed do not: they are different.
+/// Whether `==` fails for values of these types. It only fails for values from JSON and opaque
+/// values; computed values of different types are unequal.
 pub(super) fn cannot_equal(left: &Value<'_>, right: &Value<'_>) -> bool {
     match (left, right) {
         (_, Value::Null) => false,

@@ -19,7 +19,8 @@ use regex_syntax::hir::{
     Class, ClassBytes, ClassBytesRange, ClassUnicode, Hir, HirKind, Look, Repetition,
 };
 
-/// The most pairs of a class and a range of characters that are looked at to find an alphabet.
+/// The maximum number of pairs of a class and a range of characters, which limits the time to
+/// compute an alphabet.
 const MAX_PAIRS: usize = 1 << 20;
 
 /// See the [module documentation](self).
@@ -30,8 +31,8 @@ pub(super) struct AlphabetRegex {
 }
 
 impl AlphabetRegex {
-    /// Compiles an expression of the `regex` crate; None if it takes up more than `limit` bytes, or
-    /// depends on more than characters and both ends of the text.
+    /// Compiles an expression of the `regex` crate; None if it needs more than `limit` bytes, or
+    /// has assertions other than the start and the end of the text.
     pub(super) fn compile(expression: &str, limit: usize, cache_limit: usize) -> Option<Self> {
         let hir = syntax::parse(expression).ok()?;
         let alphabet = Alphabet::of(&hir)?;
@@ -59,12 +60,12 @@ impl AlphabetRegex {
         found.map(|it| &text[starts[it.start()]..starts[it.end()]]).collect()
     }
 
-    /// One letter for each character.
+    /// The letter of each character.
     fn letters(&self, text: &str) -> Vec<u8> {
         text.chars().map(|it| self.alphabet.letter(it)).collect()
     }
 
-    /// The memory that it takes up, without its caches.
+    /// The memory without caches.
     pub(super) fn memory(&self) -> usize {
         self.regex.memory_usage() + self.alphabet.letters.len() * size_of::<(u32, u8)>()
     }
@@ -73,7 +74,8 @@ impl AlphabetRegex {
 /// The classes of characters that an expression distinguishes, at most 256.
 #[derive(Debug, Clone)]
 struct Alphabet {
-    /// The letter of each range of characters, by its first character; it ends before the next.
+    /// The first character and the letter of each range of characters; a range ends before the
+    /// next.
     letters: Vec<(u32, u8)>,
 }
 
@@ -89,7 +91,7 @@ impl Alphabet {
         if classes.len().checked_mul(starts.len())? > MAX_PAIRS {
             return None;
         }
-        // The classes that each range is in.
+        // The classes that contain each range.
         let mut signatures: Vec<Vec<usize>> = vec![Vec::new(); starts.len()];
         for (class, ranges) in classes.iter().enumerate() {
             for (first, last) in ranges {
@@ -118,14 +120,14 @@ impl Alphabet {
         self.letters[index - 1].1
     }
 
-    /// The letters of a range of characters, which is that of a class.
+    /// The letters of a range of characters of a class.
     fn letters_in(&self, (first, last): (u32, u32)) -> impl Iterator<Item = u8> {
         let from = self.letters.partition_point(|(start, _)| *start <= first) - 1;
         let to = self.letters.partition_point(|(start, _)| *start <= last);
         self.letters[from..to].iter().map(|(_, letter)| *letter)
     }
 
-    /// The same expression over letters, without its captures.
+    /// The same expression over letters, without captures.
     fn rewrite(&self, hir: &Hir) -> Option<Hir> {
         let class = |letters: BTreeSet<u8>| {
             let ranges = letters.into_iter().map(|it| ClassBytesRange::new(it, it));
@@ -156,7 +158,7 @@ impl Alphabet {
 
 type Ranges = Vec<(u32, u32)>;
 
-/// Adds the classes of an expression; each character of a text in it is a class.
+/// Adds the classes of an expression; each character of a literal is a class.
 fn collect(hir: &Hir, classes: &mut BTreeSet<Ranges>) -> Option<()> {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(Look::Start | Look::End) => {}
@@ -210,7 +212,7 @@ mod tests {
     ];
 
     #[test]
-    fn an_alphabet_changes_no_answer() {
+    fn an_alphabet_regex_finds_the_same_matches() {
         for expression in [
             r"^[\p{L}\p{Z}\p{N}_.:/=+\-@]{1,128}$",
             r"^\p{L}{1,256}$",
@@ -234,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_classes_take_little_memory() {
+    fn repeated_classes_need_little_memory() {
         for expression in [r"^[\p{L}\p{Z}\p{N}_.:/=+\-@]{0,256}$", r"^\P{C}{1,1000}$"] {
             let regex = AlphabetRegex::compile(expression, 1 << 20, 1 << 18).unwrap();
             assert!(regex.memory() < 256 << 10, "{expression}: {}", regex.memory());

@@ -1,6 +1,6 @@
-//! Character classes, `[a-z\d]`.
+//! Translates character classes: `[a-z\d]`.
 
-use super::{Error, escaped_sign, syntax_error, unicode_class};
+use super::{Error, escaped_char, syntax_error, unicode_class};
 
 const RANGE: &str = "invalid character class range";
 
@@ -37,7 +37,7 @@ pub(super) fn translate(text: &str, out: &mut String) -> Result<usize, Error> {
     }
 }
 
-/// A named or escaped set of signs at the beginning, if there is one.
+/// Translates a named or escaped set of characters at the start of `text`, if there is one.
 fn group(text: &str, out: &mut String) -> Result<Option<usize>, Error> {
     if let Some(end) = text.strip_prefix("[:").and_then(|it| it.find(":]")) {
         let name = &text[2..2 + end];
@@ -48,10 +48,10 @@ fn group(text: &str, out: &mut String) -> Result<Option<usize>, Error> {
         *out += &text[..length];
         return Ok(Some(length));
     }
-    let Some(sign) = text.strip_prefix('\\').and_then(|it| it.chars().next()) else {
+    let Some(character) = text.strip_prefix('\\').and_then(|it| it.chars().next()) else {
         return Ok(None);
     };
-    *out += match sign {
+    *out += match character {
         'd' => "0-9",
         'D' => "[^0-9]",
         's' => r"\t\n\f\r ",
@@ -68,17 +68,17 @@ fn group(text: &str, out: &mut String) -> Result<Option<usize>, Error> {
     Ok(Some(2))
 }
 
-/// A sign or a range of them at the beginning; None if the text ends within.
+/// Translates a character or a range at the start of `text`; None if the text ends within.
 fn range(text: &str, out: &mut String) -> Result<Option<usize>, Error> {
-    let (low, mut length) = sign(text)?;
+    let (low, mut length) = character(text)?;
     let mut high = low;
     if let Some(after) = text[length..].strip_prefix('-') {
         if after.is_empty() {
             return Ok(None);
         }
         if !after.starts_with(']') {
-            let (sign, high_length) = sign(after)?;
-            high = sign;
+            let (end, high_length) = character(after)?;
+            high = end;
             length += 1 + high_length;
             if high < low {
                 return Err(syntax_error(RANGE, &text[..length]));
@@ -93,17 +93,17 @@ fn range(text: &str, out: &mut String) -> Result<Option<usize>, Error> {
     Ok(Some(length))
 }
 
-fn sign(text: &str) -> Result<(char, usize), Error> {
+fn character(text: &str) -> Result<(char, usize), Error> {
     match text.chars().next() {
-        Some('\\') => escaped_sign(text),
-        Some(sign) => Ok((sign, sign.len_utf8())),
+        Some('\\') => escaped_char(text),
+        Some(character) => Ok((character, character.len_utf8())),
         None => Ok(('\0', 0)),
     }
 }
 
-fn push(out: &mut String, sign: char) {
-    if matches!(sign, '\\' | '[' | ']' | '^' | '-' | '&' | '~') {
+fn push(out: &mut String, character: char) {
+    if matches!(character, '\\' | '[' | ']' | '^' | '-' | '&' | '~') {
         out.push('\\');
     }
-    out.push(sign);
+    out.push(character);
 }

@@ -1,23 +1,23 @@
-//! [`Repeats`]: how often an expression repeats its parts, all in all.
+//! [`Repeats`]: checks the total number of repetitions of nested counted repetitions.
 //!
-//! Go allows a count of 1000, and no more when counts are nested in each other:
+//! Go allows at most 1000 repetitions, also as the product of nested counts:
 //!
 //! ```text
 //! (a{10}b{100}){10}      10 × 100 = 1000 times b, which is allowed
 //! (a{10}b{100}){11}      1100 times b, which is not
 //! ```
 
-/// The most that Go lets a part be repeated.
+/// Go's limit of repetitions.
 const MAX_REPEAT: u32 = 1000;
 
 /// See the [module documentation](self).
 #[derive(Debug)]
 pub(super) struct Repeats {
-    /// For each open group, the largest number of repeats before it in the enclosing group.
+    /// For each open group, the maximum number of repetitions before it in the enclosing group.
     outer: Vec<u32>,
-    /// The same for this group, up to the last operand.
+    /// The maximum number of repetitions in the current group before the last operand.
     before: u32,
-    /// The most repeats within the last operand.
+    /// The maximum number of repetitions within the last operand.
     operand: u32,
 }
 
@@ -28,7 +28,7 @@ impl Default for Repeats {
 }
 
 impl Repeats {
-    /// Something new that may be repeated.
+    /// Begins an operand that may be repeated.
     pub(super) fn begin_operand(&mut self) {
         self.before = self.before.max(self.operand);
         self.operand = 1;
@@ -40,7 +40,7 @@ impl Repeats {
         self.before = 1;
     }
 
-    /// The group becomes an operand of the one around; false if none is open.
+    /// Makes the group an operand of the enclosing one; false if no group is open.
     pub(super) fn close_group(&mut self) -> bool {
         let Some(outer) = self.outer.pop() else { return false };
         self.operand = self.operand.max(self.before);
@@ -52,7 +52,8 @@ impl Repeats {
         !self.outer.is_empty()
     }
 
-    /// Repeats the last operand by `{min}`, `{min,}` or `{min,max}`; false if that is too often.
+    /// Repeats the last operand by `{min}`, `{min,}` or `{min,max}`; false if the counts are
+    /// invalid or too large.
     pub(super) fn repeat(&mut self, counts: &str) -> bool {
         let number = |it: &str| it.parse::<u32>().ok().filter(|count| *count <= MAX_REPEAT);
         let (min, max) = counts.split_once(',').unwrap_or((counts, counts));
@@ -64,7 +65,7 @@ impl Repeats {
         self.operand = match max {
             None if counts.ends_with(',') => self.operand * min.max(1),
             Some(max) if min <= max => match max {
-                // What never comes is never repeated.
+                // An operand that is repeated zero times has no repetitions.
                 0 => 1,
                 max => self.operand * max,
             },

@@ -1,4 +1,4 @@
-//! Percent-escapes, which differ by the part of a URL.
+//! Percent-encoding, which depends on the part of a URL.
 
 use strconv::quote_bytes;
 
@@ -46,7 +46,7 @@ pub(super) fn escape(bytes: &[u8], mode: Mode) -> String {
     escaped
 }
 
-/// The decoded bytes of the text; the error has Go's words.
+/// The decoded bytes of the text; the error is Go's.
 pub(super) fn unescape(text: &[u8], mode: Mode) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -76,7 +76,7 @@ pub(super) fn unescape(text: &[u8], mode: Mode) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// The byte whose two digits these are, and what follows; None if it may not be escaped here.
+/// The byte with these two digits, and the rest of the text; None if it may not be escaped here.
 fn read_escape(digits: &[u8], mode: Mode) -> Option<(u8, &[u8])> {
     let [high, low, after @ ..] = digits else { return None };
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|it| u8::try_from(it).ok());

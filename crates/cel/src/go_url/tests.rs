@@ -1,8 +1,8 @@
-//! URLs against a table of the results of Go 1.26: fixed ones, and some made of random pieces.
+//! Compares the parsing of fixed and random URLs with recorded results of Go 1.26.
 //!
-//! A line holds the text, the errors of `ParseRequestURI` and of `Parse` (null if there is none), and
-//! if there is no error of the latter: scheme, host, hostname, port, escaped path, query, and the URL
-//! as Go writes it.
+//! A line has the text, the errors of `ParseRequestURI` and of `Parse` (null if there is none),
+//! and, if `Parse` has no error, scheme, host, hostname, port, escaped path, query, and the
+//! formatted URL.
 
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,7 @@ fn query(url: &Url) -> Value {
     lists.into()
 }
 
-/// The result of this crate for a text, as a line of the table.
+/// The result of this crate for a text, in the form of a recorded line.
 fn line(text: &str) -> Value {
     let (requested, parsed) = (Url::parse_request_uri(text).err(), Url::parse(text));
     let Ok(url) = parsed else { return json!([text, requested, parsed.err()]) };
@@ -36,7 +36,7 @@ fn line(text: &str) -> Value {
 }
 
 #[test]
-fn urls_are_read_as_go_reads_them() {
+fn urls_are_parsed_as_in_go() {
     for expected in include_str!("cases.jsonl").lines() {
         let expected: Value = serde_json::from_str(expected).unwrap();
         assert_eq!(line(expected[0].as_str().unwrap()), expected);

@@ -1,4 +1,4 @@
-//! `ip(x)`, `cidr(x)` and their methods.
+//! Kubernetes' IP and CIDR libraries: `ip(x)`, `cidr(x)` and their methods.
 
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,7 +11,7 @@ use crate::value::{Opaque, Value};
 #[derive(Debug, PartialEq, Eq)]
 struct Ip(IpAddr);
 
-/// A network: an address, not necessarily the first, and how many bits of it count.
+/// A network: any address in it, and the length of the prefix.
 #[derive(Debug, PartialEq, Eq)]
 struct Cidr {
     address: IpAddr,
@@ -97,15 +97,15 @@ pub(super) fn declare(library: &mut Library) {
         with_ip(args, |ip| Value::Int(if ip.is_ipv4() { 4 } else { 6 }))
     });
     let tests: [(&'static str, &str, Plain); 5] = [
-        ("isUnspecified", "ip_is_unspecified", |args| test(args, |ip| ip.is_unspecified())),
-        ("isLoopback", "ip_is_loopback", |args| test(args, |ip| ip.is_loopback())),
+        ("isUnspecified", "ip_is_unspecified", |args| test_ip(args, |ip| ip.is_unspecified())),
+        ("isLoopback", "ip_is_loopback", |args| test_ip(args, |ip| ip.is_loopback())),
         ("isLinkLocalMulticast", "ip_is_link_local_multicast", |args| {
-            test(args, is_link_local_multicast)
+            test_ip(args, is_link_local_multicast)
         }),
         ("isLinkLocalUnicast", "ip_is_link_local_unicast", |args| {
-            test(args, is_link_local_unicast)
+            test_ip(args, is_link_local_unicast)
         }),
-        ("isGlobalUnicast", "ip_is_global_unicast", |args| test(args, is_global_unicast)),
+        ("isGlobalUnicast", "ip_is_global_unicast", |args| test_ip(args, is_global_unicast)),
     ];
     for (function, id, run) in tests {
         library.add(function, id, "net.IP.() -> bool", run);
@@ -161,7 +161,7 @@ fn with_ip<'a>(args: &mut [Value<'a>], map: fn(IpAddr) -> Value<'a>) -> EvalResu
     }
 }
 
-fn test<'a>(args: &mut [Value<'a>], test: fn(IpAddr) -> bool) -> EvalResult<'a> {
+fn test_ip<'a>(args: &mut [Value<'a>], test: fn(IpAddr) -> bool) -> EvalResult<'a> {
     match args[0].downcast::<Ip>() {
         Some(ip) => Ok(Value::Bool(test(ip.0))),
         None => no_such_overload(),
@@ -208,7 +208,7 @@ fn contains_cidr<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     }
 }
 
-/// Reads an address; zones and IPv4 in IPv6 are refused.
+/// Parses an address; zones and IPv4-mapped IPv6 addresses are refused.
 fn parse_ip(text: &str) -> Result<IpAddr, String> {
     let address = parse_addr(text.as_bytes()).map_err(|why| {
         format!("IP Address {text:?} parse error during conversion from string: {why}")
@@ -240,8 +240,8 @@ fn parse_cidr(text: &str) -> Result<Cidr, String> {
     if !plain || bits.len() > 1 && bits.starts_with('0') {
         return Err(fail(&format!("bad bits after slash: {bits:?}")));
     }
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    let Some(bits) = bits.parse::<u8>().ok().filter(|bits| *bits <= most) else {
+    let max_bits = if address.is_ipv4() { 32 } else { 128 };
+    let Some(bits) = bits.parse::<u8>().ok().filter(|bits| *bits <= max_bits) else {
         return Err(fail("prefix length out of range"));
     };
     if is_mapped(address) {

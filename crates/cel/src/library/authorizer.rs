@@ -1,7 +1,8 @@
+//! Kubernetes' authorizer library:
 //! `authorizer.group('apps').resource('deployments').namespace('x').check('create').allowed()`.
 //!
-//! The caller brings the authorizer: a value made by [`authorizer`] from anything that implements
-//! [`Authorizer`].
+//! The caller binds the variable `authorizer` to the value that [`authorizer`] makes from an
+//! implementation of [`Authorizer`].
 
 use std::any::Any;
 use std::fmt;
@@ -12,14 +13,14 @@ use crate::value::{Opaque, Value};
 
 /// Decides whether an action is allowed.
 pub trait Authorizer: fmt::Debug + Send + Sync {
-    /// Whether what `check` describes may be done.
+    /// Decides a check.
     fn authorize(&self, check: &Check) -> Decision;
 }
 
 /// The attributes of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Check {
-    /// The account to authorizer instead of the requester: namespace and name.
+    /// The namespace and the name of the service account to check instead of the requester.
     pub service_account: Option<(String, String)>,
     /// The path, for non-resource requests.
     pub path: Option<String>,
@@ -33,22 +34,22 @@ pub struct Check {
     pub namespace: String,
     /// The object's name.
     pub name: String,
-    /// Which fields are selected.
+    /// The field selector.
     pub field_selector: String,
-    /// Which labels are selected.
+    /// The label selector.
     pub label_selector: String,
     /// The verb.
     pub verb: String,
 }
 
-/// The answer.
+/// The result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether it may be done.
+    /// Whether the action is allowed.
     pub allowed: bool,
-    /// Why, if that is known.
+    /// The reason; may be empty.
     pub reason: String,
-    /// What went wrong while it was validated.
+    /// The error of the authorizer, if it failed.
     pub error: Option<String>,
 }
 
@@ -57,7 +58,8 @@ pub fn authorizer<'a>(authorizer: Arc<dyn Authorizer>) -> Value<'a> {
     Value::opaque(AuthorizerStep { kind: AUTHORIZER, authorizer, check: Check::default() })
 }
 
-/// The value of the variable `authorizer.requestResource`: a check that is filled in already.
+/// The value of the variable `authorizer.requestResource`: a check with all attributes except the
+/// verb.
 pub fn resource_check<'a>(authorizer: Arc<dyn Authorizer>, check: Check) -> Value<'a> {
     Value::opaque(AuthorizerStep { kind: RESOURCE, authorizer, check })
 }
@@ -78,7 +80,7 @@ const GROUP: &str = "kubernetes.authorization.GroupCheck";
 const RESOURCE: &str = "kubernetes.authorization.ResourceCheck";
 const DECISION: &str = "kubernetes.authorization.Decision";
 
-/// A check on its way to being complete; the kind says what may be added.
+/// An incomplete check. Its type name determines which attributes can be added.
 #[derive(Debug)]
 struct AuthorizerStep {
     kind: &'static str,
@@ -121,40 +123,40 @@ pub(super) fn declare(library: &mut Library) {
     }
     let path = "kubernetes.authorization.Authorizer.(string) -> kubernetes.authorization.PathCheck";
     library.add("path", "authorizer_path", path, |args| {
-        next(args, PATH, |check, [path, _]| check.path = Some(path))
+        add_attribute(args, PATH, |check, [path, _]| check.path = Some(path))
     });
     let group =
         "kubernetes.authorization.Authorizer.(string) -> kubernetes.authorization.GroupCheck";
     library.add("group", "authorizer_group", group, |args| {
-        next(args, GROUP, |check, [group, _]| check.group = group)
+        add_attribute(args, GROUP, |check, [group, _]| check.group = group)
     });
     let account = "kubernetes.authorization.Authorizer.(string, string) -> \
                    kubernetes.authorization.Authorizer";
     library.add("serviceAccount", "authorizer_serviceaccount", account, |args| {
-        next(args, AUTHORIZER, |check, [namespace, name]| {
+        add_attribute(args, AUTHORIZER, |check, [namespace, name]| {
             check.service_account = Some((namespace, name));
         })
     });
     let resource =
         "kubernetes.authorization.GroupCheck.(string) -> kubernetes.authorization.ResourceCheck";
     library.add("resource", "groupcheck_resource", resource, |args| {
-        next(args, RESOURCE, |check, [resource, _]| check.resource = resource)
+        add_attribute(args, RESOURCE, |check, [resource, _]| check.resource = resource)
     });
     let steps: [(&'static str, &str, Plain); 5] = [
         ("subresource", "resourcecheck_subresource", |args| {
-            next(args, RESOURCE, |check, [it, _]| check.subresource = it)
+            add_attribute(args, RESOURCE, |check, [it, _]| check.subresource = it)
         }),
         ("namespace", "resourcecheck_namespace", |args| {
-            next(args, RESOURCE, |check, [it, _]| check.namespace = it)
+            add_attribute(args, RESOURCE, |check, [it, _]| check.namespace = it)
         }),
         ("name", "resourcecheck_name", |args| {
-            next(args, RESOURCE, |check, [it, _]| check.name = it)
+            add_attribute(args, RESOURCE, |check, [it, _]| check.name = it)
         }),
         ("fieldSelector", "authorizer_fieldselector", |args| {
-            next(args, RESOURCE, |check, [it, _]| check.field_selector = it)
+            add_attribute(args, RESOURCE, |check, [it, _]| check.field_selector = it)
         }),
         ("labelSelector", "authorizer_labelselector", |args| {
-            next(args, RESOURCE, |check, [it, _]| check.label_selector = it)
+            add_attribute(args, RESOURCE, |check, [it, _]| check.label_selector = it)
         }),
     ];
     let step =
@@ -194,19 +196,19 @@ fn declare_decisions(library: &mut Library) {
     });
 }
 
-/// The check with one more attribute.
-fn next<'a>(
+/// Adds an attribute to a check. `set` gets the first two arguments of the call.
+fn add_attribute<'a>(
     args: &mut [Value<'a>],
     kind: &'static str,
-    say: fn(&mut Check, [String; 2]),
+    set: fn(&mut Check, [String; 2]),
 ) -> EvalResult<'a> {
-    let words =
+    let arguments =
         [1, 2].map(|index| args.get(index).and_then(Value::as_str).unwrap_or("").to_owned());
     let Some(step) = args[0].downcast::<AuthorizerStep>() else {
         return no_such_overload();
     };
     let mut check = step.check.clone();
-    say(&mut check, words);
+    set(&mut check, arguments);
     Ok(Value::opaque(AuthorizerStep { kind, authorizer: Arc::clone(&step.authorizer), check }))
 }
 

@@ -1,4 +1,4 @@
-//! `int(x)`, `string(x)`, `timestamp(x)` … and `type(x)`, `dyn(x)`.
+//! Conversions: `int(x)`, `string(x)`, `timestamp(x)`, …, and `type(x)`, `dyn(x)`.
 
 use std::mem;
 
@@ -12,27 +12,27 @@ pub(super) fn declare(library: &mut Library) {
         [value] => Ok(Value::Type(value.type_name().into())),
         _ => no_such_overload(),
     });
-    library.add("dyn", "to_dyn", "(A) -> dyn", same);
-    library.add("bool", "bool_to_bool", "(bool) -> bool", same);
+    library.add("dyn", "to_dyn", "(A) -> dyn", identity);
+    library.add("bool", "bool_to_bool", "(bool) -> bool", identity);
     library.add("bool", "string_to_bool", "(string) -> bool", string_to_bool);
-    library.add("bytes", "bytes_to_bytes", "(bytes) -> bytes", same);
+    library.add("bytes", "bytes_to_bytes", "(bytes) -> bytes", identity);
     library.add("bytes", "string_to_bytes", "(string) -> bytes", |args| match args {
         [Value::String(text)] => Ok(Value::Bytes(text.as_bytes().into())),
         _ => no_such_overload(),
     });
-    library.add("double", "double_to_double", "(double) -> double", same);
+    library.add("double", "double_to_double", "(double) -> double", identity);
     library.add("double", "int64_to_double", "(int) -> double", to_double);
     library.add("double", "string_to_double", "(string) -> double", to_double);
     library.add("double", "uint64_to_double", "(uint) -> double", to_double);
-    library.add("duration", "duration_to_duration", "(duration) -> duration", same);
+    library.add("duration", "duration_to_duration", "(duration) -> duration", identity);
     library.add("duration", "string_to_duration", "(string) -> duration", to_duration);
-    library.add("int", "int64_to_int64", "(int) -> int", same);
+    library.add("int", "int64_to_int64", "(int) -> int", identity);
     library.add("int", "double_to_int64", "(double) -> int", to_int);
     library.add("int", "duration_to_int64", "(duration) -> int", to_int);
     library.add("int", "string_to_int64", "(string) -> int", to_int);
     library.add("int", "timestamp_to_int64", "(timestamp) -> int", to_int);
     library.add("int", "uint64_to_int64", "(uint) -> int", to_int);
-    library.add("string", "string_to_string", "(string) -> string", same);
+    library.add("string", "string_to_string", "(string) -> string", identity);
     library.add("string", "bool_to_string", "(bool) -> string", to_string);
     library.add("string", "bytes_to_string", "(bytes) -> string", to_string);
     library.add("string", "double_to_string", "(double) -> string", to_string);
@@ -40,16 +40,16 @@ pub(super) fn declare(library: &mut Library) {
     library.add("string", "int64_to_string", "(int) -> string", to_string);
     library.add("string", "timestamp_to_string", "(timestamp) -> string", to_string);
     library.add("string", "uint64_to_string", "(uint) -> string", to_string);
-    library.add("timestamp", "timestamp_to_timestamp", "(timestamp) -> timestamp", same);
+    library.add("timestamp", "timestamp_to_timestamp", "(timestamp) -> timestamp", identity);
     library.add("timestamp", "int64_to_timestamp", "(int) -> timestamp", to_timestamp);
     library.add("timestamp", "string_to_timestamp", "(string) -> timestamp", to_timestamp);
-    library.add("uint", "uint64_to_uint64", "(uint) -> uint", same);
+    library.add("uint", "uint64_to_uint64", "(uint) -> uint", identity);
     library.add("uint", "double_to_uint64", "(double) -> uint", to_uint);
     library.add("uint", "int64_to_uint64", "(int) -> uint", to_uint);
     library.add("uint", "string_to_uint64", "(string) -> uint", to_uint);
 }
 
-/// Functions that, given a constant, are computed when the expression is compiled.
+/// Whether calls with a constant argument are evaluated at compile time.
 pub(crate) fn is_conversion(function: &str) -> bool {
     matches!(
         function,
@@ -66,7 +66,7 @@ pub(crate) fn is_conversion(function: &str) -> bool {
     )
 }
 
-fn same<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
+fn identity<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     match args {
         [value] => Ok(mem::replace(value, Value::Null)),
         _ => no_such_overload(),

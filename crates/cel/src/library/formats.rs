@@ -1,4 +1,4 @@
-//! `format.named('dns1123Label').value().validate(x)`: names and other formats of Kubernetes.
+//! Kubernetes' format library: `format.named('dns1123Label').value().validate(x)`.
 
 use std::any::Any;
 use std::sync::OnceLock;
@@ -39,16 +39,16 @@ const LABEL_VALUE_ERROR: &str = "a valid label must be an empty string or consis
 
 type Validate = fn(&str) -> Vec<String>;
 
-/// A format: its name in expressions, the length of its pattern for the cost, and its errors.
-type Row = (&'static str, u64, Validate);
+/// A format: its name in expressions, the length of its pattern for the cost, and its validation.
+type Definition = (&'static str, u64, Validate);
 
-const FORMATS: &[Row] = &[
+const FORMATS: &[Definition] = &[
     ("dns1123Label", 30, label),
-    ("dns1123LabelPrefix", 30, |text| label(&masked(text))),
+    ("dns1123LabelPrefix", 30, |text| label(&mask_trailing_dash(text))),
     ("dns1123Subdomain", 60, subdomain),
-    ("dns1123SubdomainPrefix", 60, |text| subdomain(&masked(text))),
+    ("dns1123SubdomainPrefix", 60, |text| subdomain(&mask_trailing_dash(text))),
     ("dns1035Label", 30, label_1035),
-    ("dns1035LabelPrefix", 30, |text| label_1035(&masked(text))),
+    ("dns1035LabelPrefix", 30, |text| label_1035(&mask_trailing_dash(text))),
     ("qualifiedName", 60, qualified),
     ("labelValue", 40, label_value),
     ("uri", 1_103, |text| urls::request_uri_error(text).into_iter().collect()),
@@ -62,7 +62,7 @@ const FORMATS: &[Row] = &[
 
 /// A named format.
 #[derive(Debug)]
-pub(crate) struct Format(&'static Row);
+pub(crate) struct Format(&'static Definition);
 
 impl Format {
     /// The length of the pattern for the cost.
@@ -85,7 +85,8 @@ impl Opaque for Format {
     }
 }
 
-/// `format.dns1123Label()` and its kin: a function cannot carry the row, so each has its own.
+/// The functions `format.dns1123Label()` and similar. A function pointer cannot capture the index,
+/// so each format has its own function.
 macro_rules! constants {
     ($($function:literal => $index:literal),* $(,)?) => {
         &[$(($function, |_| Ok(Value::opaque(Format(&FORMATS[$index]))))),*]
@@ -116,7 +117,7 @@ pub(super) fn declare(library: &mut Library) {
     let declared = "(string) -> optional(kubernetes.NamedFormat)";
     library.add("format.named", "format-named", declared, |args| match args {
         [Value::String(name)] => Ok(match FORMATS.iter().find(|(own, ..)| *own == &**name) {
-            Some(row) => Value::some(Value::opaque(Format(row))),
+            Some(definition) => Value::some(Value::opaque(Format(definition))),
             None => Value::Optional(None),
         }),
         _ => no_such_overload(),
@@ -138,30 +139,36 @@ pub(super) fn declare(library: &mut Library) {
     });
 }
 
-fn error_if(wrong: bool, words: &str) -> Vec<String> {
-    wrong.then(|| words.to_owned()).into_iter().collect()
+fn error_if(wrong: bool, message: &str) -> Vec<String> {
+    wrong.then(|| message.to_owned()).into_iter().collect()
 }
 
-/// A generated name gets a suffix, so that its prefix may end in a dash.
-fn masked(text: &str) -> String {
+/// Replaces a final dash, which is valid in a name to which a suffix will be appended. As
+/// upstream's `maskTrailingDash`, also drops the character before the dash.
+fn mask_trailing_dash(text: &str) -> String {
     match text.strip_suffix('-') {
-        Some(head) if !head.is_empty() => format!("{head}a"),
+        Some(head) if !head.is_empty() => {
+            let mut masked = head.to_owned();
+            masked.pop();
+            masked.push('a');
+            masked
+        }
         _ => text.to_owned(),
     }
 }
 
-/// Errors of a text that must match a pattern as a whole and not be too long.
+/// The errors of a text that must match a pattern completely and have at most `max` bytes.
 fn patterned(
     cell: &'static OnceLock<Option<Regex>>,
     pattern: &str,
     max: usize,
     text: &str,
-    words: &str,
+    message: &str,
 ) -> Vec<String> {
     let regex = cell.get_or_init(|| Regex::new(&format!("^(?:{pattern})$")).ok());
     let mut errors = error_if(text.len() > max, &format!("must be no more than {max} characters"));
     let matches = regex.as_ref().is_some_and(|regex| regex.is_match(text));
-    errors.extend(error_if(!matches, words));
+    errors.extend(error_if(!matches, message));
     errors
 }
 
@@ -196,9 +203,9 @@ fn qualified(text: &str) -> Vec<String> {
             (errors.collect(), *name)
         }
         _ => {
-            let words = QUALIFIED_ERROR.trim_start_matches("name part must");
+            let rule = QUALIFIED_ERROR.trim_start_matches("name part must");
             return vec![format!(
-                "a qualified name must{words} with an optional DNS subdomain prefix and '/' (e.g. \
+                "a qualified name must{rule} with an optional DNS subdomain prefix and '/' (e.g. \
                  'example.com/MyName')"
             )];
         }

@@ -1,4 +1,4 @@
-//! `jsonpatch.escapeKey`: a key as part of the path of a JSON patch.
+//! `jsonpatch.escapeKey`: escapes a key for the path of a JSON patch.
 
 use super::{Library, no_such_overload};
 use crate::value::Value;

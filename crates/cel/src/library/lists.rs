@@ -1,7 +1,6 @@
-//! Functions on lists, CEL's extension and Kubernetes' own, and inserting into maps.
+//! Functions on lists: cel-go's lists extension and Kubernetes' lists library.
 
 use std::cmp::Ordering;
-use std::mem;
 
 use super::{EvalResult, Library, Plain, no_such_overload, operators};
 use crate::error::EvalError;
@@ -10,34 +9,44 @@ use crate::time::Duration;
 use crate::value::equality::{compare, equal};
 use crate::value::{List, Value};
 
-/// `lists.range` makes no longer lists: they would fill memory before they cost anything.
+/// The maximum length of a list from `lists.range`. The cost is only charged after the list is
+/// built, so a longer one could exhaust memory.
 const MAX_RANGE: i64 = 1_000_000;
 
-/// The signatures of `sort`, `min`, `isSorted` and of sorting by keys for one type.
+/// The signatures for lists of a type that can be ordered.
+struct OrderedType {
+    /// The name of the type in ids of overloads.
+    name: &'static str,
+    sort: &'static str,
+    min_and_max: &'static str,
+    is_sorted: &'static str,
+    sort_by_keys: &'static str,
+}
+
 macro_rules! signatures {
     ($type:literal) => {
-        [
-            concat!("list(", $type, ").() -> list(", $type, ")"),
-            concat!("list(", $type, ").() -> ", $type),
-            concat!("list(", $type, ").() -> bool"),
-            concat!("list(T).(list(", $type, ")) -> list(T)"),
-        ]
+        OrderedType {
+            name: $type,
+            sort: concat!("list(", $type, ").() -> list(", $type, ")"),
+            min_and_max: concat!("list(", $type, ").() -> ", $type),
+            is_sorted: concat!("list(", $type, ").() -> bool"),
+            sort_by_keys: concat!("list(T).(list(", $type, ")) -> list(T)"),
+        }
     };
 }
 
-/// Types with an order: part of an overload's name, and signatures.
-const ORDERED: &[(&str, [&str; 4])] = &[
-    ("int", signatures!("int")),
-    ("uint", signatures!("uint")),
-    ("double", signatures!("double")),
-    ("bool", signatures!("bool")),
-    ("duration", signatures!("duration")),
-    ("timestamp", signatures!("timestamp")),
-    ("string", signatures!("string")),
-    ("bytes", signatures!("bytes")),
+const ORDERED: &[OrderedType] = &[
+    signatures!("int"),
+    signatures!("uint"),
+    signatures!("double"),
+    signatures!("bool"),
+    signatures!("duration"),
+    signatures!("timestamp"),
+    signatures!("string"),
+    signatures!("bytes"),
 ];
 
-/// The lists extension of cel-go.
+/// Declares the functions of cel-go's lists extension.
 pub(super) fn declare(library: &mut Library) {
     library.macros.add(Family::Lists);
     library.add("slice", "list_slice", "list(T).(int, int) -> list(T)", slice);
@@ -53,15 +62,16 @@ pub(super) fn declare(library: &mut Library) {
     library.add("distinct", "list_distinct", "list(T).() -> list(T)", |args| {
         with_values(args, |values| Ok(distinct(values)))
     });
-    for (name, [sorted, _, _, by]) in ORDERED {
-        library.add("sort", &format!("list_{}_sort", runtime(name)), sorted, sort);
-        let id = format!("list_{}_sortByAssociatedKeys", runtime(name));
-        library.add("@sortByAssociatedKeys", &id, by, sort_by);
+    for ordered in ORDERED {
+        let name = runtime_type_name(ordered.name);
+        library.add("sort", &format!("list_{name}_sort"), ordered.sort, sort);
+        let id = format!("list_{name}_sortByAssociatedKeys");
+        library.add("@sortByAssociatedKeys", &id, ordered.sort_by_keys, sort_by);
     }
 }
 
-/// cel-go names overloads after the types' full names.
-fn runtime(name: &str) -> &str {
+/// The full name of a type, which cel-go uses in ids of overloads.
+fn runtime_type_name(name: &str) -> &str {
     match name {
         "duration" => "google.protobuf.Duration",
         "timestamp" => "google.protobuf.Timestamp",
@@ -69,14 +79,15 @@ fn runtime(name: &str) -> &str {
     }
 }
 
-/// Kubernetes' own.
+/// Declares the functions of Kubernetes' lists library (`isSorted`, `sum`, `min`, `max`, `indexOf`,
+/// `lastIndexOf`, `includes`).
 pub(super) fn declare_kubernetes(library: &mut Library) {
-    for (name, [_, one, truth, _]) in ORDERED {
-        library.add("isSorted", &format!("list_{name}_is_sorted_bool"), truth, is_sorted);
-        library.add("max", &format!("list_{name}_max_{name}"), one, |args| {
+    for OrderedType { name, is_sorted: signature, min_and_max, .. } in ORDERED {
+        library.add("isSorted", &format!("list_{name}_is_sorted_bool"), signature, is_sorted);
+        library.add("max", &format!("list_{name}_max_{name}"), min_and_max, |args| {
             extreme(args, "max", Ordering::Less)
         });
-        library.add("min", &format!("list_{name}_min_{name}"), one, |args| {
+        library.add("min", &format!("list_{name}_min_{name}"), min_and_max, |args| {
             extreme(args, "min", Ordering::Greater)
         });
     }
@@ -106,37 +117,6 @@ pub(super) fn declare_kubernetes(library: &mut Library) {
     });
 }
 
-/// The overloads of `transformMap` and similar macros.
-pub(super) fn declare_map_insert(library: &mut Library) {
-    library.macros.add(Family::TwoVariables);
-    let one = "(map(K, V), K, V) -> map(K, V)";
-    library.add("cel.@mapInsert", "@mapInsert_map_key_value", one, |args| {
-        let [Value::Map(_), key, value] = args else {
-            return no_such_overload();
-        };
-        let (key, value) = (mem::replace(key, Value::Null), mem::replace(value, Value::Null));
-        match mem::replace(&mut args[0], Value::Null) {
-            Value::Map(map) => Ok(Value::Map(map.inserted(key, value)?)),
-            _ => no_such_overload(),
-        }
-    });
-    let many = "(map(K, V), map(K, V)) -> map(K, V)";
-    library.add("cel.@mapInsert", "@mapInsert_map_map", many, |args| {
-        let [own, Value::Map(more)] = args else {
-            return no_such_overload();
-        };
-        let Value::Map(mut map) = mem::replace(own, Value::Null) else {
-            return no_such_overload();
-        };
-        for key in more.keys() {
-            if let Some(value) = more.get(&key) {
-                map = map.inserted(key, value?)?;
-            }
-        }
-        Ok(Value::Map(map))
-    });
-}
-
 fn list_of<'v, 'a>(args: &'v [Value<'a>]) -> Result<&'v List<'a>, EvalError> {
     match args.first() {
         Some(Value::List(list)) => Ok(list),
@@ -157,7 +137,7 @@ fn slice<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     let [Value::List(list), Value::Int(start), Value::Int(end)] = args else {
         return no_such_overload();
     };
-    let words = match (usize::try_from(*start), usize::try_from(*end)) {
+    let reason = match (usize::try_from(*start), usize::try_from(*end)) {
         (Ok(from), Ok(to)) if from <= to && to <= list.len() => {
             return Ok(Value::list(list.values()?.drain(from..to).collect()));
         }
@@ -165,7 +145,7 @@ fn slice<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
         (Ok(_), Ok(_)) => "start index must be less than or equal to end index".to_owned(),
         _ => "negative indexes not supported".to_owned(),
     };
-    Err(format!("cannot slice({start}, {end}), {words}").into())
+    Err(format!("cannot slice({start}, {end}), {reason}").into())
 }
 
 fn flatten<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
@@ -275,7 +255,8 @@ fn extreme<'a>(args: &mut [Value<'a>], name: &str, worse: Ordering) -> EvalResul
     best.ok_or_else(|| format!("{name} called on empty list").into())
 }
 
-/// The elements determine the operation: for a list of unknown type, every overload is tried.
+/// The types of the elements determine the operation, because all overloads are candidates for a
+/// list of unknown type.
 fn sum<'a>(args: &mut [Value<'a>], zero: Value<'a>) -> EvalResult<'a> {
     let mut total = None;
     for value in list_of(args)?.iter() {

@@ -1,4 +1,5 @@
-//! `math.greatest`, `math.abs`, `math.bitAnd` … Kubernetes does not have them.
+//! cel-go's math extension (`math.greatest`, `math.abs`, `math.bitAnd`, …), which Kubernetes does
+//! not enable.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -21,19 +22,19 @@ pub(super) fn declare(library: &mut Library) {
         library.add(function, &format!("{id}_list"), "(list(dyn)) -> dyn", run);
     }
     let doubles: [(&'static str, &str, Plain); 5] = [
-        ("math.ceil", "math_ceil_double", |args| double(args, f64::ceil)),
-        ("math.floor", "math_floor_double", |args| double(args, f64::floor)),
-        ("math.round", "math_round_double", |args| double(args, f64::round)),
-        ("math.trunc", "math_trunc_double", |args| double(args, f64::trunc)),
-        ("math.sqrt", "math_sqrt_double", |args| double(args, f64::sqrt)),
+        ("math.ceil", "math_ceil_double", |args| map_double(args, f64::ceil)),
+        ("math.floor", "math_floor_double", |args| map_double(args, f64::floor)),
+        ("math.round", "math_round_double", |args| map_double(args, f64::round)),
+        ("math.trunc", "math_trunc_double", |args| map_double(args, f64::trunc)),
+        ("math.sqrt", "math_sqrt_double", |args| map_double(args, f64::sqrt)),
     ];
     for (function, id, run) in doubles {
         library.add(function, id, "(double) -> double", run);
     }
     let tests: [(&'static str, &str, Plain); 3] = [
-        ("math.isInf", "math_isInf_double", |args| test(args, f64::is_infinite)),
-        ("math.isNaN", "math_isNaN_double", |args| test(args, f64::is_nan)),
-        ("math.isFinite", "math_isFinite_double", |args| test(args, f64::is_finite)),
+        ("math.isInf", "math_isInf_double", |args| test_double(args, f64::is_infinite)),
+        ("math.isNaN", "math_isNaN_double", |args| test_double(args, f64::is_nan)),
+        ("math.isFinite", "math_isFinite_double", |args| test_double(args, f64::is_finite)),
     ];
     for (function, id, run) in tests {
         library.add(function, id, "(double) -> bool", run);
@@ -91,14 +92,14 @@ fn extreme<'a>(args: &mut [Value<'a>], name: &str, worse: Ordering) -> EvalResul
     best.ok_or_else(|| format!("{name}(list) argument must not be empty").into())
 }
 
-fn double<'a>(args: &mut [Value<'a>], map: fn(f64) -> f64) -> EvalResult<'a> {
+fn map_double<'a>(args: &mut [Value<'a>], map: fn(f64) -> f64) -> EvalResult<'a> {
     match args {
         [Value::Double(value)] => Ok(Value::Double(map(*value))),
         _ => no_such_overload(),
     }
 }
 
-fn test<'a>(args: &mut [Value<'a>], test: fn(f64) -> bool) -> EvalResult<'a> {
+fn test_double<'a>(args: &mut [Value<'a>], test: fn(f64) -> bool) -> EvalResult<'a> {
     match args {
         [Value::Double(value)] => Ok(Value::Bool(test(*value))),
         _ => no_such_overload(),

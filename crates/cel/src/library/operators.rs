@@ -1,5 +1,5 @@
-//! Operators: arithmetic with overflow checks, comparisons, membership, the logical ones'
-//! signatures.
+//! Operators: arithmetic with overflow checks, comparisons, membership, and the signatures of the
+//! logical operators, which the evaluator implements.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -10,7 +10,7 @@ use crate::time::Duration;
 use crate::value::Value;
 use crate::value::equality::{compare, equal};
 
-/// Pairs of types that have an order, and the part of an overload's name that says so.
+/// The part of an overload's id and the signature, for each pair of types that can be ordered.
 const ORDERED: &[(&str, &str)] = &[
     ("bool", "(bool, bool) -> bool"),
     ("int64", "(int, int) -> bool"),
@@ -29,20 +29,20 @@ const ORDERED: &[(&str, &str)] = &[
 ];
 
 pub(super) fn declare(library: &mut Library) {
-    let special = Run::Evaluator;
-    library.add_overload("_?_:_", "conditional", "(bool, A, A) -> A", special);
-    library.add_overload("_&&_", "logical_and", "(bool, bool) -> bool", special);
-    library.add_overload("_||_", "logical_or", "(bool, bool) -> bool", special);
-    library.add_overload("@not_strictly_false", "not_strictly_false", "(bool) -> bool", special);
-    library.add_overload("_==_", "equals", "(A, A) -> bool", special);
-    library.add_overload("_!=_", "not_equals", "(A, A) -> bool", special);
-    library.add_overload("_[_]", "index_list", "(list(A), int) -> A", special);
-    library.add_overload("_[_]", "index_map", "(map(A, B), A) -> B", special);
+    let evaluator = Run::Evaluator;
+    library.add_overload("_?_:_", "conditional", "(bool, A, A) -> A", evaluator);
+    library.add_overload("_&&_", "logical_and", "(bool, bool) -> bool", evaluator);
+    library.add_overload("_||_", "logical_or", "(bool, bool) -> bool", evaluator);
+    library.add_overload("@not_strictly_false", "not_strictly_false", "(bool) -> bool", evaluator);
+    library.add_overload("_==_", "equals", "(A, A) -> bool", evaluator);
+    library.add_overload("_!=_", "not_equals", "(A, A) -> bool", evaluator);
+    library.add_overload("_[_]", "index_list", "(list(A), int) -> A", evaluator);
+    library.add_overload("_[_]", "index_map", "(map(A, B), A) -> B", evaluator);
     library.add("!_", "logical_not", "(bool) -> bool", not);
     library.add("-_", "negate_double", "(double) -> double", negate);
     library.add("-_", "negate_int64", "(int) -> int", negate);
-    library.add("@in", "in_list", "(A, list(A)) -> bool", contained);
-    library.add("@in", "in_map", "(A, map(A, B)) -> bool", contained);
+    library.add("@in", "in_list", "(A, list(A)) -> bool", is_in);
+    library.add("@in", "in_map", "(A, map(A, B)) -> bool", is_in);
     declare_arithmetic(library);
     let relations: [(&'static str, &str, Plain); 4] = [
         ("_<_", "less", |args| ordered(args, Ordering::is_lt)),
@@ -205,7 +205,7 @@ fn ordered<'a>(args: &mut [Value<'a>], wanted: fn(Ordering) -> bool) -> EvalResu
     compare(a, b).map(|order| Value::Bool(wanted(order)))
 }
 
-fn contained<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
+fn is_in<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     match args {
         [value, Value::List(list)] => {
             for element in list.iter() {

@@ -48,13 +48,15 @@ pub(super) fn declare(library: &mut Library) {
     ] {
         library.add_overload(function, id, declared, Run::Evaluator);
     }
-    library.add("first", "list_first", "list(V).() -> optional(V)", |args| end(args, |_| 0));
-    library.add("last", "list_last", "list(V).() -> optional(V)", |args| end(args, |len| len - 1));
+    library.add("first", "list_first", "list(V).() -> optional(V)", |args| element_at(args, |_| 0));
+    library.add("last", "list_last", "list(V).() -> optional(V)", |args| {
+        element_at(args, |len| len - 1)
+    });
     library.add("optional.unwrap", "optional_unwrap", "(list(optional(V))) -> list(V)", unwrap);
     library.add("unwrapOpt", "optional_unwrapOpt", "list(optional(V)).() -> list(V)", unwrap);
 }
 
-fn end<'a>(args: &mut [Value<'a>], index: fn(usize) -> usize) -> EvalResult<'a> {
+fn element_at<'a>(args: &mut [Value<'a>], index: fn(usize) -> usize) -> EvalResult<'a> {
     match args {
         [Value::List(list)] if list.len() == 0 => Ok(Value::Optional(None)),
         [Value::List(list)] => match list.get(index(list.len())) {

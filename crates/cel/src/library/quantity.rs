@@ -1,4 +1,4 @@
-//! `quantity('1.5Gi')`: amounts with suffixes, exact to a billionth.
+//! Kubernetes' quantity library: `quantity('1.5Gi')`.
 
 use std::any::Any;
 
@@ -7,7 +7,7 @@ use crate::value::{Opaque, Value};
 
 const NAME: &str = "kubernetes.Quantity";
 
-/// Billionths: upstream rounds smaller fractions away from zero.
+/// The number of billionths in one. As upstream, smaller fractions are rounded away from zero.
 const UNIT: i128 = 1_000_000_000;
 
 const PATTERN_ERROR: &str = "quantities must match the regular expression \
@@ -45,7 +45,7 @@ pub(super) fn declare(library: &mut Library) {
         _ => no_such_overload(),
     });
     library.add("sign", "quantity_sign", "(kubernetes.Quantity) -> int", |args| {
-        with(args, |own| {
+        with_quantity(args, |own| {
             Value::Int(if own.billionths > 0 { 1 } else { -i64::from(own.billionths < 0) })
         })
     });
@@ -53,10 +53,10 @@ pub(super) fn declare(library: &mut Library) {
         "asApproximateFloat",
         "quantity_get_float",
         "kubernetes.Quantity.() -> double",
-        |args| with(args, |own| Value::Double(approximate(own.billionths))),
+        |args| with_quantity(args, |own| Value::Double(approximate(own.billionths))),
     );
     library.add("isInteger", "quantity_is_integer", "kubernetes.Quantity.() -> bool", |args| {
-        with(args, |own| Value::Bool(own.integer().is_some()))
+        with_quantity(args, |own| Value::Bool(own.integer().is_some()))
     });
     library.add(
         "asInteger",
@@ -73,19 +73,19 @@ pub(super) fn declare(library: &mut Library) {
             "isGreaterThan",
             "quantity_is_greater_than",
             "kubernetes.Quantity.(kubernetes.Quantity) -> bool",
-            |args| both(args, |a, b| Ok(Value::Bool(a > b))),
+            |args| with_operands(args, |a, b| Ok(Value::Bool(a > b))),
         ),
         (
             "isLessThan",
             "quantity_is_less_than",
             "kubernetes.Quantity.(kubernetes.Quantity) -> bool",
-            |args| both(args, |a, b| Ok(Value::Bool(a < b))),
+            |args| with_operands(args, |a, b| Ok(Value::Bool(a < b))),
         ),
         (
             "compareTo",
             "quantity_compare_to",
             "kubernetes.Quantity.(kubernetes.Quantity) -> int",
-            |args| both(args, |a, b| Ok(Value::Int(a.cmp(&b) as i64))),
+            |args| with_operands(args, |a, b| Ok(Value::Int(a.cmp(&b) as i64))),
         ),
     ];
     for (function, id, declared, run) in comparisons {
@@ -93,8 +93,8 @@ pub(super) fn declare(library: &mut Library) {
     }
     let own = "kubernetes.Quantity.(kubernetes.Quantity) -> kubernetes.Quantity";
     let int = "kubernetes.Quantity.(int) -> kubernetes.Quantity";
-    let add: Plain = |args| both(args, |a, b| checked(a.checked_add(b)));
-    let sub: Plain = |args| both(args, |a, b| checked(a.checked_sub(b)));
+    let add: Plain = |args| with_operands(args, |a, b| checked(a.checked_add(b)));
+    let sub: Plain = |args| with_operands(args, |a, b| checked(a.checked_sub(b)));
     library.add("add", "quantity_add", own, add);
     library.add("add", "quantity_add_int", int, add);
     library.add("sub", "quantity_sub", own, sub);
@@ -115,14 +115,17 @@ fn approximate(billionths: i128) -> f64 {
     billionths as f64 / UNIT as f64
 }
 
-fn with<'a>(args: &mut [Value<'a>], map: fn(&Quantity) -> Value<'a>) -> EvalResult<'a> {
+fn with_quantity<'a>(args: &mut [Value<'a>], map: fn(&Quantity) -> Value<'a>) -> EvalResult<'a> {
     match args[0].downcast::<Quantity>() {
         Some(quantity) => Ok(map(quantity)),
         None => no_such_overload(),
     }
 }
 
-fn both<'a>(args: &mut [Value<'a>], map: fn(i128, i128) -> EvalResult<'a>) -> EvalResult<'a> {
+fn with_operands<'a>(
+    args: &mut [Value<'a>],
+    map: fn(i128, i128) -> EvalResult<'a>,
+) -> EvalResult<'a> {
     let other = match &args[1] {
         Value::Int(value) => Some(i128::from(*value) * UNIT),
         other => other.downcast::<Quantity>().map(|other| other.billionths),
@@ -154,7 +157,7 @@ fn parse(text: &str) -> Result<Quantity, String> {
         return Err(PATTERN_ERROR.to_owned());
     }
     let (base, exponent) = scale(suffix)?;
-    // More digits than this are beyond any quantity that upstream keeps exactly.
+    // Later digits are below a billionth and are ignored.
     let fraction = &fraction[..fraction.len().min(18)];
     let digits = format!("{whole}{fraction}");
     let too_large = || "unable to parse quantity's suffix".to_owned();
@@ -170,7 +173,7 @@ fn parse(text: &str) -> Result<Quantity, String> {
     Ok(Quantity { billionths: if negative { -rounded } else { rounded } })
 }
 
-/// What a suffix multiplies by: a base and its power.
+/// The base and the exponent of the factor of a suffix.
 fn scale(suffix: &str) -> Result<(i128, i32), String> {
     const SUFFIXES: &[(&str, i128, i32)] = &[
         ("", 10, 0),

@@ -1,21 +1,21 @@
-//! Patterns: `find`, `findAll`, and how patterns are compiled.
+//! Kubernetes' regex library (`find`, `findAll`), and the compilation of patterns.
 
 use super::{EvalResult, Library, Run, no_such_overload};
 use crate::go_regexp::{self, Matcher};
 use crate::value::{Text, Value};
 
-/// Patterns whose automaton would need more bytes are refused.
+/// The maximum memory of a compiled constant pattern, in bytes.
 const MAX_COMPILED: usize = 1 << 20;
 
-/// The same for patterns that are made while an expression is evaluated.
+/// The maximum memory of a pattern that is compiled during an evaluation.
 const MAX_DYNAMIC: usize = 256 << 10;
 
-/// Compiles a pattern, or says in cel-go's manner why not.
+/// Compiles a pattern. The error is cel-go's.
 pub(crate) fn compile(pattern: &str) -> Result<Matcher, String> {
     within(pattern, MAX_COMPILED)
 }
 
-/// The same for a pattern that is used once or a few times.
+/// Compiles a pattern that is not a constant.
 pub(crate) fn compile_dynamic(pattern: &str) -> Result<Matcher, String> {
     within(pattern, MAX_DYNAMIC)
 }

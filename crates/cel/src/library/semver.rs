@@ -1,4 +1,4 @@
-//! `semver('1.2.3-rc.1')`: versions and their order.
+//! Kubernetes' semver library: `semver('1.2.3-rc.1')`.
 
 use std::any::Any;
 use std::cmp::Ordering;
@@ -36,7 +36,7 @@ impl Opaque for Semver {
 }
 
 impl Semver {
-    /// A version before its release is older than the release.
+    /// The order of versions; a pre-release comes before its release.
     fn order(&self, other: &Self) -> Ordering {
         self.numbers.cmp(&other.numbers).then_with(|| {
             other
@@ -73,14 +73,14 @@ pub(super) fn declare(library: &mut Library) {
     }
     let truth = "kubernetes.Semver.(kubernetes.Semver) -> bool";
     library.add("isGreaterThan", "semver_is_greater_than", truth, |args| {
-        compared(args, |order| Value::Bool(order.is_gt()))
+        compare(args, |order| Value::Bool(order.is_gt()))
     });
     library.add("isLessThan", "semver_is_less_than", truth, |args| {
-        compared(args, |order| Value::Bool(order.is_lt()))
+        compare(args, |order| Value::Bool(order.is_lt()))
     });
     let number = "kubernetes.Semver.(kubernetes.Semver) -> int";
     library.add("compareTo", "semver_compare_to", number, |args| {
-        compared(args, |order| Value::Int(order as i64))
+        compare(args, |order| Value::Int(order as i64))
     });
 }
 
@@ -99,14 +99,14 @@ fn number<'a>(args: &mut [Value<'a>], index: usize) -> EvalResult<'a> {
     }
 }
 
-fn compared<'a>(args: &mut [Value<'a>], map: fn(Ordering) -> Value<'a>) -> EvalResult<'a> {
+fn compare<'a>(args: &mut [Value<'a>], map: fn(Ordering) -> Value<'a>) -> EvalResult<'a> {
     match (args[0].downcast::<Semver>(), args[1].downcast::<Semver>()) {
         (Some(own), Some(other)) => Ok(map(own.order(other))),
         _ => no_such_overload(),
     }
 }
 
-/// Without a leading `v` and leading zeros, and with all three numbers.
+/// Removes a leading `v` and leading zeros, and adds missing numbers.
 fn normalized(text: &str) -> Result<String, String> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let mut parts: Vec<String> = text.splitn(3, '.').map(str::to_owned).collect();
@@ -147,7 +147,7 @@ fn parse(text: &str) -> Result<Semver, String> {
         if part.is_empty() {
             return Err("Build meta data is empty".to_owned());
         }
-        if !spelled(part) {
+        if !has_valid_characters(part) {
             return Err(format!("Invalid character(s) found in build meta data {part:?}"));
         }
     }
@@ -181,12 +181,12 @@ fn identifier(text: &str) -> Result<Identifier, String> {
             .map(Identifier::Number)
             .map_err(|_| format!("strconv.ParseUint: parsing {text:?}: value out of range"));
     }
-    if !spelled(text) {
+    if !has_valid_characters(text) {
         return Err(format!("Invalid character(s) found in prerelease {text:?}"));
     }
     Ok(Identifier::Text(text.to_owned()))
 }
 
-fn spelled(text: &str) -> bool {
+fn has_valid_characters(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }

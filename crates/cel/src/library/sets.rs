@@ -6,17 +6,18 @@ use crate::value::equality::equal;
 
 pub(super) fn declare(library: &mut Library) {
     let declared = "(list(T), list(T)) -> bool";
-    library
-        .add("sets.contains", "list_sets_contains_list", declared, |args| compared(args, contains));
+    library.add("sets.contains", "list_sets_contains_list", declared, |args| {
+        compare_lists(args, contains)
+    });
     library.add("sets.equivalent", "list_sets_equivalent_list", declared, |args| {
-        compared(args, |a, b| contains(a, b) && contains(b, a))
+        compare_lists(args, |a, b| contains(a, b) && contains(b, a))
     });
     library.add("sets.intersects", "list_sets_intersects_list", declared, |args| {
-        compared(args, |a, b| a.iter().any(|own| b.iter().any(|other| equal(own, other))))
+        compare_lists(args, |a, b| a.iter().any(|own| b.iter().any(|other| equal(own, other))))
     });
 }
 
-fn compared<'a>(
+fn compare_lists<'a>(
     args: &mut [Value<'a>],
     test: fn(&[Value<'a>], &[Value<'a>]) -> bool,
 ) -> EvalResult<'a> {

@@ -1,11 +1,11 @@
-//! Signatures in tables: `string.(int) -> string`, `(A, list(A)) -> bool`.
+//! Parses signatures: `string.(int) -> string`, `(A, list(A)) -> bool`.
 
 use std::sync::Arc;
 
 use super::{Overload, Run};
 use crate::types::Type;
 
-/// Names of types of extensions, which a signature may use.
+/// The types of extensions that a signature may use.
 const OPAQUE: &[&str] = &[
     "net.IP",
     "net.CIDR",
@@ -20,8 +20,8 @@ const OPAQUE: &[&str] = &[
     "kubernetes.authorization.Decision",
 ];
 
-/// The overload that `declared` describes. A table that cannot be read is an error in this crate,
-/// found by the first test that touches the library.
+/// The overload with the signature `declared`. Panics if the signature is invalid, which every test
+/// that uses the library would find.
 pub(super) fn parse(id: &str, declared: &'static str, run: Run) -> Overload {
     let (left, result) = declared.split_once(" -> ").expect("a signature has a result");
     let (receiver, params) = left.split_once('(').expect("a signature has parameters");
@@ -41,7 +41,7 @@ pub(super) fn parse(id: &str, declared: &'static str, run: Run) -> Overload {
     Overload { id: id.to_owned(), member, params: types, result, generics, run }
 }
 
-/// Splits at commas that are in no bracket.
+/// Splits at commas outside of brackets.
 fn split(list: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut depth, mut start) = (0, 0);
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signatures_are_read_with_receivers_and_parameters() {
+    fn signatures_with_receivers_and_type_parameters_are_parsed() {
         let overload = parse("x", "list(A).(int, map(A, net.IP)) -> optional(A)", Run::Evaluator);
         let params: Vec<_> = overload.params.iter().map(ToString::to_string).collect();
         assert!(overload.member);

@@ -1,11 +1,11 @@
-//! `'%s of %d'.format([a, b])`.
+//! `format` of cel-go's strings extension: `'%s of %d'.format([a, b])`.
 
 use std::iter::Peekable;
 
 use crate::error::EvalError;
 use crate::value::{List, Value, numbers};
 
-/// The format with its clauses filled from the list.
+/// Replaces the clauses of the format by the formatted arguments.
 pub(super) fn format(format: &str, args: &List<'_>) -> Result<String, EvalError> {
     let mut out = String::with_capacity(format.len());
     let mut characters = format.chars().peekable();
@@ -44,7 +44,7 @@ fn precision(characters: &mut Peekable<std::str::Chars<'_>>) -> Result<Option<us
         characters.next();
     }
     match digits.parse() {
-        // A limit, so that a large number cannot fill the memory.
+        // The limit keeps a large precision from exhausting memory.
         Ok(precision) if precision <= 1_000 => Ok(Some(precision)),
         _ => Err(format!("could not parse formatting clause: invalid precision {digits:?}").into()),
     }
@@ -115,7 +115,7 @@ fn special(value: f64) -> Option<String> {
     value.is_infinite().then(|| if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned())
 }
 
-/// As upstream's printer for English writes it: `3.140000×10⁰⁰`.
+/// As upstream formats it for English: `3.140000×10⁰⁰`.
 fn scientific(value: f64, precision: usize) -> String {
     let shown = format!("{value:.precision$e}");
     let (mantissa, exponent) = shown.split_once('e').unwrap_or((&shown, "0"));
@@ -132,7 +132,7 @@ fn superscript(digit: char) -> char {
     digit.to_digit(10).and_then(|digit| DIGITS.get(digit as usize)).copied().unwrap_or(digit)
 }
 
-/// With a comma between groups of three digits, as upstream's printer for English does.
+/// As upstream formats it for English: with commas between groups of three digits.
 fn fixed(value: f64, precision: usize) -> String {
     let shown = format!("{value:.precision$}");
     let (whole, fraction) =
@@ -171,7 +171,7 @@ fn hex(arg: &Value<'_>) -> Option<String> {
     })
 }
 
-/// `%s`: lists and maps with their contents, strings within them in quotes.
+/// `%s`: lists and maps include their contents, in which strings are quoted.
 fn string(arg: &Value<'_>) -> Result<String, EvalError> {
     Ok(match arg {
         Value::List(list) => {

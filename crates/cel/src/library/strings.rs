@@ -1,4 +1,4 @@
-//! Functions on strings; positions are counted in code points.
+//! cel-go's strings extension. Positions are in code points.
 
 use super::{EvalResult, Library, no_such_overload, string_format};
 use crate::error::EvalError;
@@ -65,7 +65,7 @@ fn out_of_range(index: i64) -> EvalError {
     format!("index out of range: {index}").into()
 }
 
-/// A position in a text, or the error about an invalid one.
+/// The index as a position in a text; an error if it is out of range.
 fn position(index: i64, characters: &[char]) -> Result<usize, EvalError> {
     let found = usize::try_from(index).ok().filter(|index| *index <= characters.len());
     found.ok_or_else(|| out_of_range(index))
@@ -156,7 +156,7 @@ fn split<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     Ok(Value::list(parts))
 }
 
-/// An empty separator parts every character from the next.
+/// Splits after every character, for an empty separator.
 fn explode<'a>(text: &str, limit: usize) -> Vec<Value<'a>> {
     let mut parts = Vec::new();
     let mut rest = text;
@@ -211,8 +211,8 @@ fn join<'a>(args: &mut [Value<'a>]) -> EvalResult<'a> {
     Ok(Value::string(joined))
 }
 
-/// Upstream: cel-go's `strings.quote`, which, unlike Go's own, has no escapes for characters that
-/// cannot be printed.
+/// cel-go's `strings.quote`. Unlike Go's `strconv.Quote`, it does not escape unprintable
+/// characters.
 fn quote(text: &str) -> String {
     let mut quoted = String::from('"');
     for character in text.chars() {

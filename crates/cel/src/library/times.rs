@@ -1,4 +1,4 @@
-//! The parts of timestamps and durations: `getHours`, `getDayOfWeek` …
+//! Accessors of timestamps and durations: `getHours`, `getDayOfWeek`, …
 
 use super::{EvalResult, Library, no_such_overload};
 use crate::error::EvalError;
@@ -6,39 +6,75 @@ use crate::time::Civil;
 use crate::value::Value;
 
 pub(super) fn declare(library: &mut Library) {
-    accessor(library, "getFullYear", "year", |args| part(args, |it| it.year));
-    accessor(library, "getMonth", "month", |args| part(args, |it| it.month - 1));
-    accessor(library, "getDayOfYear", "day_of_year", |args| part(args, |it| it.day_of_year));
-    accessor(library, "getDayOfMonth", "day_of_month", |args| part(args, |it| it.day - 1));
-    accessor(library, "getDate", "day_of_month_1_based", |args| part(args, |it| it.day));
-    accessor(library, "getDayOfWeek", "day_of_week", |args| part(args, |it| it.day_of_week));
-    accessor(library, "getHours", "hours", |args| part(args, |it| it.hour));
-    accessor(library, "getMinutes", "minutes", |args| part(args, |it| it.minute));
-    accessor(library, "getSeconds", "seconds", |args| part(args, |it| it.second));
-    accessor(library, "getMilliseconds", "milliseconds", |args| {
+    declare_timestamp_accessor(library, "getFullYear", "year", |args| {
+        timestamp_part(args, |it| it.year)
+    });
+    declare_timestamp_accessor(library, "getMonth", "month", |args| {
+        timestamp_part(args, |it| it.month - 1)
+    });
+    declare_timestamp_accessor(library, "getDayOfYear", "day_of_year", |args| {
+        timestamp_part(args, |it| it.day_of_year)
+    });
+    declare_timestamp_accessor(library, "getDayOfMonth", "day_of_month", |args| {
+        timestamp_part(args, |it| it.day - 1)
+    });
+    declare_timestamp_accessor(library, "getDate", "day_of_month_1_based", |args| {
+        timestamp_part(args, |it| it.day)
+    });
+    declare_timestamp_accessor(library, "getDayOfWeek", "day_of_week", |args| {
+        timestamp_part(args, |it| it.day_of_week)
+    });
+    declare_timestamp_accessor(library, "getHours", "hours", |args| {
+        timestamp_part(args, |it| it.hour)
+    });
+    declare_timestamp_accessor(library, "getMinutes", "minutes", |args| {
+        timestamp_part(args, |it| it.minute)
+    });
+    declare_timestamp_accessor(library, "getSeconds", "seconds", |args| {
+        timestamp_part(args, |it| it.second)
+    });
+    declare_timestamp_accessor(library, "getMilliseconds", "milliseconds", |args| {
         let milliseconds = match &args[0] {
             Value::Timestamp(at) => i64::from(at.nanoseconds / 1_000_000),
             _ => return no_such_overload(),
         };
-        part(args, |_| 0).map(|_| Value::Int(milliseconds))
+        timestamp_part(args, |_| 0).map(|_| Value::Int(milliseconds))
     });
-    span(library, "getHours", "duration_to_hours", |args| divided(args, 3_600_000_000_000));
-    span(library, "getMinutes", "duration_to_minutes", |args| divided(args, 60_000_000_000));
-    span(library, "getSeconds", "duration_to_seconds", |args| divided(args, 1_000_000_000));
-    span(library, "getMilliseconds", "duration_to_milliseconds", |args| divided(args, 1_000_000));
+    declare_duration_accessor(library, "getHours", "duration_to_hours", |args| {
+        duration_in_units(args, 3_600_000_000_000)
+    });
+    declare_duration_accessor(library, "getMinutes", "duration_to_minutes", |args| {
+        duration_in_units(args, 60_000_000_000)
+    });
+    declare_duration_accessor(library, "getSeconds", "duration_to_seconds", |args| {
+        duration_in_units(args, 1_000_000_000)
+    });
+    declare_duration_accessor(library, "getMilliseconds", "duration_to_milliseconds", |args| {
+        duration_in_units(args, 1_000_000)
+    });
 }
 
-fn accessor(library: &mut Library, function: &'static str, what: &str, run: super::Plain) {
+fn declare_timestamp_accessor(
+    library: &mut Library,
+    function: &'static str,
+    what: &str,
+    run: super::Plain,
+) {
     library.add(function, &format!("timestamp_to_{what}"), "timestamp.() -> int", run);
     let id = format!("timestamp_to_{what}_with_tz");
     library.add(function, &id, "timestamp.(string) -> int", run);
 }
 
-fn span(library: &mut Library, function: &'static str, id: &str, run: super::Plain) {
+fn declare_duration_accessor(
+    library: &mut Library,
+    function: &'static str,
+    id: &str,
+    run: super::Plain,
+) {
     library.add(function, id, "duration.() -> int", run);
 }
 
-fn part<'a>(args: &mut [Value<'a>], pick: fn(Civil) -> i64) -> EvalResult<'a> {
+fn timestamp_part<'a>(args: &mut [Value<'a>], pick: fn(Civil) -> i64) -> EvalResult<'a> {
     match args {
         [Value::Timestamp(at)] => Ok(Value::Int(pick(at.civil(0)))),
         [Value::Timestamp(at), Value::String(zone)] => {
@@ -48,14 +84,15 @@ fn part<'a>(args: &mut [Value<'a>], pick: fn(Civil) -> i64) -> EvalResult<'a> {
     }
 }
 
-fn divided<'a>(args: &mut [Value<'a>], unit: i64) -> EvalResult<'a> {
+fn duration_in_units<'a>(args: &mut [Value<'a>], unit: i64) -> EvalResult<'a> {
     match args {
         [Value::Duration(span)] => Ok(Value::Int(span.nanoseconds / unit)),
         _ => no_such_overload(),
     }
 }
 
-/// Seconds ahead of UTC. Zones are `UTC` or offsets; names would need a database of zones.
+/// The offset from UTC in seconds. Only `UTC` and numeric offsets are supported: other names would
+/// require a time zone database.
 fn offset(zone: &str) -> Result<i64, EvalError> {
     let Some((hours, minutes)) = zone.split_once(':') else {
         return match zone {

@@ -1,4 +1,4 @@
-//! `url(x)` and the parts of a URL, read as Go reads them.
+//! Kubernetes' URL library: `url(x)`, `isURL(x)` and accessors.
 
 use std::any::Any;
 
@@ -39,11 +39,13 @@ pub(super) fn declare(library: &mut Library) {
         _ => no_such_overload(),
     });
     let parts: [(&'static str, &str, Plain); 5] = [
-        ("getScheme", "url_get_scheme", |args| part(args, |url| url.scheme.clone())),
-        ("getHost", "url_get_host", |args| part(args, |url| url.host().into_owned())),
-        ("getHostname", "url_get_hostname", |args| part(args, |url| url.hostname().into_owned())),
-        ("getPort", "url_get_port", |args| part(args, |url| url.port().into_owned())),
-        ("getEscapedPath", "url_get_escaped_path", |args| part(args, Url::escaped_path)),
+        ("getScheme", "url_get_scheme", |args| url_part(args, |url| url.scheme.clone())),
+        ("getHost", "url_get_host", |args| url_part(args, |url| url.host().into_owned())),
+        ("getHostname", "url_get_hostname", |args| {
+            url_part(args, |url| url.hostname().into_owned())
+        }),
+        ("getPort", "url_get_port", |args| url_part(args, |url| url.port().into_owned())),
+        ("getEscapedPath", "url_get_escaped_path", |args| url_part(args, Url::escaped_path)),
     ];
     for (function, id, run) in parts {
         library.add(function, id, "kubernetes.URL.() -> string", run);
@@ -55,20 +57,20 @@ pub(super) fn declare(library: &mut Library) {
     });
 }
 
-fn part<'a>(args: &mut [Value<'a>], pick: fn(&Url) -> String) -> EvalResult<'a> {
+fn url_part<'a>(args: &mut [Value<'a>], pick: fn(&Url) -> String) -> EvalResult<'a> {
     match args[0].downcast::<Url>() {
         Some(url) => Ok(Value::string(pick(url))),
         None => no_such_overload(),
     }
 }
 
-/// Why `text` is no URI for a request, in Go's words; shared with the format `uri`.
+/// Go's error if `text` is not a valid request URI; also used by the format `uri`.
 pub(super) fn request_uri_error(text: &str) -> Option<String> {
     Url::parse_request_uri(text).err()
 }
 
-/// A URL must be valid for a request, and is then parsed as a reference, which has fragments and
-/// takes `//host/path` as a host and a path.
+/// A URL must be a valid request URI, but is then parsed as a reference, which may have a fragment
+/// and in which `//host/path` is a host and a path.
 // Upstream: apiserver/pkg/cel/library/urls.go stringToUrl
 fn parse(text: &str) -> Result<Url, String> {
     Url::parse_request_uri(text)?;

@@ -1,13 +1,20 @@
-//! The tools with which macros build their expansions.
+//! [`Expansion`]: creates the nodes of a macro's expansion.
 
 use super::MacroError;
-use crate::ast::{ACCUMULATOR, Expr, Fold, Item, Kind, Literal, UNUSED};
+use crate::ast::{ACCUMULATOR, Comprehension, Expr, Item, Kind, Literal, UNUSED};
 use crate::parser::Nodes;
+
+/// The number of iteration variables of a macro.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Variables {
+    One,
+    Two,
+}
 
 /// A macro call that is being rewritten.
 pub(super) struct Expansion<'a> {
     pub(super) nodes: &'a mut Nodes,
-    /// The position of the call, and so of its expansion.
+    /// The position of the call, which all nodes of the expansion have.
     pub(super) offset: usize,
 }
 
@@ -46,7 +53,7 @@ impl Expansion<'_> {
         MacroError(self.nodes.offset(expr.id), message.to_owned())
     }
 
-    /// The same tree with new ids: types and costs are kept per node.
+    /// The same tree with new ids, because types and costs are stored by id.
     pub(super) fn copy(&mut self, expr: &Expr) -> Expr {
         let offset = self.nodes.offset(expr.id);
         let mut kind = expr.kind.clone();
@@ -78,78 +85,91 @@ impl Expansion<'_> {
                     field.value = self.copy(&field.value);
                 }
             }
-            Kind::Fold(fold) => {
-                fold.range = self.copy(&fold.range);
-                fold.init = self.copy(&fold.init);
-                fold.condition = self.copy(&fold.condition);
-                fold.step = self.copy(&fold.step);
-                fold.result = self.copy(&fold.result);
+            Kind::Comprehension(comprehension) => {
+                comprehension.range = self.copy(&comprehension.range);
+                comprehension.init = self.copy(&comprehension.init);
+                comprehension.condition = self.copy(&comprehension.condition);
+                comprehension.step = self.copy(&comprehension.step);
+                comprehension.result = self.copy(&comprehension.result);
             }
         }
         self.nodes.new_expr(offset, kind)
     }
 
-    /// The variables at the head of the arguments: one, or two if the macro has `rest` others.
+    /// The names of the iteration variables, which are the first arguments.
     pub(super) fn variables(
         &self,
         args: &[Expr],
-        two: bool,
+        variables: Variables,
     ) -> Result<(String, Option<String>), MacroError> {
-        let words =
-            if two { "argument must be a simple name" } else { "argument is not an identifier" };
-        let first = self.variable(&args[0], words)?;
-        if !two {
+        let message = match variables {
+            Variables::One => "argument is not an identifier",
+            Variables::Two => "argument must be a simple name",
+        };
+        let first = self.variable(&args[0], message)?;
+        if variables == Variables::One {
             return Ok((first, None));
         }
-        let second = self.variable(&args[1], words)?;
+        let second = self.variable(&args[1], message)?;
         if first == second {
             return Err(self.error(&args[1], &format!("duplicate variable name: {first}")));
         }
         Ok((first, Some(second)))
     }
 
-    pub(super) fn variable(&self, expr: &Expr, words: &str) -> Result<String, MacroError> {
+    pub(super) fn variable(&self, expr: &Expr, message: &str) -> Result<String, MacroError> {
         match &expr.kind {
             Kind::Ident(name) if name == "__result__" => {
                 Err(self.error(expr, "iteration variable overwrites accumulator variable"))
             }
             Kind::Ident(name) => Ok(name.clone()),
-            _ => Err(self.error(expr, words)),
+            _ => Err(self.error(expr, message)),
         }
     }
 
-    pub(super) fn fold(&mut self, fold: Fold) -> Expr {
-        self.make(Kind::Fold(Box::new(fold)))
+    pub(super) fn comprehension(&mut self, comprehension: Comprehension) -> Expr {
+        self.make(Kind::Comprehension(Box::new(comprehension)))
     }
 
-    /// A fold that adds to a list or map: the shape of `map`, `filter` and the transformations.
+    /// A comprehension that adds to a list or map, for `map`, `filter` and the transformations.
     pub(super) fn collect(
         &mut self,
         range: Expr,
-        (variable, second): (String, Option<String>),
+        (variable, second_variable): (String, Option<String>),
         init: Expr,
         filter: Option<Expr>,
         mut step: Expr,
     ) -> Expr {
         if let Some(filter) = filter {
-            let same = self.accumulator();
-            step = self.call("_?_:_", vec![filter, step, same]);
+            let unchanged = self.accumulator();
+            step = self.call("_?_:_", vec![filter, step, unchanged]);
         }
         let condition = self.literal(Literal::Bool(true));
         let result = self.accumulator();
         let accumulator = ACCUMULATOR.to_owned();
-        self.fold(Fold { range, variable, second, accumulator, init, condition, step, result })
+        self.comprehension(Comprehension {
+            range,
+            variable,
+            second_variable,
+            accumulator,
+            init,
+            condition,
+            step,
+            result,
+        })
     }
 
-    pub(super) fn bound(&mut self, name: String, init: Expr, result: Expr) -> Expr {
+    /// Binds `init` to a name in `result`: a comprehension over an empty list, whose accumulator
+    /// has the name.
+    pub(super) fn bind(&mut self, name: String, init: Expr, result: Expr) -> Expr {
         let range = self.list(Vec::new());
         let condition = self.literal(Literal::Bool(false));
         let step = self.ident(&name);
         let variable = UNUSED.to_owned();
-        self.fold(Fold {
+        self.comprehension(Comprehension {
             range,
             variable,
-            second: None,
+            second_variable: None,
             accumulator: name,
             init,
             condition,

@@ -4,11 +4,11 @@ use super::{MAX_NESTING, ParseAborted};
 use crate::ast::{Expr, Id, Kind};
 use crate::source::Issue;
 
-/// Makes nodes; macros use it as well.
+/// Creates nodes for the parser and for macros.
 pub(crate) struct Nodes {
-    /// By id, in code points.
+    /// The positions of nodes in code points, by id.
     pub(super) offsets: Vec<usize>,
-    /// By id: the number of nodes on the longest path down.
+    /// The heights of nodes, by id: the number of nodes on the longest path to a leaf below.
     pub(super) heights: Vec<usize>,
     pub(super) issues: Vec<Issue>,
 }
@@ -30,7 +30,7 @@ impl Nodes {
         self.with_id(id, kind)
     }
 
-    /// A node with an id that was taken before its children got theirs.
+    /// A node with an id that was created before the ids of its children.
     pub(crate) fn with_id(&mut self, id: Id, kind: Kind) -> Expr {
         let expr = Expr { id, kind };
         let mut height = 0;

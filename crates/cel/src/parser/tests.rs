@@ -1,4 +1,4 @@
-//! Parsed expressions, and errors about invalid ones.
+//! Tests of the parser.
 
 use super::*;
 use crate::macros::Family;
@@ -34,15 +34,15 @@ fn show(expr: &Expr) -> String {
             format!("{{{}}}", shown.join(", "))
         }
         Kind::Struct { name, fields } => format!("{name}{{{}}}", fields.len()),
-        Kind::Fold(fold) => format!(
-            "fold({} in {}; {} = {}; {}; {}; {})",
-            fold.variable,
-            show(&fold.range),
-            fold.accumulator,
-            show(&fold.init),
-            show(&fold.condition),
-            show(&fold.step),
-            show(&fold.result)
+        Kind::Comprehension(comprehension) => format!(
+            "comprehension({} in {}; {} = {}; {}; {}; {})",
+            comprehension.variable,
+            show(&comprehension.range),
+            comprehension.accumulator,
+            show(&comprehension.init),
+            show(&comprehension.condition),
+            show(&comprehension.step),
+            show(&comprehension.result)
         ),
         Kind::Invalid => "invalid".to_owned(),
     }
@@ -63,7 +63,7 @@ fn fails(source: &str, expected: &str) {
 }
 
 #[test]
-fn operators_bind_as_in_the_grammar() {
+fn operators_have_the_precedence_of_the_grammar() {
     check("1 + 2 * 3", "_+_(Int(1), _*_(Int(2), Int(3)))");
     check("a || b && c || d", "_||_(a, _&&_(b, c), d)");
     check("a ? b : c ? d : e", "_?_:_(a, b, _?_:_(c, d, e))");
@@ -75,7 +75,7 @@ fn operators_bind_as_in_the_grammar() {
 }
 
 #[test]
-fn members_calls_and_literals_differ() {
+fn members_calls_and_literals_are_parsed() {
     check("a.b(c)[0].?d", "_?._(_[_](a.b(c), Int(0)), String(\"d\"))");
     check("[1, 2,]", "[Int(1), Int(2)]");
     check("{'a': 1}.a", "{String(\"a\"): Int(1)}.a");
@@ -84,13 +84,13 @@ fn members_calls_and_literals_differ() {
 }
 
 #[test]
-fn macros_become_folds() {
+fn macros_are_expanded_to_comprehensions() {
     check("has(a.b)", "a.b~test");
     check(
         "a.all(x, x)",
-        "fold(x in a; @result = Bool(true); @not_strictly_false(@result); _&&_(@result, x); @result)",
+        "comprehension(x in a; @result = Bool(true); @not_strictly_false(@result); _&&_(@result, x); @result)",
     );
-    check("cel.bind(x, 1, x)", "fold(#unused in []; x = Int(1); Bool(false); x; x)");
+    check("cel.bind(x, 1, x)", "comprehension(#unused in []; x = Int(1); Bool(false); x; x)");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_missing_operand_is_reported_with_the_expected_tokens() {
 }
 
 #[test]
-fn unclosed_and_superfluous_brackets_are_named() {
+fn unclosed_and_superfluous_brackets_are_reported() {
     fails("f(1", "1:4: Syntax error: missing ')' at '<EOF>'");
     fails("(1 2)", "1:4: Syntax error: extraneous input '2' expecting ')'");
     fails("1)", "1:2: Syntax error: extraneous input ')' expecting <EOF>");
@@ -114,20 +114,20 @@ fn unclosed_and_superfluous_brackets_are_named() {
 }
 
 #[test]
-fn reserved_words_are_no_variables() {
+fn reserved_words_are_refused_as_names() {
     fails("namespace == 'a'", "1:1: reserved identifier: namespace");
     fails("a.true", "mismatched input 'true' expecting IDENTIFIER");
 }
 
 #[test]
-fn misused_macros_are_explained() {
+fn invalid_arguments_of_macros_are_reported() {
     fails("has(a)", "1:5: invalid argument to has() macro");
     fails("a.all(1, true)", "1:7: argument must be a simple name");
     fails("a.map(b.c, 1)", "1:8: argument is not an identifier");
 }
 
 #[test]
-fn nesting_and_size_are_bounded() {
+fn nesting_and_size_are_limited() {
     let limit = "<input>:-1:0: expression recursion limit exceeded: 250";
     fails(&format!("{}1{}", "(".repeat(300), ")".repeat(300)), limit);
     fails(&format!("1{}", " + 1".repeat(300)), limit);

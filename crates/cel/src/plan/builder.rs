@@ -1,13 +1,14 @@
-//! From the checked tree to the plan.
+//! Builds the plan from the checked tree.
 
 use super::{
-    ACCUMULATOR, Arc, Attribute, Base, Branch, Call, Checked, Entries, Env, Expr, Fold, Key, Kind,
-    List, Map, Node, Overload, Plan, Qualifier, Reference, Run, Value, constant, regexes,
+    ACCUMULATOR, Arc, Attribute, Base, Branch, Call, Checked, Comprehension, Entries, Env, Expr,
+    Key, Kind, List, Map, Node, Overload, Plan, Qualifier, Reference, Run, Value, constant,
+    regexes,
 };
 use crate::go_regexp;
 use crate::library::is_conversion;
 
-/// Plans a checked tree; an error if a constant part of it fails.
+/// Builds the plan of a checked tree; fails if the evaluation of a constant part fails.
 pub(crate) fn build(checked: &Checked, env: &Env) -> Result<Plan, String> {
     let mut builder =
         Builder { checked, env, locals: Vec::new(), variables: Vec::new(), memory: 0 };
@@ -18,13 +19,13 @@ pub(crate) fn build(checked: &Checked, env: &Env) -> Result<Plan, String> {
 struct Builder<'c> {
     checked: &'c Checked,
     env: &'c Env,
-    /// Names by their place on the evaluator's stack, and whether they are accumulators.
+    /// The names by their position on the evaluator's stack, and whether each is an accumulator.
     locals: Vec<(String, bool)>,
     variables: Vec<(String, Arc<crate::env::Variable>)>,
     memory: usize,
 }
 
-/// The memory of an instruction, in bytes or so.
+/// The approximate memory of a node in bytes.
 const NODE_MEMORY: usize = 160;
 
 type PlanResult = Result<Node, String>;
@@ -72,7 +73,7 @@ impl Builder<'_> {
                 }
                 Ok(Node::Struct { name: name.as_str().into(), fields: planned })
             }
-            Kind::Fold(fold) => self.fold(fold),
+            Kind::Comprehension(comprehension) => self.comprehension(comprehension),
             Kind::Ident(_) | Kind::Invalid => Err("unresolved expression".to_owned()),
         }
     }
@@ -94,20 +95,21 @@ impl Builder<'_> {
         Node::Attribute(Box::new(Attribute { base, qualifiers: Vec::new() }))
     }
 
-    fn fold(&mut self, fold: &crate::ast::Fold) -> PlanResult {
-        let range = self.node(&fold.range)?;
-        let init = self.node(&fold.init)?;
+    fn comprehension(&mut self, comprehension: &crate::ast::Comprehension) -> PlanResult {
+        let range = self.node(&comprehension.range)?;
+        let init = self.node(&comprehension.init)?;
         let depth = self.locals.len();
-        self.locals.push((fold.accumulator.clone(), true));
-        self.locals.push((fold.variable.clone(), false));
-        self.locals.extend(fold.second.clone().map(|name| (name, false)));
-        let condition = self.node(&fold.condition)?;
-        let step = self.node(&fold.step)?;
+        self.locals.push((comprehension.accumulator.clone(), true));
+        self.locals.push((comprehension.variable.clone(), false));
+        self.locals.extend(comprehension.second_variable.clone().map(|name| (name, false)));
+        let condition = self.node(&comprehension.condition)?;
+        let step = self.node(&comprehension.step)?;
         self.locals.truncate(depth + 1);
-        let result = self.node(&fold.result)?;
+        let result = self.node(&comprehension.result)?;
         self.locals.truncate(depth);
-        let two = fold.second.is_some();
-        Ok(Node::Fold(Box::new(Fold { range, two, init, condition, step, result })))
+        let has_two_variables = comprehension.second_variable.is_some();
+        let planned = Comprehension { range, has_two_variables, init, condition, step, result };
+        Ok(Node::Comprehension(Box::new(planned)))
     }
 
     fn call(
@@ -135,8 +137,8 @@ impl Builder<'_> {
             let and = function == "_&&_";
             return Ok(if and { Node::All(planned) } else { Node::Any(planned) });
         }
-        let planned = special(function, overloads, planned)
-            .or_else(|planned| plain(function, overloads, planned, args))?;
+        let planned = plan_operator(function, overloads, planned)
+            .or_else(|planned| plan_function(function, overloads, planned, args))?;
         if let Node::Call(call) = &planned
             && call.regex.is_some()
             && let Some(Node::Constant(Value::String(pattern))) = call.args.get(1)
@@ -147,8 +149,9 @@ impl Builder<'_> {
     }
 }
 
-/// A call of a library's function; conversions of constants and patterns are computed here.
-fn plain(
+/// A call of a function of a library. Conversions of constants, and constant patterns, are computed
+/// here.
+fn plan_function(
     function: &str,
     overloads: &[Arc<Overload>],
     mut args: Vec<Node>,
@@ -172,14 +175,14 @@ fn plain(
         _ => None,
     };
     let accumulator = |expr: &Expr| matches!(&expr.kind, Kind::Ident(it) if it == ACCUMULATOR);
-    let grows =
+    let consumes_accumulator =
         matches!(function, "_+_" | "cel.@mapInsert") && exprs.first().is_some_and(accumulator);
     let (function, overloads) = (function.to_owned(), overloads.to_vec());
-    Ok(Node::Call(Box::new(Call { function, overloads, args, regex, grows })))
+    Ok(Node::Call(Box::new(Call { function, overloads, args, regex, consumes_accumulator })))
 }
 
-/// Operators that are instructions of their own; other calls give the arguments back.
-fn special(
+/// Plans an operator that has its own node; returns the arguments of other calls.
+fn plan_operator(
     function: &str,
     overloads: &[Arc<Overload>],
     args: Vec<Node>,
@@ -193,9 +196,12 @@ fn special(
     };
     Ok(match (function, count) {
         ("@not_strictly_false", 1) => Node::NotStrictlyFalse(Box::new(next())),
-        ("_==_" | "_!=_", 2) => Node::Equal(Box::new((next(), next())), function == "_==_"),
+        ("_==_" | "_!=_", 2) => {
+            Node::Equal { operands: Box::new((next(), next())), is_negated: function == "_!=_" }
+        }
         ("or" | "orValue", 2) if id.starts_with("optional_or") || id.is_empty() => {
-            Node::OptionalOr(Box::new((next(), next())), function == "orValue")
+            let operands = Box::new((next(), next()));
+            Node::OptionalOr { operands, unwraps: function == "orValue" }
         }
         ("_?_:_", 3) => {
             let parts = (next(), branch(next()), branch(next()));
@@ -227,7 +233,7 @@ fn special(
     })
 }
 
-/// Whether membership in the list is looked up instead of searched, as cel-go does and counts.
+/// Whether cel-go tests membership in the list with a hash table, which costs nothing.
 fn hashable(list: &List<'static>) -> bool {
     list.iter().all(|value| {
         matches!(
@@ -251,7 +257,7 @@ fn branch(node: Node) -> Branch {
 
 fn qualified(operand: Node, qualifier: Qualifier) -> Node {
     let mut attribute = match operand {
-        // Nothing is looked up behind a presence test: its result is a truth.
+        // A presence test is the last qualifier of an attribute: its result is a bool.
         Node::Attribute(attribute) if !attribute.qualifiers.iter().any(|it| it.test) => *attribute,
         operand => Attribute { base: Base::Computed(operand), qualifiers: Vec::new() },
     };

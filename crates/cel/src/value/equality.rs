@@ -1,4 +1,4 @@
-//! `==` and the order behind `<`, across the kinds of numbers.
+//! Equality and order of values. Numbers of different types are comparable.
 
 use std::cmp::Ordering;
 
@@ -6,16 +6,16 @@ use super::Value;
 use super::numbers::Number;
 use crate::error::EvalError;
 
-/// Values that are nested deeper are not compared completely, and count as different, so that the
-/// JSON of a client cannot exhaust the stack.
+/// Values that are nested deeper are not compared completely and count as unequal, so that the JSON
+/// of a client cannot exhaust the stack.
 const MAX_DEPTH: usize = 256;
 
-/// Whether two values are equal; values of unlike types are not.
+/// Whether two values are equal; values of different types are not.
 pub(crate) fn equal(a: &Value<'_>, b: &Value<'_>) -> bool {
     equal_within(a, b, MAX_DEPTH)
 }
 
-/// The same for parts of values, down to this many more levels.
+/// Like [`equal`], for parts of values, with the remaining number of levels.
 pub(super) fn equal_within(a: &Value<'_>, b: &Value<'_>, depth: usize) -> bool {
     let Some(depth) = depth.checked_sub(1) else {
         return false;
@@ -46,7 +46,7 @@ pub(super) fn equal_within(a: &Value<'_>, b: &Value<'_>, depth: usize) -> bool {
     }
 }
 
-/// The order of two values that have one.
+/// The order of two values; an error if their types have none.
 pub(crate) fn compare(a: &Value<'_>, b: &Value<'_>) -> Result<Ordering, EvalError> {
     Ok(match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),

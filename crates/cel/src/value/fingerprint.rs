@@ -1,7 +1,7 @@
-//! [`Fingerprints`]: finds equal values among many without comparing each with each.
+//! [`Fingerprints`]: a hash index that finds equal values.
 //!
-//! Equal values have equal fingerprints, even with different types of numbers. Unequal values
-//! mostly have different ones, so the few values with the same fingerprint are compared.
+//! Equal values have equal fingerprints (hashes), even if they contain different types of numbers.
+//! Unequal values may have the same fingerprint, so values with the same fingerprint are compared.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -23,16 +23,16 @@ pub(super) struct Fingerprints {
 impl Fingerprints {
     /// Adds the position of a value.
     pub(super) fn add(&mut self, value: &Value<'_>, position: usize) {
-        let fingerprint = self.of(value, MAX_DEPTH);
+        let fingerprint = self.fingerprint(value, MAX_DEPTH);
         self.positions.entry(fingerprint).or_default().push(position);
     }
 
     /// The positions of all values that may be equal to this one.
     pub(super) fn candidates(&self, value: &Value<'_>) -> &[usize] {
-        self.positions.get(&self.of(value, MAX_DEPTH)).map_or(&[], Vec::as_slice)
+        self.positions.get(&self.fingerprint(value, MAX_DEPTH)).map_or(&[], Vec::as_slice)
     }
 
-    fn of(&self, value: &Value<'_>, depth: usize) -> u64 {
+    fn fingerprint(&self, value: &Value<'_>, depth: usize) -> u64 {
         match value {
             Value::Null | Value::Optional(None) => self.hash(0, ()),
             Value::Bool(value) => self.hash(1, value),
@@ -44,7 +44,7 @@ impl Fingerprints {
             }
             Value::Type(name) => self.hash(6, name),
             Value::Optional(Some(value)) => {
-                self.hash(7, depth.checked_sub(1).map(|it| self.of(value, it)))
+                self.hash(7, depth.checked_sub(1).map(|it| self.fingerprint(value, it)))
             }
             Value::Struct(value) => self.hash(8, (&value.name, value.fields.len())),
             Value::List(list) => self.hash(9, self.of_list(list, depth)),
@@ -52,15 +52,15 @@ impl Fingerprints {
         }
     }
 
-    /// The elements of a set or a list of keyed elements may come in any order and, in a set, more
-    /// than once: only their number counts.
+    /// The elements of a set or a list of keyed elements may be in any order and, in a set,
+    /// repeated. For these, only the number of elements is hashed.
     fn of_list(&self, list: &List<'_>, depth: usize) -> (usize, u64) {
         let mut sum = 0_u64;
         if let Some(depth) = depth.checked_sub(1)
             && *list.kind() == ListKind::Atomic
         {
             for value in list.iter().flatten() {
-                sum = sum.rotate_left(1).wrapping_add(self.of(&value, depth));
+                sum = sum.rotate_left(1).wrapping_add(self.fingerprint(&value, depth));
             }
         }
         (list.len(), sum)
@@ -71,7 +71,9 @@ impl Fingerprints {
         if let Some(depth) = depth.checked_sub(1) {
             for key in map.keys() {
                 if let Some(Ok(value)) = map.get(&key) {
-                    sum = sum.wrapping_add(self.hash(self.of(&key, 0), self.of(&value, depth)));
+                    sum = sum.wrapping_add(
+                        self.hash(self.fingerprint(&key, 0), self.fingerprint(&value, depth)),
+                    );
                 }
             }
         }
@@ -86,8 +88,8 @@ impl Fingerprints {
     }
 }
 
-/// A number such that equal numbers of different kinds have the same. Large whole numbers that differ
-/// may have the same, too.
+/// A hash that is equal for equal numbers of different types. Different large integers may have the
+/// same hash.
 #[allow(clippy::cast_precision_loss, reason = "it need not be exact, only the same for the same")]
 fn number(value: &Value<'_>) -> u64 {
     let double = match value {

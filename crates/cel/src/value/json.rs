@@ -1,4 +1,4 @@
-//! JSON to values, as a declared type reads it, and values back to JSON.
+//! Converts JSON to values by a declared type, and values to JSON.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,16 +12,16 @@ use crate::time::{Duration, Timestamp};
 static DYN: DeclType = DeclType::DYN;
 static ATOMIC: ListKind = ListKind::Atomic;
 
-/// The value of `json` for an expression in which it is declared as `decl`.
+/// The value of `json` with the declared type `decl`.
 pub(crate) fn view<'a>(json: &'a Json, decl: &'a DeclType) -> Result<Value<'a>, EvalError> {
-    if json.is_null() && !matches!(decl.shape, DeclKind::Dyn) {
+    if json.is_null() && !matches!(decl.kind, DeclKind::Dyn) {
         return if decl.nullable {
             Ok(Value::Null)
         } else {
             Err("invalid data, got null for schema with nullable=false".into())
         };
     }
-    match (&decl.shape, json) {
+    match (&decl.kind, json) {
         (DeclKind::Dyn | DeclKind::Value(_), _) => Ok(dynamic(json)),
         (DeclKind::Bool, Json::Bool(value)) => Ok(Value::Bool(*value)),
         (DeclKind::Int, Json::Number(number)) => match number.as_i64() {
@@ -57,12 +57,12 @@ pub(crate) fn view<'a>(json: &'a Json, decl: &'a DeclType) -> Result<Value<'a>, 
         (DeclKind::Object(object), Json::Object(entries)) => {
             Ok(Value::Map(Map::Object { entries, object }))
         }
-        (shape, _) => Err(mismatch(shape, json)),
+        (kind, _) => Err(mismatch(kind, json)),
     }
 }
 
-fn mismatch(shape: &DeclKind, json: &Json) -> EvalError {
-    match shape {
+fn mismatch(kind: &DeclKind, json: &Json) -> EvalError {
+    match kind {
         DeclKind::IntOrString => {
             "invalid data, expected XIntOrString value to be either a string or integer".into()
         }
@@ -79,7 +79,7 @@ fn mismatch(shape: &DeclKind, json: &Json) -> EvalError {
     }
 }
 
-/// In Go's names for what JSON holds.
+/// The error about JSON of another type, with Go's name for the type.
 fn unexpected(expected: &str, json: &Json) -> EvalError {
     let found = match json {
         Json::Null => "<nil>",
@@ -112,13 +112,13 @@ fn dynamic(json: &Json) -> Value<'_> {
 }
 
 impl<'a> Value<'a> {
-    /// `json` as `decl` reads it.
+    /// Converts `json` by the declared type.
     pub fn from_json(json: &'a Json, decl: &'a DeclType) -> Result<Self, EvalError> {
         view(json, decl)
     }
 
-    /// The value as JSON: times and durations as strings, bytes in base64. An error for what JSON
-    /// cannot hold.
+    /// The value as JSON: times and durations as strings, bytes in base64. An error for values that
+    /// JSON cannot represent.
     pub fn to_json(&self) -> Result<Json, EvalError> {
         Ok(match self {
             Self::Null | Self::Optional(None) => Json::Null,

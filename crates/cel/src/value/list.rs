@@ -16,26 +16,27 @@ use crate::error::EvalError;
 pub enum List<'a> {
     /// Computed.
     Values(Arc<Vec<Value<'a>>>),
-    /// Computed by adding to a set or to a list of keyed elements: the sum is such a list, too.
+    /// The sum of a list with [`ListKind::Set`] or [`ListKind::Map`] and another list; it has the
+    /// same kind.
     Sum {
         /// The elements.
         values: Arc<Vec<Value<'a>>>,
-        /// What equality and `+` mean.
+        /// The semantics of `==` and `+`.
         kind: &'a ListKind,
     },
-    /// Part of the JSON that is looked at.
+    /// Borrowed from JSON.
     Json {
         /// The elements.
         items: &'a [Json],
         /// Their type.
         element: &'a DeclType,
-        /// What equality and `+` mean.
+        /// The semantics of `==` and `+`.
         kind: &'a ListKind,
     },
 }
 
 impl<'a> List<'a> {
-    /// How many elements it has.
+    /// The number of elements.
     #[allow(clippy::len_without_is_empty, reason = "the language has only size()")]
     pub fn len(&self) -> usize {
         match self {
@@ -44,7 +45,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// The element, or none behind the end.
+    /// The element; None beyond the end.
     pub fn get(&self, index: usize) -> Option<Result<Value<'a>, EvalError>> {
         match self {
             Self::Values(values) | Self::Sum { values, .. } => values.get(index).cloned().map(Ok),
@@ -57,7 +58,7 @@ impl<'a> List<'a> {
         (0..self.len()).filter_map(|index| self.get(index))
     }
 
-    /// All elements, or the first that the type does not fit.
+    /// All elements; fails if an element does not have the declared type.
     pub(crate) fn values(&self) -> Result<Vec<Value<'a>>, EvalError> {
         self.iter().collect()
     }
@@ -89,7 +90,7 @@ impl<'a> List<'a> {
         Ok(Self::Sum { values: Arc::new(values), kind })
     }
 
-    /// A list that is not shared grows in place: comprehensions stay linear.
+    /// Appends in place if the list is not shared, so that comprehensions take linear time.
     fn appended(self, other: &List<'a>) -> Result<List<'a>, EvalError> {
         let mut own = match self {
             Self::Values(values) => values,
@@ -158,8 +159,8 @@ impl<'k> Index<'k> {
         }
     }
 
-    /// The position of the first element of `values` that is the same as `value`: it has the same
-    /// keys, or, in a set, is equal.
+    /// The position of the first element of `values` with the same keys as `value` or, in a set,
+    /// equal to it.
     fn find<'a>(
         &self,
         values: &[Value<'a>],
@@ -176,7 +177,7 @@ impl<'k> Index<'k> {
     }
 }
 
-/// The keys of an element of a list of maps, as one value; none if it has no keys that can be read.
+/// The keys of an element of a list of maps, as one value; None if a key cannot be converted.
 fn keys_of<'a>(keys: &[String], element: &Value<'a>) -> Option<Value<'a>> {
     let Value::Map(map) = element else { return None };
     let value = |key: &String| match map.raw(key) {

@@ -14,12 +14,12 @@ use crate::escaping;
 
 type JsonMap = serde_json::Map<String, Json>;
 
-/// A map, or an object with known fields.
+/// A map, or an object with declared fields.
 #[derive(Debug, Clone)]
 pub enum Map<'a> {
     /// Computed.
     Values(Arc<Entries<'a>>),
-    /// A JSON object whose keys are data.
+    /// A JSON object with arbitrary keys.
     Json {
         /// The entries.
         entries: &'a JsonMap,
@@ -38,11 +38,11 @@ pub enum Map<'a> {
 /// The entries of a computed map.
 #[derive(Debug, Clone, Default)]
 pub struct Entries<'a> {
-    /// The key is also kept as it was written: `1u` stays unsigned.
+    /// The values include the original keys: `1u` stays unsigned.
     by_key: BTreeMap<Key, (Value<'a>, Value<'a>)>,
 }
 
-/// A message that an expression made.
+/// A message that an expression created.
 #[derive(Debug, Clone)]
 pub struct Struct<'a> {
     /// The name of its type.
@@ -51,7 +51,7 @@ pub struct Struct<'a> {
     pub fields: BTreeMap<String, Value<'a>>,
 }
 
-/// A key, with numbers of all kinds in one order: `1`, `1u` and `1.0` are one key.
+/// A normalized key: `1`, `1u` and `1.0` are the same key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Bool(bool),
@@ -75,7 +75,7 @@ impl Key {
 }
 
 impl<'a> Entries<'a> {
-    /// Sets an entry; an error if the key has an invalid type, or exists.
+    /// Adds an entry; an error if the key has an invalid type or exists.
     pub(crate) fn insert(&mut self, key: Value<'a>, value: Value<'a>) -> Result<(), EvalError> {
         let Some(index) = Key::of(&key) else {
             return Err(format!("unsupported key type: {}", key.type_name()).into());
@@ -98,7 +98,7 @@ impl<'a> Map<'a> {
         Self::Values(Arc::new(Entries { by_key }))
     }
 
-    /// How many entries it has; of a JSON object all count, declared or not.
+    /// The number of entries; for a JSON object, declared or not.
     #[allow(clippy::len_without_is_empty, reason = "the language has only size()")]
     pub fn len(&self) -> usize {
         match self {
@@ -107,7 +107,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The value of a key, or none.
+    /// The value of a key; None if it does not exist.
     pub fn get(&self, key: &Value<'a>) -> Option<Result<Value<'a>, EvalError>> {
         match (self, key) {
             (Self::Values(entries), _) => {
@@ -115,14 +115,15 @@ impl<'a> Map<'a> {
             }
             (_, Value::String(name)) => self.field(name),
             // Only a map without a schema reports keys of the wrong type.
-            (Self::Json { value, .. }, key) if matches!(value.shape, DeclKind::Dyn) => {
+            (Self::Json { value, .. }, key) if matches!(value.kind, DeclKind::Dyn) => {
                 Some(Err(format!("unsupported map key type: {}", key.go_type()).into()))
             }
             _ => Some(Err(EvalError::no_such_overload())),
         }
     }
 
-    /// The value of a string key, or none; a declared field that is null is absent.
+    /// The value of a string key; None if it does not exist. A declared field that is null counts
+    /// as absent.
     pub fn field(&self, name: &str) -> Option<Result<Value<'a>, EvalError>> {
         match self {
             Self::Values(entries) => {
@@ -163,7 +164,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// This map with one more entry; a map that is not shared grows in place.
+    /// Adds an entry, in place if the map is not shared.
     pub(crate) fn inserted(self, key: Value<'a>, value: Value<'a>) -> Result<Self, EvalError> {
         let mut own = match self {
             Self::Values(entries) => entries,

@@ -1,8 +1,8 @@
-//! Numbers across their kinds: comparison without loss, and Go's way to print a float.
+//! Exact comparison of numbers of different types, conversions, and Go's format of floats.
 
 use std::cmp::Ordering;
 
-/// A number of any of the three kinds.
+/// A number of any of the three types.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Number {
     Int(i64),
@@ -11,7 +11,7 @@ pub(crate) enum Number {
 }
 
 impl Number {
-    /// None if one of them is not a number.
+    /// None if one of them is NaN.
     pub(crate) fn compare(self, other: Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Double(a), Self::Double(b)) => a.partial_cmp(&b),
@@ -58,7 +58,7 @@ pub(crate) fn go_float(value: f64) -> String {
     let scientific = format!("{value:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    // Upstream: strconv changes the shortest form to an exponent after six digits.
+    // As Go's strconv: the shortest format has an exponent below 1e-4 and from 1e6 on.
     if !(-4..6).contains(&exponent) && value != 0.0 {
         let sign = if exponent < 0 { '-' } else { '+' };
         return format!("{mantissa}e{sign}{:02}", exponent.abs());
@@ -66,7 +66,7 @@ pub(crate) fn go_float(value: f64) -> String {
     format!("{value}")
 }
 
-/// The whole number nearest to zero, if it has one of 64 bits.
+/// Truncates to an integer; None if it does not fit into an i64.
 pub(crate) fn double_to_int(value: f64) -> Option<i64> {
     let in_range = value.is_finite()
         && value > -9_223_372_036_854_775_808.0
@@ -75,7 +75,7 @@ pub(crate) fn double_to_int(value: f64) -> Option<i64> {
     in_range.then_some(value as i64)
 }
 
-/// The whole number nearest to zero, if it has one of 64 bits without sign.
+/// Truncates to an integer; None if it does not fit into a u64.
 pub(crate) fn double_to_uint(value: f64) -> Option<u64> {
     let in_range = value.is_finite() && (0.0..18_446_744_073_709_551_616.0).contains(&value);
     #[allow(

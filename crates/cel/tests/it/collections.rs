@@ -1,4 +1,4 @@
-//! Lists, maps and the macros over them.
+//! Tests of lists, maps and their macros.
 
 use crate::check_all;
 
@@ -46,7 +46,7 @@ fn a_comprehension_may_iterate_over_a_bound_variable() {
 }
 
 #[test]
-fn two_variables_see_index_and_element_or_key_and_value() {
+fn two_variables_are_index_and_element_or_key_and_value() {
     check_all(&[
         ("[1, 2].all(i, v, v == i + 1)", "true"),
         ("{'a': 1}.exists(k, v, k == 'a' && v == 1)", "true"),
@@ -64,7 +64,7 @@ fn two_variables_see_index_and_element_or_key_and_value() {
 }
 
 #[test]
-fn names_can_be_bound() {
+fn cel_bind_binds_a_lazily_evaluated_name() {
     check_all(&[
         ("cel.bind(a, 1 + 1, a * a)", "4"),
         ("cel.bind(a, 1 / 0, 5)", "5"),
@@ -73,7 +73,7 @@ fn names_can_be_bound() {
 }
 
 #[test]
-fn membership_is_tested_in_lists_and_keys() {
+fn the_in_operator_searches_lists_and_map_keys() {
     check_all(&[
         ("2 in [1, 2]", "true"),
         (
@@ -90,7 +90,7 @@ fn membership_is_tested_in_lists_and_keys() {
 }
 
 #[test]
-fn sizes_are_those_of_the_values() {
+fn size_counts_elements_entries_code_points_or_bytes() {
     check_all(&[
         ("size([1, 2])", "2"),
         ("[1, 2].size()", "2"),
@@ -103,7 +103,7 @@ fn sizes_are_those_of_the_values() {
 }
 
 #[test]
-fn the_list_extension_rearranges() {
+fn the_lists_extension_slices_flattens_and_sorts() {
     check_all(&[
         ("[1, 2, 3, 4].slice(1, 3)", "[2,3]"),
         ("[1].slice(0, 2)", "error: cannot slice(0, 2), list is length 1"),
@@ -129,7 +129,7 @@ fn the_list_extension_rearranges() {
 }
 
 #[test]
-fn kubernetes_list_functions_summarize() {
+fn kubernetes_lists_library_aggregates_and_searches() {
     check_all(&[
         ("[1, 2, 2].isSorted()", "true"),
         ("['b', 'a'].isSorted()", "false"),
@@ -150,7 +150,7 @@ fn kubernetes_list_functions_summarize() {
 }
 
 #[test]
-fn lists_are_compared_as_sets() {
+fn the_sets_extension_compares_lists_as_sets() {
     check_all(&[
         ("sets.contains([1, 2, 3], [2, 3])", "true"),
         ("sets.contains([1], [2])", "false"),

@@ -1,10 +1,11 @@
-//! What the compiler says of expressions that cannot be used.
+//! Tests of compile errors.
 
 use crate::check_all;
 use cel::{DeclType, Env, Library, Object};
 
-/// Compiles against `self`, an object with `n` (int), `s` (string) and `o` (an object).
-fn refused(source: &str, expected: &str) {
+/// Compiles `source` with `self`, an object with `n` (int), `s` (string) and `o` (an object), and
+/// compares the errors, or the result type if there are none.
+fn check(source: &str, expected: &str) {
     let inner = Object::new("self.o", [("deep".to_owned(), DeclType::int())]);
     let fields = [
         ("n".to_owned(), DeclType::int()),
@@ -21,36 +22,36 @@ fn refused(source: &str, expected: &str) {
 }
 
 #[test]
-fn literals_that_can_only_fail_are_found() {
-    refused(
+fn invalid_arguments_in_literals_are_reported() {
+    check(
         "timestamp(-62135596801) == timestamp(0)",
         "compilation failed: ERROR: <input>:1:11: invalid timestamp argument\n \
          | timestamp(-62135596801) == timestamp(0)\n | ..........^",
     );
-    refused(
+    check(
         "self.s.matches('x++')",
         "compilation failed: ERROR: <input>:1:16: invalid matches argument\n \
          | self.s.matches('x++')\n | ...............^",
     );
-    refused(
+    check(
         "self.s.find(')') == ''",
         "program instantiation failed: error parsing regexp: unexpected ): `)`",
     );
 }
 
 #[test]
-fn types_that_do_not_fit_are_shown_with_the_operator() {
-    refused(
+fn operators_and_functions_without_a_matching_overload_are_reported() {
+    check(
         "self.n == 'x'",
         "compilation failed: ERROR: <input>:1:8: found no matching overload for '_==_' applied to \
          '(int, string)'\n | self.n == 'x'\n | .......^",
     );
-    refused(
+    check(
         "self.n.startsWith('x')",
         "compilation failed: ERROR: <input>:1:18: found no matching overload for 'startsWith' \
          applied to 'int.(string)'\n | self.n.startsWith('x')\n | .................^",
     );
-    refused(
+    check(
         "self.s && true",
         "compilation failed: ERROR: <input>:1:5: expected type 'bool' but found 'string'\n | self.s \
          && true\n | ....^",
@@ -59,27 +60,27 @@ fn types_that_do_not_fit_are_shown_with_the_operator() {
 
 #[test]
 fn undeclared_names_are_reported() {
-    refused(
+    check(
         "self.missing > 1",
         "compilation failed: ERROR: <input>:1:5: undefined field 'missing'\n | self.missing > 1\n | \
          ....^",
     );
-    refused(
+    check(
         "nothing(self.n)",
         "compilation failed: ERROR: <input>:1:8: undeclared reference to 'nothing' (in container \
          '')\n | nothing(self.n)\n | .......^",
     );
-    refused(
+    check(
         "other == 1",
         "compilation failed: ERROR: <input>:1:1: undeclared reference to 'other' (in container '')\n \
          | other == 1\n | ^",
     );
-    refused(
+    check(
         "has(self.o.shallow)",
         "compilation failed: ERROR: <input>:1:4: undefined field 'shallow'\n | \
          has(self.o.shallow)\n | ...^",
     );
-    refused(
+    check(
         "Thing{a: 1}",
         "compilation failed: ERROR: <input>:1:6: undeclared reference to 'Thing' (in container '')\n \
          | Thing{a: 1}\n | .....^",
@@ -87,13 +88,13 @@ fn undeclared_names_are_reported() {
 }
 
 #[test]
-fn values_of_the_libraries_have_no_fields() {
-    refused(
+fn opaque_values_have_no_fields() {
+    check(
         "quantity('1').foo == 1",
         "compilation failed: ERROR: <input>:1:14: unexpected failed resolution of \
          'kubernetes.Quantity'\n | quantity('1').foo == 1\n | .............^",
     );
-    refused(
+    check(
         "ip('1.2.3.4').foo == 1",
         "compilation failed: ERROR: <input>:1:14: type 'net.IP' does not support field selection\n \
          | ip('1.2.3.4').foo == 1\n | .............^",
@@ -102,7 +103,7 @@ fn values_of_the_libraries_have_no_fields() {
 
 #[test]
 fn every_error_is_reported_once() {
-    refused(
+    check(
         "self.a + self.b == self.n.c",
         "compilation failed: ERROR: <input>:1:5: undefined field 'a'\n | self.a + self.b == \
          self.n.c\n | ....^\nERROR: <input>:1:14: undefined field 'b'\n | self.a + self.b == \
@@ -113,7 +114,7 @@ fn every_error_is_reported_once() {
 
 #[test]
 fn only_collections_can_be_iterated() {
-    refused(
+    check(
         "self.n.all(x, x > 0)",
         "compilation failed: ERROR: <input>:1:5: expression of type 'int' cannot be range of a \
          comprehension (must be list, map, or dynamic)\n | self.n.all(x, x > 0)\n | ....^",
@@ -121,7 +122,7 @@ fn only_collections_can_be_iterated() {
 }
 
 #[test]
-fn functions_outside_of_kubernetes_do_not_exist() {
+fn extensions_that_kubernetes_does_not_enable_are_undeclared() {
     for source in ["math.abs(1)", "cel.bind(a, 1, a)", "base64.encode(b'')", "'a'.reverse()"] {
         let env = Env::new(Library::kubernetes());
         assert!(env.compile(source).is_err(), "{source}");
@@ -129,7 +130,7 @@ fn functions_outside_of_kubernetes_do_not_exist() {
 }
 
 #[test]
-fn literals_that_cannot_be_read_are_refused() {
+fn invalid_literals_and_mixed_lists_are_refused() {
     check_all(&[
         (
             "duration('soon') > duration('1s')",
@@ -157,14 +158,14 @@ fn literals_that_cannot_be_read_are_refused() {
 }
 
 #[test]
-fn results_have_types() {
-    refused("self.n + 1", "a program for int");
-    refused("[self.s].map(x, size(x))", "a program for list(int)");
-    refused("{'a': self.n}", "a program for map(string, int)");
-    refused("true ? self.n : dyn(self.s)", "a program for dyn");
-    refused("optional.of(self.n)", "a program for optional_type(int)");
-    refused("ip(self.s)", "a program for net.IP");
-    refused("[]", "a program for list(dyn)");
+fn the_result_type_is_inferred() {
+    check("self.n + 1", "a program for int");
+    check("[self.s].map(x, size(x))", "a program for list(int)");
+    check("{'a': self.n}", "a program for map(string, int)");
+    check("true ? self.n : dyn(self.s)", "a program for dyn");
+    check("optional.of(self.n)", "a program for optional_type(int)");
+    check("ip(self.s)", "a program for net.IP");
+    check("[]", "a program for list(dyn)");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What evaluations cost. The figures are Kubernetes' own, for these expressions and data.
+//! Tests of the cost of evaluations. The costs are those of Kubernetes for these expressions and
+//! data.
 
 use serde_json::{Value as Json, json};
 
@@ -15,9 +16,9 @@ fn string() -> DeclType {
     DeclType::string(1_000)
 }
 
-/// The declaration and the data that all the tables share.
-fn surroundings() -> (DeclType, Json) {
-    let of = |shape| DeclType::new(shape, 0);
+/// The declaration and the data of `self` for all tables.
+fn declaration_and_data() -> (DeclType, Json) {
+    let of = |kind| DeclType::new(kind, 0);
     let set = DeclType::new(DeclKind::List(string().into(), ListKind::Set), 10);
     let pair = object("pair", vec![("k", string()), ("v", string()), ("v2", string())]);
     let keyed = DeclType::new(DeclKind::List(pair.into(), ListKind::Map(vec!["k".to_owned()])), 10);
@@ -63,9 +64,9 @@ fn surroundings() -> (DeclType, Json) {
     (decl, data)
 }
 
-/// Every expression must be true and cost what the table says.
-fn costs(table: &[(&str, u64)]) {
-    let (decl, data) = surroundings();
+/// Checks that every expression is true and has this cost.
+fn check_costs(table: &[(&str, u64)]) {
+    let (decl, data) = declaration_and_data();
     let env = Env::new(Library::kubernetes()).variable("self", decl);
     for (source, expected) in table {
         let program = env.compile(source).expect(source);
@@ -77,8 +78,8 @@ fn costs(table: &[(&str, u64)]) {
 }
 
 #[test]
-fn scalars_cost_their_names_and_one_comparison() {
-    costs(&[
+fn operations_on_scalars_have_constant_costs() {
+    check_costs(&[
         ("self.i == self.i", 5),
         ("type(self.i) == int", 4),
         ("self.f == 10.0", 3),
@@ -93,8 +94,8 @@ fn scalars_cost_their_names_and_one_comparison() {
 }
 
 #[test]
-fn strings_cost_by_length() {
-    costs(&[
+fn functions_on_strings_cost_by_length() {
+    check_costs(&[
         ("self.s.startsWith('Rook')", 3),
         ("!self.s.startsWith('knight')", 4),
         ("self.s.matches('^[^0-9]*$')", 8),
@@ -117,8 +118,8 @@ fn strings_cost_by_length() {
 }
 
 #[test]
-fn lists_cost_their_visited_elements() {
-    costs(&[
+fn operations_on_lists_cost_by_the_number_of_elements() {
+    check_costs(&[
         ("1 in self.list", 5),
         ("self.list[0] in self.list", 8),
         ("!(0 in self.list)", 6),
@@ -140,8 +141,8 @@ fn lists_cost_their_visited_elements() {
 }
 
 #[test]
-fn comprehensions_cost_by_round() {
-    costs(&[
+fn comprehensions_cost_by_the_number_of_iterations() {
+    check_costs(&[
         ("self.array.all(e, e > 0)", 43),
         ("self.array.exists(e, e > 2)", 36),
         ("self.array.exists_one(e, e > 4)", 22),
@@ -167,8 +168,8 @@ fn comprehensions_cost_by_round() {
 }
 
 #[test]
-fn presence_tests_and_conditionals_cost_their_parts() {
-    costs(&[
+fn presence_tests_and_conditionals_cost_only_the_evaluated_parts() {
+    check_costs(&[
         ("has(self.a.b)", 2),
         ("!has(self.a.c)", 3),
         ("'b' in self.map", 3),
@@ -182,8 +183,8 @@ fn presence_tests_and_conditionals_cost_their_parts() {
 }
 
 #[test]
-fn a_spent_budget_ends_the_evaluation_and_is_not_absorbed() {
-    let (decl, data) = surroundings();
+fn an_exhausted_budget_ends_the_evaluation_even_inside_of_a_logical_or() {
+    let (decl, data) = declaration_and_data();
     let env = Env::new(Library::kubernetes()).variable("self", decl);
     let program = env.compile("self.array.all(e, e > 0) || true").unwrap();
     let mut budget = Budget::new(20);
@@ -194,7 +195,7 @@ fn a_spent_budget_ends_the_evaluation_and_is_not_absorbed() {
 }
 
 #[test]
-fn the_limit_of_a_call_holds_even_if_more_is_left() {
+fn one_evaluation_may_not_exceed_its_limit_even_if_budget_remains() {
     let env = Env::new(Library::kubernetes());
     let program = env.compile("lists.range(100).map(x, x).size() == 100").unwrap();
     let mut budget = Budget { remaining: 1_000_000, per_call: 100 };

@@ -1,9 +1,9 @@
-//! Arithmetic, comparison, logic, conversions and times.
+//! Tests of arithmetic, comparison, logic, conversions and times.
 
 use crate::check_all;
 
 #[test]
-fn arithmetic_is_exact_or_fails() {
+fn integer_arithmetic_fails_on_overflow_and_division_by_zero() {
     check_all(&[
         ("1 + 2 * 3", "7"),
         ("7 / 2", "3"),
@@ -27,7 +27,7 @@ fn arithmetic_is_exact_or_fails() {
 }
 
 #[test]
-fn comparison_crosses_the_kinds_of_numbers() {
+fn numbers_of_different_types_are_comparable() {
     check_all(&[
         ("1 < 2u", "true"),
         ("2.5 > 2", "true"),
@@ -92,7 +92,7 @@ fn conversions_follow_go() {
 }
 
 #[test]
-fn a_constant_that_cannot_be_converted_makes_no_program() {
+fn an_invalid_conversion_of_a_constant_is_a_compile_error() {
     check_all(&[(
         "int('x')",
         "program instantiation failed: type conversion error from 'string' to 'int'",
@@ -100,7 +100,7 @@ fn a_constant_that_cannot_be_converted_makes_no_program() {
 }
 
 #[test]
-fn times_are_taken_apart_and_moved() {
+fn timestamps_and_durations_have_accessors_and_arithmetic() {
     check_all(&[
         ("timestamp('2024-02-29T12:30:45.5Z').getFullYear()", "2024"),
         ("timestamp('2024-02-29T12:30:45Z').getMonth()", "1"),
@@ -122,7 +122,7 @@ fn times_are_taken_apart_and_moved() {
 }
 
 #[test]
-fn fields_and_indices_that_are_missing_are_named() {
+fn missing_fields_and_unsupported_types_are_reported() {
     check_all(&[
         ("x.missing", "error: no such key: missing"),
         ("x['missing']", "error: no such key: missing"),
@@ -159,7 +159,7 @@ fn fields_and_indices_that_are_missing_are_named() {
 }
 
 #[test]
-fn optionals_are_chained_and_unwrapped() {
+fn optional_values_are_chained_and_unwrapped() {
     check_all(&[
         ("x.?m.?a.orValue(0)", "1"),
         ("x.?missing.?a.orValue(7)", "7"),

@@ -1,4 +1,4 @@
-//! Kubernetes' types: addresses, URLs, quantities, versions, formats, authorization.
+//! Tests of Kubernetes' libraries: addresses, URLs, quantities, versions, formats, authorization.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ fn networks_contain_addresses_and_networks() {
 }
 
 #[test]
-fn urls_are_taken_apart() {
+fn accessors_return_the_parts_of_a_url() {
     check_all(&[
         ("url('https://user@example.com:8080/a%20b?x=1&x=2&y=').getHost()", "\"example.com:8080\""),
         ("url('https://example.com:8080/').getHostname()", "\"example.com\""),
@@ -79,7 +79,7 @@ fn urls_are_taken_apart() {
 }
 
 #[test]
-fn urls_are_refused_as_go_refuses_them() {
+fn urls_that_go_refuses_are_refused() {
     for refused in [
         "http://h#f",
         "http://[zz]/",
@@ -101,7 +101,7 @@ fn urls_are_refused_as_go_refuses_them() {
 }
 
 #[test]
-fn urls_without_scheme_and_with_zones_are_taken_apart_as_in_go() {
+fn urls_without_scheme_and_with_zones_are_parsed_as_in_go() {
     check_all(&[
         ("url('//h/p').getHost()", "\"h\""),
         ("url('//h/p').getEscapedPath()", "\"/p\""),
@@ -136,7 +136,7 @@ fn quantities_are_compared_and_added() {
 }
 
 #[test]
-fn versions_are_ordered() {
+fn versions_are_parsed_and_compared() {
     check_all(&[
         ("semver('1.2.3').isGreaterThan(semver('1.2.3-rc.1'))", "true"),
         ("semver('1.2.3-alpha.2').isLessThan(semver('1.2.3-alpha.10'))", "true"),
@@ -150,7 +150,7 @@ fn versions_are_ordered() {
 }
 
 #[test]
-fn formats_report_errors() {
+fn formats_return_their_errors() {
     check_all(&[
         ("format.dns1123Label().validate('ok').hasValue()", "false"),
         ("format.dns1123Label().validate('Not Ok').value().size()", "1"),
@@ -161,13 +161,14 @@ fn formats_report_errors() {
         ("format.named('nothing').hasValue()", "false"),
         ("!format.qualifiedName().validate('example.com/name').hasValue()", "true"),
         ("!format.dns1123LabelPrefix().validate('my-').hasValue()", "true"),
+        ("!format.dns1123LabelPrefix().validate('A-').hasValue()", "true"),
         ("format.date().validate('2024-02-30').hasValue()", "true"),
         ("format.labelValue() == format.labelValue()", "true"),
     ]);
 }
 
 #[test]
-fn math_functions_compute() {
+fn the_math_extension_computes() {
     check_all(&[
         ("math.greatest(1, 3, 2)", "3"),
         ("math.greatest(1, 2.5)", "double 2.5"),
@@ -220,7 +221,7 @@ fn the_authorizer_gets_all_attributes() {
 }
 
 #[test]
-fn keys_are_escaped_only_where_patches_are_made() {
+fn escape_key_is_only_available_for_patches() {
     let source = "jsonpatch.escapeKey('a/b~c')";
     let env = Env::new(Library::kubernetes_patches());
     let program = env.compile(source).unwrap();

@@ -1,6 +1,6 @@
-//! Expressions and their results, in tables by topic.
+//! Tests of expressions and their results, by topic.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,8 +17,8 @@ mod libraries;
 mod schemas;
 mod strings;
 
-/// Kubernetes' library and the extensions that it leaves out.
-fn everything() -> Arc<Library> {
+/// Kubernetes' library and the extensions that Kubernetes does not enable.
+fn library_with_all_extensions() -> Arc<Library> {
     static SHARED: OnceLock<Arc<Library>> = OnceLock::new();
     let build = || {
         let standard = Library::standard();
@@ -68,15 +68,15 @@ fn run(env: &Env, source: &str, bindings: &[(&str, &Json)]) -> String {
     }
 }
 
-/// Evaluates `source` with `x`, a dynamic value, and compares what is shown.
+/// Evaluates `source` with the dynamic variable `x`, and compares the result or the error.
 fn check(source: &str, expected: &str) {
     let x =
         json!({"i": 1, "d": 1.5, "s": "text", "l": [1, 2, 3], "m": {"a": 1, "b": 2}, "n": null});
-    let env = Env::new(everything()).variable("x", DeclType::any());
+    let env = Env::new(library_with_all_extensions()).variable("x", DeclType::any());
     assert_eq!(run(&env, source, &[("x", &x)]), expected, "{source}");
 }
 
-/// The same for a table.
+/// Calls [`check`] for each line of a table.
 fn check_all(table: &[(&str, &str)]) {
     for (source, expected) in table {
         check(source, expected);

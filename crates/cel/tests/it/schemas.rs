@@ -1,4 +1,4 @@
-//! JSON with declared types.
+//! Tests of JSON with declared types.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn object(fields: Vec<(&str, DeclType)>) -> DeclType {
 }
 
 #[test]
-fn names_that_are_reserved_are_escaped() {
+fn reserved_words_and_symbols_in_field_names_are_escaped() {
     let decl = object(vec![
         ("namespace", DeclType::string(9)),
         ("a-b", DeclType::int()),
@@ -43,7 +43,7 @@ fn names_that_are_reserved_are_escaped() {
 }
 
 #[test]
-fn formats_make_times_and_bytes_of_strings() {
+fn strings_are_converted_to_times_and_bytes_by_their_format() {
     let decl = object(vec![
         ("t", DeclType::new(DeclKind::Timestamp, 40)),
         ("day", DeclType::new(DeclKind::Date, 40)),
@@ -91,7 +91,7 @@ fn a_null_field_is_absent_and_a_null_element_is_null() {
 }
 
 #[test]
-fn lists_compare_and_add_by_their_list_type() {
+fn equality_and_addition_of_lists_depend_on_the_list_type() {
     let pair = || {
         let fields = [("k".to_owned(), DeclType::string(9)), ("v".to_owned(), DeclType::int())];
         DeclType::object(Object::new("pair", fields))
@@ -125,7 +125,7 @@ fn lists_compare_and_add_by_their_list_type() {
 }
 
 #[test]
-fn unions_of_numbers_and_strings_are_resolved_by_value() {
+fn the_type_of_an_int_or_string_is_that_of_the_value() {
     let decl = object(vec![("port", DeclType::new(DeclKind::IntOrString, 10))]);
     let source = "type(self.port) == int ? self.port < 5 : self.port.endsWith('%')";
     check(decl.clone(), &json!({"port": 3}), &[(source, "true")]);
@@ -141,7 +141,7 @@ fn unions_of_numbers_and_strings_are_resolved_by_value() {
 }
 
 #[test]
-fn undeclared_fields_count_for_equality_only() {
+fn undeclared_fields_matter_for_equality() {
     let inner = || DeclType::object(Object::new("inner", [("n".to_owned(), DeclType::int())]));
     let decl = object(vec![("a", inner()), ("b", inner()), ("c", inner())]);
     let data = json!({"a": {"n": 1, "u": 1}, "b": {"n": 1, "u": 2}, "c": {"n": 1, "u": 1}});
@@ -149,7 +149,7 @@ fn undeclared_fields_count_for_equality_only() {
 }
 
 #[test]
-fn the_old_value_may_be_optional() {
+fn an_optional_variable_may_have_no_value() {
     let env = Env::new(Library::kubernetes())
         .variable("self", DeclType::string(9))
         .optional_variable("oldSelf", DeclType::string(9));
@@ -195,7 +195,7 @@ fn fields_may_be_computed_on_demand() {
 }
 
 #[test]
-fn data_may_be_nested_deeper_than_the_stack_is_high() {
+fn deeply_nested_data_does_not_exhaust_the_stack() {
     let mut data = json!(1);
     for _ in 0..1_000 {
         data = json!([data]);
@@ -207,11 +207,11 @@ fn data_may_be_nested_deeper_than_the_stack_is_high() {
     check(decl, &deep, &[("self.a == self.b", "false"), ("self.a.includes(1)", "false")]);
 }
 
-/// `Object` and everything below it, with any fields.
+/// `Object` and all types below it, with any fields except `forbidden`.
 #[derive(Debug)]
-struct Open;
+struct ObjectTypes;
 
-impl Messages for Open {
+impl Messages for ObjectTypes {
     fn find(&self, name: &str) -> Option<Arc<Object>> {
         name.starts_with("Object").then(|| Arc::new(Object::new(name, [])))
     }
@@ -222,9 +222,10 @@ impl Messages for Open {
 }
 
 #[test]
-fn messages_are_created_if_the_environment_has_them() {
-    let env =
-        Env::new(Library::kubernetes()).variable("x", DeclType::any()).messages(Arc::new(Open));
+fn messages_can_be_created_if_the_environment_has_message_types() {
+    let env = Env::new(Library::kubernetes())
+        .variable("x", DeclType::any())
+        .messages(Arc::new(ObjectTypes));
     let x = json!({"n": 2});
     for (source, expected) in [
         (

@@ -1,9 +1,9 @@
-//! Functions on strings, patterns, formatting, encodings.
+//! Tests of functions on strings, patterns, formatting and encodings.
 
 use crate::check_all;
 
 #[test]
-fn positions_are_code_points() {
+fn positions_in_strings_are_code_points() {
     check_all(&[
         ("'hé👑o'.charAt(2)", "\"👑\""),
         ("'abc'.charAt(3)", "\"\""),
@@ -22,7 +22,7 @@ fn positions_are_code_points() {
 }
 
 #[test]
-fn strings_are_split_joined_and_changed() {
+fn strings_are_split_joined_and_replaced() {
     check_all(&[
         ("'a,b,c'.split(',')", "[\"a\",\"b\",\"c\"]"),
         ("'a,b,c'.split(',', 2)", "[\"a\",\"b,c\"]"),
@@ -58,7 +58,7 @@ fn strings_are_searched() {
 }
 
 #[test]
-fn formats_are_filled() {
+fn format_replaces_clauses_by_arguments() {
     check_all(&[
         ("'%s has %d'.format(['x', 3])", "\"x has 3\""),
         ("'%.2f'.format([3.14159])", "\"3.14\""),
@@ -82,7 +82,7 @@ fn formats_are_filled() {
 }
 
 #[test]
-fn bytes_are_encoded() {
+fn bytes_are_encoded_and_decoded_as_base64() {
     check_all(&[
         ("base64.encode(b'hello')", "\"aGVsbG8=\""),
         ("base64.decode('aGVsbG8=')", "b\"hello\""),

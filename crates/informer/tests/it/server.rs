@@ -211,7 +211,7 @@ impl Server {
         let mut first = Vec::new();
         let mut cursor = match from.parse::<u64>() {
             Ok(from) if from > world.revision => {
-                let status = Status::revision_too_large(from, world.revision);
+                let status = Status::too_large_resource_version(from, world.revision);
                 return Err(ListWatchError::Refused(status));
             }
             Ok(from) if from > 0 && from < world.oldest => {

@@ -422,7 +422,7 @@ fn the_manager_of_the_scale_takes_the_replicas() {
         Object::from_value(value).unwrap()
     };
     let (mut old, mut new) = (shown(1), shown(4));
-    old.set_meta("managedFields", scale::of_scale(&parent, replicas).unwrap());
+    old.set_meta("managedFields", scale::to_subresource(&parent, replicas).unwrap());
     let request = Request {
         schema: TypeRef::Type(types::of_kind("autoscaling/v1", "Scale").unwrap()),
         api_version: "autoscaling/v1",
@@ -434,7 +434,7 @@ fn the_manager_of_the_scale_takes_the_replicas() {
         versions: &apply::OnlyVersion,
     };
     apply::update(&request, Some(&old), &mut new);
-    let entries = scale::of_parent(&parent, &new, replicas).unwrap();
+    let entries = scale::to_parent(&parent, &new, replicas).unwrap();
     it.live.as_mut().unwrap().set_meta("managedFields", entries);
     assert_eq!(
         it.owners(),

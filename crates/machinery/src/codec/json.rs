@@ -1,13 +1,15 @@
-//! JSON as Go reads it: what it accepts, how it treats doubtful input, and its error messages.
+//! A JSON decoder that accepts the same input as Go's `encoding/json`, with the same error
+//! messages.
 //!
-//! - A repeated key is noted; the last value counts.
-//! - Integers that fit are integers. All other numbers are floats; [`decode`] makes integers of
-//!   floats without a fraction (`1.0`), which Go would print as such, [`decode_exact`] does not.
+//! - A repeated key is recorded; the last value counts.
+//! - Integers that fit into an i64 are integers. All other numbers are floats; [`decode`] turns
+//!   floats without a fraction (`1.0`) into integers, because Go would print them so;
+//!   [`decode_exact`] does not.
 //! - Bytes that are not UTF-8, and halves of surrogate pairs, become U+FFFD.
 //!
-//! The reader keeps its own stack, so that depth costs memory, not the thread's stack. Upstream
-//! stops at a depth of 10,000; this reader stops at [`DEPTH_MAX`], because the result is later
-//! compared, written and dropped by functions that use the thread's stack.
+//! The decoder has its own stack and does not use the thread's. Upstream accepts a depth of 10,000;
+//! this decoder accepts [`DEPTH_MAX`], because the value is later compared, encoded and dropped by
+//! recursive functions.
 
 mod occurrences;
 mod scalar;
@@ -33,8 +35,8 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     if let Some(text) = &decoded.literals.too_large {
         return Err(too_large(text));
     }
-    if !decoded.literals.noted.is_empty() {
-        collapse(&mut decoded.value);
+    if !decoded.literals.recorded.is_empty() {
+        whole_floats_to_integers(&mut decoded.value);
     }
     Ok(decoded)
 }
@@ -44,21 +46,21 @@ pub fn too_large(text: &str) -> DecodeError {
     DecodeError::new(format!("json: cannot unmarshal number {text} into Go value of type float64"))
 }
 
-/// Makes integers of floats without a fraction, as if the value was written and read again.
-pub fn collapse(value: &mut Value) {
+/// Turns floats without a fraction into integers, as encoding and decoding in Go would.
+pub fn whole_floats_to_integers(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
             if let Some(whole) = number.as_f64().and_then(whole_or_float) {
                 *value = whole;
             }
         }
-        Value::Array(list) => list.iter_mut().for_each(collapse),
-        Value::Object(map) => map.values_mut().for_each(collapse),
+        Value::Array(list) => list.iter_mut().for_each(whole_floats_to_integers),
+        Value::Object(map) => map.values_mut().for_each(whole_floats_to_integers),
         _ => {}
     }
 }
 
-/// Whether there is a float without a fraction, which [`collapse`] would change.
+/// Whether there is a float without a fraction, see [`whole_floats_to_integers`].
 pub fn has_whole_floats(value: &Value) -> bool {
     match value {
         Value::Number(number) => {
@@ -70,9 +72,10 @@ pub fn has_whole_floats(value: &Value) -> bool {
     }
 }
 
-/// Reads one JSON value and nothing after it. Numbers that are written with a fraction or an
-/// exponent are floats, and so are integers that do not fit; all of these are noted. Numbers that
-/// no float can hold become the largest float, and are noted as such.
+/// Reads one JSON value and nothing after it. Numbers with a fraction or an exponent are floats,
+/// and so are integers that do not fit into an i64; the texts of both are recorded in
+/// [`Decoded::literals`]. A number beyond the range of a float becomes the largest float, and its
+/// text is [`Literals::too_large`].
 pub fn decode_exact(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let mut reader = Reader::new(bytes);
     let mut open: Vec<Container> = Vec::new();
@@ -83,7 +86,7 @@ pub fn decode_exact(bytes: &[u8]) -> Result<Decoded, DecodeError> {
                 open.push(Container::Object { map: Map::new(), key: String::new() });
                 match reader.first_key()? {
                     Some(first) => {
-                        note_key(&mut open, first, &mut duplicates);
+                        begin_pair(&mut open, first, &mut duplicates);
                         check_depth(&open)?;
                         continue;
                     }
@@ -101,12 +104,12 @@ pub fn decode_exact(bytes: &[u8]) -> Result<Decoded, DecodeError> {
             first => {
                 let value = reader.scalar(first)?;
                 if value.is_f64() {
-                    literals.note(&open, reader.number_text());
+                    literals.record(&open, reader.number_text());
                 }
                 value
             }
         };
-        // A value is complete: give it to its container, which may be complete then as well.
+        // The value is complete. Adds it to its container, which may then be complete as well.
         loop {
             match open.last_mut() {
                 None => {
@@ -122,7 +125,7 @@ pub fn decode_exact(bytes: &[u8]) -> Result<Decoded, DecodeError> {
                 Some(Container::Object { map, key }) => {
                     map.insert(std::mem::take(key), value);
                     if let Some(next) = reader.after_pair()? {
-                        note_key(&mut open, next, &mut duplicates);
+                        begin_pair(&mut open, next, &mut duplicates);
                         break;
                     }
                 }
@@ -132,7 +135,7 @@ pub fn decode_exact(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     }
 }
 
-/// What Go calls the type of a value: `json: cannot unmarshal array into …`.
+/// Go's name for the JSON type of a value: `json: cannot unmarshal array into …`.
 pub fn kind_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -145,12 +148,12 @@ pub fn kind_name(value: &Value) -> &'static str {
 }
 
 impl Literals {
-    fn note(&mut self, open: &[Container], text: &str) {
+    fn record(&mut self, open: &[Container], text: &str) {
         if self.too_large.is_none() && text.parse::<f64>().is_ok_and(f64::is_infinite) {
             self.too_large = Some(text.to_owned());
         }
-        if self.noted.len() < Self::MAX {
-            self.noted.push((path_of(open), text.to_owned()));
+        if self.recorded.len() < Self::MAX {
+            self.recorded.push((path_of(open), text.to_owned()));
         }
     }
 }
@@ -181,8 +184,8 @@ fn close(open: &mut Vec<Container>) -> Value {
     }
 }
 
-/// Begins a pair of the innermost object.
-fn note_key(open: &mut [Container], next: String, duplicates: &mut Vec<String>) {
+/// Begins a pair of the innermost object, and records a repeated key.
+fn begin_pair(open: &mut [Container], next: String, duplicates: &mut Vec<String>) {
     let Some(Container::Object { map, key }) = open.last_mut() else {
         return;
     };
@@ -196,7 +199,7 @@ fn note_key(open: &mut [Container], next: String, duplicates: &mut Vec<String>) 
     }
 }
 
-/// Where the reader is: `spec.containers[0].name`.
+/// The path of the value that is being read: `spec.containers[0].name`.
 fn path_of(open: &[Container]) -> String {
     let mut path = String::new();
     for container in open {

@@ -96,9 +96,9 @@ fn parse_clause(clause: &str) -> Option<MediaType> {
     Some(parsed)
 }
 
-/// Upstream's order is not transitive: a wildcard and a less preferred exact type each precede the
-/// other, and the later of the two in the header wins. The insertion sort that Go uses for up to
-/// twelve elements makes that visible, so it is done here as well.
+/// Sorts with the insertion sort that Go uses for up to twelve elements. The algorithm matters,
+/// because upstream's order is not transitive: a wildcard and a less preferred exact type each
+/// precede the other, and the later of the two in the header comes first.
 fn sort_as_upstream(clauses: &mut [MediaType]) {
     const INSERTION_SORT_MAX: usize = 12;
     if clauses.len() > INSERTION_SORT_MAX {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_welcome_comes_first() {
+    fn the_most_preferred_media_type_comes_first() {
         check("", "");
         check("text/csv;q=0.2, application/json;q=0.5", "application/json text/csv");
         check("*/*, application/json", "application/json */*");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn wildcards_accept() {
+    fn wildcards_match_any_type_or_subtype() {
         let accepts = |clause: &str| parse_accept(clause)[0].accepts("application/json");
         assert!(accepts("*/*") && accepts("application/*") && accepts("application/json"));
         assert!(!accepts("text/*"));

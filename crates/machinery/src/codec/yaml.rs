@@ -1,8 +1,9 @@
-//! YAML as Kubernetes reads and writes it: version 1.1, with JSON's values only.
+//! YAML as Kubernetes decodes and encodes it: version 1.1, restricted to the values of JSON.
 //!
-//! - `yes`, `on`, `n` and their like are booleans, also as keys; a key becomes a string at last.
-//! - A repeated key is noted; the last value counts.
-//! - What aliases repeat is limited, so that a few lines cannot become gigabytes.
+//! - `yes`, `on`, `n` and similar words are booleans. As keys they become the strings `true` and
+//!   `false`.
+//! - A repeated key is recorded; the last value counts.
+//! - The size of the copies that aliases make is limited.
 //!
 //! ```
 //! use machinery::{codec::yaml, json};
@@ -21,14 +22,14 @@ use serde_saphyr::granit_parser::{self, ErrorKind, Event, Parser, ScanError};
 use super::{DecodeError, Decoded};
 use builder::Builder;
 
-/// Reads the first document; an empty stream is null.
+/// Decodes the first document; an empty stream is null.
 pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let text = std::str::from_utf8(bytes)
         .map_err(|_| DecodeError::new("yaml: invalid leading UTF-8 octet"))?;
     Ok(first_document(text)?.unwrap_or_default())
 }
 
-/// Reads all documents of a file, but those that are empty.
+/// Decodes all documents of a file except empty ones.
 pub fn documents(text: &str) -> Result<Vec<Decoded>, DecodeError> {
     let mut documents = Vec::new();
     for document in split_documents(text) {
@@ -55,14 +56,14 @@ fn first_document(text: &str) -> Result<Option<Decoded>, DecodeError> {
     Ok(None)
 }
 
-/// Cuts before every `---` that begins a line. Inside of a document such a line cannot be.
+/// Splits before every line that begins with `---`. A document cannot contain such a line.
 fn split_documents(text: &str) -> Vec<&str> {
     let (mut documents, mut start, mut at) = (Vec::new(), 0, 0);
     for line in text.split_inclusive('\n') {
-        let marks = line
+        let is_separator = line
             .strip_prefix("---")
             .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']));
-        if marks && at > start {
+        if is_separator && at > start {
             documents.push(&text[start..at]);
             start = at;
         }
@@ -74,41 +75,41 @@ fn split_documents(text: &str) -> Vec<&str> {
 
 const NO_NODE: &str = "did not find expected node content";
 
-/// Whether YAML lets a character in at all.
+/// Whether a YAML stream may contain the character.
 fn is_allowed(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | '\u{85}' | '\u{feff}') || !c.is_control()
 }
 
-/// Which part of Go's library would have found an error: they count lines differently.
+/// The part of Go's library that would have found an error: its parts count lines differently.
 #[derive(Clone, Copy)]
 enum FoundBy {
-    /// From one, but for the first.
+    /// Counts from one, but writes no line for the first.
     Scanner,
-    /// From zero.
+    /// Counts from zero.
     Parser,
-    /// At the end, after the last line.
+    /// At the end of the text; writes the last line.
     ParserAtEnd,
 }
 
-/// The words of Go's YAML library, where there are any for this.
+/// The error with the message of Go's YAML library, if it has an equivalent one.
 fn translate(error: &ScanError, text: &str) -> DecodeError {
     let line = error.marker().line();
-    let Some((found_by, words)) = words_of(error.kind()) else {
+    let Some((found_by, message)) = go_message(error.kind()) else {
         return in_line(line, &error.info());
     };
     let at_end = error.marker().index() >= text.chars().count();
     match found_by {
-        FoundBy::Scanner if line == 1 => in_line(0, words),
-        FoundBy::Scanner => in_line(line, words),
-        FoundBy::Parser if !at_end => in_line(line.saturating_sub(1), words),
+        FoundBy::Scanner if line == 1 => in_line(0, message),
+        FoundBy::Scanner => in_line(line, message),
+        FoundBy::Parser if !at_end => in_line(line.saturating_sub(1), message),
         FoundBy::ParserAtEnd if text.trim_end().ends_with(['[', '{', ',']) => {
             in_line(text.lines().count(), NO_NODE)
         }
-        FoundBy::Parser | FoundBy::ParserAtEnd => in_line(text.lines().count(), words),
+        FoundBy::Parser | FoundBy::ParserAtEnd => in_line(text.lines().count(), message),
     }
 }
 
-fn words_of(kind: &ErrorKind) -> Option<(FoundBy, &'static str)> {
+fn go_message(kind: &ErrorKind) -> Option<(FoundBy, &'static str)> {
     const NO_BRACKET: &str = "did not find expected ',' or ']'";
     const NO_BRACE: &str = "did not find expected ',' or '}'";
     Some(match kind {
@@ -156,10 +157,11 @@ fn words_of(kind: &ErrorKind) -> Option<(FoundBy, &'static str)> {
     })
 }
 
-fn in_line(line: usize, words: &str) -> DecodeError {
+/// An error in a line; 0 if the message names no line.
+fn in_line(line: usize, message: &str) -> DecodeError {
     match line {
-        0 => DecodeError::new(format!("yaml: {words}")),
-        line => DecodeError::new(format!("yaml: line {line}: {words}")),
+        0 => DecodeError::new(format!("yaml: {message}")),
+        line => DecodeError::new(format!("yaml: line {line}: {message}")),
     }
 }
 

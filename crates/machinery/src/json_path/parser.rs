@@ -10,7 +10,7 @@
 use super::{Comparison, Filter, JsonPath, Operand, Step};
 use crate::Value;
 
-/// Limits the depth of filters in paths in filters.
+/// The maximum depth of filters in the paths of filters.
 const NESTING_MAX: usize = 16;
 
 pub(super) fn parse(text: &str) -> Result<JsonPath, String> {
@@ -53,7 +53,7 @@ impl<'a> Parser<'a> {
     /// As many steps as there are.
     fn path(&mut self) -> Result<JsonPath, String> {
         let mut steps = Vec::new();
-        // The very first name may go without its dot: `kind`.
+        // The dot before the first name is optional: `kind`.
         if self.rest.starts_with(|c: char| c.is_alphanumeric() || c == '_') {
             steps.push(Step::Field(self.name()));
         }

@@ -23,7 +23,7 @@ fn check(path: &str, expected: &str) {
 }
 
 #[test]
-fn fields() {
+fn a_path_of_fields_finds_one_value_or_none() {
     check(".kind", r#""List""#);
     check("kind", r#""List""#);
     check("{.kind}", r#""List""#);
@@ -36,7 +36,7 @@ fn fields() {
 }
 
 #[test]
-fn indices_slices_and_unions() {
+fn indices_slices_and_unions_select_elements() {
     check(".items[0].name", r#""a""#);
     check(".items[-1].name", r#""c""#);
     check(".items[7].name", "");
@@ -52,7 +52,7 @@ fn indices_slices_and_unions() {
 }
 
 #[test]
-fn filters() {
+fn filters_compare_paths_and_literals() {
     check(r#".items[?(@.name=="b")].n"#, "2.5");
     check(".items[?( @.name != 'b' )].name", r#""a" "c""#);
     check(".items[?(@.n>1)].name", r#""b""#);
@@ -64,7 +64,7 @@ fn filters() {
 }
 
 #[test]
-fn descent() {
+fn descent_finds_fields_at_every_depth() {
     check("..name", r#""a" "b" "c""#);
     check(".items..tags[0]", r#""x""#);
     check("..labels.*", r#""dotted""#);
@@ -84,13 +84,13 @@ fn errors_name_the_invalid_part() {
 }
 
 #[test]
-fn a_plain_path_has_its_fields() {
+fn fields_returns_the_names_of_a_path_of_fields() {
     assert_eq!(JsonPath::parse(".spec.replicas").unwrap().fields(), Some(vec!["spec", "replicas"]));
     assert_eq!(JsonPath::parse(".spec[0]").unwrap().fields(), None);
 }
 
 #[test]
-fn repeated_descent_does_not_explode() {
+fn the_results_of_repeated_descent_are_limited() {
     let deep = (0..300).fold(json!(1), |inner, _| json!([inner, 2]));
     assert!(JsonPath::parse("..*..*..*..*").unwrap().find(&deep).len() <= 2 * FOUND_MAX);
 }

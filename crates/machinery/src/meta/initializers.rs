@@ -29,8 +29,8 @@ pub fn pending(object: &Object) -> Vec<&str> {
     list.into_iter().flatten().map(|it| it["name"].as_str().unwrap_or_default()).collect()
 }
 
-/// Keeps what a creator may set: pending initializers, but no result.
-pub fn begin(object: &mut Object) {
+/// Prepares the field of a new object: the creator may set pending initializers, but no result.
+pub fn prepare_for_create(object: &mut Object) {
     if let Some(Value::Object(field)) = object.get_mut(&["metadata", FIELD]) {
         field.remove("result");
         remove_if_done(object);
@@ -53,9 +53,9 @@ pub fn failure(object: &Object) -> Option<Status> {
     full["kind"] = "Status".into();
     full["code"] = code.into();
     let mut status = Status::from_value(&full)?;
-    let own = result["reason"].as_str().filter(|it| !it.is_empty());
+    let reason = result["reason"].as_str().filter(|it| !it.is_empty());
     if status.reason == Reason::Unknown {
-        status.own_reason = own.map(Into::into);
+        status.custom_reason = reason.map(Into::into);
     }
     Some(status)
 }
@@ -98,9 +98,9 @@ pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList
         let path = path.child("result");
         errors.invalid(&path, result(new).cloned().unwrap_or_default(), super::IMMUTABLE);
     }
-    let (now, then) = (pending(new), pending(old));
-    if now != then && then.get(1..) != Some(&now) {
-        let first = quote(then.first().copied().unwrap_or_default());
+    let (new_names, old_names) = (pending(new), pending(old));
+    if new_names != old_names && old_names.get(1..) != Some(&new_names) {
+        let first = quote(old_names.first().copied().unwrap_or_default());
         let detail =
             format!("pending must stay as it is or lose its first initializer, {first}, alone");
         errors.invalid(&path, field(new).cloned().unwrap_or_default(), &detail);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_may_go_with_the_whole_field_which_never_comes_back() {
+    fn the_field_may_be_removed_with_the_last_initializer_and_not_added_again() {
         assert!(messages(&Value::Null, &waiting(&["a.b.c"])).is_empty());
         assert!(messages(&waiting(&[]), &waiting(&["a.b.c"])).is_empty());
         assert_eq!(
@@ -173,14 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_is_dropped_without_a_failure() {
+    fn an_empty_list_is_dropped_unless_an_initializer_failed() {
         let mut done = object(&waiting(&[]));
         remove_if_done(&mut done);
         assert!(!is_uninitialized(&done));
         let mut failed = object(&json!({"pending": [], "result": {"status": "Failure"}}));
         remove_if_done(&mut failed);
         assert!(is_uninitialized(&failed));
-        begin(&mut failed);
+        prepare_for_create(&mut failed);
         assert!(!is_uninitialized(&failed), "a new object has not failed");
     }
 
@@ -196,13 +196,13 @@ mod tests {
         assert!(found[0].starts_with("metadata.initializers.result: Invalid value: "), "{found:?}");
         let status = failure(&object(&failed(409))).unwrap();
         assert_eq!((status.code, status.message.as_str()), (409, "there is no envoy"));
-        assert_eq!(status.own_reason.as_deref(), Some("NoEnvoy"));
+        assert_eq!(status.custom_reason.as_deref(), Some("NoEnvoy"));
         assert_eq!(failure(&object(&failed(7))).unwrap().code, 500);
         assert_eq!(failure(&object(&waiting(&["a.b.c"]))), None);
     }
 
     #[test]
-    fn a_result_is_a_failure() {
+    fn the_status_of_a_result_must_be_failure() {
         let done = json!({"pending": [{"name": "a.b.c"}], "result": {"status": "Success"}});
         assert_eq!(
             messages(&done, &waiting(&["a.b.c"])),

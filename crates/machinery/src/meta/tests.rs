@@ -6,21 +6,21 @@ fn object(metadata: &Value) -> Object {
     Object::from_value(json!({ "metadata": metadata })).unwrap()
 }
 
-/// Everything that is wrong with a new namespaced object's metadata.
+/// Validates the metadata of a new namespaced object.
 fn check(metadata: &Value, expected: &[&str]) {
     let mut errors = ErrorList::new();
     validate_object_meta(&object(metadata), true, names::dns1123_subdomain, &mut errors);
     assert_errors(&errors, expected);
 }
 
-/// Everything that is wrong with a change from `old` to `new`.
+/// Validates an update from `old` to `new`.
 fn check_update(old: &Value, new: &Value, expected: &[&str]) {
     let mut errors = ErrorList::new();
     validate_object_meta_update(&object(new), &object(old), &mut errors);
     assert_errors(&errors, expected);
 }
 
-/// Long explanations may be cut.
+/// Asserts that each error starts with the expected text: some messages are too long to repeat.
 fn assert_errors(errors: &ErrorList, expected: &[&str]) {
     let found: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let alike = found.len() == expected.len()
@@ -29,13 +29,13 @@ fn assert_errors(errors: &ErrorList, expected: &[&str]) {
 }
 
 #[test]
-fn good_metadata_is_left_in_peace() {
+fn valid_metadata_has_no_errors() {
     check(&json!({"name": "a.b", "namespace": "n"}), &[]);
     check(&json!({"name": "a-x1", "generateName": "a-", "namespace": "n"}), &[]);
 }
 
 #[test]
-fn a_name_and_a_namespace_are_needed() {
+fn name_and_namespace_are_required_and_validated() {
     check(
         &json!({}),
         &[
@@ -53,7 +53,7 @@ fn a_name_and_a_namespace_are_needed() {
 }
 
 #[test]
-fn a_cluster_wide_object_has_no_namespace() {
+fn a_namespace_is_forbidden_in_a_cluster_scoped_object() {
     let mut errors = ErrorList::new();
     let object = object(&json!({"name": "a", "namespace": "n"}));
     validate_object_meta(&object, false, names::dns1123_label, &mut errors);
@@ -61,7 +61,7 @@ fn a_cluster_wide_object_has_no_namespace() {
 }
 
 #[test]
-fn labels_and_annotations() {
+fn invalid_labels_and_annotations_are_refused() {
     check(
         &json!({"name": "a", "namespace": "n", "labels": {"a b": "-x"}}),
         &[
@@ -80,7 +80,7 @@ fn labels_and_annotations() {
 }
 
 #[test]
-fn owners_are_complete_and_at_most_one_controls() {
+fn owner_references_need_all_fields_and_at_most_one_controller() {
     check(
         &json!({"name": "a", "namespace": "n", "ownerReferences": [{"apiVersion": "a/b/c"}]}),
         &[
@@ -110,7 +110,7 @@ fn owners_are_complete_and_at_most_one_controls() {
 }
 
 #[test]
-fn finalizers() {
+fn invalid_finalizers_are_refused() {
     check(
         &json!({"name": "a", "namespace": "n", "finalizers": ["a b", "orphan", "foregroundDeletion"]}),
         &[
@@ -130,7 +130,7 @@ fn finalizers() {
 }
 
 #[test]
-fn managed_fields() {
+fn invalid_managed_fields_are_refused() {
     check(
         &json!({"name": "a", "namespace": "n", "managedFields": [
             {"operation": "Update", "manager": "m", "fieldsType": "FieldsV1"},
@@ -145,7 +145,7 @@ fn managed_fields() {
 }
 
 #[test]
-fn identity_does_not_change() {
+fn name_uid_and_timestamps_are_immutable() {
     let old = json!({"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "1",
         "creationTimestamp": "2024-05-06T07:08:09Z", "generation": 2});
     check_update(&old, &old, &[]);

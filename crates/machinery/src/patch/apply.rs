@@ -72,58 +72,58 @@ use std::collections::HashMap;
 use crate::{GroupVersion, GroupVersionKind, Map, Object, Value};
 use managed::{Entry, Managed, Operation};
 
-/// Whether an applier insists.
+/// Whether an apply overrides conflicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Force {
-    /// What others own is a conflict.
+    /// A change of a field that another manager owns is a conflict.
     No,
-    /// What others own is taken from them.
+    /// The applier takes over the fields of other managers.
     Yes,
 }
 
-/// Why a configuration was not applied. The texts are those of the answer.
+/// Why a configuration was not applied. The texts are the messages of the response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Others own fields: 409, `Conflict`, with [`Conflicts::causes`] as details.
+    /// 409, `Conflict`, with [`Conflicts::causes`] as details: other managers own changed fields.
     #[error(transparent)]
     Conflicts(#[from] Conflicts),
-    /// Not of the request's version and kind: a bad request.
+    /// 400: the version and kind are not those of the request.
     #[error("invalid object type: {0}")]
     WrongType(String),
-    /// The client may not set `managedFields`: a bad request.
+    /// 400: the configuration has `managedFields`.
     #[error("metadata.managedFields must be nil")]
     ManagedFieldsSent,
-    /// The configuration does not fit the schema: 500 without a reason, as upstream has it.
-    #[error("failed to create typed patch object ({object}): {misfits}")]
+    /// 500 without a reason, as upstream: the configuration does not match the schema.
+    #[error("failed to create typed patch object ({object}): {errors}")]
     NotTyped {
         /// `namespace/name; group/version, Kind=kind`
         object: String,
-        /// What does not fit.
-        misfits: ValidationErrors,
+        /// The values that do not match the schema.
+        errors: ValidationErrors,
     },
-    /// The stored entries are damaged: 500.
+    /// 500: the stored `managedFields` cannot be decoded.
     #[error("failed to decode managed fields: {0}")]
     Managed(#[from] DecodeError),
-    /// The stored object does not merge: 500.
+    /// 500: the configuration cannot be merged into the stored object.
     #[error("failed to merge config: {0}")]
     Merge(#[from] KeyError),
-    /// 500.
+    /// 500: ownership cannot be determined.
     #[error(transparent)]
     ManagedFieldsError(#[from] ManagedFieldsError),
 }
 
-/// The result of applying `config` to `live`, with `metadata.managedFields`.
+/// Applies `config` to `live`. The result includes `metadata.managedFields`.
 ///
-/// `live` is in the version of the request and as it is stored. Defaults and the canonical form of
-/// values have still to be set on the result. If nothing changed, it equals `live` except for
-/// `managedFields`.
+/// `live` is in the version of the request and in its stored form. The caller still has to set
+/// defaults and the canonical form of values in the result. If nothing changed, the result equals
+/// `live` except for `managedFields`.
 pub fn apply<S: Schema, V: Versions<S>>(
     request: &Request<'_, S, V>,
     live: Option<&Object>,
     config: &Object,
     force: Force,
 ) -> Result<Object, Error> {
-    check(request, config)?;
+    check_config(request, config)?;
     let nothing = Object::default();
     let before = live.map(request::entries).unwrap_or_default();
     let mut managed = Managed::decode(before.to_vec())?;
@@ -137,12 +137,12 @@ pub fn apply<S: Schema, V: Versions<S>>(
     let mut merged = without_managed(live);
     merge::merge(request.schema, merged.map_mut(), config.map())?;
     let applier = request.entry(request.manager, Operation::Apply);
-    let own = managed.entry(&applier);
-    let last = own.clone();
-    // Includes the name and similar fields, which have no owner, because they keep their parents
-    // alive.
-    own.replace_owned(request.filter.apply(fields(request.schema, config.map())));
-    request.api_version.clone_into(&mut own.api_version);
+    let applier_entry = managed.entry(&applier);
+    let last = applier_entry.clone();
+    // Includes metadata.name and similar fields, which have no owner: `prune` would otherwise
+    // remove their parents. `update_entry` strips them.
+    applier_entry.replace_owned(request.filter.apply(fields(request.schema, config.map())));
+    request.api_version.clone_into(&mut applier_entry.api_version);
     let object = prune::prune(request, merged, &managed, &last)?;
 
     let changes = request.changes(live, &object)?;
@@ -152,7 +152,7 @@ pub fn apply<S: Schema, V: Versions<S>>(
         .map(|(version, it)| (version, (it.modified.union(it.added), it.removed)))
         .collect();
     let mut conflicts = Conflicts::default();
-    for entry in managed.entries.iter_mut().filter(|entry| !entry.is_of(&applier)) {
+    for entry in managed.entries.iter_mut().filter(|entry| !entry.has_same_manager(&applier)) {
         let Some((changed, removed)) = all.get(&entry.api_version) else { continue };
         let lost = entry.set.intersection(changed);
         conflicts.add(entry, &lost);
@@ -163,14 +163,14 @@ pub fn apply<S: Schema, V: Versions<S>>(
     if force == Force::No && !conflicts.is_empty() {
         check_conflicts(request, live, conflicts)?;
     }
-    let changed = !update::same_but_managed(live, &object);
+    let changed = !update::equal_except_managed_fields(live, &object);
     update_entry(&mut managed, last, request.api_version, changed.then_some(request.now));
     Ok(finish(request, object, managed, config))
 }
 
-/// The type and the absence of entries, which upstream checks first; then the schema.
-fn check<S: Schema, V>(request: &Request<'_, S, V>, config: &Object) -> Result<(), Error> {
-    // Upstream: what has an unreadable version has no type at all.
+/// Checks the type and that `managedFields` is absent, in upstream's order; then the schema.
+fn check_config<S: Schema, V>(request: &Request<'_, S, V>, config: &Object) -> Result<(), Error> {
+    // Upstream: an object whose apiVersion does not parse has an empty type.
     let gvk = match config.api_version().parse::<GroupVersion>() {
         Ok(_) => config.gvk(),
         Err(_) => GroupVersionKind::default(),
@@ -182,13 +182,13 @@ fn check<S: Schema, V>(request: &Request<'_, S, V>, config: &Object) -> Result<(
     if config.get(&["metadata", "managedFields"]).is_some_and(Value::is_array) {
         return Err(Error::ManagedFieldsSent);
     }
-    validate::validate(request.schema, config.map()).map_err(|misfits| {
+    validate::validate(request.schema, config.map()).map_err(|errors| {
         let object = format!("{}/{}; {shown}", config.namespace(), config.name());
-        Error::NotTyped { object, misfits }
+        Error::NotTyped { object, errors }
     })
 }
 
-/// A copy without entries: they are long, and not merged.
+/// A copy without `managedFields`, which are large and not merged.
 fn without_managed(object: &Object) -> Object {
     let copy = |(key, value): (&String, &Value)| (key.clone(), value.clone());
     let parts = object.map().iter().map(|(key, value)| match value {
@@ -201,7 +201,7 @@ fn without_managed(object: &Object) -> Object {
     Object::new(parts.collect())
 }
 
-/// Refuses conflicts, except those with kubectl's own fields from client-side apply.
+/// Fails with the conflicts. kubectl has none about fields that it owned by client-side apply.
 fn check_conflicts<S: Schema, V>(
     request: &Request<'_, S, V>,
     live: &Object,
@@ -215,20 +215,20 @@ fn check_conflicts<S: Schema, V>(
     if rest.is_empty() { Ok(()) } else { Err(rest) }
 }
 
-/// Sets the applier's new fields in its former entry. The time is that of the last change; sharing
-/// a value is not a change.
+/// Sets the applier's new fields in its former entry. `now` is None if the apply did not change the
+/// object; the entry then keeps its time.
 fn update_entry(managed: &mut Managed, last: Entry, api_version: &str, now: Option<&str>) {
-    let own = managed.entry(&last);
-    let set = filter::strip(std::mem::take(&mut own.set));
-    *own = last;
-    own.own(set, api_version);
+    let entry = managed.entry(&last);
+    let set = filter::strip(std::mem::take(&mut entry.set));
+    *entry = last;
+    entry.set_owned(set, api_version);
     if let Some(now) = now {
-        own.set_time(now);
+        entry.set_time(now);
     }
     managed.drop_empty();
 }
 
-/// Writes `managedFields`.
+/// Sets `managedFields`, and the annotation of kubectl.
 fn finish<S, V>(
     request: &Request<'_, S, V>,
     mut object: Object,

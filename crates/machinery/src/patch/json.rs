@@ -1,13 +1,13 @@
 //! JSON patch, RFC 6902: a list of operations, all of which must succeed.
 //!
-//! It is less strict than the RFC where upstream's library is: a missing value is null, so it can
-//! be tested, copied and replaced; a negative array index counts from the end; and the text before
-//! the first slash of a path is ignored.
+//! Like upstream's library, it is less strict than the RFC: a missing value is null, so it can be
+//! tested, copied and replaced; a negative array index counts from the end; and the text before the
+//! first slash of a path is ignored.
 //!
-//! A document cannot be made larger than `copy` may make it, nor deeper than a document that is
-//! read may be: each operation alone is harmless, but a document that is copied into its own
-//! innermost value doubles its depth each time. For the same reason the number of list elements
-//! that insertions and removals shift is limited.
+//! The bytes that `copy` adds, the depth of the result, and the number of list elements that
+//! insertions and removals shift are limited: repeated cheap operations could otherwise exhaust
+//! memory, stack or time. For example, a document that is copied into its own innermost value
+//! doubles its depth each time.
 
 mod place;
 
@@ -17,35 +17,34 @@ use place::Place;
 
 /// More operations than this are refused.
 pub const OPERATIONS_MAX: usize = 10_000;
-/// `copy` may add this many bytes to a document, all operations together; a document that is
-/// copied into itself doubles each time.
+/// The number of bytes that all `copy` operations together may add.
 pub const COPIED_MAX: usize = 3 << 20;
 
-/// This many list elements may be shifted by insertions and removals in front of them, all
-/// operations together: the most that [`OPERATIONS_MAX`] operations on a list of 10,000 can shift.
+/// The number of list elements that all operations together may shift by insertions and removals:
+/// the most that [`OPERATIONS_MAX`] operations on a list of 10,000 elements can shift.
 pub const SHIFTED_MAX: usize = 100_000_000;
 
 /// Why a patch was not applied. The document is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
-    /// It is no list of objects: a bad request. The message is for the client.
+    /// The patch is not a list of objects: 400.
     #[error("{0}")]
     Malformed(String),
-    /// The request is too large.
+    /// The patch has too many operations: 413.
     #[error("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {0}")]
     TooManyOperations(usize),
-    /// An operation that does not exist or lacks a part, or a path that does not exist.
+    /// An operation is unknown or incomplete, exceeds a limit, or its path does not exist.
     #[error("operation {index} does not apply: {why}")]
     DoesNotApply {
         /// Which operation, counted from zero.
         index: usize,
-        /// For people.
+        /// The reason, as text.
         why: String,
     },
     /// A `test` did not hold.
     #[error("testing value {path} failed")]
     TestFailed {
-        /// What was tested.
+        /// The tested path.
         path: String,
     },
 }
@@ -68,7 +67,7 @@ pub fn apply(doc: &mut Value, patch: &[u8]) -> Result<(), PatchError> {
 }
 
 fn decode(patch: &[u8]) -> Result<Vec<Map<String, Value>>, PatchError> {
-    // Upstream: it changes the text of a document, so that its numbers keep their form.
+    // Upstream's library edits the text of a document, so 1.0 in a patch stays 1.0.
     let decoded = codec::json::decode_exact(patch)
         .map_err(|error| PatchError::Malformed(error.to_string()))?;
     let mismatch = |value: &Value, into: &str| {
@@ -93,12 +92,12 @@ fn decode(patch: &[u8]) -> Result<Vec<Map<String, Value>>, PatchError> {
 
 /// Why one operation failed.
 enum Failure {
-    /// What was tested, and is not so.
+    /// A `test` of this path did not hold.
     Test(String),
     Other(String),
 }
 
-/// What all operations together may do.
+/// Counts what all operations together did, and fails beyond the limits.
 struct Limits {
     copied: usize,
     shifted: usize,
@@ -106,8 +105,8 @@ struct Limits {
 }
 
 impl Limits {
-    /// Counts a value that is set at a path.
-    fn put(&mut self, path: &str, levels: usize) -> Result<(), Failure> {
+    /// Counts a value of this depth that is set at a path.
+    fn count_set(&mut self, path: &str, levels: usize) -> Result<(), Failure> {
         self.deepest = self.deepest.max(path.matches('/').count() + levels);
         if self.deepest > DEPTH_MAX {
             return Err(Failure::Other(format!("nesting deeper than {DEPTH_MAX}")));
@@ -115,15 +114,15 @@ impl Limits {
         Ok(())
     }
 
-    /// Counts a value that is set at a path and comes from another. Its depth is not measured but
-    /// assumed to be that of the document: measuring each time would make a long patch of a large
-    /// document slow.
-    fn take(&mut self, from: &str, path: &str) -> Result<(), Failure> {
-        self.put(path, self.deepest.saturating_sub(from.matches('/').count()))
+    /// Counts a value that is copied or moved to a path. Its depth is not measured but assumed to
+    /// be the greatest possible: measuring it each time would make a long patch of a large document
+    /// slow.
+    fn count_transfer(&mut self, from: &str, path: &str) -> Result<(), Failure> {
+        self.count_set(path, self.deepest.saturating_sub(from.matches('/').count()))
     }
 
-    /// Counts list elements that make room or close a gap.
-    fn shift(&mut self, elements: usize) -> Result<(), Failure> {
+    /// Counts list elements that an insertion or a removal shifts.
+    fn count_shift(&mut self, elements: usize) -> Result<(), Failure> {
         self.shifted = self.shifted.saturating_add(elements);
         if self.shifted > SHIFTED_MAX {
             return Err(Failure::Other(format!("shifting more than {SHIFTED_MAX} list elements")));
@@ -147,33 +146,33 @@ fn step(
     let value = operation.remove("value").unwrap_or_default();
     match kind.as_str() {
         "add" => {
-            limits.put(&path, depth(&value))?;
+            limits.count_set(&path, depth(&value))?;
             Place::find(doc, &path)?.add(value, limits)
         }
         "replace" if path.is_empty() => {
             if !matches!(value, Value::Object(_) | Value::Array(_)) {
                 return Err(Failure::Other("a document must be an object or a list".to_owned()));
             }
-            limits.put(&path, depth(&value))?;
+            limits.count_set(&path, depth(&value))?;
             *doc = value;
             Ok(())
         }
         "replace" => {
-            limits.put(&path, depth(&value))?;
+            limits.count_set(&path, depth(&value))?;
             let place = Place::find(doc, &path)?;
             place.get()?;
             place.set(value)
         }
         "remove" => Place::find(doc, &path)?.remove(limits).map(drop),
         "move" => {
-            limits.take(&from, &path)?;
+            limits.count_transfer(&from, &path)?;
             let place = Place::find(doc, &from)?;
             place.get()?;
             let value = place.remove(limits)?;
             Place::find(doc, &path)?.add(value, limits)
         }
         "copy" => {
-            limits.take(&from, &path)?;
+            limits.count_transfer(&from, &path)?;
             let place = Place::find(doc, &from)?;
             let source = place.get()?.unwrap_or(&Value::Null);
             // The size is checked before the copy is made.
@@ -196,7 +195,7 @@ fn step(
     }
 }
 
-/// Levels of nesting; none for a scalar.
+/// The levels of nesting; 0 for a scalar.
 fn depth(value: &Value) -> usize {
     let below = match value {
         Value::Array(list) => list.iter().map(depth).max(),
@@ -219,7 +218,7 @@ mod tests {
             Ok(()) => assert_eq!(doc.to_string(), expected, "{patch}"),
             Err(error) => {
                 assert_eq!(error.to_string(), expected, "{patch}");
-                assert_eq!(doc, before, "a failed patch left its traces");
+                assert_eq!(doc, before, "a failed patch changed the document");
             }
         }
     }
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn upstreams_extensions() {
+    fn missing_values_are_null_and_negative_indices_count_from_the_end() {
         let same = r#"{"a":"1","b":["x","y"],"c/d":{"e~f":null}}"#;
         check(r#"[{"op":"test","path":"/c~1d/finalizers","value":null}]"#, same);
         check(r#"[{"op":"test","path":"/c~1d/e~0f","value":null}]"#, same);
@@ -290,7 +289,7 @@ mod tests {
         );
         check(
             r#"[{"op":"remove","path":"/nothing"}]"#,
-            "operation 0 does not apply: nothing is at \"nothing\"",
+            "operation 0 does not apply: no value at \"nothing\"",
         );
         check(
             r#"[{"op":"twist","path":"/a"}]"#,
@@ -320,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_cannot_be_nested_without_end() {
+    fn the_depth_of_the_result_is_limited() {
         let levels = DEPTH_MAX - 100;
         let deep = r#"{"a":"#.repeat(levels) + "1" + &"}".repeat(levels);
         let before = codec::json::decode(deep.as_bytes()).unwrap().value;
@@ -342,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_cannot_be_shifted_without_end() {
+    fn the_number_of_shifted_list_elements_is_limited() {
         let mut doc = json!({"a": vec![0; 100_000]});
         let from_the_front = vec![json!({"op": "remove", "path": "/a/0"}); OPERATIONS_MAX];
         let result = apply(&mut doc, Value::from(from_the_front).to_string().as_bytes());
@@ -355,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_limits() {
+    fn the_number_of_operations_and_the_copied_bytes_are_limited() {
         let many = vec![json!({"op": "remove", "path": "/a"}); OPERATIONS_MAX + 1];
         check(
             &Value::from(many).to_string(),

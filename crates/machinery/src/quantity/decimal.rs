@@ -1,5 +1,4 @@
-//! [`Decimal`]: a number of up to 38 digits and a power of ten, all that a quantity needs of
-//! arithmetic.
+//! [`Decimal`]: a decimal number of up to 38 digits with the arithmetic that a quantity needs.
 
 use std::cmp::Ordering;
 
@@ -33,11 +32,13 @@ impl Decimal {
         if digits().skip(kept).any(|b| b != b'0') {
             mantissa += 1;
         }
-        let number = Self::normal(if negative { -mantissa } else { mantissa }, exponent + dropped);
+        let number =
+            Self::normalized(if negative { -mantissa } else { mantissa }, exponent + dropped);
         Self { exponent: number.exponent.min(EXPONENT_MAX), ..number }
     }
 
-    fn normal(mut mantissa: i128, mut exponent: i64) -> Self {
+    /// Removes trailing zeros from the mantissa.
+    fn normalized(mut mantissa: i128, mut exponent: i64) -> Self {
         if mantissa == 0 {
             return Self { mantissa: 0, exponent: 0 };
         }
@@ -48,15 +49,16 @@ impl Decimal {
         Self { mantissa, exponent }
     }
 
-    /// Times `1024^power`, cut to 38 digits.
+    /// Times `1024^power`, rounded away from zero to at most 38 digits.
     pub(super) fn times_1024(mut self, power: i64) -> Self {
         for _ in 0..power {
             let (mut mantissa, mut exponent) = (self.mantissa, self.exponent);
+            // Keeps `mantissa * 1024` below 10^38.
             while mantissa.unsigned_abs() >= 10u128.pow(34) {
                 mantissa = divide_away_from_zero(mantissa, 10);
                 exponent += 1;
             }
-            self = Self::normal(mantissa * 1024, exponent);
+            self = Self::normalized(mantissa * 1024, exponent);
         }
         self
     }
@@ -84,7 +86,7 @@ impl Decimal {
         }
         let (high, low) =
             if self.exponent >= other.exponent { (self, other) } else { (other, self) };
-        // With the finer scale of the two, unless the coarser one overflows then.
+        // Scales `high` down to the exponent of `low`, or as far as its mantissa does not overflow.
         let room = (DIGITS_MAX - 1 - digit_count(high.mantissa)).max(0);
         let shift = room.min(high.exponent - low.exponent);
         let dropped = high.exponent - low.exponent - shift;
@@ -99,10 +101,10 @@ impl Decimal {
             sum = divide_away_from_zero(sum, 10);
             exponent += 1;
         }
-        Self::normal(sum, exponent)
+        Self::normalized(sum, exponent)
     }
 
-    /// As a multiple of `10^exponent`, rounded away from zero and cut to what an i64 holds.
+    /// As a multiple of `10^exponent`, rounded away from zero and clamped to an i64.
     pub(super) fn rounded(self, exponent: i64) -> i64 {
         let limit = if self.mantissa < 0 { i64::MIN } else { i64::MAX };
         match self.exponent - exponent {
@@ -131,7 +133,8 @@ impl Decimal {
         (self.mantissa.to_string() + padding, self.exponent - zeros)
     }
 
-    /// As `n * 1024^power` with the greatest power there is; None if it is no integer of 38 digits.
+    /// As `n * 1024^power` with the greatest possible power; None if it is not an integer of at
+    /// most 38 digits.
     pub(super) fn in_powers_of_1024(self) -> Option<(i128, usize)> {
         let shift = u32::try_from(self.exponent).ok().filter(|shift| *shift <= 38)?;
         let mut number = self.mantissa.checked_mul(10i128.pow(shift))?;
@@ -146,7 +149,7 @@ impl Decimal {
 
 impl From<i64> for Decimal {
     fn from(value: i64) -> Self {
-        Self::normal(i128::from(value), 0)
+        Self::normalized(i128::from(value), 0)
     }
 }
 
@@ -164,7 +167,8 @@ impl Ord for Decimal {
         }
         let length = |number: &Self| digit_count(number.mantissa) + number.exponent;
         let by_size = length(self).cmp(&length(other)).then_with(|| {
-            // Of equal length, so the shorter mantissa has room for the difference.
+            // Both numbers have the same length, so scaling to the lower exponent does not
+            // overflow.
             let scaled = |number: &Self, lowest| {
                 number.mantissa.unsigned_abs()
                     * power_of_ten(number.exponent - lowest).unsigned_abs()

@@ -1,4 +1,4 @@
-//! Tests of [`Quantity`]. The canonical forms were taken from upstream's own rules.
+//! Tests of [`Quantity`]. The canonical forms follow upstream's rules.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ fn quantity(text: &str) -> Quantity {
 }
 
 #[test]
-fn decimal_suffixes_take_thousands() {
+fn decimal_suffixes_are_powers_of_1000() {
     check("0", "0");
     check("1000m", "1");
     check("500m", "500m");
@@ -33,7 +33,7 @@ fn decimal_suffixes_take_thousands() {
 }
 
 #[test]
-fn binary_suffixes_take_powers_of_1024() {
+fn binary_suffixes_are_powers_of_1024() {
     check("1Gi", "1Gi");
     check("1024Mi", "1Gi");
     check("1048576Ki", "1Gi");
@@ -52,7 +52,7 @@ fn binary_suffixes_take_powers_of_1024() {
 }
 
 #[test]
-fn exponents_stay_exponents() {
+fn quantities_with_an_exponent_are_printed_with_an_exponent() {
     check("1e3", "1e3");
     check("1000e3", "1e6");
     check("1e1", "10");
@@ -112,7 +112,7 @@ fn invalid_quantities_are_refused_in_the_words_of_upstream() {
 }
 
 #[test]
-fn exponents_end_somewhere() {
+fn huge_exponents_are_clamped() {
     check("1e999999999", "1e999999999");
     check("1e1000000001", "10e999999999");
     let long = format!("{}e77777777777", "37".repeat(30));
@@ -121,7 +121,7 @@ fn exponents_end_somewhere() {
 }
 
 #[test]
-fn quantities_are_compared_by_worth() {
+fn quantities_are_compared_by_amount() {
     assert_eq!(quantity("1Gi"), quantity("1024Mi"));
     assert_eq!(quantity("1"), quantity("1000m"));
     assert!(quantity("1G") < quantity("1Gi"));
@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_printed_is_worth_the_same(text in "-?[0-9]{1,12}(\\.[0-9]{1,9})?([numkMGTPE]|[KMGTPE]i|e-?[0-9]{1,2})?") {
+    fn a_printed_quantity_parses_to_an_equal_one(text in "-?[0-9]{1,12}(\\.[0-9]{1,9})?([numkMGTPE]|[KMGTPE]i|e-?[0-9]{1,2})?") {
         let quantity = Quantity::parse(&text).unwrap();
         let printed = quantity.to_string();
         prop_assert_eq!(&Quantity::parse(&printed).unwrap(), &quantity);

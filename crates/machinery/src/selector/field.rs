@@ -3,7 +3,7 @@
 //! ```
 //! use machinery::selector::FieldSelector;
 //! let selector = FieldSelector::parse(r"metadata.name=a\,b,status.phase!=Running")?;
-//! assert_eq!(selector.exact("metadata.name"), Some("a,b"));
+//! assert_eq!(selector.requires_exact_match("metadata.name"), Some("a,b"));
 //! # Ok::<(), String>(())
 //! ```
 
@@ -21,9 +21,9 @@ pub struct FieldSelector {
 pub struct FieldRequirement {
     /// `metadata.name`
     pub field: String,
-    /// What it is compared with.
+    /// The value to compare with.
     pub value: String,
-    /// Whether it must be that, or must not be that.
+    /// True for `=`, false for `!=`.
     pub equal: bool,
 }
 
@@ -36,7 +36,7 @@ impl FieldSelector {
     /// Parses the form used in queries. An error is the message for the client.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut terms = split_terms(text);
-        // In this order the first error is upstream's first error.
+        // Upstream sorts the terms too, so the same error is found first.
         terms.sort_unstable();
         let mut requirements = Vec::with_capacity(terms.len());
         for term in terms.into_iter().filter(|term| !term.is_empty()) {
@@ -60,8 +60,8 @@ impl FieldSelector {
         &self.requirements
     }
 
-    /// The only value that `field` can have in a selected object, if there is just one.
-    pub fn exact(&self, field: &str) -> Option<&str> {
+    /// The value that `field` must have, if there is a term `field=value`.
+    pub fn requires_exact_match(&self, field: &str) -> Option<&str> {
         let found = self.requirements.iter().find(|known| known.equal && known.field == field);
         found.map(|requirement| requirement.value.as_str())
     }
@@ -106,7 +106,7 @@ fn split_terms(text: &str) -> Vec<&str> {
     terms
 }
 
-/// The field, whether it must be equal, and the value as written.
+/// Splits a term into the field, whether the operator is `=` or `==`, and the escaped value.
 fn split_term(term: &str) -> Option<(&str, bool, &str)> {
     let at = term.find('=')?;
     let (field, value) = (&term[..at], &term[at + 1..]);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_print_in_one_form() {
+    fn selectors_are_printed_sorted_and_normalized() {
         check("", "");
         check(",", "");
         check("b==2,a=1", "a=1,b=2");
@@ -192,9 +192,12 @@ mod tests {
     }
 
     #[test]
-    fn only_an_equality_is_exact() {
+    fn only_an_equality_requires_an_exact_match() {
         let selector = FieldSelector::parse("a!=1,b=2").unwrap();
-        assert_eq!((selector.exact("a"), selector.exact("b")), (None, Some("2")));
+        assert_eq!(
+            (selector.requires_exact_match("a"), selector.requires_exact_match("b")),
+            (None, Some("2"))
+        );
     }
 
     proptest! {

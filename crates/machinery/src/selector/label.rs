@@ -22,7 +22,7 @@ use crate::{ErrorList, Path, Value, names};
 pub struct LabelSelector {
     /// All must hold. Sorted by key, which makes the printed form the same for the same meaning.
     requirements: Vec<LabelRequirement>,
-    /// Selects nothing, with any requirements.
+    /// Whether it selects no object, whatever the requirements are.
     nothing: bool,
 }
 
@@ -44,11 +44,11 @@ pub enum Operator {
     Equals,
     /// `==`, which means the same but is printed as it was written.
     DoubleEquals,
-    /// `!=`, which also holds where there is no such label.
+    /// `!=`, which also matches an object without the label.
     NotEquals,
     /// `in (a,b)`
     In,
-    /// `notin (a,b)`, which also holds where there is no such label.
+    /// `notin (a,b)`, which also matches an object without the label.
     NotIn,
     /// `key`
     Exists,
@@ -76,7 +76,7 @@ impl LabelSelector {
         Ok(Self::of(parser::parse(text)?))
     }
 
-    /// Reads the form that specs use. No selector at all selects nothing, an empty one everything.
+    /// Parses a `metav1.LabelSelector`. Null selects nothing, an empty selector everything.
     pub fn from_value(value: &Value) -> Result<Self, String> {
         if value.is_null() {
             return Ok(Self::nothing());
@@ -123,8 +123,8 @@ impl LabelSelector {
         !self.nothing && self.requirements.iter().all(|known| known.matches(label(&known.key)))
     }
 
-    /// The only value that the label `key` can have in a selected object, if there is just one.
-    pub fn exact(&self, key: &str) -> Option<&str> {
+    /// The value that the first requirement on `key` demands, if it allows only one.
+    pub fn requires_exact_match(&self, key: &str) -> Option<&str> {
         let requirement = self.requirements.iter().find(|known| known.key == key)?;
         match (requirement.operator, requirement.values.as_slice()) {
             (Operator::Equals | Operator::DoubleEquals | Operator::In, [only]) => Some(only),
@@ -164,7 +164,8 @@ impl LabelRequirement {
         Ok(Self { key: key.to_owned(), operator, values })
     }
 
-    /// Whether a label with this value, or its absence, will do.
+    /// Whether the value of the label satisfies the requirement; None if the object lacks the
+    /// label.
     pub fn matches(&self, value: Option<&str>) -> bool {
         let is_listed = |value: &str| self.values.iter().any(|known| known == value);
         self.operator.holds(value, is_listed, self.values.first().map(String::as_str))
@@ -246,7 +247,7 @@ impl fmt::Display for LabelRequirement {
     }
 }
 
-/// Validates a selector in the form that specs use.
+/// Validates a `metav1.LabelSelector`.
 pub fn validate_label_selector(selector: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(labels) = selector["matchLabels"].as_object() {
         validate_labels(labels, &path.child("matchLabels"), errors);

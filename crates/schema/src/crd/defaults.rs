@@ -1,4 +1,4 @@
-//! Checks that defaults are valid by the schema that contains them.
+//! Checks that defaults are valid by their schema.
 
 use crate::embedded;
 use crate::json_schema::JsonSchema;
@@ -9,8 +9,8 @@ use crate::validate::validate_data;
 use cel::Budget;
 use machinery::{ErrorList, Path, Value};
 
-/// Finds defaults that an object could not have as values. Those below `additionalProperties` are
-/// left out, as upstream does.
+/// Reports defaults that would be invalid as values. As upstream, defaults below
+/// `additionalProperties` are not checked.
 pub(super) fn check(source: JsonSchema<'_>, node: &Node, path: &Path<'_>, errors: &mut ErrorList) {
     let mut walk = Walk { budget: rules::full_budget(), errors };
     walk.check_node(source, node, Place::Resource, path);
@@ -27,7 +27,7 @@ enum Place {
 
 /// One walk through a schema.
 struct Walk<'f> {
-    /// What the rules of all defaults together may cost.
+    /// The cost budget of the rules of all defaults together.
     budget: Budget,
     errors: &'f mut ErrorList,
 }

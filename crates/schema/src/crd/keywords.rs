@@ -1,4 +1,4 @@
-//! Does each keyword of a schema make sense by itself?
+//! Checks each keyword of a schema by itself.
 
 use super::lists;
 use super::rules::{self, CrdErrors, Scope};
@@ -6,12 +6,12 @@ use crate::json_schema::{COMBINATIONS, JsonSchema};
 use crate::structural::Node;
 use machinery::{ErrorList, Path, Value};
 
-/// Keywords of JSON schema that are not served.
+/// Keywords of JSON schema that Kubernetes does not support.
 pub(super) const UNSUPPORTED: [&str; 6] =
     ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
 
-/// Finds keywords that are not served, or not like this. Rules are compiled if the schema is sound
-/// otherwise; then `node` is what it was compiled to.
+/// Reports keywords that are unsupported or have invalid values. `node` is the compiled schema if
+/// it is valid otherwise; only then are rules compiled.
 pub(super) fn check(
     source: JsonSchema<'_>,
     node: Option<&Node>,
@@ -29,11 +29,11 @@ pub(super) fn check(
 #[derive(Debug, Clone, Copy, Default)]
 struct Context<'a> {
     is_root: bool,
-    /// Inside of `apiVersion`, `kind` or `metadata` of a resource.
+    /// Whether the schema is inside of `apiVersion`, `kind` or `metadata` of a resource.
     inside_meta: bool,
-    /// Why there may be no defaults.
+    /// The reason why defaults are forbidden, if they are.
     no_defaults: Option<&'a str>,
-    /// For rules; none inside of combinations.
+    /// The scope of rules; None inside of `allOf`, `anyOf`, `oneOf` and `not`.
     scope: Option<Scope<'a>>,
 }
 
@@ -54,7 +54,7 @@ fn check_node(source: JsonSchema<'_>, cx: Context<'_>, path: &Path<'_>, found: &
             found.schema.forbidden(&path, detail);
         }
         if let Some(schema) = JsonSchema::of(additional) {
-            // A map of unknown keys cannot be pruned without a value, so it has no default there.
+            // Upstream: pruning such a default without an actual value would be ambiguous.
             let why = "inside additionalProperties applying to object metadata";
             let no_defaults = if cx.inside_meta { Some(why) } else { below.no_defaults };
             let scope = scope.and_then(|it| it.additional(source));
@@ -88,7 +88,7 @@ fn check_node(source: JsonSchema<'_>, cx: Context<'_>, path: &Path<'_>, found: &
     }
     lists::check(source, path, &mut found.schema);
     rules::check_texts(source, path, &mut found.schema);
-    // The keywords that rules depend on are checked before the rules.
+    // Rules are only checked if the keywords that they depend on are valid.
     if found.schema.len() == before
         && let Some(scope) = scope
     {

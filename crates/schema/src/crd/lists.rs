@@ -1,5 +1,5 @@
-//! Checks that `x-kubernetes-list-type` and `x-kubernetes-map-type` fit the schema that contains
-//! them.
+//! Checks that `x-kubernetes-list-type` and `x-kubernetes-map-type` are consistent with the schema
+//! that contains them.
 
 use crate::json_schema::JsonSchema;
 use machinery::{ErrorList, Path, Value};
@@ -111,7 +111,7 @@ fn check_map(source: JsonSchema<'_>, keys: &[&str], path: &Path<'_>, errors: &mu
     }
 }
 
-/// A key is a scalar that is always there.
+/// A key must be a scalar that is required or has a default.
 fn check_key(
     items: JsonSchema<'_>,
     key: &str,

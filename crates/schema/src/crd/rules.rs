@@ -1,74 +1,74 @@
-//! Are the rules of a schema well formed, do they compile, and are they cheap enough?
+//! Checks that the rules of a schema are well formed, compile, and do not exceed the cost limits.
 
 use std::collections::HashSet;
 
 use crate::field;
 use crate::json_schema::JsonSchema;
 use crate::rules::{
-    Compiled, KEYWORD, MAX_REQUEST_SIZE, compile, declare, min_size, of_property, of_values,
+    Compiled, KEYWORD, MAX_REQUEST_SIZE, compile, declare, element_decl, min_size, property_decl,
 };
 use crate::structural::{Additional, Node};
 use cel::{DeclType, Program, go_regexp};
 use machinery::field_path::ErrorType;
-use machinery::{ErrorList, FieldError, Path, Value};
+use machinery::{ErrorList, FieldError, Path, Value, codec};
 
-/// The most that one expression may cost by estimate, and all of a schema together.
+/// The limits of the estimated cost of one expression, and of all expressions of a schema.
 const EXPRESSION_LIMIT: u64 = 10_000_000;
 const SCHEMA_LIMIT: u64 = 100_000_000;
 
-/// How many of the costliest expressions are named when all together cost too much, and how much
-/// one must cost to be named.
-const NAMED: usize = 4;
-const NAMED_FROM: u64 = SCHEMA_LIMIT / 100;
+/// If all expressions together cost too much, the error names up to this many of the costliest,
+/// each of which has at least this cost.
+const COSTLIEST_MAX: usize = 4;
+const COSTLIEST_MIN_COST: u64 = SCHEMA_LIMIT / 100;
 
-/// The limit is [`MEMORY_MAX`].
-const NO_ROOM: &str = "the patterns and rules of the schema up to here need more memory than the schema of a CRD may take up, which is 32 MiB";
+/// The error if [`MEMORY_MAX`] is exceeded.
+const MEMORY_EXCEEDED: &str = "the patterns and rules of the schema up to here need more memory than the limit for the schema of a CRD, which is 32 MiB";
 
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// What was found: errors about the schema come before those about rules.
+/// The errors of a CRD's schema; those about keywords are reported before those about rules.
 #[derive(Debug, Default)]
 pub(super) struct CrdErrors {
     pub(super) schema: ErrorList,
     rules: ErrorList,
     total_cost: u64,
-    /// The costliest expressions, the costliest first.
+    /// The paths and costs of the costliest expressions, in descending order of cost.
     costliest: Vec<(String, u64)>,
-    /// What patterns and rules take up when they are compiled.
+    /// The memory of the compiled patterns and rules.
     memory: usize,
-    /// The patterns that are counted; each is compiled once.
+    /// The patterns that are already counted.
     patterns: HashSet<String>,
 }
 
-/// What the patterns and rules of a schema may take up when they are compiled. Those of the largest
-/// schemas in use take up less than a tenth of it.
+/// The maximum memory of the compiled patterns and rules of a schema. The largest schemas in use
+/// need less than a tenth of it.
 const MEMORY_MAX: usize = 32 << 20;
 
 impl CrdErrors {
     fn add_cost(&mut self, path: &Path<'_>, cost: u64) {
         self.total_cost = self.total_cost.saturating_add(cost);
-        if cost >= NAMED_FROM {
+        if cost >= COSTLIEST_MIN_COST {
             let at = self.costliest.partition_point(|(_, it)| *it >= cost);
             self.costliest.insert(at, (path.to_string(), cost));
-            self.costliest.truncate(NAMED);
+            self.costliest.truncate(COSTLIEST_MAX);
         }
     }
 
-    /// Measures a pattern, which is at `path`.
+    /// Counts the memory of a pattern, which is at `path`.
     pub(super) fn add_pattern(&mut self, pattern: &str, path: &Path<'_>) {
         if self.schema.is_full() || self.patterns.contains(pattern) {
             return;
         }
         self.patterns.insert(pattern.to_owned());
-        // To measure a pattern is to compile it, which is slow.
+        // Measuring a pattern compiles it, which is slow.
         if self.memory > MEMORY_MAX {
-            return self.schema.invalid(path, pattern, NO_ROOM);
+            return self.schema.invalid(path, pattern, MEMORY_EXCEEDED);
         }
         match go_regexp::memory(pattern) {
             Ok(memory) => {
                 if self.exceeds_memory(memory) {
-                    self.schema.invalid(path, pattern, NO_ROOM);
+                    self.schema.invalid(path, pattern, MEMORY_EXCEEDED);
                 }
             }
             Err(error @ go_regexp::Error::Large(_)) => {
@@ -76,12 +76,12 @@ impl CrdErrors {
                     format!("must be a regular expression that this server can compile: {error}");
                 self.schema.invalid(path, pattern, &detail);
             }
-            // Reported elsewhere.
+            // `structure` reports other errors of patterns.
             Err(_) => {}
         }
     }
 
-    /// Adds to the memory; whether that is now more than a schema may have.
+    /// Adds to the memory, and returns whether the limit is exceeded.
     fn exceeds_memory(&mut self, memory: usize) -> bool {
         self.memory = self.memory.saturating_add(memory);
         self.memory > MEMORY_MAX
@@ -112,7 +112,7 @@ pub(super) struct Scope<'a> {
     /// The declared type of the values; None without rules in an enclosing node, or where rules
     /// cannot access the values.
     decl: Option<&'a DeclType>,
-    /// How many values there can be at this place; none if nothing but the request bounds it.
+    /// The maximum number of values at this node; None if only the size of a request limits it.
     cardinality: Option<u64>,
     /// The outermost list whose items cannot be correlated with old ones.
     uncorrelated: Option<&'a Path<'a>>,
@@ -132,7 +132,7 @@ impl<'a> Scope<'a> {
         declare(self.node, self.is_resource, "selfType")
     }
 
-    /// The same place, with what [`Self::declare`] has found.
+    /// The same scope with the result of [`Self::declare`].
     pub(super) fn declared<'b>(self, decl: Option<&'b DeclType>) -> Scope<'b>
     where
         'a: 'b,
@@ -141,14 +141,14 @@ impl<'a> Scope<'a> {
     }
 
     pub(super) fn property(self, source: JsonSchema<'_>, name: &str) -> Option<Self> {
-        let decl = self.decl.and_then(|it| of_property(it, name));
+        let decl = self.decl.and_then(|it| property_decl(it, name));
         Some(Self { decl, ..self.below(self.node.property(name)?, source) })
     }
 
     pub(super) fn additional(self, source: JsonSchema<'_>) -> Option<Self> {
         match &self.node.additional {
             Additional::Schema(node) => {
-                let decl = self.decl.and_then(of_values);
+                let decl = self.decl.and_then(element_decl);
                 Some(Self { decl, ..self.below(node, source) })
             }
             _ => None,
@@ -161,9 +161,9 @@ impl<'a> Scope<'a> {
         'a: 'b,
     {
         let below: Scope<'b> = self.below(self.node.items.as_deref()?, source);
-        let own = Some(path).filter(|_| source.list_type() != "map");
-        let decl = self.decl.and_then(of_values);
-        Some(Scope { decl, uncorrelated: below.uncorrelated.or(own), ..below })
+        let uncorrelated = Some(path).filter(|_| source.list_type() != "map");
+        let decl = self.decl.and_then(element_decl);
+        Some(Scope { decl, uncorrelated: below.uncorrelated.or(uncorrelated), ..below })
     }
 
     fn below(self, node: &'a Node, source: JsonSchema<'_>) -> Self {
@@ -184,7 +184,7 @@ fn has_line_breaks(text: &str) -> bool {
     text.contains(['\n', '\r'])
 }
 
-/// Checks what can be checked without compiling.
+/// Checks the texts of rules, without compiling them.
 pub(super) fn check_texts(source: JsonSchema<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let list = path.child(KEYWORD);
     for (index, rule) in source.schemas(KEYWORD).enumerate() {
@@ -224,12 +224,12 @@ fn check_field_path(source: JsonSchema<'_>, value: &str, path: &Path<'_>, errors
     if has_line_breaks(value) {
         errors.invalid(path, value, "must not contain line breaks");
     }
-    if field::follow(source, value).is_err() {
+    if field::resolve_field_path(source, value).is_err() {
         errors.invalid(path, value, "must be a valid path");
     }
 }
 
-/// Compiles the rules, and adds up what they may cost.
+/// Compiles the rules, and adds up their estimated costs.
 pub(super) fn check_programs(
     source: JsonSchema<'_>,
     scope: Scope<'_>,
@@ -246,7 +246,7 @@ pub(super) fn check_programs(
         return;
     };
     let compiled = compile(scope.node.rules(), decl);
-    // One by one: all together may take up far more than is allowed.
+    // Rules are compiled one by one, because all together may far exceed the memory limit.
     for (index, (compiled, rule)) in compiled.zip(source.schemas(KEYWORD)).enumerate() {
         check_program(&compiled, rule, scope, &list.index(index), found);
         if found.memory > MEMORY_MAX {
@@ -266,12 +266,12 @@ fn check_program(
     let programs = [&compiled.program, &compiled.message];
     let memory: usize = programs.into_iter().flatten().map(Program::memory).sum();
     if found.exceeds_memory(memory) {
-        found.rules.forbidden(&rule_path, NO_ROOM);
+        found.rules.forbidden(&rule_path, MEMORY_EXCEEDED);
     }
-    let most = compiled.program.as_ref().map_or(0, |it| it.estimate_cost().max);
-    let smallest = || min_size(scope.node, scope.is_resource).unwrap_or_default();
-    let fitting = || MAX_REQUEST_SIZE / (smallest() + 1);
-    let cost = most.saturating_mul(scope.cardinality.unwrap_or_else(fitting));
+    let max_cost = compiled.program.as_ref().map_or(0, |it| it.estimate_cost().max);
+    let smallest_value = || min_size(scope.node, scope.is_resource).unwrap_or_default();
+    let fitting = || MAX_REQUEST_SIZE / (smallest_value() + 1);
+    let cost = max_cost.saturating_mul(scope.cardinality.unwrap_or_else(fitting));
     if cost > EXPRESSION_LIMIT {
         let detail = too_costly("estimated rule cost", cost, EXPRESSION_LIMIT);
         found.rules.forbidden(&rule_path, &detail);
@@ -298,18 +298,18 @@ fn check_program(
             );
             found.rules.invalid(&rule_path, rule.text("rule"), &detail);
         }
-        (_, Some(non_empty)) if !compiled.uses_old_self => {
+        (_, Some(value)) if !compiled.uses_old_self => {
             let detail = "may not be set if oldSelf is not used in rule";
-            found.rules.invalid(&path.child("optionalOldSelf"), non_empty.clone(), detail);
+            found.rules.invalid(&path.child("optionalOldSelf"), value.clone(), detail);
         }
         _ => {}
     }
 }
 
-/// Adds an error about a rule, which is shown as Go would write it.
+/// Adds an error that shows the rule as the JSON of Go's struct.
 fn add_rule_error(rule: JsonSchema<'_>, error: &str, path: &Path<'_>, found: &mut CrdErrors) {
-    let text = |key| go_json(&Value::from(rule.text(key)));
-    let or_null = |key| rule.value(key).map_or_else(|| "null".to_owned(), go_json);
+    let text = |key| codec::json::to_text(&Value::from(rule.text(key)));
+    let or_null = |key| rule.value(key).map_or_else(|| "null".to_owned(), codec::json::to_text);
     let shown = format!(
         r#"{{"Rule":{},"Message":{},"MessageExpression":{},"Reason":{},"FieldPath":{},"OptionalOldSelf":{}}}"#,
         text("rule"),
@@ -319,13 +319,8 @@ fn add_rule_error(rule: JsonSchema<'_>, error: &str, path: &Path<'_>, found: &mu
         text("fieldPath"),
         or_null("optionalOldSelf"),
     );
-    // The order of a Go struct's fields is not that of a JSON value, so it is part of the text.
+    // The rule is part of the detail because a `Value` would not keep the order of the fields.
     found.rules.add(ErrorType::Invalid, path, None, &format!("{shown}: {error}"));
-}
-
-/// JSON in which nothing could be taken for HTML.
-fn go_json(value: &Value) -> String {
-    value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
 #[allow(clippy::cast_precision_loss, reason = "the factor is shown with a few digits")]

@@ -1,4 +1,4 @@
-//! Is the schema structural?
+//! Checks that a schema is structural.
 
 use crate::json_schema::{COMBINATIONS, JsonSchema};
 use cel::go_regexp;
@@ -12,7 +12,7 @@ enum Level {
     Field,
 }
 
-/// Finds what keeps the schema from being structural.
+/// Reports everything that keeps the schema from being structural.
 pub(super) fn check(source: JsonSchema<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     check_node(source, Level::Root, path, errors);
     check_complete(source, source, path, path, errors);
@@ -78,7 +78,7 @@ fn check_extensions(source: JsonSchema<'_>, path: &Path<'_>, errors: &mut ErrorL
 fn check_type(source: JsonSchema<'_>, level: Level, path: &Path<'_>, errors: &mut ErrorList) {
     let kind = source.text("type");
     let path = path.child("type");
-    let typeless = source.flag("x-kubernetes-int-or-string")
+    let may_have_no_type = source.flag("x-kubernetes-int-or-string")
         || source.flag("x-kubernetes-preserve-unknown-fields");
     if source.flag("x-kubernetes-embedded-resource") && kind != "object" {
         let detail = "must be object if x-kubernetes-embedded-resource is true";
@@ -86,7 +86,7 @@ fn check_type(source: JsonSchema<'_>, level: Level, path: &Path<'_>, errors: &mu
             "" => errors.required(&path, detail),
             kind => errors.invalid(&path, kind, detail),
         }
-    } else if kind.is_empty() && !typeless {
+    } else if kind.is_empty() && !may_have_no_type {
         errors.required(
             &path,
             match level {
@@ -101,7 +101,7 @@ fn check_type(source: JsonSchema<'_>, level: Level, path: &Path<'_>, errors: &mu
     }
 }
 
-/// Type and metadata of a resource, the outermost or an embedded one, are what they always are.
+/// The type and the metadata of a resource, the outermost or an embedded one, have fixed types.
 fn check_resource(source: JsonSchema<'_>, level: Level, path: &Path<'_>, errors: &mut ErrorList) {
     let properties = path.child("properties");
     for (name, expected) in [("kind", "string"), ("apiVersion", "string"), ("metadata", "object")] {
@@ -118,7 +118,7 @@ fn check_resource(source: JsonSchema<'_>, level: Level, path: &Path<'_>, errors:
     }
 }
 
-/// Of metadata only the names may be restricted.
+/// Whether the schema of metadata has keywords for more than `name` and `generateName`.
 fn restricts_more_than_names(metadata: JsonSchema<'_>) -> bool {
     metadata.map().keys().any(|keyword| match keyword.as_str() {
         "type" | "default" => false,
@@ -129,8 +129,8 @@ fn restricts_more_than_names(metadata: JsonSchema<'_>) -> bool {
     })
 }
 
-/// The part of a schema that is the one exception to the rule that types are outside of
-/// combinations: `anyOf: [{type: integer}, {type: string}]`.
+/// The location of `anyOf: [{type: integer}, {type: string}]`, the only types that are allowed
+/// below `allOf`, `anyOf`, `oneOf` and `not`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Skipped {
     Nothing,
@@ -176,7 +176,7 @@ const STRUCTURAL_ONLY: [(&str, &str); 12] = [
     ("x-kubernetes-map-type", "must be undefined to be structural"),
 ];
 
-/// Checks a schema below a combination.
+/// Checks a schema below `allOf`, `anyOf`, `oneOf` or `not`.
 fn check_nested(source: JsonSchema<'_>, skipped: Skipped, path: &Path<'_>, errors: &mut ErrorList) {
     check_values(source, skipped, path, errors);
     if let Some(items) = source.schema("items") {
@@ -207,7 +207,8 @@ fn check_nested(source: JsonSchema<'_>, skipped: Skipped, path: &Path<'_>, error
     }
 }
 
-/// Every field that a combination in `values` constrains must be specified in `structure` too.
+/// Checks that every field that `allOf`, `anyOf`, `oneOf` or `not` of `values` constrains is also
+/// specified in `structure`.
 fn check_complete(
     values: JsonSchema<'_>,
     structure: JsonSchema<'_>,

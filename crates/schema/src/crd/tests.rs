@@ -1,4 +1,4 @@
-//! Schemas that kube-apiserver refused, and its messages.
+//! Tests of schemas that kube-apiserver refuses, with its messages.
 
 use super::*;
 use machinery::json;
@@ -18,7 +18,7 @@ fn of_properties(properties: &Value) -> Vec<String> {
 }
 
 #[test]
-fn every_field_has_a_type_and_every_list_has_items() {
+fn fields_need_a_type_and_lists_need_items() {
     assert_eq!(
         of_properties(&json!({"spec": {"properties": {"a": {"description": "no type"}}},
             "l": {"type": "array"}})),
@@ -53,7 +53,7 @@ fn unsupported_keywords_are_forbidden() {
 }
 
 #[test]
-fn combinations_name_no_types_and_no_new_fields() {
+fn types_and_unspecified_fields_below_any_of_and_not_are_refused() {
     assert_eq!(
         of_properties(&json!({"spec": {"type": "object", "anyOf": [
             {"type": "object", "properties": {"a": {"minimum": 1}}}, {"required": ["b"]}]}})),
@@ -78,7 +78,7 @@ fn the_two_spellings_of_int_or_string_are_structural() {
 }
 
 #[test]
-fn defaults_obey_the_schema() {
+fn defaults_must_be_valid() {
     assert_eq!(
         of_properties(&json!({"spec": {"type": "object", "properties": {
             "n": {"type": "integer", "default": "many"},
@@ -97,7 +97,7 @@ fn defaults_obey_the_schema() {
 }
 
 #[test]
-fn list_types_fit_their_items() {
+fn list_types_must_be_consistent_with_their_items() {
     let items = json!({"type": "object", "properties": {"n": {"type": "string"}}});
     assert_eq!(
         of_properties(&json!({
@@ -119,7 +119,7 @@ fn list_types_fit_their_items() {
 }
 
 #[test]
-fn a_pattern_must_compile() {
+fn an_invalid_pattern_is_refused() {
     assert_eq!(
         of_properties(&json!({"a": {"type": "string", "pattern": "["}})),
         [
@@ -129,7 +129,7 @@ fn a_pattern_must_compile() {
 }
 
 #[test]
-fn of_metadata_only_the_name_may_be_restricted() {
+fn only_the_name_of_metadata_may_be_restricted() {
     let name = json!({"type": "string", "maxLength": 5});
     assert_eq!(
         of_properties(&json!({"kind": {"type": "integer"}, "metadata": {"type": "object",
@@ -155,7 +155,7 @@ fn with_a_status_subresource_the_root_is_restricted() {
 }
 
 #[test]
-fn the_patterns_of_a_schema_take_up_a_bounded_memory() {
+fn the_memory_of_the_patterns_of_a_schema_is_limited() {
     // Each of them needs some megabytes once it is compiled.
     let pattern =
         |n: usize| json!({"type": "string", "pattern": format!("\\b[\\p{{L}}]{{1,60}}x{n}")});
@@ -182,7 +182,7 @@ fn a_pattern_that_is_too_large_is_reported_with_its_path() {
 }
 
 #[test]
-fn long_texts_of_unicode_classes_are_no_large_patterns() {
+fn long_repetitions_of_unicode_classes_are_accepted() {
     let patterns = [
         r"^[\p{L}\p{Z}\p{N}_.:/=+\-@]{1,128}$",
         r"^([\p{L}\p{Z}\p{N}_.:/=+\-@]{0,256})$",
@@ -205,7 +205,7 @@ fn long_texts_of_unicode_classes_are_no_large_patterns() {
 }
 
 #[test]
-fn the_patterns_of_rules_count_as_well() {
+fn the_memory_of_the_patterns_in_rules_is_limited() {
     let rule = |n: usize| json!({"rule": format!("self.matches('\\\\b[\\\\p{{L}}]{{1,10}}x{n}')")});
     let rules: Value = (0..100).map(rule).collect();
     let found = of_properties(&json!({"a": {"type": "string", "maxLength": 10,

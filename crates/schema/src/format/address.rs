@@ -1,12 +1,12 @@
-//! Where something is: hosts, IP and MAC addresses, e-mail, URIs.
+//! Host names, IP and MAC addresses, e-mail addresses.
 
 use std::net::Ipv6Addr;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// As `netutils.ParseIPSloppy` does it: leading zeros are allowed, and an IPv6 address may end in
-/// an IPv4 one.
+/// As `netutils.ParseIPSloppy`: leading zeros are allowed, and so is an IPv6 address that ends in
+/// an IPv4 address.
 pub(super) fn is_ipv4(text: &str) -> bool {
     text.contains('.') && is_ip(text)
 }
@@ -37,7 +37,7 @@ pub(super) fn is_cidr(text: &str) -> bool {
         && bits.parse::<u32>().is_ok_and(|bits| bits <= max)
 }
 
-/// 6, 8 or 20 bytes, in pairs of digits (`:` or `-`) or in fours (`.`).
+/// 6, 8 or 20 bytes in groups of two digits (with `:` or `-`) or of four (with `.`).
 pub(super) fn is_mac(text: &str) -> bool {
     let grouped = |separator: char, digits: usize| {
         let is_group =
@@ -49,7 +49,8 @@ pub(super) fn is_mac(text: &str) -> bool {
 }
 
 pub(super) fn is_hostname(text: &str) -> bool {
-    // One label, in which a dash may only be second, or several of which the last is of letters.
+    // One label in which only the second character may be a dash, or several labels of which the
+    // last has only letters.
     static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
         const SIGN: &str = r"[a-zA-Z0-9\p{S}\p{L}]";
         let one = format!(r"{SIGN}(?:-?{SIGN}{{0,62}})?");

@@ -1,10 +1,11 @@
-//! Numbers that name something: UUIDs, ISBNs, cards.
+//! Identifiers: UUIDs, ISBNs, credit card and social security numbers.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// 32 digits, with or without the dashes; upper case will do.
+/// 32 hexadecimal digits in upper or lower case, with or without dashes. `version` is the first
+/// digit of the third group.
 pub(super) fn is_uuid(text: &str, version: Option<char>) -> bool {
     let mut rest = text;
     let mut digits = String::with_capacity(32);

@@ -1,20 +1,20 @@
-//! Texts of each format, good and bad.
+//! Tests of the formats with valid and invalid values.
 
 use super::*;
 
-/// Checks that all of `good` and none of `bad` have the format.
-fn check(name: &str, good: &[&str], bad: &[&str]) {
+/// Checks that all of `valid` and none of `invalid` have the format.
+fn check(name: &str, valid: &[&str], invalid: &[&str]) {
     let format = Format::of(name, Type::String).unwrap();
-    for text in good {
+    for text in valid {
         assert!(format.accepts(text), "{text:?} is a {name}");
     }
-    for text in bad {
-        assert!(!format.accepts(text), "{text:?} is no {name}");
+    for text in invalid {
+        assert!(!format.accepts(text), "{text:?} is not a {name}");
     }
 }
 
 #[test]
-fn times_have_a_zone_and_dates_exist() {
+fn dates_times_and_durations_are_validated() {
     check("date", &["2024-02-29"], &["2023-02-29", "2024-2-9", "x", "2024-02-29Z"]);
     check(
         "date-time",
@@ -29,7 +29,7 @@ fn times_have_a_zone_and_dates_exist() {
 }
 
 #[test]
-fn addresses_follow_go() {
+fn addresses_are_validated_as_by_go() {
     check("ipv4", &["1.2.3.4", "010.0.0.1", "::ffff:1.2.3.4"], &["1.2.3", "256.1.1.1", "::1", "x"]);
     check("ipv6", &["::1", "fe80::1"], &["1.2.3.4", "x"]);
     check("cidr", &["10.0.0.0/8", "::/0"], &["10.0.0.0", "10.0.0.0/33", "x"]);
@@ -44,7 +44,7 @@ fn addresses_follow_go() {
 }
 
 #[test]
-fn numbers_have_the_right_check_digits() {
+fn identifiers_and_their_check_digits_are_validated() {
     check("uuid", &["123e4567-E89B-12d3-a456-426614174000"], &["x", "123e4567"]);
     check(
         "uuid4",
@@ -58,7 +58,7 @@ fn numbers_have_the_right_check_digits() {
 }
 
 #[test]
-fn the_rest() {
+fn base64_colors_names_and_passwords_are_validated() {
     check("byte", &["YQ==", "YWI=", "YWJj"], &["*", "", "YQ", "Y==="]);
     check("hexcolor", &["#fff", "FFFFFF"], &["#ffff", "x"]);
     check("rgbcolor", &["rgb(255, 0,12)"], &["rgb(256,0,0)", "x"]);
@@ -67,7 +67,7 @@ fn the_rest() {
 }
 
 #[test]
-fn a_format_that_is_not_known_for_a_type_means_nothing() {
+fn a_format_that_is_unknown_for_a_type_is_ignored() {
     assert_eq!(Format::of("nonsense", Type::String), None);
     assert_eq!(Format::of("int32", Type::String), None);
     assert_eq!(Format::of("int32", Type::Integer), Some(Format::Int32));
@@ -75,7 +75,7 @@ fn a_format_that_is_not_known_for_a_type_means_nothing() {
 }
 
 #[test]
-fn an_approval_needs_a_scheme_and_a_host() {
+fn an_absolute_uri_has_a_scheme_and_a_host() {
     assert!(is_absolute_uri("https://github.com/kubernetes/kubernetes/pull/1"));
     assert!(!is_absolute_uri("/kubernetes") && !is_absolute_uri("https:///x"));
 }

@@ -23,7 +23,8 @@ pub(super) fn is_date_time(text: &str) -> bool {
     is_date(date) && is_time(time)
 }
 
-/// `15:04:05`, perhaps a fraction after any sign, `z` or `+07:00`.
+/// `15:04:05`, an optional fraction, and `z` or `+07:00`. As upstream's regular expression, any
+/// character may separate the fraction.
 fn is_time(text: &str) -> bool {
     let Some((clock, rest)) = text.split_at_checked(8) else { return false };
     let is_pair = |text: &str| text.len() == 2 && text.bytes().all(|b| b.is_ascii_digit());
@@ -42,12 +43,12 @@ fn is_time(text: &str) -> bool {
     is_clock && (is_zone(rest) || has_fraction && is_zone(after_digits))
 }
 
-/// `1h30m` as in Go, or `3 weeks` as in Scala.
+/// A duration of Go (`1h30m`), or the looser form of go-openapi's `strfmt` (`3 weeks`).
 pub(super) fn is_duration(text: &str) -> bool {
     machinery::go_duration::parse(text).is_ok() || is_loose_duration(text)
 }
 
-/// A number and a unit somewhere in the text suffice.
+/// As upstream, a number and a unit anywhere in the text suffice.
 fn is_loose_duration(text: &str) -> bool {
     const UNITS: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
     const STEMS: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];

@@ -1,8 +1,8 @@
-//! Writes a document of version 2 as the protobuf message that kubectl requests:
-//! `openapi.v2.Document` of google/gnostic.
+//! Encodes a document of version 2 as the protobuf message `openapi.v2.Document` of google/gnostic,
+//! which kubectl requests.
 //!
-//! A message is described by a [`MessageShape`]: which keyword goes into which field, and how.
-//! Other keywords (`x-kubernetes-…`) are vendor extensions, and become YAML.
+//! A [`MessageShape`] maps the keywords of a message to fields and their encodings. Keywords that
+//! begin with `x-` are vendor extensions and become YAML.
 
 mod shape;
 mod wire;
@@ -20,9 +20,9 @@ fn message(shape: &MessageShape, value: &Value) -> Message {
     let mut message = Message::default();
     let Value::Object(map) = value else { return message };
     // In the order of the fields' numbers, as protobuf's own encoders write them.
-    for (keyword, tag, how) in shape.fields {
+    for (keyword, field_number, encoding) in shape.fields {
         if let Some(value) = map.get(*keyword) {
-            field(&mut message, *tag, how, value);
+            field(&mut message, *field_number, encoding, value);
         }
     }
     for (name, value) in map.iter().filter(|(name, _)| name.starts_with("x-")) {
@@ -38,67 +38,67 @@ fn named(name: &str, value: &Message) -> Message {
     named
 }
 
-/// A message within others, through the fields of these numbers.
+/// Wraps a message into others, the outermost first, each in the field of the given number.
 fn wrapped(path: &[u32], mut message: Message) -> Message {
-    for tag in path.iter().rev() {
+    for field_number in path.iter().rev() {
         let mut outer = Message::default();
-        outer.message(*tag, &message);
+        outer.message(*field_number, &message);
         message = outer;
     }
     message
 }
 
-fn field(into: &mut Message, tag: u32, how: &Encoding, value: &Value) {
-    match (how, value) {
-        (Encoding::Text, Value::String(text)) => into.text(tag, text),
+fn field(into: &mut Message, field_number: u32, encoding: &Encoding, value: &Value) {
+    match (encoding, value) {
+        (Encoding::Text, Value::String(text)) => into.text(field_number, text),
         (Encoding::Texts, Value::Array(texts)) => {
-            texts.iter().filter_map(Value::as_str).for_each(|it| into.text(tag, it));
+            texts.iter().filter_map(Value::as_str).for_each(|it| into.text(field_number, it));
         }
-        (Encoding::Bool, Value::Bool(value)) => into.bool(tag, *value),
-        (Encoding::Int, value) => into.int(tag, value.as_i64().unwrap_or_default()),
-        (Encoding::Double, value) => into.double(tag, value.as_f64().unwrap_or_default()),
-        (Encoding::Any, value) => into.message(tag, &any(value)),
+        (Encoding::Bool, Value::Bool(value)) => into.bool(field_number, *value),
+        (Encoding::Int, value) => into.int(field_number, value.as_i64().unwrap_or_default()),
+        (Encoding::Double, value) => into.double(field_number, value.as_f64().unwrap_or_default()),
+        (Encoding::Any, value) => into.message(field_number, &any(value)),
         (Encoding::Anys, Value::Array(values)) => {
             for it in values {
-                into.message(tag, &any(it));
+                into.message(field_number, &any(it));
             }
         }
-        (Encoding::One(shape), value) => into.message(tag, &message(shape(), value)),
+        (Encoding::One(shape), value) => into.message(field_number, &message(shape(), value)),
         (Encoding::Named(inner, path, shape), Value::Object(map)) => {
             let mut all = Message::default();
             for (name, value) in map {
                 all.message(*inner, &named(name, &wrapped(path, message(shape(), value))));
             }
-            into.message(tag, &all);
+            into.message(field_number, &all);
         }
         (Encoding::Type, value) => {
             let mut types = Message::default();
             let list = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
             list.iter().filter_map(Value::as_str).for_each(|it| types.text(1, it));
-            into.message(tag, &types);
+            into.message(field_number, &types);
         }
         (Encoding::Wrapped(path, shape), value) => {
-            into.message(tag, &wrapped(path, message(shape(), value)));
+            into.message(field_number, &wrapped(path, message(shape(), value)));
         }
         (Encoding::SchemaOrBool, Value::Bool(value)) => {
             let mut item = Message::default();
             item.bool(2, *value);
-            into.message(tag, &item);
+            into.message(field_number, &item);
         }
         (Encoding::SchemaOrBool, value) => {
-            into.message(tag, &wrapped(&[1], message(shape::schema(), value)));
+            into.message(field_number, &wrapped(&[1], message(shape::schema(), value)));
         }
         (Encoding::Parameters, Value::Array(values)) => {
             for it in values {
-                into.message(tag, &parameter(it));
+                into.message(field_number, &parameter(it));
             }
         }
         _ => {}
     }
 }
 
-/// `ParametersItem` → `Parameter` → the body, or `NonBodyParameter` → one that is in the query or
-/// in the path.
+/// `ParametersItem` → `Parameter` → `BodyParameter`, or `NonBodyParameter` →
+/// `PathParameterSubSchema` or `QueryParameterSubSchema`.
 fn parameter(value: &Value) -> Message {
     match value["in"].as_str() {
         Some("body") => wrapped(&[1, 1], message(&BODY_PARAMETER, value)),
@@ -107,7 +107,7 @@ fn parameter(value: &Value) -> Message {
     }
 }
 
-/// A value of any kind, as YAML.
+/// The message `Any`, which contains a value as YAML.
 fn any(value: &Value) -> Message {
     let mut any = Message::default();
     any.text(2, &machinery::codec::yaml::encode(value));

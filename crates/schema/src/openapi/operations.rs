@@ -1,9 +1,9 @@
-//! The paths of a kind and what can be done at each.
+//! The paths of a kind and the operations at each.
 
 use super::{Kind, SCHEMAS};
 use machinery::{Map, Value, json};
 
-/// The options of each verb, by name with their types.
+/// The query parameters of each verb, with their types.
 const LIST: &[(&str, &str)] = &[
     ("allowWatchBookmarks", "boolean"),
     ("continue", "string"),
@@ -40,45 +40,53 @@ const PATCH_BODY: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 /// The schema of `/scale`.
 pub const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
-/// Something below an object: `/status`, `/scale`, `/eviction`.
+/// A subresource: `/status`, `/scale`, `/eviction`.
 #[derive(Debug, Clone)]
 pub struct Subresource<'a> {
-    /// The last part of the path.
+    /// `status`, the last part of the path.
     pub name: &'a str,
     /// The verbs of discovery: either `create` alone, or `get`, `patch` and `update`.
     pub verbs: &'a [&'a str],
     /// The schema of requests and responses.
     pub model: String,
-    /// Its group.
+    /// The group of its kind.
     pub group: &'a str,
-    /// Its version.
+    /// The version of its kind.
     pub version: &'a str,
     /// Its kind.
     pub kind: &'a str,
 }
 
-/// One way to use a path.
+/// An operation: one method of a path.
 #[derive(Debug, Clone, Copy)]
 struct Operation<'a> {
     method: &'a str,
     /// `x-kubernetes-action`
     action: &'a str,
-    /// The beginning of the operation's id.
+    /// The start of the operation's id.
     verb: &'a str,
-    /// What the id has between the version and the kind.
+    /// The text between the version and the kind in the id.
     infix: &'a str,
     options: &'a [(&'a str, &'a str)],
-    /// The schema of the request's body, and whether there must be one.
-    reads: Option<(&'a str, bool)>,
-    /// The schema of the answer.
-    writes: &'a str,
+    request_body: Option<RequestBody<'a>>,
+    /// The schema of the response.
+    response_model: &'a str,
+    /// The status codes of successful responses, with their texts.
     codes: &'a [(&'a str, &'a str)],
+}
+
+#[derive(Debug, Clone, Copy)]
+struct RequestBody<'a> {
+    /// The name of its schema.
+    model: &'a str,
+    required: bool,
 }
 
 const OK: &[(&str, &str)] = &[("200", "OK")];
 const OK_OR_CREATED: &[(&str, &str)] = &[("200", "OK"), ("201", "Created")];
 const OK_OR_ACCEPTED: &[(&str, &str)] = &[("200", "OK"), ("202", "Accepted")];
-const ALL_GOOD: &[(&str, &str)] = &[("200", "OK"), ("201", "Created"), ("202", "Accepted")];
+const OK_CREATED_OR_ACCEPTED: &[(&str, &str)] =
+    &[("200", "OK"), ("201", "Created"), ("202", "Accepted")];
 
 /// All paths of a kind with their operations. `model` and `list_model` name the schemas of its
 /// objects and of their lists.
@@ -86,19 +94,19 @@ pub fn paths(
     kind: &Kind<'_>,
     model: &str,
     list_model: &str,
-    below: &[Subresource<'_>],
+    subresources: &[Subresource<'_>],
 ) -> Map<String, Value> {
     let base = match kind.group {
         "" => format!("/api/{}", kind.version),
         group => format!("/apis/{group}/{}", kind.version),
     };
     let identity = (kind.group, kind.version, kind.kind);
-    let place = Place { kind, identity, below: "" };
+    let target = Target { kind, identity, subresource: "" };
     let mut paths = Map::new();
     let mut collection = format!("{base}/{}", kind.plural);
     if kind.namespaced {
-        let mut item = place.item(&[], &[list(list_model)]);
-        item["get"]["operationId"] = place.operation_id("list", "", "ForAllNamespaces").into();
+        let mut item = target.item(&[], &[list(list_model)]);
+        item["get"]["operationId"] = target.operation_id("list", "", "ForAllNamespaces").into();
         paths.insert(collection, item);
         collection = format!("{base}/namespaces/{{namespace}}/{}", kind.plural);
     }
@@ -107,19 +115,19 @@ pub fn paths(
     if kind.deletes_collections {
         operations.push(delete_collection());
     }
-    paths.insert(collection.clone(), place.item(namespace, &operations));
+    paths.insert(collection.clone(), target.item(namespace, &operations));
 
     let named: &[&str] = if kind.namespaced { &["name", "namespace"] } else { &["name"] };
     let object = format!("{collection}/{{name}}");
     let mut operations = read_and_change(model).to_vec();
     operations.push(delete());
-    paths.insert(object.clone(), place.item(named, &operations));
-    for it in below {
+    paths.insert(object.clone(), target.item(named, &operations));
+    for it in subresources {
         let identity = (it.group, it.version, it.kind);
-        let place = Place { kind, identity, below: it.name };
+        let target = Target { kind, identity, subresource: it.name };
         let item = match it.verbs {
-            ["create"] => place.item(named, &[create(&it.model)]),
-            _ => place.item(named, &read_and_change(&it.model)),
+            ["create"] => target.item(named, &[create(&it.model)]),
+            _ => target.item(named, &read_and_change(&it.model)),
         };
         paths.insert(format!("{object}/{}", it.name), item);
     }
@@ -133,8 +141,8 @@ fn list(model: &str) -> Operation<'_> {
         verb: "list",
         infix: "",
         options: LIST,
-        reads: None,
-        writes: model,
+        request_body: None,
+        response_model: model,
         codes: OK,
     }
 }
@@ -146,9 +154,9 @@ fn create(model: &str) -> Operation<'_> {
         verb: "create",
         infix: "",
         options: WRITE,
-        reads: Some((model, true)),
-        writes: model,
-        codes: ALL_GOOD,
+        request_body: Some(RequestBody { model, required: true }),
+        response_model: model,
+        codes: OK_CREATED_OR_ACCEPTED,
     }
 }
 
@@ -159,8 +167,8 @@ fn delete() -> Operation<'static> {
         verb: "delete",
         infix: "",
         options: DELETE,
-        reads: Some((DELETE_OPTIONS, false)),
-        writes: STATUS,
+        request_body: Some(RequestBody { model: DELETE_OPTIONS, required: false }),
+        response_model: STATUS,
         codes: OK_OR_ACCEPTED,
     }
 }
@@ -189,22 +197,23 @@ fn read_and_change(model: &str) -> [Operation<'_>; 3] {
         action: "patch",
         verb: "patch",
         options: PATCH,
-        reads: Some((PATCH_BODY, true)),
+        request_body: Some(RequestBody { model: PATCH_BODY, required: true }),
         ..put
     };
     [get, put, patch]
 }
 
-/// Where operations are: at a kind's objects, or below them.
-struct Place<'a> {
+/// The target of operations: a resource or a subresource.
+struct Target<'a> {
     kind: &'a Kind<'a>,
-    /// Group, version and kind of the resource.
+    /// Group, version and kind of the request and response.
     identity: (&'a str, &'a str, &'a str),
-    /// The name of the subresource, or nothing.
-    below: &'a str,
+    /// The name of the subresource, or "".
+    subresource: &'a str,
 }
 
-impl Place<'_> {
+impl Target<'_> {
+    /// The path item with these path parameters and operations.
     fn item(&self, in_path: &[&str], operations: &[Operation<'_>]) -> Value {
         let mut parameters: Vec<Value> = in_path
             .iter()
@@ -225,32 +234,33 @@ impl Place<'_> {
         let namespaced = if self.kind.namespaced { "Namespaced" } else { "" };
         let mut responses = json!({"401": {"description": "Unauthorized"}});
         for (code, text) in operation.codes {
-            let content = content(operation.writes, &["application/json", "application/yaml"]);
+            let content =
+                content(operation.response_model, &["application/json", "application/yaml"]);
             responses[*code] = json!({"description": text, "content": content});
         }
         let options: Vec<Value> =
             operation.options.iter().map(|(name, kind)| query(name, kind)).collect();
         let infix = format!("{}{namespaced}", operation.infix);
-        let suffix = capitalized(&[self.below]).concat();
+        let suffix = capitalized(&[self.subresource]).concat();
         let (group, version, kind) = self.identity;
         let mut described = json!({
             "tags": [tag(self.kind)],
-            "description": self.sentence(operation),
+            "description": self.description(operation),
             "operationId": self.operation_id(operation.verb, &infix, &suffix),
             "parameters": options,
             "responses": responses,
             "x-kubernetes-action": operation.action,
             "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": kind},
         });
-        if let Some((model, required)) = operation.reads {
-            described["requestBody"] =
-                json!({"content": content(model, self.reads(operation)), "required": required});
+        if let Some(RequestBody { model, required }) = operation.request_body {
+            let content = content(model, self.request_media_types(operation));
+            described["requestBody"] = json!({"content": content, "required": required});
         }
         described
     }
 
-    /// The media types of a request's body.
-    fn reads(&self, operation: &Operation<'_>) -> &'static [&'static str] {
+    /// The media types of the request body.
+    fn request_media_types(&self, operation: &Operation<'_>) -> &'static [&'static str] {
         match (operation.method, self.kind.crd) {
             ("patch", true) => &[
                 "application/json-patch+json",
@@ -269,7 +279,7 @@ impl Place<'_> {
     }
 
     /// `partially update status of the specified Widget`
-    fn sentence(&self, operation: &Operation<'_>) -> String {
+    fn description(&self, operation: &Operation<'_>) -> String {
         let verb = if operation.verb == "patch" { "partially update" } else { operation.verb };
         let article = match (operation.action, self.kind.crd) {
             ("list", true) => " objects of kind",
@@ -281,9 +291,9 @@ impl Place<'_> {
             ("post" | "delete", _) => " a",
             _ => " the specified",
         };
-        let of = if self.below.is_empty() { "" } else { " of" };
-        let space = if self.below.is_empty() { "" } else { " " };
-        format!("{verb}{space}{}{of}{article} {}", self.below, self.kind.kind)
+        let of = if self.subresource.is_empty() { "" } else { " of" };
+        let space = if self.subresource.is_empty() { "" } else { " " };
+        format!("{verb}{space}{}{of}{article} {}", self.subresource, self.kind.kind)
     }
 
     /// `readAppsV1NamespacedDeploymentScale`
@@ -313,7 +323,7 @@ fn tag(kind: &Kind<'_>) -> String {
     format!("{first}{}_{}", capitalized(rest).concat(), kind.version)
 }
 
-/// The parts of the group; Kubernetes' own domain is not spelled out.
+/// The parts of the group, without the suffix `.k8s.io`.
 fn group_words<'a>(kind: &Kind<'a>) -> Vec<&'a str> {
     match kind.group {
         "" => vec!["core"],
@@ -325,9 +335,9 @@ fn capitalized(words: &[&str]) -> Vec<String> {
     words
         .iter()
         .map(|word| {
-            let mut signs = word.chars();
-            let first = signs.next().map(|sign| sign.to_ascii_uppercase());
-            first.into_iter().chain(signs).collect()
+            let mut letters = word.chars();
+            let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+            first.into_iter().chain(letters).collect()
         })
         .collect()
 }
@@ -359,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespaced_kind_has_paths_for_all_one_and_below() {
+    fn a_namespaced_kind_has_paths_for_collections_objects_and_subresources() {
         let paths = paths(&DEPLOYMENT, "Deployment", "DeploymentList", &[scale()]);
         let all = "/apis/apps/v1/namespaces/{namespace}/deployments";
         let below = &paths[&format!("{all}/{{name}}/scale")];
@@ -385,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_can_be_tried_and_checked() {
+    fn a_patch_has_query_parameters_and_media_types() {
         let paths = paths(&DEPLOYMENT, "Deployment", "DeploymentList", &[]);
         let patch = &paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"];
         let names: Vec<&Value> =
@@ -397,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn the_core_group_is_below_api() {
+    fn the_paths_of_the_core_group_start_with_api() {
         let kind = Kind {
             group: "",
             version: "v1",

@@ -1,21 +1,20 @@
-//! The same documents in version 2 ("Swagger"), which kubectl reads up to 1.26.
+//! OpenAPI documents in version 2 ("Swagger"), which kubectl uses up to 1.26.
 //!
-//! Version 2 is less expressive: a reference has a description beside it, there are no
-//! alternatives, and nothing is nullable. What it cannot express is omitted, so that an old
-//! kubectl, which validates by this document before it sends anything, never refuses an object that
-//! the server would accept.
+//! Version 2 has no alternatives (`anyOf`) and no `nullable`. Keywords that it lacks are omitted,
+//! so that an old kubectl, which validates objects by this document before it sends them, never
+//! refuses an object that the server would accept.
 
 use super::SCHEMAS;
 use machinery::{Map, Value, json};
 
-/// Where schemas are in a document of version 2.
+/// The path of schemas in a document of version 2.
 const DEFINITIONS: &str = "#/definitions/";
 
 /// The keywords that version 2 lacks.
 const ALTERNATIVES: &[&str] = &["allOf", "anyOf", "oneOf", "not"];
 
-/// The one document of version 2, of paths and definitions that [`path_item`], [`builtin`] and
-/// [`custom`] have made.
+/// The document of version 2, from paths of [`path_item`] and definitions of [`builtin`] and
+/// [`custom`].
 pub fn document(
     title: &str,
     version: &str,
@@ -39,21 +38,21 @@ pub fn builtin(schema: Value) -> Value {
 fn builtin_map(mut schema: Map<String, Value>) -> Map<String, Value> {
     // Upstream: defaults are omitted, because some clients would apply them.
     schema.remove("default");
-    // A number or text is sent as either, but only one type has a name: text.
+    // Upstream publishes int-or-string as a string.
     if schema.remove("oneOf").is_some() {
         schema.insert("type".to_owned(), "string".into());
     }
     if let Some(Value::Array(wrapped)) = schema.remove("allOf") {
         schema.extend(wrapped.into_iter().filter_map(into_map).flatten());
     }
-    below(&mut schema, builtin_map);
+    convert_below(&mut schema, builtin_map);
     schema
 }
 
 /// The definition of a custom kind.
 pub fn custom(schema: Value) -> Value {
     let mut schema = into_map(schema).unwrap_or_default();
-    // Upstream: with any property named, kubectl would take all others for unknown.
+    // Upstream: if any property is specified, kubectl refuses all others as unknown.
     if is_true(&schema, "x-kubernetes-preserve-unknown-fields") {
         schema.retain(|keyword, _| keyword == "x-kubernetes-group-version-kind");
         schema.insert("type".to_owned(), "object".into());
@@ -63,20 +62,21 @@ pub fn custom(schema: Value) -> Value {
 }
 
 fn custom_map(mut schema: Map<String, Value>) -> Map<String, Value> {
-    // What this server itself wrapped: a reference with a description.
+    // `openapi::reference` wraps a reference with a description into an `allOf`.
     let reference = schema.get("allOf").and_then(|it| it.get(0)?.get("$ref")).cloned();
     schema.retain(|keyword, _| !ALTERNATIVES.contains(&keyword.as_str()));
     schema.extend(reference.map(|it| ("$ref".to_owned(), it)));
     let nullable = schema.remove("nullable").is_some_and(|it| it == true);
-    let open = is_true(&schema, "x-kubernetes-preserve-unknown-fields");
+    let preserves_unknown = is_true(&schema, "x-kubernetes-preserve-unknown-fields");
     // Upstream: kubectl cannot handle items or properties of a value without a type.
-    if nullable || open {
+    if nullable || preserves_unknown {
         schema.remove("items");
         schema.remove("properties");
     }
     let kind = schema.get("type").and_then(Value::as_str).unwrap_or_default();
-    let unclear = kind == "array" && !schema.contains_key("items") || kind == "object" && open;
-    if nullable || unclear {
+    let has_no_type =
+        kind == "array" && !schema.contains_key("items") || kind == "object" && preserves_unknown;
+    if nullable || has_no_type {
         schema.remove("type");
     }
     let may_be_null: Vec<String> = schema
@@ -93,12 +93,15 @@ fn custom_map(mut schema: Map<String, Value>) -> Map<String, Value> {
             schema.remove("required");
         }
     }
-    below(&mut schema, custom_map);
+    convert_below(&mut schema, custom_map);
     schema
 }
 
 /// Applies a function to all schemas in a schema, and converts its reference to version 2.
-fn below(schema: &mut Map<String, Value>, change: fn(Map<String, Value>) -> Map<String, Value>) {
+fn convert_below(
+    schema: &mut Map<String, Value>,
+    change: fn(Map<String, Value>) -> Map<String, Value>,
+) {
     let apply = |value: &mut Value| {
         if let Value::Object(map) = value {
             *map = change(std::mem::take(map));
@@ -166,7 +169,7 @@ fn operation(mut operation: Map<String, Value>) -> Value {
     operation.into()
 }
 
-/// A parameter has its type next to its name.
+/// In version 2, a parameter has its type next to its name.
 fn parameter(parameter: Value) -> Value {
     let mut parameter = into_map(parameter).unwrap_or_default();
     let schema = parameter.remove("schema").and_then(into_map);
@@ -200,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_or_text_is_text() {
+    fn int_or_string_is_published_as_string() {
         let schema =
             json!({"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"});
         assert_eq!(builtin(schema), json!({"type": "string", "format": "int-or-string"}));
     }
 
     #[test]
-    fn alternatives_are_left_out() {
+    fn any_of_is_omitted() {
         check(
             json!({"type": "object", "properties": {"port": {
                 "x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}]}}}),
@@ -225,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_with_unknown_fields_have_no_properties() {
+    fn schemas_that_preserve_unknown_fields_have_no_properties() {
         check(
             json!({"type": "object", "properties": {"a": {"type": "object",
                 "x-kubernetes-preserve-unknown-fields": true, "properties": {"b": {}}}}}),
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_a_parameter() {
+    fn a_request_body_becomes_a_parameter() {
         let item = path_item(json!({"post": {
             "parameters": [{"name": "dryRun", "in": "query", "schema": {"type": "string"}}],
             "requestBody": {"required": true, "content": {

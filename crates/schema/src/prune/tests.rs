@@ -1,4 +1,4 @@
-//! Pruned objects, and the reported unknown fields.
+//! Tests of pruning and of the reported unknown fields.
 
 use super::*;
 use machinery::{codec, json};
@@ -11,7 +11,7 @@ fn pruned(schema: &Value, mut object: Value) -> (Value, Vec<String>) {
 }
 
 #[test]
-fn unspecified_fields_go_and_are_named() {
+fn unspecified_fields_are_dropped_and_reported() {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object",
         "properties": {"size": {"type": "integer"}, "parts": {"type": "array", "items":
             {"type": "object", "properties": {"id": {"type": "string"}}}}}}}});
@@ -38,7 +38,7 @@ fn a_list_that_preserves_unknown_fields_preserves_those_of_its_items() {
 }
 
 #[test]
-fn the_mark_of_a_list_reaches_through_lists_of_lists() {
+fn preserve_unknown_fields_of_a_list_applies_to_the_items_of_nested_lists() {
     let schema = json!({"type": "object", "properties": {"l": {"type": "array",
         "x-kubernetes-preserve-unknown-fields": true, "items": {"type": "array",
             "items": {"type": "object", "properties": {"k": {"type": "string"}}}}}}});
@@ -46,11 +46,10 @@ fn the_mark_of_a_list_reaches_through_lists_of_lists() {
     assert_eq!(pruned(&schema, object.clone()), (object, vec![]));
 }
 
-/// Each line of the table holds a schema, an object, the result of kube-apiserver's own functions
-/// (v1.38) for pruning and defaulting, and the unknown fields in the order in which they report
-/// them. Schemas and objects are random.
+/// Each line has a random schema, a random object, the object after kube-apiserver's (v1.38) own
+/// functions for pruning and defaulting, and the unknown fields in the order of their report.
 #[test]
-fn pruning_and_defaulting_follow_the_table_of_upstreams_results() {
+fn pruning_and_defaulting_have_the_recorded_results_of_upstream() {
     for line in include_str!("cases.jsonl").lines() {
         let case = codec::json::decode(line.as_bytes()).unwrap().value;
         let schema = Structural::compile(&case[0]);
@@ -62,7 +61,7 @@ fn pruning_and_defaulting_follow_the_table_of_upstreams_results() {
 }
 
 #[test]
-fn below_preserved_unknown_fields_specified_ones_are_pruned_again() {
+fn specified_fields_beside_preserved_unknown_ones_are_pruned() {
     let schema = json!({"type": "object", "properties": {"free": {"type": "object",
         "x-kubernetes-preserve-unknown-fields": true,
         "properties": {"tight": {"type": "object", "properties": {"k": {"type": "string"}}}}}}});

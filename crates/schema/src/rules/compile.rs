@@ -1,24 +1,24 @@
-//! Rules to programs.
+//! Compiles rules into programs.
 
 use super::Rule;
 use cel::{CompileError, DeclType, Env, Library, Program, Type};
 
-/// A compiled rule, or its errors.
+/// A compiled rule, or the errors of its compilation.
 #[derive(Debug, Default)]
 pub(crate) struct Compiled {
-    /// None if the rule is empty, or faulty.
+    /// None if the rule is empty or does not compile.
     pub(crate) program: Option<Program>,
     /// The errors of the rule.
     pub(crate) error: Option<String>,
-    /// The program that makes the message.
+    /// The program of `messageExpression`.
     pub(crate) message: Option<Program>,
     /// The errors of the message expression.
     pub(crate) message_error: Option<String>,
-    /// Whether it compares with the old state.
+    /// Whether the rule is a transition rule: it uses `oldSelf`.
     pub(crate) uses_old_self: bool,
 }
 
-/// Compiles the rules of one node, whose values are of the given type, lazily.
+/// Compiles the rules of one node, whose values have the type `decl`. The iterator is lazy.
 pub(crate) fn compile(rules: &[Rule], decl: &DeclType) -> impl Iterator<Item = Compiled> {
     let env = Env::new(Library::kubernetes()).variable("self", decl.clone());
     let plain = env.clone().variable("oldSelf", decl.clone());

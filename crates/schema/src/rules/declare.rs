@@ -1,7 +1,8 @@
-//! The declaration of a schema node for rules: its type, and the sizes that bound costs.
+//! The CEL type of a schema node, with the maximum sizes from which costs are estimated.
 //!
-//! Sizes follow upstream to the byte, since whether a rule is accepted depends on them: a string
-//! without `maxLength` may fill a request, a list without `maxItems` has as many items as fit.
+//! The sizes are exactly upstream's, because they decide whether a rule is accepted: a string
+//! without `maxLength` may fill a request, a list without `maxItems` has as many items as fit into
+//! a request.
 
 use std::sync::Arc;
 
@@ -13,36 +14,36 @@ use machinery::Value;
 /// The largest request that upstream's estimates assume, in bytes.
 pub(crate) const MAX_REQUEST_SIZE: u64 = 3 * 1024 * 1024;
 
-/// A string in a request has at least its quotes around it.
+/// The longest string in a request, which also contains two quotes.
 const MAX_TEXT: u64 = MAX_REQUEST_SIZE - 2;
 
-/// The longest name of an object; a generated one has at least one character more than its prefix.
+/// The longest name of an object. A generated name is longer than its `generateName`.
 const MAX_NAME: u64 = 253;
 const MAX_GENERATE_NAME: u64 = MAX_NAME - 1;
 
-/// The declared type of a node, or None if rules cannot access its values because they have no
-/// type. Object types are named by their path, beginning with `name`.
+/// The declared type of a node; None if its values have no type, so that rules cannot access them.
+/// The names of object types are their paths, beginning with `name`.
 pub(crate) fn declare(node: &Node, is_resource: bool, name: &str) -> Option<DeclType> {
     Declaration { metadata: None }.of(node, is_resource, name)
 }
 
 impl Structural {
-    /// The type of whole objects for expressions that see them as they are published: all resources
-    /// in them have this metadata. None if the schema says nothing of them.
+    /// The type of whole objects for expressions of admission policies, in which all resources have
+    /// the full metadata `metadata`. None if the schema has no type.
     pub fn published_type(&self, name: &str, metadata: &DeclType) -> Option<DeclType> {
         Declaration { metadata: Some(metadata) }.of(&self.root, true, name)
     }
 }
 
-/// How types are declared.
+/// Options of the declaration.
 struct Declaration<'m> {
-    /// Of every resource; if none, rules see its names alone.
+    /// The type of the metadata of all resources; if None, only the names are declared.
     metadata: Option<&'m DeclType>,
 }
 
 impl Declaration<'_> {
     fn of(&self, node: &Node, is_resource: bool, name: &str) -> Option<DeclType> {
-        let (shape, max_elements) = match node.kind {
+        let (kind, max_elements) = match node.kind {
             Type::IntOrString => (DeclKind::IntOrString, max_text(node, 4)),
             Type::Array => self.list(node, name)?,
             Type::Object => match &node.additional {
@@ -55,7 +56,7 @@ impl Declaration<'_> {
             Type::Integer => (DeclKind::Int, 0),
             Type::Any => return None,
         };
-        Some(DeclType { nullable: node.is_nullable(), ..DeclType::new(shape, max_elements) })
+        Some(DeclType { nullable: node.is_nullable(), ..DeclType::new(kind, max_elements) })
     }
 
     fn list(&self, node: &Node, name: &str) -> Option<(DeclKind, u64)> {
@@ -66,18 +67,18 @@ impl Declaration<'_> {
             List::Set => ListKind::Set,
             List::Map(keys) => ListKind::Map(keys.iter().map(ToString::to_string).collect()),
         };
-        // Items are parted by commas.
+        // A comma follows each item.
         let fitting = MAX_TEXT / (min_size(items, items.is_embedded())? + 1);
-        let non_empty = size_checks(node, |it| it.max_items);
-        Some((DeclKind::List(Arc::new(element), kind), non_empty.unwrap_or(fitting)))
+        let max_items = size_checks(node, |it| it.max_items);
+        Some((DeclKind::List(Arc::new(element), kind), max_items.unwrap_or(fitting)))
     }
 
     fn map(&self, node: &Node, values: &Node, name: &str) -> Option<(DeclKind, u64)> {
         let value = self.of(values, values.is_embedded(), &format!("{name}.@elem"))?;
-        // A key of two characters in quotes, a colon and a comma.
+        // As upstream: two quotes, a key of two characters, a colon and a comma.
         let fitting = MAX_TEXT / (min_size(values, values.is_embedded())? + 6);
-        let non_empty = size_checks(node, |it| it.max_properties);
-        Some((DeclKind::Map(Arc::new(value)), non_empty.unwrap_or(fitting)))
+        let max_properties = size_checks(node, |it| it.max_properties);
+        Some((DeclKind::Map(Arc::new(value)), max_properties.unwrap_or(fitting)))
     }
 
     fn object(&self, node: &Node, is_resource: bool, name: &str) -> DeclKind {
@@ -105,10 +106,10 @@ fn size_checks(node: &Node, read: impl Fn(&SizeChecks) -> Option<u64>) -> Option
     node.checks.as_deref()?.size.as_deref().and_then(read)
 }
 
-/// The fields of a resource that rules can always access, independent of its schema.
+/// The fields of a resource that rules can access even if the schema does not specify them.
 const SUPPLIED: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Whether the schema of a resource itself says all that rules always see of it.
+/// Whether the schema of a resource itself specifies all fields that rules can always access.
 fn describes_metadata(node: &Node) -> bool {
     let is = |node: Option<&Node>, kind| node.is_some_and(|it| it.kind == kind);
     let metadata = node.property("metadata");
@@ -120,12 +121,13 @@ fn describes_metadata(node: &Node) -> bool {
         && is(name("generateName"), Type::String)
 }
 
-/// Of the metadata of a resource rules see the names.
+/// The type of a resource's metadata for rules: only the names.
 fn declare_metadata(node: &Node, name: &str) -> DeclType {
     let metadata = node.property("metadata");
     let text = |field: &str, longest: u64| {
-        let own = metadata.and_then(|it| it.property(field)).and_then(max_length);
-        let longest = own.map_or(longest, |own| own.min(longest));
+        let max_length = metadata.and_then(|it| it.property(field)).and_then(max_length);
+        let longest = max_length.map_or(longest, |it| it.min(longest));
+        // A character has up to four bytes in UTF-8.
         (field.to_owned(), DeclType::string(longest * 4))
     };
     let fields = [text("name", MAX_NAME), text("generateName", MAX_GENERATE_NAME)];
@@ -160,12 +162,12 @@ fn max_length(node: &Node) -> Option<u64> {
     node.checks.as_deref()?.text.as_deref()?.max_length
 }
 
-/// The most that a text can be long; a character may have `width` bytes.
+/// The maximum length of a string in bytes, if a character has up to `width` bytes.
 fn max_text(node: &Node, width: u64) -> u64 {
     max_length(node).map_or(MAX_TEXT, |it| it.saturating_mul(width))
 }
 
-/// The least number of bytes that a value takes in JSON; none if rules cannot see it.
+/// The minimum size of a value in JSON, in bytes; None if rules cannot access it.
 pub(crate) fn min_size(node: &Node, is_resource: bool) -> Option<u64> {
     let of = |node: &Node| min_size(node, node.is_embedded());
     Some(match node.kind {
@@ -186,7 +188,7 @@ pub(crate) fn min_size(node: &Node, is_resource: bool) -> Option<u64> {
     })
 }
 
-/// Two braces, and all fields that are required and have no default.
+/// Two braces, and all required fields without a default.
 fn min_object_size(node: &Node, is_resource: bool) -> u64 {
     let supplied = is_resource && !describes_metadata(node);
     let required = node.checks.as_deref().map_or(&[][..], |it| &it.required);
@@ -203,17 +205,17 @@ fn min_object_size(node: &Node, is_resource: bool) -> u64 {
     2 + sizes.sum::<u64>()
 }
 
-/// What the type of an object says of a field, if rules can name that.
-pub(crate) fn of_property<'d>(decl: &'d DeclType, name: &str) -> Option<&'d DeclType> {
-    match &decl.shape {
+/// The type of a property of an object; None if rules cannot access it.
+pub(crate) fn property_decl<'d>(decl: &'d DeclType, name: &str) -> Option<&'d DeclType> {
+    match &decl.kind {
         DeclKind::Object(object) => object.field(&escaping::escape(name)?).map(|it| &it.decl),
         _ => None,
     }
 }
 
-/// What the type of a list or of a map says of each value in it.
-pub(crate) fn of_values(decl: &DeclType) -> Option<&DeclType> {
-    match &decl.shape {
+/// The type of the elements of a list or a map.
+pub(crate) fn element_decl(decl: &DeclType) -> Option<&DeclType> {
+    match &decl.kind {
         DeclKind::List(value, _) | DeclKind::Map(value) => Some(value),
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! Trying rules on an object, in upstream's words and within upstream's budgets.
+//! Evaluates rules on an object, with upstream's messages and cost budgets.
 
 use super::instance::{Compared, Correlation, Instance, Pair, Subject};
 use super::{Compiled, Rule, Validator};
@@ -8,20 +8,20 @@ use cel::{Bindings, Budget, EvalError};
 use machinery::field_path::{ErrorType, quote};
 use machinery::{ErrorList, FieldError, Map, Path, Value};
 
-/// What all rules together may cost for one object, and one rule for one value.
+/// The cost limits of all rules for one object, and of one rule for one value.
 const OBJECT_BUDGET: u64 = 10_000_000;
 const CALL_BUDGET: u64 = 1_000_000;
 
-/// The longest message that an expression may make, in bytes.
+/// The maximum length in bytes of the result of a `messageExpression`.
 const MAX_MESSAGE: usize = 5 * 1024;
 
-/// The limit of ratcheted errors: clients get warnings of a few kilobytes at most.
-const FORGIVEN_MAX: usize = 100;
+/// The maximum number of ratcheted errors: a response has warnings of a few kilobytes at most.
+const RATCHETED_MAX: usize = 100;
 
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// What the rules of one object may cost.
+/// The cost budget of the rules of one object.
 pub(crate) fn full_budget() -> Budget {
     Budget { remaining: OBJECT_BUDGET, per_call: CALL_BUDGET }
 }
@@ -40,7 +40,7 @@ pub(super) fn check_object(
         Correlation { own: old.map(|old| Pair { node, new: subject, old }), nearest: None };
     let mut run = Evaluation::new(full_budget(), errors);
     run.check(validator, node, Instance { subject, old, correlation }, &Path::EMPTY);
-    run.forgiven
+    run.ratcheted
 }
 
 /// Evaluates the rules on a default: as an unchanged value, then as a new one.
@@ -66,27 +66,33 @@ pub(crate) fn check_default(
     }
 }
 
-/// Why a message could not be made.
+/// Why a `messageExpression` has no result.
 enum NoMessage {
-    /// The rule's own message will do.
+    /// The rule's `message` is used instead.
     Failed,
-    /// Nothing more may be evaluated.
+    /// No further rules are evaluated.
     OverBudget(String),
 }
 
-/// One run through an object.
+/// One evaluation of all rules on an object.
 struct Evaluation<'f> {
     budget: Budget,
-    /// The budget is spent: nothing more is tried.
+    /// Whether the budget or the error list is exhausted: no further rules are evaluated.
     is_over: bool,
     errors: &'f mut ErrorList,
-    forgiven: Vec<String>,
+    ratcheted: Vec<String>,
     compared: Compared,
 }
 
 impl<'f> Evaluation<'f> {
     fn new(budget: Budget, errors: &'f mut ErrorList) -> Self {
-        Self { budget, is_over: false, errors, forgiven: Vec::new(), compared: Compared::default() }
+        Self {
+            budget,
+            is_over: false,
+            errors,
+            ratcheted: Vec::new(),
+            compared: Compared::default(),
+        }
     }
 
     fn check<'a>(
@@ -206,11 +212,13 @@ impl<'f> Evaluation<'f> {
         path: &Path<'_>,
     ) {
         let Some(program) = &compiled.program else { return };
-        let affordable = self.budget.remaining >= CALL_BUDGET;
+        // `Cost` means that either the rule's own limit or the object's budget is exhausted. It is
+        // the latter if less than one rule's limit was left.
+        let had_full_call_budget = self.budget.remaining >= CALL_BUDGET;
         match program.evaluate(bindings, &mut self.budget) {
             Ok(cel::Value::Bool(true)) => return,
             Ok(_) => {}
-            Err(EvalError::Cost) if !affordable || self.budget.remaining == 0 => {
+            Err(EvalError::Cost) if !had_full_call_budget || self.budget.remaining == 0 => {
                 self.stop(node, path, OUT_OF_BUDGET);
                 return;
             }
@@ -219,18 +227,18 @@ impl<'f> Evaluation<'f> {
                 return;
             }
         }
-        let is_forgiven =
+        let is_ratcheted =
             !compiled.uses_old_self && instance.correlation.is_unchanged(&mut self.compared);
-        if is_forgiven && self.forgiven.len() >= FORGIVEN_MAX {
+        if is_ratcheted && self.ratcheted.len() >= RATCHETED_MAX {
             return;
         }
-        let narrowed = path.child(&rule.field_path);
-        let path = if rule.field_path.is_empty() { path } else { &narrowed };
+        let field_path = path.child(&rule.field_path);
+        let path = if rule.field_path.is_empty() { path } else { &field_path };
         let error = match self.message(compiled, rule, bindings) {
             Ok(message) => failure(rule, node, instance.subject, path, message),
             Err(NoMessage::Failed) => {
                 let message = match &*rule.message {
-                    "" => format!("failed rule: {}", rule.shown()),
+                    "" => format!("failed rule: {}", rule.display_text()),
                     message => message.trim().to_owned(),
                 };
                 failure(rule, node, instance.subject, path, message)
@@ -240,8 +248,8 @@ impl<'f> Evaluation<'f> {
                 type_error(node, path, detail)
             }
         };
-        if is_forgiven {
-            self.forgiven.push(error.to_string());
+        if is_ratcheted {
+            self.ratcheted.push(error.to_string());
         } else {
             self.errors.push(error);
         }
@@ -254,7 +262,7 @@ impl<'f> Evaluation<'f> {
         bindings: &Bindings<'a>,
     ) -> Result<String, NoMessage> {
         let program = compiled.message.as_ref().ok_or(NoMessage::Failed)?;
-        let affordable = self.budget.remaining >= CALL_BUDGET;
+        let had_full_call_budget = self.budget.remaining >= CALL_BUDGET;
         match program.evaluate(bindings, &mut self.budget) {
             Ok(value) => match value.as_str().map(str::trim) {
                 Some(text)
@@ -265,7 +273,7 @@ impl<'f> Evaluation<'f> {
                 _ => Err(NoMessage::Failed),
             },
             Err(EvalError::Failed(_)) => Err(NoMessage::Failed),
-            Err(EvalError::Cost) if affordable && self.budget.remaining > 0 => {
+            Err(EvalError::Cost) if had_full_call_budget && self.budget.remaining > 0 => {
                 Err(NoMessage::OverBudget(format!(
                     "no further validation rules will be run due to call cost exceeds limit for messageExpression: {}",
                     quote(&rule.message_expression)
@@ -275,9 +283,9 @@ impl<'f> Evaluation<'f> {
         }
     }
 
-    /// Reports a rule that evaluated to neither true nor false.
+    /// Reports a rule whose evaluation failed.
     fn fail(&mut self, rule: &Rule, error: &EvalError, node: &Node, path: &Path<'_>) {
-        let shown = rule.shown();
+        let shown = rule.display_text();
         let detail = match error {
             EvalError::Cost => {
                 self.is_over = true;
@@ -299,8 +307,8 @@ impl<'f> Evaluation<'f> {
     }
 }
 
-/// The old state is only available if one of the node's rules uses it; a message expression alone
-/// does not get it.
+/// `oldSelf` is only bound if a rule of the node uses it; a use in a `messageExpression` does not
+/// suffice.
 fn bindings<'a>(
     validator: &'a Validator,
     rule: &Rule,
@@ -319,7 +327,7 @@ fn bindings<'a>(
     })
 }
 
-/// A rule evaluated to false.
+/// The error of a rule that evaluated to false.
 fn failure(
     rule: &Rule,
     node: &Node,
@@ -335,17 +343,22 @@ fn failure(
             (value, if kind == ErrorType::Duplicate { String::new() } else { message })
         }
     };
-    FieldError { kind: rule.reason, field: place(path), value, detail }
+    FieldError { kind: rule.reason, field: field_text(path), value, detail }
 }
 
 /// An error that shows the type instead of the value.
 fn type_error(node: &Node, path: &Path<'_>, detail: String) -> FieldError {
     let kind = if node.kind == Type::IntOrString { "" } else { node.kind.name() };
-    FieldError { kind: ErrorType::Invalid, field: place(path), value: Some(kind.into()), detail }
+    FieldError {
+        kind: ErrorType::Invalid,
+        field: field_text(path),
+        value: Some(kind.into()),
+        detail,
+    }
 }
 
-/// A Go path that is nil prints like this.
-fn place(path: &Path<'_>) -> String {
+/// The path in an error; as Go, `<nil>` for the root.
+fn field_text(path: &Path<'_>) -> String {
     match path.to_string() {
         path if path.is_empty() => "<nil>".to_owned(),
         path => path,

@@ -1,4 +1,4 @@
-//! [`Instance`]: a value that rules are tried on, with what it was before.
+//! [`Instance`]: a value on which rules are evaluated, with its old value.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::validate::Data;
 use cel::{DeclKind, EvalError};
 use machinery::{Map, Value};
 
-/// A value that rules are tried on.
+/// A value on which rules are evaluated: the whole object, or a value in it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Subject<'a> {
     Root(&'a Map<String, Value>),
@@ -36,7 +36,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The address, which identifies a value.
+    /// The memory address, which identifies a value during one evaluation.
     fn address(self) -> usize {
         match self {
             Self::Root(map) => std::ptr::from_ref(map).addr(),
@@ -52,7 +52,7 @@ impl<'a> Subject<'a> {
     }
 
     pub(super) fn bind(self, validator: &'a Validator) -> Result<cel::Value<'a>, EvalError> {
-        match (self, &validator.decl.shape) {
+        match (self, &validator.decl.kind) {
             (Self::Root(entries), DeclKind::Object(object)) => {
                 Ok(cel::Value::Map(cel::Map::Object { entries, object }))
             }
@@ -62,7 +62,7 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// A value and what it was before.
+/// A value and the old value that corresponds to it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair<'a> {
     pub(super) node: &'a Node,
@@ -76,16 +76,18 @@ impl Pair<'_> {
     }
 }
 
-/// What ratchets an error: the value is unchanged, or, if it is correlated with no old value, the
-/// nearest enclosing value that is correlated is unchanged.
+/// Decides whether an error is ratcheted: the value must be unchanged or, if it is not correlated
+/// with an old value, the nearest enclosing value that is.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Correlation<'a> {
+    /// The value itself, if it is correlated with an old value.
     pub(super) own: Option<Pair<'a>>,
+    /// The nearest enclosing value that is correlated; None for the root.
     pub(super) nearest: Option<Pair<'a>>,
 }
 
-/// Which values were compared with their old ones. The items of a list that is not keyed are all
-/// tied to the list: it is compared once, not once for each of them.
+/// The results of comparisons, by the addresses of the new and the old value. All items of a list
+/// without keys depend on the comparison of the list, which is then made only once.
 #[derive(Debug, Default)]
 pub(super) struct Compared(HashMap<(usize, usize), bool>);
 
@@ -96,15 +98,15 @@ impl<'a> Correlation<'a> {
         *compared.0.entry(addresses).or_insert_with(|| pair.is_unchanged())
     }
 
-    /// Those of the value below that is reached by a field, or an index, with this old value.
+    /// The correlation of a field or an item with this old value.
     pub(super) fn below(self, node: &'a Node, new: &'a Value, old: Option<&'a Value>) -> Self {
         let Some(own) = self.own else { return self };
         let pair = |old| Pair { node, new: Subject::Value(new), old: Subject::Value(old) };
         Self { own: old.map(pair), nearest: Some(own) }
     }
 
-    /// The same for a field; type and version of an object are not tied to what they were, since
-    /// both are converted before they get here.
+    /// The correlation of a field. `apiVersion` and `kind` of the object itself are not correlated:
+    /// the old object was converted to the version of the new one.
     pub(super) fn field(
         self,
         name: &str,
@@ -120,7 +122,7 @@ impl<'a> Correlation<'a> {
     }
 }
 
-/// A value with its past.
+/// A value, its old value, and its correlation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Instance<'a> {
     pub(super) subject: Subject<'a>,

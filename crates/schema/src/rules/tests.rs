@@ -1,16 +1,16 @@
-//! Rules on objects: one `check`, many schemas.
+//! Tests of the evaluation of rules.
 
 use crate::Structural;
 use machinery::{ErrorList, Map, Value, json};
 
-/// The results of the rules for an object that is new, or was `old` before: errors, then warnings.
+/// The errors and then the warnings of the rules for an object that is created or updated.
 fn check(spec: &Value, old: Option<&Value>, new: &Value) -> Vec<String> {
     let schema = json!({"type": "object", "properties": {"spec": spec}});
     let whole = |value: &Value| object(json!({"spec": value}));
-    judge(&Structural::compile(&schema), old.map(whole).as_ref(), &whole(new))
+    evaluate(&Structural::compile(&schema), old.map(whole).as_ref(), &whole(new))
 }
 
-fn judge(
+fn evaluate(
     schema: &Structural,
     old: Option<&Map<String, Value>>,
     new: &Map<String, Value>,
@@ -48,7 +48,7 @@ fn a_failed_rule_shows_its_message_or_itself() {
 }
 
 #[test]
-fn scalars_are_shown_objects_are_not() {
+fn an_error_contains_the_value_of_a_scalar() {
     let schema = json!({"type": "string", "x-kubernetes-validations": [{"rule": "self == 'a'"}]});
     assert_eq!(
         check(&schema, None, &json!("b")),
@@ -61,12 +61,12 @@ fn rules_of_the_root_can_read_type_and_name() {
     let schema = Structural::compile(&json!({"type": "object", "x-kubernetes-validations": [
         {"rule": "self.kind == 'W' && self.metadata.name == 'n'", "message": "at the root"}]}));
     let new = |name| object(json!({"kind": "W", "apiVersion": "v1", "metadata": {"name": name}}));
-    assert_eq!(judge(&schema, None, &new("n")), NOTHING);
-    assert_eq!(judge(&schema, None, &new("m")), ["<nil>: Invalid value: at the root"]);
+    assert_eq!(evaluate(&schema, None, &new("n")), NOTHING);
+    assert_eq!(evaluate(&schema, None, &new("m")), ["<nil>: Invalid value: at the root"]);
 }
 
 #[test]
-fn a_message_is_computed_if_that_gives_one_line() {
+fn a_message_expression_must_yield_one_non_empty_line() {
     let rule = |expression: &str| {
         pair(&json!([{"rule": "false", "message": "plain", "messageExpression": expression}]))
     };
@@ -104,7 +104,7 @@ fn a_transition_rule_needs_an_old_value() {
 }
 
 #[test]
-fn an_optional_old_self_is_none_at_first() {
+fn an_optional_old_self_has_no_value_on_create() {
     let schema = json!({"type": "integer", "x-kubernetes-validations": [
         {"rule": "oldSelf.hasValue() ? oldSelf.value() < self : self == 0", "optionalOldSelf": true,
          "message": "m"}]});
@@ -115,7 +115,7 @@ fn an_optional_old_self_is_none_at_first() {
 }
 
 #[test]
-fn items_of_a_map_meet_their_old_selves_by_key() {
+fn items_of_a_list_map_are_correlated_by_key() {
     let schema = json!({"type": "array", "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["k"], "items": {"type": "object",
             "properties": {"k": {"type": "string"}, "v": {"type": "integer"}},
@@ -176,7 +176,7 @@ fn an_evaluation_that_fails_names_the_rule_and_the_type() {
 }
 
 #[test]
-fn rules_wait_for_values_of_the_right_type() {
+fn rules_are_not_evaluated_on_an_invalid_object() {
     let schema =
         json!({"type": "object", "properties": {"spec": pair(&json!([{"rule": "false"}]))}});
     let mut errors = ErrorList::new();
@@ -196,7 +196,7 @@ fn numbers(rule: &str) -> Value {
 }
 
 #[test]
-fn a_rule_that_would_run_for_ever_is_stopped() {
+fn the_cost_of_one_rule_is_limited() {
     let many: Vec<u32> = (0..4000).collect();
     let rule = "self.all(x, self.all(y, self.all(z, x + y + z >= 0)))";
     assert_eq!(
@@ -208,7 +208,7 @@ fn a_rule_that_would_run_for_ever_is_stopped() {
 }
 
 #[test]
-fn all_rules_together_have_a_budget_as_well() {
+fn the_cost_of_all_rules_together_is_limited() {
     let rule = format!("!self.contains('{}')", "b".repeat(100));
     let schema = json!({"type": "array", "items": {"type": "string",
         "x-kubernetes-validations": [{"rule": rule}]}});
@@ -223,7 +223,7 @@ fn all_rules_together_have_a_budget_as_well() {
 }
 
 #[test]
-fn a_pattern_cannot_be_a_bomb() {
+fn costly_regular_expressions_are_safe() {
     let schema = json!({"type": "string",
         "x-kubernetes-validations": [{"rule": "!self.matches('^(([a-z])+.)+[A-Z]([a-z])+$')"}]});
     assert_eq!(check(&schema, None, &json!("a".repeat(20_000))), NOTHING);

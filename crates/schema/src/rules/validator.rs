@@ -1,6 +1,6 @@
-//! [`Validator`]: the compiled rules of a schema, in a tree that has only the nodes that lead to one.
+//! [`Validator`]: the compiled rules of a schema, in a tree of only the nodes that lead to rules.
 
-use super::{Compiled, compile, declare, of_property, of_values};
+use super::{Compiled, compile, declare, element_decl, property_decl};
 use crate::structural::{Additional, Node, NodeFlags};
 use cel::{DeclType, Program};
 
@@ -18,24 +18,25 @@ pub(crate) struct Validator {
 }
 
 impl Validator {
-    /// None if there are no rules, or rules cannot see the values.
+    /// None if there are no rules, or rules cannot access the values.
     pub(crate) fn of(node: &Node, is_resource: bool) -> Option<Self> {
         Self::within(node, is_resource, None)
     }
 
-    /// The same for a node whose type may be determined by the enclosing node.
-    fn within(node: &Node, is_resource: bool, told: Option<&DeclType>) -> Option<Self> {
-        if !node.marks.has(NodeFlags::RULES_BELOW) {
+    /// Like [`of`](Self::of), for a node whose type may be `declared` by the type of an enclosing
+    /// node.
+    fn within(node: &Node, is_resource: bool, declared: Option<&DeclType>) -> Option<Self> {
+        if !node.flags.has(NodeFlags::RULES_BELOW) {
             return None;
         }
-        let decl = match (told, node.rules()) {
+        let decl = match (declared, node.rules()) {
             (Some(decl), _) => Some(decl.clone()),
             (None, []) => None,
             (None, _) => Some(declare(node, is_resource, "selfType")?),
         };
-        let below = |node: &Node, told| Self::within(node, node.is_embedded(), told);
-        let property = |name: &str| decl.as_ref().and_then(|it| of_property(it, name));
-        let values = decl.as_ref().and_then(of_values);
+        let below = |node: &Node, declared| Self::within(node, node.is_embedded(), declared);
+        let property = |name: &str| decl.as_ref().and_then(|it| property_decl(it, name));
+        let values = decl.as_ref().and_then(element_decl);
         let properties = node
             .properties()
             .filter_map(|(name, it)| Some((name.into(), below(it, property(name))?)))
@@ -53,7 +54,7 @@ impl Validator {
         Some(Self { rules, decl, properties, additional, items })
     }
 
-    /// The memory that the programs take up, in bytes or so.
+    /// The approximate memory of the programs in bytes.
     pub(crate) fn memory(&self) -> usize {
         let programs = self.rules.iter().flat_map(|it| [&it.program, &it.message]);
         let own: usize = programs.flatten().map(Program::memory).sum();
@@ -62,13 +63,13 @@ impl Validator {
         own + below.map(Self::memory).sum::<usize>()
     }
 
-    /// The rules of a field that `properties` names.
+    /// The rules of a field in `properties`.
     pub(crate) fn property(&self, name: &str) -> Option<&Self> {
         let index = self.properties.binary_search_by(|(it, _)| (**it).cmp(name)).ok()?;
         Some(&self.properties[index].1)
     }
 
-    /// Whether a named field has rules.
+    /// Whether a field in `properties` has rules at or below it.
     pub(crate) fn has_properties(&self) -> bool {
         !self.properties.is_empty()
     }

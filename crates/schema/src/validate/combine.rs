@@ -1,7 +1,7 @@
-//! `allOf`, `anyOf`, `oneOf` and `not`.
+//! Validates `allOf`, `anyOf`, `oneOf` and `not`.
 //!
-//! If no alternative is valid, the errors of the one that passed most checks are shown, since that
-//! is most likely the intended one.
+//! If no alternative is valid, the errors of the one with the highest `match_count` are reported,
+//! because it is most likely the intended one.
 
 use super::{Data, Walk, WalkErrors};
 use crate::structural::{Combined, Node};
@@ -12,11 +12,11 @@ use machinery::field_path::quote;
 #[derive(Debug)]
 struct BranchOutcome {
     errors: WalkErrors,
-    passed: usize,
+    match_count: usize,
 }
 
 impl BranchOutcome {
-    fn holds(&self) -> bool {
+    fn is_valid(&self) -> bool {
         self.errors.is_empty()
     }
 }
@@ -33,15 +33,16 @@ impl Walk<'_> {
         let outcome = |node: &Node| {
             self.spend(1);
             let mut errors = WalkErrors::default();
-            let passed = self.apply(node, data, old, path, &mut errors);
-            BranchOutcome { errors, passed }
+            let match_count = self.apply(node, data, old, path, &mut errors);
+            BranchOutcome { errors, match_count }
         };
         let name = || quote(&path.to_string());
-        let mut passed = 0;
+        let mut match_count = 0;
 
         if !combined.any_of.is_empty() {
-            let (held, closest) = count_matches(combined.any_of.iter().map(outcome), Stop::AtFirst);
-            if held == 0 {
+            let (valid, closest) =
+                count_valid(combined.any_of.iter().map(outcome), Stop::AtFirstValid);
+            if valid == 0 {
                 found.add(|| {
                     self.error_without_field(format!(
                         "{} must validate at least one schema (anyOf)",
@@ -49,16 +50,16 @@ impl Walk<'_> {
                     ))
                 });
             }
-            passed += merge(closest, found);
+            match_count += merge(closest, found);
         }
         if !combined.one_of.is_empty() {
-            let (held, closest) = count_matches(combined.one_of.iter().map(outcome), Stop::Never);
-            if held == 1 {
-                passed += merge(closest, found);
+            let (valid, closest) = count_valid(combined.one_of.iter().map(outcome), Stop::Never);
+            if valid == 1 {
+                match_count += merge(closest, found);
             } else {
-                let many = match held {
+                let many = match valid {
                     0 => "Found none valid".to_owned(),
-                    held => format!("Found {held} valid alternatives"),
+                    valid => format!("Found {valid} valid alternatives"),
                 };
                 found.add(|| {
                     self.error_without_field(format!(
@@ -66,17 +67,17 @@ impl Walk<'_> {
                         name()
                     ))
                 });
-                passed += merge(closest.filter(|_| held == 0), found);
+                match_count += merge(closest.filter(|_| valid == 0), found);
             }
         }
         if !combined.all_of.is_empty() {
-            let mut held = 0;
+            let mut valid = 0;
             for it in combined.all_of.iter().map(outcome) {
-                held += usize::from(it.holds());
-                passed += merge(Some(it), found);
+                valid += usize::from(it.is_valid());
+                match_count += merge(Some(it), found);
             }
-            if held != combined.all_of.len() {
-                let none = if held == 0 { ". None validated" } else { "" };
+            if valid != combined.all_of.len() {
+                let none = if valid == 0 { ". None validated" } else { "" };
                 found.add(|| {
                     self.error_without_field(format!(
                         "{} must validate all the schemas (allOf){none}",
@@ -85,49 +86,50 @@ impl Walk<'_> {
                 });
             }
         }
-        if combined.not.as_ref().is_some_and(|node| outcome(node).holds()) {
+        if combined.not.as_ref().is_some_and(|node| outcome(node).is_valid()) {
             found.add(|| {
                 self.error_without_field(format!("{} must not validate the schema (not)", name()))
             });
         }
-        passed
+        match_count
     }
 }
 
-/// When to stop trying alternatives.
+/// When to stop evaluating alternatives.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Stop {
-    AtFirst,
+    AtFirstValid,
     Never,
 }
 
-/// How many alternatives hold, and the first that does or else the one that came closest.
-fn count_matches(
+/// The number of valid alternatives, and the first valid one or else the one with the highest
+/// `match_count`.
+fn count_valid(
     outcomes: impl Iterator<Item = BranchOutcome>,
     stop: Stop,
 ) -> (usize, Option<BranchOutcome>) {
-    let mut held = 0;
+    let mut valid = 0;
     let mut best: Option<BranchOutcome> = None;
     for outcome in outcomes {
         let better = match &best {
             None => true,
-            Some(best) if best.holds() => false,
-            Some(best) => outcome.holds() || outcome.passed > best.passed,
+            Some(best) if best.is_valid() => false,
+            Some(best) => outcome.is_valid() || outcome.match_count > best.match_count,
         };
-        held += usize::from(outcome.holds());
+        valid += usize::from(outcome.is_valid());
         if better {
             best = Some(outcome);
         }
-        if held > 0 && stop == Stop::AtFirst {
+        if valid > 0 && stop == Stop::AtFirstValid {
             break;
         }
     }
-    (held, best)
+    (valid, best)
 }
 
-/// Adds an outcome's errors, each once, and returns the checks it passed.
+/// Adds the errors of an outcome without repetition, and returns its `match_count`.
 fn merge(outcome: Option<BranchOutcome>, found: &mut WalkErrors) -> usize {
     let Some(outcome) = outcome else { return 0 };
     found.add_new(outcome.errors);
-    outcome.passed
+    outcome.match_count
 }

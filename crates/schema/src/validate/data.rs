@@ -1,4 +1,4 @@
-//! [`Data`]: a JSON value as the walk reads it, with integers distinguished from other numbers.
+//! [`Data`]: a borrowed JSON value that distinguishes integers from other numbers.
 
 use crate::structural::Type;
 use machinery::{Map, Value};
@@ -14,7 +14,7 @@ pub(crate) enum Data<'a> {
     Object(&'a Map<String, Value>),
 }
 
-/// A number as Go's decoder would hold it: 64 bits, with or without a fraction.
+/// A number as Go's decoder represents it: an `int64` or a `float64`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Number {
     Integer(i64),
@@ -51,7 +51,7 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// What upstream calls the format of the decoded value.
+    /// Upstream's name for the format of a decoded number.
     pub(crate) fn format(self) -> &'static str {
         match self {
             Self::Number(Number::Integer(_)) => "int64",
@@ -60,7 +60,7 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// Whether the value has the declared type; no value has an undeclared one.
+    /// Whether the value has the declared type; false for [`Type::Any`].
     pub(crate) fn is_of(self, kind: Type) -> bool {
         match (self, kind) {
             (Self::Bool(_), Type::Boolean)
@@ -81,19 +81,19 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// Whether this is the listed choice. Null is never one: upstream cannot compare it.
-    pub(crate) fn is(self, choice: &Value) -> bool {
+    /// Whether this equals a value of `enum`. As upstream, null equals none.
+    pub(crate) fn equals_enum_value(self, choice: &Value) -> bool {
         match (self, Data::from(choice)) {
             (Self::Bool(a), Data::Bool(b)) => a == b,
             (Self::Text(a), Data::Text(b)) => a == b,
-            (Self::Number(a), Data::Number(b)) => a.is_choice(b),
+            (Self::Number(a), Data::Number(b)) => a.equals_enum_value(b),
             (Self::List(a), Data::List(b)) => a == b,
             (Self::Object(a), Data::Object(b)) => a == b,
             _ => false,
         }
     }
 
-    /// The value for an error that shows it.
+    /// A copy as a JSON value, for errors.
     pub(crate) fn to_value(self) -> Value {
         match self {
             Self::Null => Value::Null,
@@ -107,8 +107,8 @@ impl<'a> Data<'a> {
 }
 
 impl Number {
-    /// The largest number up to which doubles hold every integer.
-    const SAFE: f64 = 9_007_199_254_740_991.0;
+    /// 2^53 - 1: up to it, doubles represent every integer exactly.
+    const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 
     #[allow(clippy::cast_precision_loss, reason = "upstream compares as doubles too")]
     pub(crate) fn to_f64(self) -> f64 {
@@ -118,21 +118,21 @@ impl Number {
         }
     }
 
-    /// Whether this is the listed choice. Upstream converts it to the type of the choice, so that 1.5
-    /// is taken for the integer 1.
+    /// Whether this equals a value of `enum`. As upstream, converts to the type of that value
+    /// first, so 1.5 equals the integer 1.
     #[allow(clippy::cast_possible_truncation, reason = "Go converts with the same rule")]
-    fn is_choice(self, choice: Number) -> bool {
+    fn equals_enum_value(self, choice: Number) -> bool {
         match (self, choice) {
             (Self::Float(float), Self::Integer(choice)) => float as i64 == choice,
             _ => self.to_f64().total_cmp(&choice.to_f64()).is_eq(),
         }
     }
 
-    /// Whether it has no fraction; beyond 2^53 every number is whole.
+    /// Whether it is an integer; a float beyond 2^53 is not exact and does not count as one.
     pub(crate) fn is_integral(self) -> bool {
         match self {
             Self::Integer(_) => true,
-            Self::Float(float) => float.fract() == 0.0 && float.abs() <= Self::SAFE,
+            Self::Float(float) => float.fract() == 0.0 && float.abs() <= Self::MAX_SAFE_INTEGER,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Bounds, multiples and ranges of numbers.
+//! Validates numbers: `minimum`, `maximum`, `multipleOf` and the range of the format.
 
 use super::data::Number;
 use super::{Walk, WalkErrors};
@@ -32,7 +32,7 @@ impl Walk<'_> {
         2
     }
 
-    /// Whether a number is one of its type's.
+    /// Checks that the type and its format can represent a number.
     fn check_range(
         self,
         range: Range,
@@ -60,7 +60,7 @@ impl Walk<'_> {
     ) {
         let factor_fits = self.check_range(range, Number::Float(factor), "MultipleOf", path, found);
         let number = comparable(number, factor_fits);
-        // Upstream: a fractional `multipleOf` of integers is only detected here.
+        // As upstream, a `multipleOf` below 1 for integers is only detected here.
         if matches!(number, Number::Integer(_)) && truncated(factor) <= 0 {
             let step = truncated(factor);
             found.add(|| {
@@ -105,19 +105,20 @@ impl Walk<'_> {
         let beyond = ordering == Some(side.beyond)
             || bound.exclusive && ordering == Some(std::cmp::Ordering::Equal);
         if beyond {
-            let words = if bound.exclusive { side.exclusive } else { side.inclusive };
+            let relation = if bound.exclusive { side.exclusive } else { side.inclusive };
             found.add(|| {
                 let limit = limit_text(number, bound.value);
-                self.invalid(path, number.to_value(), format_args!("should be {words} {limit}"))
+                self.invalid(path, number.to_value(), format_args!("should be {relation} {limit}"))
             });
         }
     }
 }
 
-/// A minimum or a maximum, in words.
+/// The texts for `minimum` or `maximum`.
 #[derive(Debug)]
 struct Limit {
     what: &'static str,
+    /// The order of an invalid number relative to the limit.
     beyond: std::cmp::Ordering,
     inclusive: &'static str,
     exclusive: &'static str,
@@ -145,7 +146,7 @@ struct Range {
 }
 
 impl Range {
-    /// The type that cannot hold the number, in words; None if it can.
+    /// The description of the type if it cannot represent the number; None if it can.
     fn excludes(self, number: Number) -> Option<String> {
         let float = number.to_f64();
         let fits = match (self.kind, self.format, number) {
@@ -169,18 +170,18 @@ impl Range {
     }
 }
 
-/// With a limit that its type cannot hold, upstream falls back to comparing doubles.
+/// If the type cannot represent the limit, upstream compares doubles.
 fn comparable(number: Number, limit_fits: bool) -> Number {
     if limit_fits { number } else { Number::Float(number.to_f64()) }
 }
 
-/// The whole part: how Go turns a limit into an integer.
+/// The integer part of a limit, as Go converts it.
 #[allow(clippy::cast_possible_truncation, reason = "Go converts with the same rule")]
 fn truncated(limit: f64) -> i64 {
     limit as i64
 }
 
-/// The limit as it was compared.
+/// The limit in the type in which it was compared.
 fn limit_text(number: Number, limit: f64) -> String {
     match number {
         Number::Integer(_) => truncated(limit).to_string(),

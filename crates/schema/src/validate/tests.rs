@@ -1,18 +1,18 @@
-//! Schemas, objects and the recorded errors of kube-apiserver.
+//! Tests of validation with errors that were recorded from kube-apiserver.
 
 use super::*;
 use machinery::json;
 
-/// All errors about `{"spec": spec}` for a schema of `spec`, in order.
+/// All errors of `{"spec": spec}` by a schema of `spec`, sorted.
 fn messages(spec_schema: &Value, spec: &Value) -> Vec<String> {
-    complaints_about(
+    validation_errors(
         &json!({"type": "object", "properties": {"spec": spec_schema}}),
         &json!({"spec": spec}),
         None,
     )
 }
 
-fn complaints_about(schema: &Value, new: &Value, old: Option<&Value>) -> Vec<String> {
+fn validation_errors(schema: &Value, new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut errors = ErrorList::new();
     let old = old.map(|it| it.as_object().unwrap());
     Structural::compile(schema).validate(new.as_object().unwrap(), old, &mut errors);
@@ -22,7 +22,7 @@ fn complaints_about(schema: &Value, new: &Value, old: Option<&Value>) -> Vec<Str
 }
 
 #[test]
-fn types_are_named() {
+fn values_of_another_type_are_reported() {
     let schema = json!({"type": "object", "properties": {
         "s": {"type": "string"}, "i": {"type": "integer"}, "n": {"type": "number"},
         "b": {"type": "boolean"}, "a": {"type": "array", "items": {"type": "string"}},
@@ -58,7 +58,7 @@ fn types_are_named() {
 }
 
 #[test]
-fn numbers_have_bounds() {
+fn bounds_multiples_and_formats_of_numbers_are_checked() {
     let schema = json!({"type": "object", "properties": {
         "a": {"type": "integer", "minimum": 1, "maximum": 3},
         "b": {"type": "number", "minimum": 0, "exclusiveMinimum": true,
@@ -86,7 +86,7 @@ fn numbers_have_bounds() {
 }
 
 #[test]
-fn texts_lists_and_maps_have_sizes() {
+fn sizes_of_strings_lists_and_maps_are_checked() {
     let schema = json!({"type": "object", "properties": {
         "s": {"type": "string", "minLength": 2, "maxLength": 3},
         "a": {"type": "array", "minItems": 1, "maxItems": 2, "items": {"type": "integer"}},
@@ -112,7 +112,7 @@ fn texts_lists_and_maps_have_sizes() {
 }
 
 #[test]
-fn choices_patterns_and_formats_are_checked() {
+fn enums_patterns_and_formats_are_checked() {
     let schema = json!({"type": "object", "properties": {
         "c": {"type": "string", "nullable": true, "enum": ["red", null]},
         "n": {"type": "integer", "enum": [1, 2]},
@@ -131,7 +131,7 @@ fn choices_patterns_and_formats_are_checked() {
 }
 
 #[test]
-fn required_fields_are_named() {
+fn missing_required_fields_are_reported() {
     let schema = json!({"type": "object", "required": ["size", "list"], "properties": {
         "list": {"type": "array", "items": {"type": "object", "required": ["k"]}}}});
     assert_eq!(
@@ -145,7 +145,7 @@ fn required_fields_are_named() {
 }
 
 #[test]
-fn alternatives_report_the_errors_of_the_closest() {
+fn any_of_and_one_of_report_the_errors_of_the_closest_alternative() {
     let schema = json!({"type": "object",
         "oneOf": [{"required": ["a"]}, {"required": ["b"]}], "not": {"required": ["c", "d"]}});
     assert_eq!(
@@ -177,7 +177,7 @@ fn alternatives_report_the_errors_of_the_closest() {
 }
 
 #[test]
-fn a_forbidden_field_is_named() {
+fn additional_properties_false_forbids_other_fields() {
     let schema = json!({"type": "object", "additionalProperties": false});
     assert_eq!(
         messages(&schema, &json!({"x": 1})),
@@ -186,7 +186,7 @@ fn a_forbidden_field_is_named() {
 }
 
 #[test]
-fn an_embedded_resource_is_checked_as_a_resource() {
+fn type_and_metadata_of_an_embedded_resource_are_validated() {
     let schema = json!({"type": "object", "properties": {"t": {"type": "object",
         "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}}});
     let found = messages(
@@ -198,7 +198,7 @@ fn an_embedded_resource_is_checked_as_a_resource() {
     assert_eq!(found.len(), 2);
 }
 
-/// A schema that got stricter after objects were stored.
+/// A schema that became stricter after objects were stored.
 fn tightened() -> Value {
     json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "n": {"type": "integer", "minimum": 5}, "s": {"type": "string"},
@@ -211,7 +211,7 @@ fn tightened() -> Value {
 #[test]
 fn errors_of_unchanged_values_are_ratcheted() {
     let old = json!({"spec": {"n": 1, "s": "x"}});
-    let check = |new: Value| complaints_about(&tightened(), &new, Some(&old));
+    let check = |new: Value| validation_errors(&tightened(), &new, Some(&old));
     assert_eq!(check(json!({"spec": {"n": 1, "s": "y"}})), [""; 0]);
     assert_eq!(
         check(json!({"spec": {"n": 2, "s": "x"}})),
@@ -222,7 +222,7 @@ fn errors_of_unchanged_values_are_ratcheted() {
 #[test]
 fn items_of_a_list_map_correspond_by_key_and_those_of_other_lists_do_not() {
     let old = json!({"spec": {"l": [{"k": "a", "v": 9}], "a": [9]}});
-    let check = |new: Value| complaints_about(&tightened(), &new, Some(&old));
+    let check = |new: Value| validation_errors(&tightened(), &new, Some(&old));
     assert_eq!(check(json!({"spec": {"l": [{"k": "b"}, {"k": "a", "v": 9}], "a": [9]}})), [""; 0]);
     assert_eq!(
         check(json!({"spec": {"a": [9, 1]}})),
@@ -233,12 +233,12 @@ fn items_of_a_list_map_correspond_by_key_and_those_of_other_lists_do_not() {
 #[test]
 fn duplicates_that_existed_before_are_ratcheted() {
     let schema = tightened();
-    let doubled = json!({"spec": {"l": [{"k": "a"}, {"k": "a"}]}});
+    let duplicated = json!({"spec": {"l": [{"k": "a"}, {"k": "a"}]}});
     assert_eq!(
-        complaints_about(&schema, &doubled, Some(&json!({"spec": {}}))),
+        validation_errors(&schema, &duplicated, Some(&json!({"spec": {}}))),
         [r#"spec.l[1]: Duplicate value: {"k":"a"}"#]
     );
-    assert_eq!(complaints_about(&schema, &doubled, Some(&doubled)), [""; 0]);
+    assert_eq!(validation_errors(&schema, &duplicated, Some(&duplicated)), [""; 0]);
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn a_status_is_validated_by_its_own_schema() {
     );
 }
 
-/// Compared item by item with every other, these would take minutes.
+/// A comparison of each new item with each old one would take minutes.
 #[test]
 fn the_items_of_a_long_list_are_found_by_their_keys() {
     let schema = json!({"type": "object", "properties": {"l": {
@@ -267,7 +267,7 @@ fn the_items_of_a_long_list_are_found_by_their_keys() {
     let old = json!({"l": items(0..50_000)});
     let new = json!({"l": items(1..50_001)});
     assert_eq!(
-        complaints_about(&schema, &new, Some(&old)),
+        validation_errors(&schema, &new, Some(&old)),
         ["l[49999].v: Too long: may not be more than 1 byte"]
     );
 }

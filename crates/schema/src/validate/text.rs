@@ -1,4 +1,4 @@
-//! Lengths, patterns and formats of texts.
+//! Validates strings: `minLength`, `maxLength`, `pattern` and `format`.
 
 use super::{Walk, WalkErrors};
 use crate::structural::{Checks, TextChecks};
@@ -13,13 +13,13 @@ impl Walk<'_> {
         path: &Path<'_>,
         found: &mut WalkErrors,
     ) -> usize {
-        let mut passed = 1;
-        let Some(checks) = checks else { return passed };
+        let mut match_count = 1;
+        let Some(checks) = checks else { return match_count };
         if let Some(text_checks) = checks.text.as_deref() {
             self.check_length_and_pattern(text_checks, text, path, found);
         }
-        if let Some(format) = checks.format.filter(|it| it.is_for_text()) {
-            passed += 1;
+        if let Some(format) = checks.format.filter(|it| it.is_for_strings()) {
+            match_count += 1;
             if !format.accepts(text) {
                 found.add(|| {
                     let (name, shown) = (format.name(), quote(text));
@@ -28,10 +28,10 @@ impl Walk<'_> {
                 });
             }
         }
-        passed
+        match_count
     }
 
-    /// Reports the first of the three errors, as upstream stops there.
+    /// Reports the first of the three errors and stops, as upstream does.
     fn check_length_and_pattern(
         self,
         checks: &TextChecks,
@@ -42,7 +42,7 @@ impl Walk<'_> {
         let length = || text.chars().count() as u64;
         if let Some(max) = checks.max_length.filter(|max| length() > *max) {
             let unit = if max == 1 { "byte" } else { "bytes" };
-            // Characters are counted, though upstream's message says bytes.
+            // As upstream, the message says bytes although characters are counted.
             let detail = format!("may not be more than {max} {unit}");
             return found.add(|| self.error(ErrorType::TooLong, path, None, detail));
         }
@@ -51,13 +51,13 @@ impl Walk<'_> {
             return found.add(|| self.invalid(path, text, message));
         }
         let Some(pattern) = &checks.pattern else { return };
-        let but = match pattern.matches(text) {
+        let suffix = match pattern.matches(text) {
             Some(true) => return,
             Some(false) => "",
             None => ", but pattern is invalid",
         };
         found.add(|| {
-            self.invalid(path, text, format_args!("should match '{}'{but}", pattern.source))
+            self.invalid(path, text, format_args!("should match '{}'{suffix}", pattern.source))
         });
     }
 }

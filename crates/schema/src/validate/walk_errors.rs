@@ -1,8 +1,8 @@
-//! [`WalkErrors`]: the errors of one walk, within a bound.
+//! [`WalkErrors`]: the errors of one walk, up to a limit.
 //!
-//! An error names its place and often lists what would be right, so a long key or a long `enum` may
-//! be repeated in each of a hundred thousand errors. Once the texts take up
-//! [`ErrorList::TEXT_MAX`](machinery::ErrorList::TEXT_MAX), errors are still counted but no longer worded.
+//! An error contains its path and often the allowed values, so a long key or a long `enum` may be
+//! repeated in each of a hundred thousand errors. Beyond
+//! [`ErrorList::TEXT_MAX`](machinery::ErrorList::TEXT_MAX), errors are counted but not stored.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,7 +17,9 @@ pub(super) struct WalkErrors {
     hashes: Vec<u64>,
     /// The number of occurrences of a hash.
     seen: HashMap<u64, usize>,
+    /// The sum of [`FieldError::size`] over the list.
     weight: usize,
+    /// The number of errors that were counted but not stored.
     omitted: usize,
 }
 
@@ -30,7 +32,7 @@ pub(super) struct Checkpoint {
 }
 
 impl WalkErrors {
-    /// Adds an error, which is worded only if there is room for it.
+    /// Adds an error. `error` is only called if the limit is not reached.
     pub(super) fn add(&mut self, error: impl FnOnce() -> FieldError) {
         if self.weight >= ErrorList::TEXT_MAX {
             self.omitted += 1;
@@ -38,34 +40,34 @@ impl WalkErrors {
         }
         let error = error();
         let hash = hash(&error);
-        self.keep(error, hash);
+        self.push(error, hash);
     }
 
-    /// Adds the errors of another walk, each once.
+    /// Adds the errors of another walk that are not in the list yet.
     pub(super) fn add_new(&mut self, other: Self) {
         self.omitted += other.omitted;
         for (error, hash) in other.list.into_iter().zip(other.hashes) {
             if self.weight >= ErrorList::TEXT_MAX {
                 self.omitted += 1;
             } else if !self.seen.contains_key(&hash) {
-                self.keep(error, hash);
+                self.push(error, hash);
             }
         }
     }
 
-    fn keep(&mut self, error: FieldError, hash: u64) {
+    fn push(&mut self, error: FieldError, hash: u64) {
         self.weight += error.size();
         *self.seen.entry(hash).or_default() += 1;
         self.hashes.push(hash);
         self.list.push(error);
     }
 
-    /// Whether nothing was found, worded or not.
+    /// Whether there are no errors, stored or counted.
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty() && self.omitted == 0
     }
 
-    /// What was found so far.
+    /// The current state, for [`roll_back`](Self::roll_back).
     pub(super) fn checkpoint(&self) -> Checkpoint {
         Checkpoint { length: self.list.len(), weight: self.weight, omitted: self.omitted }
     }
@@ -84,7 +86,7 @@ impl WalkErrors {
         (self.weight, self.omitted) = (checkpoint.weight, checkpoint.omitted);
     }
 
-    /// The errors that are worded.
+    /// The stored errors.
     pub(super) fn into_list(self) -> Vec<FieldError> {
         self.list
     }
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_error_can_be_found_again() {
+    fn an_error_that_was_rolled_back_can_be_added_again() {
         let mut found = WalkErrors::default();
         found.add(|| error("a"));
         let checkpoint = found.checkpoint();
@@ -122,11 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn errors_without_room_count_but_are_not_worded() {
+    fn errors_beyond_the_limit_are_counted_but_not_stored() {
         let mut found = WalkErrors::default();
         found.add(|| error(&"x".repeat(ErrorList::TEXT_MAX)));
         let checkpoint = found.checkpoint();
-        found.add(|| unreachable!("there is no room"));
+        found.add(|| unreachable!("the limit is reached"));
         assert_ne!(found.checkpoint(), checkpoint);
         assert_eq!(found.into_list().len(), 1);
     }

@@ -214,7 +214,7 @@ impl RejectionStatus {
             _ => 400,
         };
         let mut status = Status::new(code, Reason::Unknown, message);
-        status.own_reason = reason.map(Into::into);
+        status.custom_reason = reason.map(Into::into);
         status.details = self.details.map(|it| Box::new(it.into_details()));
         status
     }

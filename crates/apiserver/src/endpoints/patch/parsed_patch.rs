@@ -58,7 +58,7 @@ pub(in super::super) fn parse(cx: &RequestContext, body: &[u8]) -> Result<Parsed
         if let Some(number) = &literals.too_large {
             return Err(Status::bad_request(codec::json::too_large(number).to_string()));
         }
-        codec::json::collapse(&mut value);
+        codec::json::whole_floats_to_integers(&mut value);
     }
     Ok(ParsedPatch { patch_type, value, text: body.to_vec(), duplicates, literals })
 }

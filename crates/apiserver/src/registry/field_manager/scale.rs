@@ -4,19 +4,22 @@
 use super::apply_error_status;
 use super::subresource_object::{self, SingleVersionRequest};
 use crate::registry::scope::RequestScope;
-use machinery::patch::apply::scale::{Replicas, of_parent, of_scale};
+use machinery::patch::apply::scale::{self, Replicas};
 use machinery::patch::apply::{self, Force};
 use machinery::{Object, Status, Value};
 use types::resource::Version;
 
 /// Sets the managed fields of a Scale from those of its object `parent`.
 pub(crate) fn to_subresource(scope: &RequestScope, parent: &Object, scale: &mut Object) {
-    set_managed_fields(scale, with_replicas(scope, |replicas| of_scale(parent, replicas)));
+    set_managed_fields(
+        scale,
+        with_replicas(scope, |replicas| scale::to_subresource(parent, replicas)),
+    );
 }
 
 /// Sets the managed fields of `parent` after an update of its Scale.
 pub(crate) fn to_parent(scope: &RequestScope, scale: &Object, parent: &mut Object) {
-    let entries = with_replicas(scope, |replicas| of_parent(parent, scale, replicas));
+    let entries = with_replicas(scope, |replicas| scale::to_parent(parent, scale, replicas));
     set_managed_fields(parent, entries);
 }
 

@@ -1,4 +1,4 @@
-//! Where a document mentions given fields, for errors that are reported in document order.
+//! [`occurrences`]: the positions of fields in a document, to report errors in document order.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -6,20 +6,28 @@ use std::fmt::Write;
 use super::super::DecodeError;
 use super::scalar::Reader;
 
-/// Finds the fields of these paths, such as `spec.ports[0].port`, in a document, and returns the places
-/// of their first and second mention, counted in keys. A document that is not JSON is searched up to
-/// its first error.
+/// The positions of a field: the number of keys in the document up to and including it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Positions {
+    /// The first occurrence.
+    pub first: usize,
+    /// The second occurrence, if the key is repeated.
+    pub second: Option<usize>,
+}
+
+/// Finds the fields of these paths, such as `spec.ports[0].port`, in a document. A document that is
+/// not JSON is searched up to its first error.
 pub fn occurrences<'p>(
     bytes: &[u8],
     paths: impl IntoIterator<Item = &'p str>,
-) -> HashMap<&'p str, (usize, Option<usize>)> {
-    let wanted: HashMap<&str, Option<(usize, Option<usize>)>> =
+) -> HashMap<&'p str, Positions> {
+    let wanted: HashMap<&str, Option<Positions>> =
         paths.into_iter().map(|path| (path, None)).collect();
     let longest = wanted.keys().map(|it| it.len()).max().unwrap_or_default();
     let mut walk = Walk { path: String::new(), keys: 0, wanted, longest };
-    // What could not be read was refused before.
+    // The decoder has already reported an error of the document.
     let _ = walk.document(bytes);
-    walk.wanted.into_iter().filter_map(|(path, places)| Some((path, places?))).collect()
+    walk.wanted.into_iter().filter_map(|(path, positions)| Some((path, positions?))).collect()
 }
 
 struct Walk<'p> {
@@ -27,7 +35,8 @@ struct Walk<'p> {
     path: String,
     /// The number of keys so far.
     keys: usize,
-    wanted: HashMap<&'p str, Option<(usize, Option<usize>)>>,
+    wanted: HashMap<&'p str, Option<Positions>>,
+    /// The length of the longest wanted path.
     longest: usize,
 }
 
@@ -65,7 +74,7 @@ impl Walk<'_> {
                     reader.scalar(first)?;
                 }
             }
-            // A value is complete, and so may be the containers that it ends.
+            // The value is complete, and the containers that it ends may be as well.
             while let Some(container) = open.last_mut() {
                 self.path.truncate(container.path_length);
                 if let Some(index) = &mut container.index {
@@ -100,8 +109,10 @@ impl Walk<'_> {
             return;
         }
         match self.wanted.get_mut(self.path.as_str()) {
-            Some(Some((_, second @ None))) => *second = Some(self.keys),
-            Some(places @ None) => *places = Some((self.keys, None)),
+            Some(Some(Positions { second: second @ None, .. })) => *second = Some(self.keys),
+            Some(positions @ None) => {
+                *positions = Some(Positions { first: self.keys, second: None });
+            }
             _ => {}
         }
     }
@@ -115,8 +126,9 @@ mod tests {
     fn fields_are_found_in_document_order() {
         let text = br#"{"z": [{}, {"y": 1, "a": [[], {"k": 2}]}], "b": {"c": 1, "c": 2}, "z": 3}"#;
         let found = occurrences(text, ["z", "z[1].a[1].k", "b.c", "b", "missing", "z[1].y"]);
-        let mut found: Vec<_> = found.into_iter().collect();
-        found.sort_unstable_by_key(|(_, place)| *place);
+        let mut found: Vec<_> =
+            found.into_iter().map(|(path, it)| (path, (it.first, it.second))).collect();
+        found.sort_unstable_by_key(|(_, positions)| *positions);
         assert_eq!(
             found,
             [

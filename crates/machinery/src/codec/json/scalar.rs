@@ -6,11 +6,11 @@ use crate::field_path::quote;
 
 type Result<T> = std::result::Result<T, DecodeError>;
 
-/// A place in the input.
+/// The input and the position in it.
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Where the last number begins.
+    /// The position of the last number.
     number_start: usize,
 }
 
@@ -23,7 +23,7 @@ impl<'a> Reader<'a> {
         self.bytes.get(self.at).copied()
     }
 
-    /// The next byte that is not white space, taken.
+    /// Skips white space and takes the next byte.
     fn token(&mut self) -> Result<u8> {
         while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.peek() {
             self.at += 1;
@@ -37,7 +37,7 @@ impl<'a> Reader<'a> {
         Ok(byte)
     }
 
-    /// Takes what may begin a value.
+    /// Takes the first byte of a value.
     pub(super) fn start_of_value(&mut self) -> Result<u8> {
         match self.token()? {
             byte @ (b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => Ok(byte),
@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// After `{`: the first key, or None if it is closed at once.
+    /// After `{`: the first key, or None if the object is empty.
     pub(super) fn first_key(&mut self) -> Result<Option<String>> {
         match self.token()? {
             b'}' => Ok(None),
@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// After a value of an object: the next key, or None if it is closed.
+    /// After a value of an object: the next key, or None at the end of the object.
     pub(super) fn after_pair(&mut self) -> Result<Option<String>> {
         match self.token()? {
             b'}' => Ok(None),
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// After `[`: whether it is closed at once, and then takes the bracket.
+    /// After `[`: whether the array is empty. If so, takes the closing bracket.
     pub(super) fn is_empty_array(&mut self) -> Result<bool> {
         let closed = self.token()? == b']';
         if !closed {
@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Only white space may follow.
+    /// After the value: only white space may follow.
     pub(super) fn end(&mut self) -> Result<()> {
         match self.token() {
             Ok(other) => Err(invalid(other, "after top-level value")),
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A value that begins with `first` and contains no others.
+    /// The scalar that begins with `first`.
     pub(super) fn scalar(&mut self, first: u8) -> Result<Value> {
         match first {
             b'"' => Ok(Value::String(self.string()?)),
@@ -201,7 +201,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// After `\u`. A second half is taken only if it completes the first.
+    /// After `\u`. A second `\u` escape is taken only if it completes a surrogate pair.
     fn unicode_escape(&mut self) -> Result<char> {
         let unit = self.four_hex_digits()?;
         if (0xd800..0xdc00).contains(&unit) && self.bytes[self.at..].starts_with(b"\\u") {
@@ -230,7 +230,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What no float can hold becomes the largest one.
+/// A number beyond the range of a float becomes the largest float.
 fn number_value(text: &str, is_integer: bool) -> Value {
     if is_integer && let Ok(number) = text.parse::<i64>() {
         return number.into();
@@ -239,9 +239,9 @@ fn number_value(text: &str, is_integer: bool) -> Value {
     float.clamp(f64::MIN, f64::MAX).into()
 }
 
-/// None if it is not finite.
+/// An integer if `float` has no fraction and is exact, else a float; None if it is not finite.
 pub(in crate::codec) fn whole_or_float(float: f64) -> Option<Value> {
-    // 2^53: below it every whole float is exactly one integer.
+    // 2^53: below it, integers and whole floats correspond one to one.
     if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 {
         #[allow(clippy::cast_possible_truncation, reason = "it is whole and within 2^53")]
         return Some((float as i64).into());

@@ -14,7 +14,7 @@ fn check(bytes: impl AsRef<[u8]>, expected: &str) {
 }
 
 #[test]
-fn values() {
+fn objects_lists_and_scalars_are_decoded() {
     check(
         " {\"b\": [1, -2.5, true, false, null, {}, []], \"a\": \"x\"} ",
         r#"{"a":"x","b":[1,-2.5,true,false,null,{},[]]}"#,
@@ -24,7 +24,7 @@ fn values() {
 }
 
 #[test]
-fn numbers() {
+fn numbers_without_a_fraction_become_integers() {
     check("9223372036854775807", "9223372036854775807");
     check("9223372036854775808", "9.223372036854776e+18");
     check("-0", "0");
@@ -35,7 +35,7 @@ fn numbers() {
 }
 
 #[test]
-fn the_last_of_repeated_keys_counts_and_each_is_noted_once() {
+fn the_last_of_repeated_keys_counts_and_each_is_reported_once() {
     check(
         r#"{"metadata": {"name": "a", "name": "b"}, "data": {"k": "v", "k": "w", "k": "x"}}"#,
         r#"{"data":{"k":"x"},"metadata":{"name":"b"}}; duplicate field "metadata.name"; duplicate field "data.k""#,
@@ -122,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn good_input_reads_as_serde_json_reads_it(likely in r#"[\[{]{0,3}("a": ?)?(-?[1-9][0-9]{0,3}|0[0-9]?|"[a-z\\n]{0,5}"|true|null)[\]}]{0,3}"#) {
+    fn the_decoder_agrees_with_serde_json(likely in r#"[\[{]{0,3}("a": ?)?(-?[1-9][0-9]{0,3}|0[0-9]?|"[a-z\\n]{0,5}"|true|null)[\]}]{0,3}"#) {
         if let Ok(theirs) = serde_json::from_str::<Value>(&likely) {
             prop_assert_eq!(decode(likely.as_bytes()).map(|it| it.value), Ok(theirs));
         } else {

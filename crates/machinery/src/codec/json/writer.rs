@@ -1,5 +1,5 @@
-//! JSON as Go writes it: `<`, `>`, `&` and the two line separators of Unicode are escaped, and
-//! floats are written without an exponent between 1e-6 and 1e21.
+//! A JSON encoder with the output of Go's `encoding/json`: `<`, `>`, `&` and Unicode's two line
+//! separators are escaped, and floats between 1e-6 and 1e21 have no exponent.
 
 use std::io;
 
@@ -52,7 +52,7 @@ impl<F: Formatter> Formatter for Go<F> {
     {
         let size = value.abs();
         if size == 0.0 {
-            // Go writes -0 and reads it as 0, so that it is 0 after it was stored.
+            // Go encodes -0 as -0 but decodes it as 0; a stored value is always 0.
             return writer.write_all(b"0");
         }
         if (1e-6..1e21).contains(&size) {
@@ -112,7 +112,7 @@ impl<F: Formatter> Formatter for Go<F> {
     }
 }
 
-/// The first character that Go escapes and others do not, and its escape.
+/// The position and the escape of the first character that Go escapes and `serde_json` does not.
 fn next_escape(text: &str) -> Option<(usize, &'static str)> {
     let bytes = text.as_bytes();
     let mut from = 0;

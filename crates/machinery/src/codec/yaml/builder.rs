@@ -1,7 +1,7 @@
-//! [`Builder`]: the parser's events in, one value out.
+//! [`Builder`]: builds a value from the parser's events.
 //!
-//! It keeps its own stack, as the JSON reader does. An anchored node is kept when it is complete,
-//! and copied in place of each alias; the total size of all copies is limited by [`COPIED_MAX`].
+//! It has its own stack, as the JSON decoder does. A complete node with an anchor is stored, and
+//! copied in place of each alias; the total size of all copies is limited by [`COPIED_MAX`].
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use super::{in_line, scalar};
 use crate::field_path::quote;
 use crate::{Map, Value};
 
-/// What anchors keep and aliases copy, in bytes or so.
+/// The maximum total [weight](Node::weight) of the nodes that anchors store and aliases copy.
 const COPIED_MAX: usize = 8 << 20;
 /// More repeated keys than this are not reported.
 const DUPLICATES_MAX: usize = 100;
@@ -28,12 +28,13 @@ pub(super) struct Builder {
     duplicates: Vec<String>,
 }
 
-/// A complete value, with what a copy of it costs.
+/// A complete value.
 #[derive(Clone)]
 struct Node {
     value: Value,
+    /// An estimate of its memory in bytes.
     weight: usize,
-    /// Levels of nesting; none for a scalar.
+    /// The levels of nesting; 0 for a scalar.
     depth: usize,
 }
 
@@ -51,7 +52,7 @@ enum Collection {
         map: Map<String, Value>,
         /// The key whose value comes next.
         key: Option<Key>,
-        /// What `<<` adds, where the mapping itself says nothing.
+        /// The values of `<<`, whose entries are added for keys that the mapping lacks.
         merged: Vec<Value>,
     },
 }
@@ -84,7 +85,7 @@ impl Builder {
                     .cloned()
                     .ok_or_else(|| in_line(line, "anchor value contains itself"))?;
                 self.charge(node.weight)?;
-                self.note_duplicate(line);
+                self.record_duplicate(line);
                 self.place(node, line)
             }
             Event::UnresolvedAlias(name) => {
@@ -94,7 +95,7 @@ impl Builder {
         }
     }
 
-    /// The document, which is complete.
+    /// The complete document.
     pub(super) fn finish(self) -> Decoded {
         Decoded {
             value: self.root.unwrap_or_default(),
@@ -121,9 +122,9 @@ impl Builder {
         let value = scalar::resolve(text, is_plain, tag.as_deref())
             .map_err(|error| DecodeError::new(format!("yaml: {error}")))?;
         let node = Node { value, weight: 16 + text.len(), depth: 0 };
-        self.keep(anchor, &node)?;
+        self.store_anchor(anchor, &node)?;
         if !self.expects_key() {
-            self.note_duplicate(line);
+            self.record_duplicate(line);
         }
         self.place(node, line)
     }
@@ -140,7 +141,7 @@ impl Builder {
         if self.open.len() >= DEPTH_MAX {
             return Err(DecodeError::new("yaml: exceeded max depth"));
         }
-        self.note_duplicate(line);
+        self.record_duplicate(line);
         self.open.push(Open { collection, anchor, weight: 16, depth: 1 });
         Ok(())
     }
@@ -159,11 +160,11 @@ impl Builder {
             }
         };
         let node = Node { value, weight, depth };
-        self.keep(anchor, &node)?;
+        self.store_anchor(anchor, &node)?;
         self.place(node, line)
     }
 
-    fn keep(&mut self, anchor: usize, node: &Node) -> Result<(), DecodeError> {
+    fn store_anchor(&mut self, anchor: usize, node: &Node) -> Result<(), DecodeError> {
         if anchor > 0 {
             self.charge(node.weight)?;
             self.anchors.insert(anchor, node.clone());
@@ -194,7 +195,7 @@ impl Builder {
     }
 
     /// Upstream reports a repeated key in the line where its value begins.
-    fn note_duplicate(&mut self, line: usize) {
+    fn record_duplicate(&mut self, line: usize) {
         let Some(Open { collection: Collection::Mapping { map, key, .. }, .. }) = self.open.last()
         else {
             return;
@@ -207,7 +208,7 @@ impl Builder {
         }
     }
 
-    /// Puts a complete node where it belongs.
+    /// Adds a complete node to the innermost collection, as a key or as a value.
     fn place(&mut self, node: Node, line: usize) -> Result<(), DecodeError> {
         if self.expects_key() {
             let key = key_of(&node.value).ok_or_else(|| in_line(line, "invalid map key"))?;
@@ -238,7 +239,7 @@ impl Builder {
     }
 }
 
-/// As the string for JSON, formatted as Go prints it.
+/// The key as the string for JSON, and as Go prints it in errors.
 fn key_of(value: &Value) -> Option<Key> {
     let (text, shown) = match value {
         Value::String(text) => (text.clone(), quote(text)),
@@ -248,7 +249,7 @@ fn key_of(value: &Value) -> Option<Key> {
     Some(Key::Text { text, shown })
 }
 
-/// Adds the entries that are missing: from a mapping, or from several, the first before the second.
+/// Adds the missing entries from a mapping, or from several of which the first takes precedence.
 fn merge(map: &mut Map<String, Value>, source: Value) -> Result<(), DecodeError> {
     let sources = match source {
         Value::Array(list) => list,

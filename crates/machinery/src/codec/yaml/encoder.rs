@@ -1,20 +1,19 @@
-//! Values to YAML, in the form that kubectl prints: block style, keys sorted, lines of some eighty
-//! columns.
+//! A YAML encoder with the output of kubectl: block style, sorted keys, lines of about 80 columns.
 
 use std::cmp::Ordering;
 
 use super::scalar::reads_as_string;
 use crate::{Map, Value};
 
-/// Text is broken at the first space beyond this column.
+/// A line is broken at the first space beyond this column.
 const WIDTH: usize = 80;
 const INDENT: usize = 2;
 
-/// A key with more bytes than this is marked with a question mark. Upstream: as in Go's library;
-/// readers search the colon of other keys only within 1024 characters.
+/// A key with more bytes than this is written as a complex key (`? key`), as in Go's library:
+/// parsers look for the colon after a simple key only within 1024 characters.
 const MAX_SIMPLE_KEY: usize = 128;
 
-/// The whole document, with its last newline.
+/// The whole document, with a final newline.
 pub fn encode(value: &Value) -> String {
     let mut encoder = Encoder { out: String::new() };
     match value {
@@ -64,7 +63,7 @@ impl Encoder {
         }
     }
 
-    /// An entry whose key is marked as such, since readers find a colon only near its beginning.
+    /// An entry with a complex key, see [`MAX_SIMPLE_KEY`].
     fn complex_entry(&mut self, key: &str, value: &Value, indent: usize) {
         self.out += "? ";
         self.scalar(&Value::String(key.to_owned()), indent);
@@ -105,16 +104,18 @@ impl Encoder {
         }
     }
 
-    /// `next_line` is where further lines begin; None for a key, which must not have any.
+    /// `next_line` is the indentation of further lines; None for a key, which must be on one line.
     fn text(&mut self, text: &str, next_line: Option<usize>) {
-        let looks = ScalarStyles::of(text);
+        let styles = ScalarStyles::of(text);
         match next_line {
-            Some(indent) if text.contains('\n') && looks.may_be_block => self.literal(text, indent),
+            Some(indent) if text.contains('\n') && styles.may_be_block => {
+                self.literal(text, indent);
+            }
             _ if text.contains('\n') || !reads_as_string(text) => {
                 self.double_quoted(text, next_line);
             }
-            _ if looks.may_be_plain => self.folded(text, next_line),
-            _ if looks.may_be_single_quoted => {
+            _ if styles.may_be_plain => self.folded(text, next_line),
+            _ if styles.may_be_single_quoted => {
                 self.out.push('\'');
                 self.folded(&text.replace('\'', "''"), next_line);
                 self.out.push('\'');
@@ -203,7 +204,7 @@ impl Encoder {
     }
 }
 
-/// In which styles a text may be written without losing anything.
+/// The styles in which a text can be written without loss.
 struct ScalarStyles {
     may_be_plain: bool,
     may_be_single_quoted: bool,
@@ -223,7 +224,7 @@ impl ScalarStyles {
     }
 }
 
-/// Whether a plain scalar with this text would be taken for something else.
+/// Whether the text as a plain scalar would contain YAML syntax.
 fn has_indicators(text: &str) -> bool {
     if text.starts_with("---") || text.starts_with("...") {
         return true;
@@ -274,7 +275,7 @@ fn push_escaped(out: &mut String, c: char) {
     }
 }
 
-/// A key's place: `a2` before `a10`, signs before digits before letters.
+/// The sort key of a mapping's key: `a2` before `a10`, signs before digits before letters.
 fn natural_order(key: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut rest = key;

@@ -1,4 +1,4 @@
-//! The value of a scalar: by its tag, or, if it is plain, by its form.
+//! The value of a scalar: determined by its tag or, if it is plain, by its text.
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 
@@ -10,7 +10,7 @@ const CORE_TAG: &str = "tag:yaml.org,2002:";
 /// The value of a scalar, or an error.
 pub(super) fn resolve(text: &str, is_plain: bool, tag: Option<&str>) -> Result<Value, String> {
     let Some(tag) = tag else {
-        return if is_plain { guess(text) } else { Ok(text.into()) };
+        return if is_plain { resolve_plain(text) } else { Ok(text.into()) };
     };
     let Some(core) = tag.strip_prefix(CORE_TAG) else {
         return Ok(text.into());
@@ -18,21 +18,22 @@ pub(super) fn resolve(text: &str, is_plain: bool, tag: Option<&str>) -> Result<V
     if core == "binary" {
         return binary(text);
     }
-    let guessed = guess(text)?;
+    let value = resolve_plain(text)?;
     let fits = match core {
-        "int" => guessed.is_i64() || guessed.is_u64(),
-        "float" => guessed.is_number(),
-        "bool" => guessed.is_boolean(),
-        "null" => guessed.is_null(),
+        "int" => value.is_i64() || value.is_u64(),
+        "float" => value.is_number(),
+        "bool" => value.is_boolean(),
+        "null" => value.is_null(),
         _ => return Ok(text.into()),
     };
     if !fits {
-        return Err(format!("cannot decode !!{} `{text}` as a !!{core}", tag_of(&guessed)));
+        return Err(format!("cannot decode !!{} `{text}` as a !!{core}", tag_of(&value)));
     }
-    Ok(guessed)
+    Ok(value)
 }
 
-/// Base64, with any white space in it. JSON has text only, so that is what it must be.
+/// Decodes Base64 with any white space. Bytes that are not UTF-8 are replaced, as JSON has no
+/// bytes.
 fn binary(text: &str) -> Result<Value, String> {
     let packed: String = text.split_whitespace().collect();
     let bytes = BASE64_STANDARD
@@ -53,12 +54,12 @@ fn tag_of(value: &Value) -> &'static str {
 
 /// Whether a plain scalar with this text would be read as this very text.
 pub(super) fn reads_as_string(text: &str) -> bool {
-    let is_string = matches!(guess(text), Ok(Value::String(_)));
+    let is_string = matches!(resolve_plain(text), Ok(Value::String(_)));
     is_string && !is_timestamp(text) && !is_base60(text) && text != "<<"
 }
 
 /// The value of a plain scalar.
-fn guess(text: &str) -> Result<Value, String> {
+fn resolve_plain(text: &str) -> Result<Value, String> {
     Ok(match text {
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
             Value::Bool(true)
@@ -90,7 +91,7 @@ fn number(text: &str) -> Option<Value> {
     float(&plain)
 }
 
-/// Decimal, `0x`, `0o` or `0b`, or octal by nothing but a leading zero.
+/// Decimal, `0x`, `0o`, `0b`, or octal with only a leading zero.
 fn integer(text: &str) -> Option<i128> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (radix, digits) = match digits.get(..2).map(str::to_ascii_lowercase).as_deref() {
@@ -134,7 +135,7 @@ fn is_timestamp(text: &str) -> bool {
         && (time.is_empty() || (time.starts_with(['T', 't', ' ']) && time.contains(':')))
 }
 
-/// `190:20:30`, a number to some readers of YAML.
+/// `190:20:30`, which is a number in YAML 1.1.
 fn is_base60(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let whole = unsigned.split_once('.').map_or(unsigned, |(whole, _)| whole);

@@ -1,4 +1,4 @@
-//! Tests of the YAML reader and writer.
+//! Tests of the YAML decoder and encoder.
 
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ fn check_encoded(value: &Value, expected: &str) {
 }
 
 #[test]
-fn words_of_yaml_1_1() {
+fn the_booleans_and_nulls_of_yaml_1_1_are_recognized() {
     check("[y, No, ON, off, true, FALSE]", "[true,false,true,false,true,false]");
     check("n: 1", r#"{"false":1}"#);
     check("[~, null, Null, '', 'no', \"yes\"]", r#"[null,null,null,"","no","yes"]"#);
@@ -30,7 +30,7 @@ fn words_of_yaml_1_1() {
 }
 
 #[test]
-fn numbers() {
+fn numbers_in_all_notations_are_decoded() {
     check("[1, -1, +1, 010, 0x1F, 0b11, 0o17, 1_000]", "[1,-1,1,8,31,3,15,1000]");
     check("[1.5, .5, 1e3, 1.0, -2.5e-1]", "[1.5,0.5,1000,1,-0.25]");
     check("[09, 1.2.3, 1-2, 12e, 0x, 2024-05-06]", r#"[9,"1.2.3","1-2","12e","0x","2024-05-06"]"#);
@@ -46,7 +46,7 @@ fn keys_become_strings() {
 }
 
 #[test]
-fn tags_decide() {
+fn a_tag_determines_the_type() {
     check("[!!str 1, !!int '1', !!float 1, !!bool yes, !mine x]", r#"["1",1,1,true,"x"]"#);
     check("!!binary aGVs bG8=", r#""hello""#);
     check("!!binary '*'", "yaml: !!binary value contains invalid base64 data");
@@ -54,7 +54,7 @@ fn tags_decide() {
 }
 
 #[test]
-fn the_last_of_repeated_keys_counts_and_each_is_noted() {
+fn the_last_of_repeated_keys_counts_and_each_is_reported() {
     check(
         "metadata:\n  name: a\ndata:\n  k: v\n  k: w\n",
         r#"{"data":{"k":"w"},"metadata":{"name":"a"}}; line 5: key "k" already set in map"#,
@@ -62,7 +62,7 @@ fn the_last_of_repeated_keys_counts_and_each_is_noted() {
 }
 
 #[test]
-fn aliases_and_merges() {
+fn aliases_are_copied_and_merge_keys_add_missing_entries() {
     check("a: &x {k: 1}\nb: *x", r#"{"a":{"k":1},"b":{"k":1}}"#);
     check("a: &x {k: 1, l: 2}\nb: {l: 3, <<: *x}", r#"{"a":{"k":1,"l":2},"b":{"k":1,"l":3}}"#);
     check("a: &x [*x]", "yaml: line 1: anchor value contains itself");
@@ -103,14 +103,14 @@ fn only_the_first_document_is_read() {
 }
 
 #[test]
-fn a_file_has_many_documents() {
+fn all_non_empty_documents_of_a_file_are_decoded() {
     let text = "# head\n---\na: 1\n---\n# empty\n---\nb: |\n  ---\n  x\n--- \nc: 3\n";
     let values: Vec<Value> = documents(text).unwrap().into_iter().map(|it| it.value).collect();
     assert_eq!(values, [json!({"a": 1}), json!({"b": "---\nx\n"}), json!({"c": 3})]);
 }
 
 #[test]
-fn an_object_as_kubectl_prints_it() {
+fn objects_are_encoded_as_kubectl_prints_them() {
     check_encoded(
         &json!({"apiVersion": "v1", "items": [], "kind": "SecretList", "metadata": {"resourceVersion": "7"}}),
         "apiVersion: v1\nitems: []\nkind: SecretList\nmetadata:\n  resourceVersion: \"7\"\n",
@@ -122,7 +122,7 @@ fn an_object_as_kubectl_prints_it() {
 }
 
 #[test]
-fn strings_are_quoted_only_where_they_must_be() {
+fn strings_are_quoted_only_where_necessary() {
     let check = |text: &str, expected: &str| check_encoded(&json!({"k": text}), expected);
     check("plain text", "k: plain text\n");
     check("2024-05-06T07:08:09Z", "k: \"2024-05-06T07:08:09Z\"\n");
@@ -143,7 +143,7 @@ fn strings_are_quoted_only_where_they_must_be() {
 }
 
 #[test]
-fn several_lines_are_a_block() {
+fn text_with_line_breaks_becomes_a_block_scalar() {
     let check = |text: &str, expected: &str| check_encoded(&json!({"k": {"l": text}}), expected);
     check("two\nlines\n", "k:\n  l: |\n    two\n    lines\n");
     check("two\n\nlines", "k:\n  l: |-\n    two\n\n    lines\n");
@@ -185,7 +185,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 }
 
 #[test]
-fn long_keys_are_read_as_they_were_written() {
+fn long_keys_are_encoded_as_complex_keys_and_decoded_again() {
     let long = "k".repeat(129);
     let written = encode(&json!({"a": {&long: "v", "b": 1}}));
     assert_eq!(written, format!("a:\n  b: 1\n  ? {long}\n  : v\n"));
@@ -206,13 +206,13 @@ proptest! {
     #![proptest_config(crate::seeded::config())]
 
     #[test]
-    fn what_is_written_reads_back(value in any_value()) {
+    fn encoded_values_decode_to_the_same_value(value in any_value()) {
         let encoded = encode(&value);
         prop_assert_eq!(decode(encoded.as_bytes()).map(|it| it.value), Ok(value), "{}", encoded);
     }
 
 #[test]
-    fn nothing_panics(text in ".*", likely in r#"([a&*!:<{}\[\],'"|>%@`#~0. -]|\n|\t|--- ){0,30}"#) {
+fn nothing_panics(text in ".*", likely in r#"([a&*!:<{}\[\],'"|>%@`#~0. -]|\n|\t|--- ){0,30}"#) {
         let _ = decode(text.as_bytes());
         let _ = decode(likely.as_bytes());
         let _ = documents(&likely);

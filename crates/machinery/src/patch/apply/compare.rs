@@ -1,4 +1,4 @@
-//! [`compare`]: what changed between two objects, as sets of fields.
+//! [`compare`]: the differences between two objects, as sets of fields.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::schema::{Form, ListRule, MapRule, Schema};
 use super::set::Set;
 use crate::{Map, Value};
 
-/// What the second object has otherwise than the first. No field is in two of the sets.
+/// The differences of two objects. A field is in at most one of the sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// Fields that only the first object has.
@@ -19,7 +19,7 @@ pub struct Comparison {
     pub added: Set,
 }
 
-/// What became of one field.
+/// How one field changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     Removed,
@@ -27,7 +27,7 @@ enum Change {
     Added,
 }
 
-/// What changed from `old` to `new`.
+/// The changes from `old` to `new`.
 pub fn compare<S: Schema>(
     schema: S,
     old: &Map<String, Value>,
@@ -58,32 +58,32 @@ impl Comparison {
                 (Some((name, _)), None) | (None, Some((name, _))) => *name,
                 (Some((a, _)), Some((b, _))) => (*a).min(*b),
             };
-            let absent = |of: Option<_>| of.and_then(|_| schema.absent(name));
+            let zero_value = |of: Option<_>| of.and_then(|_| schema.zero_value(name));
             let left = olds.next_if(|(it, _)| *it == name).map(|(_, value)| value);
             let right = news.next_if(|(it, _)| *it == name).map(|(_, value)| value);
-            let left = left.or_else(|| absent(old));
-            let right = right.or_else(|| absent(new));
+            let left = left.or_else(|| zero_value(old));
+            let right = right.or_else(|| zero_value(new));
             self.child(schema.child(name), left, right, || PathElement::field(name))?;
         }
     }
 
-    /// Compares the values of one element, and notes under its name what changed.
+    /// Compares the values of one path element, and adds the changes under it.
     fn child<S: Schema>(
         &mut self,
         schema: S,
         old: Option<&Value>,
         new: Option<&Value>,
-        name: impl FnOnce() -> PathElement,
+        element: impl FnOnce() -> PathElement,
     ) -> Result<(), KeyError> {
         let mut below = Self::default();
         let change = below.value(schema, old, new)?;
         if change.is_some() || !below.is_empty() {
-            self.note(&name(), change, below);
+            self.add(&element(), change, below);
         }
         Ok(())
     }
 
-    fn note(&mut self, element: &PathElement, change: Option<Change>, below: Self) {
+    fn add(&mut self, element: &PathElement, change: Option<Change>, below: Self) {
         for (set, below, kind) in [
             (&mut self.removed, below.removed, Change::Removed),
             (&mut self.modified, below.modified, Change::Modified),
@@ -96,7 +96,7 @@ impl Comparison {
         }
     }
 
-    /// Notes what changed below a value, and returns what became of the value itself.
+    /// Adds the changes below a value, and returns how the value itself changed.
     fn value<S: Schema>(
         &mut self,
         schema: S,
@@ -132,7 +132,7 @@ impl Comparison {
                     (old.and_then(Value::as_object), new.and_then(Value::as_object));
                 if left.is_some_and(|it| !it.is_empty()) || right.is_some_and(|it| !it.is_empty()) {
                     self.fields(schema, left, right)?;
-                    return Ok(presence(old, new));
+                    return Ok(added_or_removed(old, new));
                 }
             }
             Some(Form::List(rule)) if rule != ListRule::Atomic => {
@@ -141,14 +141,14 @@ impl Comparison {
                     if left != right {
                         self.items(schema, rule, left, right)?;
                     }
-                    return Ok(presence(old, new));
+                    return Ok(added_or_removed(old, new));
                 }
             }
             _ => {}
         }
         // A leaf. Empty objects and lists are leaves too, so that null and empty differ.
-        let differ = presence(old, new).is_none() && old != new;
-        Ok(if differ { Some(Change::Modified) } else { presence(old, new) })
+        let differ = added_or_removed(old, new).is_none() && old != new;
+        Ok(if differ { Some(Change::Modified) } else { added_or_removed(old, new) })
     }
 
     fn items<S: Schema>(
@@ -160,10 +160,10 @@ impl Comparison {
     ) -> Result<(), KeyError> {
         let mut pairs: BTreeMap<PathElement, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
         for value in old {
-            pairs.entry(item::name(schema, rule, value)?).or_default().0.push(value);
+            pairs.entry(item::path_element(schema, rule, value)?).or_default().0.push(value);
         }
         for value in new {
-            pairs.entry(item::name(schema, rule, value)?).or_default().1.push(value);
+            pairs.entry(item::path_element(schema, rule, value)?).or_default().1.push(value);
         }
         for (element, (left, right)) in pairs {
             let mut below = Self::default();
@@ -172,9 +172,11 @@ impl Comparison {
                     let (left, right) = (left.first().copied(), right.first().copied());
                     below.value(schema.items(), left, right)?
                 }
-                // Elements of the same name are owned together, as if they were atomic.
+                // Duplicates (elements with the same path element) are owned together, like an
+                // atomic.
                 ([_, _, ..], [_, _, ..]) => (left != right).then_some(Change::Modified),
-                // One that was or becomes single is looked at by itself besides.
+                // If only one side has duplicates, the single element of the other side is compared
+                // with nothing in addition.
                 ([_, _, ..], single) => {
                     if let Some(only) = single.first() {
                         below.value(schema.items(), None, Some(only))?;
@@ -190,7 +192,7 @@ impl Comparison {
                     Some(Change::Added)
                 }
             };
-            self.note(&element, change, below);
+            self.add(&element, change, below);
         }
         Ok(())
     }
@@ -200,8 +202,8 @@ fn elements(list: Option<&Value>) -> &[Value] {
     list.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Whether a value was added, removed or changed.
-fn presence(old: Option<&Value>, new: Option<&Value>) -> Option<Change> {
+/// Whether a value was added or removed.
+fn added_or_removed(old: Option<&Value>, new: Option<&Value>) -> Option<Change> {
     match (old, new) {
         (None, Some(_)) => Some(Change::Added),
         (Some(_), None) => Some(Change::Removed),

@@ -1,4 +1,4 @@
-//! [`Conflicts`]: fields that an applier changes and that others own.
+//! [`Conflicts`]: fields that an applier changes and that other managers own.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use super::set::Set;
 use crate::field_path::quote;
 use crate::status::Cause;
 
-/// See the [module documentation](self). The text is that of the answer.
+/// See the [module documentation](self). `Display` writes the message of the 409 response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Conflicts {
-    /// Each manager as it is shown, with the fields that it owns; never an empty list of them.
+    /// The text for each manager, and the conflicting fields that it owns; never an empty list.
     managers: Vec<(String, Vec<Vec<PathElement>>)>,
 }
 
@@ -23,7 +23,7 @@ impl Conflicts {
             paths.push(path.iter().map(|element| (*element).clone()).collect());
         });
         if !paths.is_empty() {
-            self.managers.push((shown(entry), paths));
+            self.managers.push((manager_text(entry), paths));
         }
     }
 
@@ -32,7 +32,7 @@ impl Conflicts {
         self.managers.sort_by(|(a, _), (b, _)| a.cmp(b));
     }
 
-    /// Leaves the conflicts that are not about these fields.
+    /// Removes the conflicts about these fields.
     pub(super) fn without(mut self, fields: &Set) -> Self {
         for (_, paths) in &mut self.managers {
             paths.retain(|path| !fields.contains(path));
@@ -41,12 +41,12 @@ impl Conflicts {
         self
     }
 
-    /// Whether there are none.
+    /// Whether there is no conflict.
     pub fn is_empty(&self) -> bool {
         self.managers.is_empty()
     }
 
-    /// One for each field, for the details of the answer.
+    /// One cause for each field, for `details.causes` of the response.
     pub fn causes(&self) -> Vec<Cause> {
         let causes = self.managers.iter().flat_map(|(manager, paths)| {
             paths.iter().map(move |path| Cause {
@@ -85,7 +85,7 @@ fn text(path: &[PathElement]) -> String {
 }
 
 /// `"name" with subresource "status" using v1`.
-fn shown(entry: &Entry) -> String {
+fn manager_text(entry: &Entry) -> String {
     let mut text = quote(&entry.manager);
     if !entry.subresource.is_empty() {
         text += &format!(" with subresource {}", quote(&entry.subresource));

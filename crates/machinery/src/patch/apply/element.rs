@@ -1,17 +1,18 @@
 //! [`PathElement`]: one step from a value to a part of it.
 //!
-//! Written in `FieldsV1` and shown to people:
+//! The form in `FieldsV1`, the form in messages, and the meaning:
 //!
 //! ```text
 //! f:spec                                   .spec                              a field
 //! k:{"containerPort":80,"protocol":"TCP"}  [containerPort=80,protocol="TCP"]  an element, by its keys
 //! v:"x"                                    [="x"]                             an element, by its value
-//! i:3                                      [3]                                an element, by its place
+//! i:3                                      [3]                                an element, by its index
 //! ```
 
 use std::cmp::Ordering;
 use std::fmt;
 
+use crate::codec::json;
 use crate::field_path::quote;
 use crate::{Map, Value, go_value};
 
@@ -24,13 +25,13 @@ pub enum PathElement {
     Key(Box<[(Box<str>, Value)]>),
     /// The element of a set.
     Value(Value),
-    /// The element at a place of a list.
+    /// The element of a list at an index.
     Index(i64),
 }
 
 /// A text in `FieldsV1` that should be a path element.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no path element")]
+#[error("{0:?} is not a path element")]
 pub struct ParseElementError(pub(super) String);
 
 impl PathElement {
@@ -45,7 +46,7 @@ impl PathElement {
         Self::Key(fields.into())
     }
 
-    /// Reads the form of `FieldsV1`. None for an unknown kind of element, which upstream skips.
+    /// Parses the form in `FieldsV1`. None for an unknown kind of element, which upstream ignores.
     pub fn parse(text: &str) -> Result<Option<Self>, ParseElementError> {
         let malformed = || ParseElementError(text.to_owned());
         let Some((kind, rest)) = text.split_once(':').filter(|(kind, _)| kind.len() == 1) else {
@@ -64,7 +65,7 @@ impl PathElement {
         }))
     }
 
-    /// The form of `FieldsV1`.
+    /// The form in `FieldsV1`.
     pub fn to_text(&self) -> String {
         match self {
             Self::Field(name) => format!("f:{name}"),
@@ -74,13 +75,13 @@ impl PathElement {
                     let comma = if index > 0 { "," } else { "" };
                     text += &format!(
                         "{comma}{}:{}",
-                        go_value::json(&Value::from(&**name)),
-                        go_value::json(value)
+                        json::to_text(&Value::from(&**name)),
+                        json::to_text(value)
                     );
                 }
                 text + "}"
             }
-            Self::Value(value) => format!("v:{}", go_value::json(value)),
+            Self::Value(value) => format!("v:{}", json::to_text(value)),
             Self::Index(index) => format!("i:{index}"),
         }
     }
@@ -93,7 +94,7 @@ impl PathElement {
         }
     }
 
-    /// Fields come before keys, keys before values, and values before places.
+    /// Fields come before keys, keys before values, and values before indices.
     fn rank(&self) -> u8 {
         match self {
             Self::Field(_) => 0,
@@ -135,22 +136,24 @@ impl fmt::Display for PathElement {
         match self {
             Self::Field(name) => write!(f, ".{name}"),
             Self::Key(fields) => {
-                let fields: Vec<String> =
-                    fields.iter().map(|(name, value)| format!("{name}={}", shown(value))).collect();
+                let fields: Vec<String> = fields
+                    .iter()
+                    .map(|(name, value)| format!("{name}={}", value_text(value)))
+                    .collect();
                 write!(f, "[{}]", fields.join(","))
             }
-            Self::Value(value) => write!(f, "[={}]", shown(value)),
+            Self::Value(value) => write!(f, "[={}]", value_text(value)),
             Self::Index(index) => write!(f, "[{index}]"),
         }
     }
 }
 
 /// A value inside of a path.
-fn shown(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => quote(text),
         Value::Null => "null".to_owned(),
-        other => go_value::plain(other),
+        other => go_value::format_v(other),
     }
 }
 
@@ -181,14 +184,14 @@ fn compare(a: &Value, b: &Value) -> Ordering {
     }
 }
 
-/// By exact value and not as floats: beyond 2^53 several integers equal the same float, and sorting
-/// needs a total order.
+/// Compares the exact values. A comparison as floats would not be a total order, because beyond
+/// 2^53 several integers equal the same float.
 fn compare_with_float(integer: i64, float: f64) -> Ordering {
-    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
-    if float >= BEYOND {
+    const TWO_TO_THE_63: f64 = 9_223_372_036_854_775_808.0;
+    if float >= TWO_TO_THE_63 {
         return Ordering::Less;
     }
-    if float < -BEYOND {
+    if float < -TWO_TO_THE_63 {
         return Ordering::Greater;
     }
     #[allow(clippy::cast_possible_truncation, reason = "it is within the bounds of i64")]
@@ -200,14 +203,14 @@ fn compare_fields<'a>(
     a: impl ExactSizeIterator<Item = (&'a str, &'a Value)>,
     b: impl ExactSizeIterator<Item = (&'a str, &'a Value)>,
 ) -> Ordering {
-    let shorter = a.len().cmp(&b.len());
+    let by_length = a.len().cmp(&b.len());
     for ((a_name, a_value), (b_name, b_value)) in a.zip(b) {
         let order = a_name.cmp(b_name).then_with(|| compare(a_value, b_value));
         if order.is_ne() {
             return order;
         }
     }
-    shorter
+    by_length
 }
 
 fn rank(value: &Value) -> u8 {
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_written_as_they_are_read() {
+    fn parsed_elements_print_as_the_same_text() {
         for text in ["f:a:b", "f:", r#"k:{"a":1,"b":"x"}"#, r#"v:"x""#, "v:true", "v:1.5", "i:-3"] {
             assert_eq!(element(text).to_text(), text);
         }
@@ -238,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_shown_as_upstream_shows_them() {
+    fn elements_have_upstreams_form_in_messages() {
         let shown = |text| element(text).to_string();
         assert_eq!(shown("f:spec"), ".spec");
         assert_eq!(shown(r#"k:{"p":80,"q":"T\"CP"}"#), r#"[p=80,q="T\"CP"]"#);
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_kind_of_element_is_passed_over() {
+    fn an_unknown_kind_of_element_is_ignored() {
         assert_eq!(PathElement::parse("x:1"), Ok(None));
         assert!(PathElement::parse("spec").is_err());
         assert!(PathElement::parse("k:[1]").is_err());

@@ -1,4 +1,4 @@
-//! [`fields`]: the fields of an object, as a set; and the adaptation of sets to schemas.
+//! [`fields`]: the fields of an object as a set; and the adaptation of sets to schemas.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::schema::{Form, ListRule, MapRule, Schema};
 use super::set::{Node, Set};
 use crate::{Map, Value};
 
-/// What an applier of this object owns: every leaf, every element of a list, every key of a map.
+/// The fields that an applier of this object owns: every leaf, list element and map key.
 pub fn fields<S: Schema>(schema: S, object: &Map<String, Value>) -> Set {
     let mut set = Set::new();
     for (name, value) in object {
@@ -36,21 +36,22 @@ fn below<S: Schema>(schema: S, value: &Value) -> (bool, Set) {
 }
 
 fn items<S: Schema>(schema: S, rule: ListRule, values: &[Value]) -> Set {
-    let mut named: BTreeMap<PathElement, Option<&Value>> = BTreeMap::new();
+    let mut by_element: BTreeMap<PathElement, Option<&Value>> = BTreeMap::new();
     for value in values {
-        let Ok(element) = item::name(schema, rule, value) else { continue };
-        // Of elements with the same name, only the name is owned.
-        named.entry(element).and_modify(|twice| *twice = None).or_insert(Some(value));
+        let Ok(element) = item::path_element(schema, rule, value) else { continue };
+        // Duplicates are owned as a whole: the fields below them would be ambiguous.
+        by_element.entry(element).and_modify(|duplicate| *duplicate = None).or_insert(Some(value));
     }
     let mut set = Set::new();
-    for (element, value) in named {
+    for (element, value) in by_element {
         let below = value.map(|value| below(schema.items(), value).1);
         set.attach(element, true, below.unwrap_or_default());
     }
     set
 }
 
-/// The set with every declared field that has something below it in the set.
+/// The set, plus every declared field that has descendants in the set. Upstream:
+/// `EnsureNamedFieldsAreMembers`.
 pub(super) fn with_declared_fields<S: Schema>(schema: S, set: &Set) -> Set {
     let forms = schema.forms();
     let nodes = set.nodes.iter().map(|node| {
@@ -78,7 +79,7 @@ pub(super) fn reconcile<S: Schema>(schema: S, set: &mut Set) -> bool {
     for node in &mut set.nodes {
         let child = match (form, &node.element) {
             (Some(Form::Map(MapRule::Granular)), PathElement::Field(name)) => {
-                schema.field(name).or_else(|| schema.others())
+                schema.field(name).or_else(|| schema.undeclared())
             }
             (Some(Form::List(_)), _) => Some(schema.items()),
             _ => None,

@@ -4,7 +4,7 @@ use super::compare::Comparison;
 use super::element::PathElement;
 use super::set::Set;
 
-/// Which fields count. Paths are names of fields, from the object's root.
+/// The fields that a request can change. Paths are field names from the object's root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Filter {
     /// All but these and their descendants.
@@ -13,7 +13,7 @@ pub enum Filter {
     Only(&'static [&'static [Option<&'static str>]]),
 }
 
-/// What has no owner: the type, and what the server sets.
+/// Fields without an owner: the type, the name, and fields that the server sets.
 const UNOWNED: [&[&str]; 12] = [
     &["apiVersion"],
     &["kind"],
@@ -30,10 +30,10 @@ const UNOWNED: [&[&str]; 12] = [
 ];
 
 impl Filter {
-    /// Every field counts.
+    /// All fields.
     pub const ALL: Self = Self::Without(&[]);
 
-    /// What counts of a set.
+    /// The part of a set that passes the filter.
     pub(super) fn apply(self, mut set: Set) -> Set {
         match self {
             Self::Without(paths) => {
@@ -46,7 +46,7 @@ impl Filter {
         }
     }
 
-    /// What counts of a comparison.
+    /// The part of a comparison that passes the filter.
     pub(super) fn apply_to(self, changes: Comparison) -> Comparison {
         Comparison {
             removed: self.apply(changes.removed),
@@ -71,18 +71,18 @@ pub(super) fn strip(mut set: Set) -> Set {
 }
 
 /// Removes a path from the set, with or without its descendants.
-fn cut(set: &mut Set, path: &[&str], with_below: bool) {
+fn cut(set: &mut Set, path: &[&str], with_descendants: bool) {
     let Some((first, rest)) = path.split_first() else { return };
     let named = |element: &PathElement| element.as_field() == Some(first);
     let Some(at) = set.nodes.iter().position(|node| named(&node.element)) else { return };
     let node = &mut set.nodes[at];
     if rest.is_empty() {
         node.owned = false;
-        if with_below {
+        if with_descendants {
             node.below = Set::new();
         }
     } else {
-        cut(&mut node.below, rest, with_below);
+        cut(&mut node.below, rest, with_descendants);
     }
     if !node.owned && node.below.is_empty() {
         set.nodes.remove(at);

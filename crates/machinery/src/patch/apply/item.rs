@@ -4,16 +4,16 @@ use super::element::PathElement;
 use super::schema::{ListRule, Schema};
 use crate::Value;
 
-/// Why an element has no name, in upstream's words.
+/// Why an element of a list cannot be identified. The messages are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// Of a list by keys.
+    /// In a list with `x-kubernetes-list-type: map`.
     #[error("associative list with keys may not have a null element")]
     Null,
-    /// Of a list by keys.
+    /// In a list with `x-kubernetes-list-type: map`.
     #[error("associative list with keys may not have non-map elements")]
     NotAnObject,
-    /// Of a list by keys.
+    /// In a list with `x-kubernetes-list-type: map`.
     #[error(
         "associative list with keys has an element that omits all key fields {keys:?} (and doesn't have default values for any key fields)"
     )]
@@ -21,19 +21,19 @@ pub enum KeyError {
         /// The fields of which it must have one.
         keys: Vec<String>,
     },
-    /// Of a set.
+    /// In a list with `x-kubernetes-list-type: set`.
     #[error("associative list without keys has an element that's a map type")]
     Object,
-    /// Of a set.
+    /// In a list with `x-kubernetes-list-type: set`.
     #[error("not supported: associative list with lists as elements")]
     List,
-    /// Of a set.
+    /// In a list with `x-kubernetes-list-type: set`.
     #[error("associative list without keys has an element that's an explicit null")]
     NullInSet,
 }
 
-/// The name of `item` in the list that `list` describes.
-pub(super) fn name<S: Schema>(
+/// The path element that identifies `item` in a list with the schema `list`.
+pub(super) fn path_element<S: Schema>(
     list: S,
     rule: ListRule,
     item: &Value,

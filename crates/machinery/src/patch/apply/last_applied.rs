@@ -1,8 +1,9 @@
-//! The annotation in which `kubectl apply` without server-side apply keeps what it applied, and the
-//! way from there to field ownership.
+//! The annotation in which client-side `kubectl apply` stores the applied configuration, and the
+//! migration from it to field ownership.
 //!
-//! What the annotation says and the object still has was kubectl's: server-side `kubectl apply` may
-//! take it over without force. The annotation is then kept up to date, so that the way back is open.
+//! Server-side `kubectl apply` may take over, without force, the fields of the annotation that
+//! still have the same value in the object. It keeps the annotation up to date, so that the user
+//! can return to client-side apply.
 
 use super::compare::compare;
 use super::fields::fields;
@@ -10,14 +11,15 @@ use super::request::Request;
 use super::schema::Schema;
 use super::set::Set;
 use super::validate::validate;
-use crate::{ErrorList, Map, Object, Path, Value, codec, go_value, meta};
+use crate::{ErrorList, Map, Object, Path, Value, codec, meta};
 
 /// The annotation.
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// The one manager that is known to use it.
+/// The only manager that uses the annotation.
 pub(super) const MANAGER: &str = "kubectl";
 
-/// The fields that kubectl applied and that are as it applied them. None if nothing is known.
+/// The fields that kubectl applied and that still have the applied value. None if the annotation is
+/// missing, invalid or of another version.
 pub(super) fn owned<S: Schema, V>(request: &Request<'_, S, V>, live: &Object) -> Option<Set> {
     let text = live.annotation(ANNOTATION).filter(|text| !text.is_empty())?;
     let applied = Object::from_value(codec::json::decode(text.as_bytes()).ok()?.value)?;
@@ -45,7 +47,7 @@ pub(super) fn update_annotation(object: &mut Object, config: &Object) {
     if let Some(Value::Object(annotations)) = config.get_mut(&["metadata", "annotations"]) {
         annotations.remove(ANNOTATION);
     }
-    let text = go_value::json(&config.into_value()) + "\n";
+    let text = codec::json::to_text(&config.into_value()) + "\n";
     let annotations = object.map_at(&["metadata", "annotations"]);
     annotations.insert(ANNOTATION.to_owned(), text.into());
     if too_large(annotations) {
@@ -53,7 +55,7 @@ pub(super) fn update_annotation(object: &mut Object, config: &Object) {
     }
 }
 
-/// Whether the annotations are no longer acceptable.
+/// Whether the annotations exceed the limit on their total size.
 fn too_large(annotations: &Map<String, Value>) -> bool {
     let mut errors = ErrorList::new();
     meta::validate_annotations(annotations, &Path::EMPTY, &mut errors);

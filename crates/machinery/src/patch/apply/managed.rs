@@ -1,7 +1,7 @@
 //! [`Managed`]: the entries of `metadata.managedFields`, one for each manager.
 //!
-//! A manager is identified by its name, its operation (apply or update), the subresource, and, if
-//! it updates, the version. An entry that a request does not change is written back as it was read.
+//! A manager is identified by its name, its operation, the subresource, and, for the operation
+//! Update, the version. An entry that a request does not change is encoded as it was decoded.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,10 +10,10 @@ use super::set::Set;
 use crate::field_path::quote;
 use crate::{Map, Value, timestamp};
 
-/// More updating managers than this are merged, the oldest first.
+/// The maximum number of entries with the operation Update; the oldest are merged.
 const UPDATERS_MAX: usize = 10;
-/// The managers and the fields they own.
-const ANCIENT: &str = "ancient-changes";
+/// Upstream's name for the manager of merged entries.
+const ANCIENT_CHANGES: &str = "ancient-changes";
 
 /// How a manager changes objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,20 +40,20 @@ pub(super) struct Entry {
     pub(super) subresource: String,
     pub(super) time: Option<String>,
     pub(super) set: Set,
-    /// What the entry was read from, as long as it says the same.
+    /// The JSON from which the entry was decoded; None once the entry was changed.
     raw: Option<Value>,
 }
 
-/// Why entries cannot be used.
+/// Why entries cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// Neither of the two that there are.
+    /// The operation is unknown.
     #[error("operation must be `Apply` or `Update`")]
     Operation,
-    /// An entry lacks the version of its fields.
+    /// The version of the fields is missing.
     #[error("apiVersion must not be empty")]
     ApiVersion,
-    /// Not `FieldsV1`.
+    /// The format of the fields is not `FieldsV1`.
     #[error("{}", match .kind.as_str() {
         "" => format!("missing fieldsType in managed fields entry {index}"),
         kind => format!("invalid fieldsType {} in managed fields entry {index}", quote(kind)),
@@ -61,10 +61,10 @@ pub enum DecodeError {
     FieldsType {
         /// Which entry, counted from zero.
         index: usize,
-        /// What it says.
+        /// The value of `fieldsType`.
         kind: String,
     },
-    /// The fields themselves.
+    /// `fieldsV1` is malformed.
     #[error("error decoding set")]
     Fields(#[from] ParseElementError),
 }
@@ -127,12 +127,12 @@ impl Entry {
         Value::Object(map)
     }
 
-    /// Whether both entries are of one manager.
-    pub(super) fn is_of(&self, other: &Self) -> bool {
+    /// Whether both entries belong to the same manager.
+    pub(super) fn has_same_manager(&self, other: &Self) -> bool {
         self.identifier() == other.identifier()
     }
 
-    /// The identity of a manager. An applier is the same one in all versions.
+    /// The identity of a manager. An applier is the same manager in all versions.
     pub(super) fn identifier(&self) -> (Operation, &str, &str, &str) {
         let version = match self.operation {
             Operation::Apply => "",
@@ -141,15 +141,15 @@ impl Entry {
         (self.operation, &self.manager, &self.subresource, version)
     }
 
-    /// Sets the owned fields, as the version names them.
-    pub(super) fn own(&mut self, set: Set, api_version: &str) {
+    /// Sets the owned fields, whose paths are those of `api_version`.
+    pub(super) fn set_owned(&mut self, set: Set, api_version: &str) {
         if self.set != set || self.api_version != api_version {
             api_version.clone_into(&mut self.api_version);
             self.replace_owned(set);
         }
     }
 
-    /// Takes fields away.
+    /// Removes fields from the owned ones.
     pub(super) fn remove_owned(&mut self, fields: &Set) {
         if !self.set.intersection(fields).is_empty() {
             let set = std::mem::take(&mut self.set);
@@ -163,7 +163,7 @@ impl Entry {
         self.raw = None;
     }
 
-    /// Notes when something was last owned anew.
+    /// Sets the time of the last change of the owned fields.
     pub(super) fn set_time(&mut self, now: &str) {
         if self.time.as_deref() != Some(now) {
             self.time = Some(now.to_owned());
@@ -184,20 +184,21 @@ pub(super) struct Managed {
 }
 
 impl Managed {
-    /// Reads a list of entries. Of two of one manager the last counts.
+    /// Decodes a list of entries. If a manager has several entries, the last counts.
     pub(super) fn decode(list: Vec<Value>) -> Result<Self, DecodeError> {
         let mut entries = Vec::with_capacity(list.len());
         for (index, raw) in list.into_iter().enumerate() {
             entries.push(Entry::decode(index, raw)?);
         }
         let mut seen = HashSet::with_capacity(entries.len());
-        let last: Vec<bool> = entries.iter().rev().map(|it| seen.insert(it.identifier())).collect();
-        let mut last = last.into_iter().rev();
-        entries.retain(|_| last.next() == Some(true));
+        let is_last: Vec<bool> =
+            entries.iter().rev().map(|it| seen.insert(it.identifier())).collect();
+        let mut is_last = is_last.into_iter().rev();
+        entries.retain(|_| is_last.next() == Some(true));
         Ok(Self { entries })
     }
 
-    /// The list of entries, in upstream's order. None if there are none.
+    /// The list of entries in upstream's order; None if it is empty.
     pub(super) fn encode(mut self) -> Option<Value> {
         self.entries.sort_by(|a, b| {
             let key = |it: &Entry| (it.operation, it.seconds());
@@ -213,7 +214,7 @@ impl Managed {
 
     /// The entry of that manager, created if it is missing.
     pub(super) fn entry(&mut self, of: &Entry) -> &mut Entry {
-        let at = self.entries.iter().position(|it| it.is_of(of));
+        let at = self.entries.iter().position(|it| it.has_same_manager(of));
         let at = at.unwrap_or_else(|| {
             self.entries.push(Entry { set: Set::new(), raw: None, ..of.clone() });
             self.entries.len() - 1
@@ -226,7 +227,8 @@ impl Managed {
         self.entries.retain(|it| !it.set.is_empty());
     }
 
-    /// Merges the oldest of too many updating managers, version by version.
+    /// Merges the oldest of too many entries with the operation Update, separately for each
+    /// version.
     pub(super) fn limit_updaters(&mut self) {
         let is_updater = |it: &Entry| it.operation == Operation::Update;
         let mut excess =
@@ -242,13 +244,14 @@ impl Managed {
             }
             a.seconds().cmp(&b.seconds()).then_with(|| rest(a).cmp(&rest(b)))
         });
-        // The first entry of a version is unchanged until a second one is merged with it.
+        // The oldest entry of each version takes in the others; without others it stays unchanged.
         let mut kept: Vec<Entry> = Vec::new();
-        let mut first: HashMap<String, usize> = HashMap::new();
+        let mut oldest_of_version: HashMap<String, usize> = HashMap::new();
         let mut merged: BTreeMap<usize, Vec<Set>> = BTreeMap::new();
         for updater in updaters {
-            let Some(&at) = first.get(&updater.api_version).filter(|_| excess > 0) else {
-                first.entry(updater.api_version.clone()).or_insert(kept.len());
+            let oldest = oldest_of_version.get(&updater.api_version).filter(|_| excess > 0);
+            let Some(&at) = oldest else {
+                oldest_of_version.entry(updater.api_version.clone()).or_insert(kept.len());
                 kept.push(updater);
                 continue;
             };
@@ -257,7 +260,7 @@ impl Managed {
             kept[at].time = updater.time;
         }
         for (at, mut sets) in merged {
-            let mut ancient = Entry::new(ANCIENT, Operation::Update, &kept[at].api_version);
+            let mut ancient = Entry::new(ANCIENT_CHANGES, Operation::Update, &kept[at].api_version);
             sets.push(std::mem::take(&mut kept[at].set));
             ancient.set = Set::union_all(sets);
             ancient.time = kept[at].time.take();
@@ -293,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_entries_are_reported() {
+    fn entries_that_cannot_be_decoded_are_reported() {
         let why = |entry| managed(json!([entry])).unwrap_err().to_string();
         assert_eq!(why(json!({})), "operation must be `Apply` or `Update`");
         assert_eq!(why(json!({"operation": "Apply"})), "apiVersion must not be empty");
@@ -304,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_updaters_are_merged_from_the_oldest_on() {
+    fn the_oldest_of_too_many_updaters_of_a_version_are_merged() {
         let list: Vec<Value> = (0..12)
             .map(|n| {
                 let version = if n == 1 { "v2" } else { "v1" };
@@ -318,10 +321,10 @@ mod tests {
         let names: Vec<&str> =
             entries.as_array().unwrap().iter().filter_map(|it| it["manager"].as_str()).collect();
         let rest = ["m04", "m05", "m06", "m07", "m08", "m09", "m10", "m11"];
-        assert_eq!(names, [&["m01", ANCIENT], &rest[..]].concat());
+        assert_eq!(names, [&["m01", ANCIENT_CHANGES], &rest[..]].concat());
         assert_eq!(
             entries[1],
-            json!({"manager": ANCIENT, "operation": "Update", "apiVersion": "v1",
+            json!({"manager": ANCIENT_CHANGES, "operation": "Update", "apiVersion": "v1",
                 "time": "2024-01-01T00:00:03Z", "fieldsType": "FieldsV1",
                 "fieldsV1": {"f:0": {}, "f:2": {}, "f:3": {}}})
         );

@@ -1,4 +1,4 @@
-//! [`merge`]: a configuration laid over an object. Nothing is removed by it.
+//! [`merge`]: merges a configuration into an object. It removes nothing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,7 +7,7 @@ use super::item::{self, KeyError};
 use super::schema::{Form, ListRule, MapRule, Schema};
 use crate::{Map, Value};
 
-/// Sets in `object` what `config` says.
+/// Sets the values of `config` in `object`.
 pub(super) fn merge<S: Schema>(
     schema: S,
     object: &mut Map<String, Value>,
@@ -26,7 +26,7 @@ pub(super) fn merge<S: Schema>(
 
 fn merge_value<S: Schema>(schema: S, value: &mut Value, config: &Value) -> Result<(), KeyError> {
     match schema.forms().of(Some(config)) {
-        // A configuration that says null of an object or a list says nothing of its parts.
+        // Null in the configuration leaves a non-empty object or list unchanged.
         Some(Form::Map(rule)) if rule != MapRule::Atomic => {
             let empty = value.as_object().is_none_or(Map::is_empty);
             match (value, config) {
@@ -51,61 +51,63 @@ fn merge_value<S: Schema>(schema: S, value: &mut Value, config: &Value) -> Resul
 }
 
 /// The elements of both lists: in the order of the object, as far as the order of the configuration
-/// allows it.
+/// allows it. Upstream: structured-merge-diff `typed/merge.go` `visitListItems`.
 fn merge_lists<S: Schema>(
     schema: S,
     rule: ListRule,
     old: Vec<Value>,
     config: &[Value],
 ) -> Result<Vec<Value>, KeyError> {
-    let wanted: Vec<PathElement> =
-        config.iter().map(|it| item::name(schema, rule, it)).collect::<Result<_, _>>()?;
-    let names: Vec<PathElement> =
-        old.iter().map(|it| item::name(schema, rule, it)).collect::<Result<_, _>>()?;
-    let places: BTreeMap<&PathElement, usize> = wanted.iter().zip(0..).collect();
-    let mut present: BTreeMap<&PathElement, Vec<usize>> = BTreeMap::new();
-    for (at, name) in names.iter().enumerate() {
-        present.entry(name).or_default().push(at);
+    let config_elements: Vec<PathElement> =
+        config.iter().map(|it| item::path_element(schema, rule, it)).collect::<Result<_, _>>()?;
+    let old_elements: Vec<PathElement> =
+        old.iter().map(|it| item::path_element(schema, rule, it)).collect::<Result<_, _>>()?;
+    let in_config: BTreeSet<&PathElement> = config_elements.iter().collect();
+    let mut old_positions: BTreeMap<&PathElement, Vec<usize>> = BTreeMap::new();
+    for (index, element) in old_elements.iter().enumerate() {
+        old_positions.entry(element).or_default().push(index);
     }
     let mut old: Vec<Option<Value>> = old.into_iter().map(Some).collect();
-    // What both have, in the order of the configuration; the first is the next to be written.
+    // The elements of both lists that are not written yet, in the order of the configuration.
     let mut shared: VecDeque<&PathElement> =
-        wanted.iter().filter(|it| present.contains_key(it)).collect();
+        config_elements.iter().filter(|it| old_positions.contains_key(it)).collect();
     let mut written: BTreeSet<&PathElement> = BTreeSet::new();
     let mut merged = Vec::with_capacity(old.len().max(config.len()));
-    let (mut at, mut next) = (0, 0);
-    while at < names.len() || next < wanted.len() {
-        if let Some(name) = names.get(at) {
-            let differs = wanted.get(next).is_none_or(|it| it != name);
-            if !places.contains_key(name) {
-                merged.extend(old[at].take());
-                at += 1;
+    let (mut old_index, mut config_index) = (0, 0);
+    while old_index < old_elements.len() || config_index < config_elements.len() {
+        if let Some(element) = old_elements.get(old_index) {
+            let differs = config_elements.get(config_index).is_none_or(|it| it != element);
+            if !in_config.contains(element) {
+                merged.extend(old[old_index].take());
+                old_index += 1;
                 continue;
             }
-            let early =
-                next < wanted.len() && differs && shared.front().is_some_and(|it| *it != name);
-            if early {
-                at += 1;
+            // The configuration moves the element to a later position.
+            let moves_back = config_index < config_elements.len()
+                && differs
+                && shared.front().is_some_and(|it| *it != element);
+            if moves_back {
+                old_index += 1;
                 continue;
             }
-            at += usize::from(!differs || written.contains(name));
+            old_index += usize::from(!differs || written.contains(element));
         }
-        let Some(name) = wanted.get(next) else { continue };
-        // Elements of the same name are not merged: the configuration's takes their place.
-        let mut value = match present.get(name).map(Vec::as_slice) {
+        let Some(element) = config_elements.get(config_index) else { continue };
+        // Duplicates are not merged but replaced by the configuration's element.
+        let mut value = match old_positions.get(element).map(Vec::as_slice) {
             Some([only]) => old[*only].take(),
             _ => None,
         };
         match &mut value {
-            Some(value) => merge_value(schema.items(), value, &config[next])?,
-            none => *none = Some(config[next].clone()),
+            Some(value) => merge_value(schema.items(), value, &config[config_index])?,
+            none => *none = Some(config[config_index].clone()),
         }
         merged.extend(value);
-        written.insert(name);
-        if shared.front() == Some(&name) {
+        written.insert(element);
+        if shared.front() == Some(&element) {
             shared.pop_front();
         }
-        next += 1;
+        config_index += 1;
     }
     Ok(merged)
 }

@@ -1,5 +1,5 @@
-//! [`overlay`]: merges a configuration into an object without regard to ownership, as mutating
-//! admission policies do.
+//! [`overlay`]: merges a configuration into an object without tracking ownership, for mutating
+//! admission policies.
 
 use super::item::KeyError;
 use super::merge::merge;
@@ -7,21 +7,21 @@ use super::schema::{ListRule, MapRule, Schema};
 use super::validate::{ValidationErrors, validate};
 use crate::{Map, Value};
 
-/// Why a configuration was not laid over an object.
+/// Why a configuration was not merged into an object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OverlayError {
-    /// The configuration does not fit the schema.
+    /// The configuration does not match the schema.
     #[error("failed to convert patch object to typed object: {0}")]
     NotTyped(#[from] ValidationErrors),
     /// It sets a part of a value that can only be replaced as a whole.
     #[error("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}", .0.join(", "))]
     Atomic(Vec<String>),
-    /// Elements of a list have no unique key.
+    /// An element of a list cannot be identified.
     #[error("failed to merge patch: {0}")]
     Merge(#[from] KeyError),
 }
 
-/// Sets in `object` what `config` says; nothing is removed, and nothing atomic is touched.
+/// Merges `config` into `object`. Removes nothing; refuses to change atomic values.
 pub fn overlay<S: Schema>(
     schema: S,
     object: &mut Map<String, Value>,
@@ -29,15 +29,15 @@ pub fn overlay<S: Schema>(
 ) -> Result<(), OverlayError> {
     validate(schema, config)?;
     let mut atomics = Vec::new();
-    fields(schema, config, "", &mut atomics);
+    find_atomics_in_fields(schema, config, "", &mut atomics);
     if !atomics.is_empty() {
         return Err(OverlayError::Atomic(atomics));
     }
     Ok(merge(schema, object, config)?)
 }
 
-/// Fields that are not declared are not looked into.
-fn fields<S: Schema>(
+/// Adds the paths of the atomic values in `config`. Undeclared fields are not searched.
+fn find_atomics_in_fields<S: Schema>(
     schema: S,
     config: &Map<String, Value>,
     path: &str,
@@ -45,12 +45,12 @@ fn fields<S: Schema>(
 ) {
     for (name, value) in config {
         if let Some(node) = schema.field(name) {
-            find(node, value, &format!("{path}.{name}"), atomics);
+            find_atomics(node, value, &format!("{path}.{name}"), atomics);
         }
     }
 }
 
-fn find<S: Schema>(schema: S, value: &Value, path: &str, atomics: &mut Vec<String>) {
+fn find_atomics<S: Schema>(schema: S, value: &Value, path: &str, atomics: &mut Vec<String>) {
     let forms = schema.forms();
     match value {
         Value::Object(config) => {
@@ -58,7 +58,7 @@ fn find<S: Schema>(schema: S, value: &Value, path: &str, atomics: &mut Vec<Strin
             if rule == MapRule::Atomic {
                 atomics.push(path.to_owned());
             }
-            fields(schema, config, path, atomics);
+            find_atomics_in_fields(schema, config, path, atomics);
         }
         Value::Array(items) => {
             let Some(rule) = forms.list else { return };
@@ -66,7 +66,7 @@ fn find<S: Schema>(schema: S, value: &Value, path: &str, atomics: &mut Vec<Strin
                 atomics.push(path.to_owned());
             }
             for (index, item) in items.iter().enumerate() {
-                find(schema.items(), item, &format!("{path}[{index}]"), atomics);
+                find_atomics(schema.items(), item, &format!("{path}[{index}]"), atomics);
             }
         }
         _ => {}
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use crate::json;
 
-    fn laid(schema: Deduced, object: Value, config: &Value) -> Result<Value, String> {
+    fn overlaid(schema: Deduced, object: Value, config: &Value) -> Result<Value, String> {
         let Value::Object(mut object) = object else { panic!("an object") };
         let config = config.as_object().expect("an object");
         overlay(schema, &mut object, config).map_err(|error| error.to_string())?;
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn fields_outside_of_the_configuration_are_kept() {
         let object = json!({"spec": {"a": 1, "b": 2}});
-        let found = laid(Deduced::Granular, object, &json!({"spec": {"b": 3, "c": 4}}));
+        let found = overlaid(Deduced::Granular, object, &json!({"spec": {"b": 3, "c": 4}}));
         assert_eq!(found, Ok(json!({"spec": {"a": 1, "b": 3, "c": 4}})));
     }
 }

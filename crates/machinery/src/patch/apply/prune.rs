@@ -23,21 +23,21 @@ pub(super) fn prune<S: Schema, V: Versions<S>>(
     let Some(schema) = request.schema_of(&last.api_version).filter(|_| !last.set.is_empty()) else {
         return Ok(merged);
     };
-    // Mostly an applier applies the same fields as before: nothing to prune.
+    // The usual case: the applier applies the same fields as before.
     let in_version = |entry: &&Entry| entry.api_version == last.api_version;
     if managed.entries.iter().filter(in_version).any(|entry| last.set.is_subset(&entry.set)) {
         return Ok(merged);
     }
-    let was = with_declared_fields(schema, &last.set);
+    let last_set = with_declared_fields(schema, &last.set);
     let owned = by_version(managed, &last.api_version);
     let nothing_dropped = owned.first().is_some_and(|(version, set)| {
-        *version == &last.api_version && was.is_subset(&with_declared_fields(schema, set))
+        *version == &last.api_version && last_set.is_subset(&with_declared_fields(schema, set))
     });
     if nothing_dropped {
         return Ok(merged);
     }
     let whole = request.convert(merged, &last.api_version)?;
-    let mut pruned = without(schema, &whole, &was);
+    let mut pruned = without(schema, &whole, &last_set);
     let mut at_version = whole.clone();
     for (version, set) in &owned {
         let Some(schema) = request.schema_of(version) else { continue };
@@ -47,15 +47,15 @@ pub(super) fn prune<S: Schema, V: Versions<S>>(
         let unowned = all_fields(schema, at_version.map()).difference(&kept);
         pruned = without(schema, &at_version, &unowned);
     }
-    // What fell with its parent, but was not the applier's, comes back.
+    // Fields that were removed with their parent but did not belong to the applier are restored.
     let pruned = request.convert(pruned, &last.api_version)?;
-    let gone = all_fields(schema, whole.map()).difference(&all_fields(schema, pruned.map()));
+    let removed = all_fields(schema, whole.map()).difference(&all_fields(schema, pruned.map()));
     let mut result = whole;
-    remove(schema, result.map_mut(), &gone.intersection(&was));
+    remove(schema, result.map_mut(), &removed.intersection(&last_set));
     request.convert(result, request.api_version)
 }
 
-/// What all managers own together, by version, the given one first.
+/// The fields that all managers own together, by version, the version `first` at the start.
 fn by_version<'a>(managed: &'a Managed, first: &str) -> Vec<(&'a String, Set)> {
     let mut all: Vec<(&String, Vec<Set>)> = Vec::new();
     let mut places: HashMap<&String, usize> = HashMap::new();

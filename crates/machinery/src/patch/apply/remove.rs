@@ -29,7 +29,8 @@ fn remove_below<S: Schema>(schema: S, value: &mut Value, set: &Set) {
         }
         (Some(Form::List(rule)), Value::Array(items)) if rule != ListRule::Atomic => {
             items.retain_mut(|value| {
-                let node = item::name(schema, rule, value).ok().and_then(|name| set.find(&name));
+                let element = item::path_element(schema, rule, value).ok();
+                let node = element.and_then(|element| set.find(&element));
                 let Some(node) = node else { return true };
                 if !node.owned {
                     remove_below(schema.items(), value, &node.below);

@@ -7,13 +7,14 @@ use super::managed::{Entry, Managed, Operation};
 use super::schema::Schema;
 use crate::{Object, Value};
 
-/// Managers may name fields in this many versions of one object.
+/// The maximum number of versions in the `managedFields` of one object; entries of further versions
+/// are dropped.
 const VERSIONS_MAX: usize = 32;
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a, S, V> {
-    /// Of the objects, in the version of the request.
+    /// The schema of the objects in the version of the request.
     pub schema: S,
     /// The version of the request, `apps/v1`.
     pub api_version: &'a str,
@@ -27,21 +28,21 @@ pub struct Request<'a, S, V> {
     pub filter: Filter,
     /// The time, in seconds: `2024-05-06T07:08:09Z`.
     pub now: &'a str,
-    /// The other versions of the kind, in which managers may have named fields.
+    /// The other versions of the kind, in which `managedFields` may have entries.
     pub versions: &'a V,
 }
 
 /// The versions of a kind.
 pub trait Versions<S> {
-    /// The schema of a version; None if the version does not exist (any more). Owners of fields in
-    /// it then lose them.
+    /// The schema of a version; None if the version does not exist (any more). The entries of such
+    /// a version are dropped.
     fn schema(&self, api_version: &str) -> Option<S>;
 
-    /// An object of any version in the given one, which has a schema. The error is for people.
+    /// Converts an object to `api_version`, which has a schema. The error is a message.
     fn convert(&self, object: &Object, api_version: &str) -> Result<Object, String>;
 }
 
-/// The versions of a kind that has one.
+/// The versions of a kind that has only one.
 #[derive(Debug, Clone, Copy)]
 pub struct OnlyVersion;
 
@@ -55,24 +56,24 @@ impl<S> Versions<S> for OnlyVersion {
     }
 }
 
-/// Why ownership could not be determined. It needs an operator.
+/// Why ownership could not be determined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManagedFieldsError {
-    /// A list by keys has an element without a key.
+    /// An element of a list cannot be identified.
     #[error("failed to compare objects: {0}")]
     Compare(#[from] KeyError),
     /// The conversion to a manager's version failed.
     #[error("failed to convert the object to {api_version}: {why}")]
     Convert {
-        /// To which version.
+        /// The target version.
         api_version: String,
-        /// The converter's words.
+        /// The message of the converter.
         why: String,
     },
 }
 
 impl<S: Schema, V: Versions<S>> Request<'_, S, V> {
-    /// The entry of whoever makes the request, without fields.
+    /// An entry without fields for a manager that makes this request.
     pub(super) fn entry(&self, manager: &str, operation: Operation) -> Entry {
         let manager = if manager.is_empty() { "unknown" } else { manager };
         let mut entry = Entry::new(manager, operation, self.api_version);
@@ -80,7 +81,7 @@ impl<S: Schema, V: Versions<S>> Request<'_, S, V> {
         entry
     }
 
-    /// The schema of a version.
+    /// The schema of a version; None if the version does not exist.
     pub(super) fn schema_of(&self, api_version: &str) -> Option<S> {
         if api_version == self.api_version {
             Some(self.schema)
@@ -89,7 +90,7 @@ impl<S: Schema, V: Versions<S>> Request<'_, S, V> {
         }
     }
 
-    /// An object in a version that has a schema.
+    /// Converts an object to a version that has a schema.
     pub(super) fn convert(
         &self,
         object: Object,
@@ -103,7 +104,7 @@ impl<S: Schema, V: Versions<S>> Request<'_, S, V> {
             .map_err(|why| ManagedFieldsError::Convert { api_version: api_version.to_owned(), why })
     }
 
-    /// What the request changed, as far as it can, in the request's version.
+    /// The changes that the request can make, in the request's version.
     pub(super) fn changes(
         &self,
         old: &Object,
@@ -121,9 +122,9 @@ impl<S: Schema, V: Versions<S>> Request<'_, S, V> {
         Ok(self.filter.apply_to(strip_all(compare(schema, old.map(), new.map())?)))
     }
 
-    /// What the request changed, in each version in which some manager names fields. Entries of
-    /// versions that are no more are dropped, and so are those of more than [`VERSIONS_MAX`]: the
-    /// objects are converted and compared once for each.
+    /// The changes of the request, in each version that has an entry. Drops the entries of versions
+    /// that do not exist any more, and those beyond [`VERSIONS_MAX`] versions, because the objects
+    /// are converted and compared once for each version.
     pub(super) fn changes_by_version(
         &self,
         managed: &mut Managed,
@@ -156,7 +157,7 @@ impl<S: Schema, V: Versions<S>> Request<'_, S, V> {
     }
 }
 
-/// A copy with `apiVersion` and `kind`; an object that does not exist yet lacks them.
+/// A copy with `apiVersion` and `kind`, which an object that does not exist yet lacks.
 fn in_version<S, V>(object: &Object, request: &Request<'_, S, V>) -> Object {
     let mut copy = object.clone();
     copy.remove_meta("managedFields");
@@ -164,8 +165,8 @@ fn in_version<S, V>(object: &Object, request: &Request<'_, S, V>) -> Object {
     copy
 }
 
-/// The name under which a client changes fields: the one that it gives, or the first part of its
-/// `User-Agent`, without what cannot be printed and no longer than names may be.
+/// The name of the field manager: `field_manager` if it is given, or else the first part of the
+/// `User-Agent` without unprintable characters, truncated to the maximum length of a name.
 pub fn manager_name(field_manager: &str, user_agent: &str) -> String {
     const LENGTH_MAX: usize = 128;
     if !field_manager.is_empty() {

@@ -1,8 +1,9 @@
-//! Ownership through `/scale`: the one field that it shows is owned in the main object, under
-//! another name.
+//! Field ownership of the subresource `/scale`: the owner of `spec.replicas` in a Scale owns the
+//! field for the replicas in the parent, whose path may differ.
 //!
-//! A request to `/scale` is made on a Scale whose entries are [`of_scale`]; what they are afterwards
-//! is brought back by [`of_parent`].
+//! [`to_subresource`] makes the entries of a Scale from those of the parent; after a request
+//! changed the Scale, [`to_parent`] updates the entries of the parent. Upstream:
+//! `managedfields.ScaleHandler`.
 
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ use crate::{Object, Value};
 
 const API_VERSION: &str = "autoscaling/v1";
 
-/// Where the replicas of a kind are.
+/// The path of the replicas in each version of a kind.
 #[derive(Clone, Copy)]
 pub struct Replicas<'a> {
     /// The version of the request for the parent, `apps/v1`.
@@ -31,19 +32,19 @@ impl Replicas<'_> {
 }
 
 /// The entries of a Scale, as the value of its `metadata.managedFields`; None for none.
-pub fn of_scale(parent: &Object, replicas: Replicas<'_>) -> Option<Value> {
+pub fn to_subresource(parent: &Object, replicas: Replicas<'_>) -> Option<Value> {
     let mut scale = Managed::default();
     for entry in entries(parent).entries {
         let path = replicas.elements(&entry.api_version).unwrap_or_default();
         if entry.set.contains(&path) {
-            scale.entries.push(renamed(entry, API_VERSION, &shown()));
+            scale.entries.push(renamed(entry, API_VERSION, &path_in_scale()));
         }
     }
     scale.encode()
 }
 
 /// The entries of the parent after the Scale was changed; None for none.
-pub fn of_parent(parent: &Object, scale: &Object, replicas: Replicas<'_>) -> Option<Value> {
+pub fn to_parent(parent: &Object, scale: &Object, replicas: Replicas<'_>) -> Option<Value> {
     let owners = entries(scale).entries;
     let places: HashMap<_, usize> =
         owners.iter().zip(0..).map(|(owner, at)| (owner.identifier(), at)).collect();
@@ -52,10 +53,9 @@ pub fn of_parent(parent: &Object, scale: &Object, replicas: Replicas<'_>) -> Opt
     for mut entry in entries(parent).entries {
         let Some(path) = replicas.elements(&entry.api_version) else { continue };
         if !path.is_empty() && entry.set.contains(&path) {
-            // Upstream: an updater is identified by its version as well, which in a Scale is not
-            // the parent's, so that its remaining fields become a separate entry.
-            let still = places.get(&entry.identifier()).copied();
-            match still {
+            // Upstream: the identity of an updater includes the version, which in a Scale is
+            // not the parent's. So an updater is not found here, and gets a separate entry below.
+            match places.get(&entry.identifier()).copied() {
                 Some(at) => known[at] = true,
                 None => entry.remove_owned(&only(&path)),
             }
@@ -66,8 +66,8 @@ pub fn of_parent(parent: &Object, scale: &Object, replicas: Replicas<'_>) -> Opt
     drop(places);
     let others = owners.into_iter().zip(known).filter(|(_, is_known)| !is_known);
     for (mut owner, _) in others {
-        if owner.set.contains(&shown()) {
-            // Upstream does not take the time along.
+        if owner.set.contains(&path_in_scale()) {
+            // Upstream drops the time.
             owner.time = None;
             managed.entries.push(renamed(owner, replicas.api_version, &path));
         }
@@ -80,8 +80,8 @@ fn entries(object: &Object) -> Managed {
     Managed::decode(super::request::entries(object).to_vec()).unwrap_or_default()
 }
 
-/// `.spec.replicas`, its path in a Scale.
-fn shown() -> [PathElement; 2] {
+/// `.spec.replicas`, the path of the replicas in a Scale.
+fn path_in_scale() -> [PathElement; 2] {
     [PathElement::field("spec"), PathElement::field("replicas")]
 }
 

@@ -1,46 +1,47 @@
-//! [`Schema`]: what server-side apply needs to know about a value: whether it is owned as a whole
-//! or by parts, and the keys of the elements of a list.
+//! [`Schema`]: the properties of a type that server-side apply uses: whether a value is owned as a
+//! whole or by parts, and the keys of the elements of a list.
 
 use std::borrow::Cow;
 
 use crate::Value;
 
-/// One node of a schema; a cheap handle, since every step of every walk makes one.
+/// One node of a schema. It is a cheap handle, because every visited value creates one.
 pub trait Schema: Copy {
-    /// What a value may be here.
+    /// The types that a value may have here.
     fn forms(self) -> Forms;
 
-    /// The node of a field that an object declares.
+    /// The node of a declared field.
     fn field(self, name: &str) -> Option<Self>;
 
-    /// The node of the fields that an object does not declare; None if there must be none.
-    fn others(self) -> Option<Self>;
+    /// The node of fields that are not declared; None if such fields are not allowed.
+    fn undeclared(self) -> Option<Self>;
 
     /// The node of a list's elements.
     #[must_use]
     fn items(self) -> Self;
 
-    /// One of the fields that identify the elements of a list, for [`ListRule::Map`].
+    /// The `index`-th field that identifies the elements of a list, for [`ListRule::Map`].
     fn key(&self, index: usize) -> Option<&str>;
 
-    /// The value of such a field in an element that does not have it.
+    /// The default of the identifying field `key`.
     fn key_default(&self, key: &str) -> Option<Cow<'_, Value>>;
 
-    /// The value of a field that an existing object has though JSON omits it: the zero values of
-    /// Go's structs, which are never absent. They matter because absent fields can be added.
-    fn absent(self, name: &str) -> Option<&'static Value>;
+    /// The value of a field that is missing in the JSON of an existing object, if the field of Go's
+    /// struct has a zero value there. Such a field counts as present, so a request that sets it
+    /// modifies it and does not add it.
+    fn zero_value(self, name: &str) -> Option<&'static Value>;
 
-    /// The schema of values that no schema describes: owned as a whole.
+    /// The schema of values without a schema: each is owned as a whole.
     fn untyped() -> Self;
 
     /// The node of a field, declared or not.
     #[must_use]
     fn child(self, name: &str) -> Self {
-        self.field(name).or_else(|| self.others()).unwrap_or_else(Self::untyped)
+        self.field(name).or_else(|| self.undeclared()).unwrap_or_else(Self::untyped)
     }
 }
 
-/// What a value may be; most nodes allow one form.
+/// The types that a value may have; most nodes allow one. Upstream: `schema.Atom`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Forms {
     /// An object.
@@ -67,13 +68,13 @@ pub enum MapRule {
 pub enum ListRule {
     /// As a whole.
     Atomic,
-    /// Element by element, which are their own names.
+    /// Element by element, identified by their values.
     Set,
     /// Element by element, identified by [`Schema::key`].
     Map,
 }
 
-/// What a scalar may be.
+/// The type of a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scalar {
     /// A number.
@@ -86,7 +87,7 @@ pub enum Scalar {
     Untyped,
 }
 
-/// The form in which a value is looked at.
+/// The type as which a value is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Map(MapRule),
@@ -120,7 +121,8 @@ impl Forms {
     /// Anything, as a whole.
     pub const UNTYPED: Self = Self { map: Some(MapRule::Atomic), ..Self::DEDUCED };
 
-    /// The form that fits a value; for null and for what fits none, the first that there is.
+    /// The form of a value. For null and for a value of another type, the first form that is
+    /// allowed.
     pub(super) fn of(self, value: Option<&Value>) -> Option<Form> {
         let (map, scalar, list) =
             (self.map.map(Form::Map), self.scalar.map(Form::Scalar), self.list.map(Form::List));
@@ -134,12 +136,12 @@ impl Forms {
     }
 }
 
-/// The schema of objects that have none: everything is deduced from the values.
+/// The schema of objects without a schema. Upstream: `typed.DeducedParseableType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deduced {
     /// Objects field by field, lists as a whole.
     Granular,
-    /// Everything as a whole, which is how the elements of such lists are.
+    /// Everything as a whole. This is the schema of the elements of lists.
     Atomic,
 }
 
@@ -155,7 +157,7 @@ impl Schema for Deduced {
         None
     }
 
-    fn others(self) -> Option<Self> {
+    fn undeclared(self) -> Option<Self> {
         Some(self)
     }
 
@@ -171,7 +173,7 @@ impl Schema for Deduced {
         None
     }
 
-    fn absent(self, _name: &str) -> Option<&'static Value> {
+    fn zero_value(self, _name: &str) -> Option<&'static Value> {
         None
     }
 

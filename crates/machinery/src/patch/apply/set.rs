@@ -1,6 +1,6 @@
-//! [`Set`]: a set of field paths, which is what a manager owns.
+//! [`Set`]: a set of field paths, such as the fields that a manager owns.
 //!
-//! A path can be in the set without its descendants, and the other way round:
+//! A path can be in the set without its descendants, and descendants without the path:
 //!
 //! ```text
 //! {"f:data":{".":{},"f:x":{}}}     .data and .data.x
@@ -9,12 +9,13 @@
 //! ```
 
 use super::element::{ParseElementError, PathElement};
+use crate::codec::json;
 use crate::{Map, Value};
 
 /// See the [module documentation](self).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Set {
-    /// Sorted by element; each node is owned itself or has something below it.
+    /// Sorted by element; each node is owned itself or has a non-empty set below it.
     pub(super) nodes: Vec<Node>,
 }
 
@@ -27,16 +28,16 @@ pub(super) struct Node {
     pub(super) below: Set,
 }
 
-/// The mark of a path that is in the set although something below it is as well.
+/// The key in `fieldsV1` that adds the parent's path to the set if descendants are in it as well.
 const SELF: &str = ".";
 
 impl Set {
-    /// Nothing.
+    /// An empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads `fieldsV1`.
+    /// Parses `fieldsV1`.
     pub fn parse(fields: &Value) -> Result<Self, ParseElementError> {
         let map = match fields {
             Value::Object(map) => map,
@@ -53,12 +54,12 @@ impl Set {
             let owned = below.is_empty() || value.get(SELF).is_some();
             nodes.push(Node { element, owned, below });
         }
-        Ok(Self::of_nodes(nodes))
+        Ok(Self::from_nodes(nodes))
     }
 
-    /// The set of nodes in any order. The keys of `fieldsV1` are sorted as texts, in which 10 comes
-    /// before 9: to insert them one by one would move the others each time.
-    fn of_nodes(mut nodes: Vec<Node>) -> Self {
+    /// Builds a set from nodes in any order. The keys of `fieldsV1` are sorted as strings, where 10
+    /// comes before 9; inserting them one by one would shift the later nodes each time.
+    fn from_nodes(mut nodes: Vec<Node>) -> Self {
         nodes.sort_by(|a, b| a.element.cmp(&b.element));
         nodes.dedup_by(|next, node| {
             let is_same = next.element == node.element;
@@ -88,7 +89,7 @@ impl Set {
         map
     }
 
-    /// The set as upstream writes it, in the order of elements: 80 before 443.
+    /// The set as `fieldsV1`, in upstream's order of elements: 80 before 443.
     pub fn to_json(&self) -> String {
         let mut text = String::new();
         self.write(false, &mut text);
@@ -104,19 +105,19 @@ impl Set {
             if !text.ends_with('{') {
                 text.push(',');
             }
-            text.push_str(&crate::go_value::json(&node.element.to_text().into()));
+            text.push_str(&json::to_text(&node.element.to_text().into()));
             text.push(':');
             node.below.write(node.owned, text);
         }
         text.push('}');
     }
 
-    /// Whether no path is in it.
+    /// Whether the set contains no path.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// Adds a path; the empty path, which is the whole object, has no owner.
+    /// Adds a path. The empty path (the whole object) is ignored: it has no owner.
     pub fn insert(&mut self, path: &[PathElement]) {
         let Some((last, parents)) = path.split_last() else { return };
         let mut set = self;
@@ -126,7 +127,7 @@ impl Set {
         set.node(last).owned = true;
     }
 
-    /// Whether a path is in it.
+    /// Whether the set contains a path.
     pub fn contains(&self, path: &[PathElement]) -> bool {
         let Some((last, parents)) = path.split_last() else { return false };
         let mut set = self;
@@ -162,7 +163,7 @@ impl Set {
         if !owned && below.is_empty() {
             return;
         }
-        // Objects are walked in order.
+        // The usual case: the fields of an object are visited in order.
         if self.nodes.last().is_none_or(|last| last.element < element) {
             self.nodes.push(Node { element, owned, below });
             return;
@@ -198,8 +199,8 @@ impl Set {
         Self { nodes }
     }
 
-    /// The union of all sets. Pairs are merged, then pairs of those, so that a path is moved once
-    /// for each doubling of the number of sets and not once for each set.
+    /// The union of all sets. Merges pairs of sets, then pairs of the results, so that n sets move
+    /// a path log2(n) times and not n times.
     #[must_use]
     pub fn union_all(mut sets: Vec<Self>) -> Self {
         while sets.len() > 1 {
@@ -247,7 +248,7 @@ impl Set {
         let mut theirs = other.nodes.as_slice();
         let mut set = Self { nodes: Vec::with_capacity(self.nodes.len()) };
         for mut node in self.nodes {
-            theirs = from(theirs, &node.element);
+            theirs = skip_to(theirs, &node.element);
             if let Some(same) = theirs.first().filter(|it| it.element == node.element) {
                 if recursive && same.owned {
                     continue;
@@ -262,7 +263,7 @@ impl Set {
         set
     }
 
-    /// Whether everything in this set is in the other as well.
+    /// Whether the other set contains every path of this one.
     pub fn is_subset(&self, other: &Self) -> bool {
         matched(&self.nodes, &other.nodes).all(|(node, theirs)| {
             theirs.is_some_and(|theirs| {
@@ -271,7 +272,7 @@ impl Set {
         })
     }
 
-    /// The paths that have nothing below them.
+    /// The paths without descendants in the set.
     #[must_use]
     pub fn leaves(self) -> Self {
         let leaf = |node: Node| Node {
@@ -282,7 +283,7 @@ impl Set {
         Self { nodes: self.nodes.into_iter().map(leaf).collect() }
     }
 
-    /// Every path, as people read it: those of a level first, then those below each of them.
+    /// Every path in the form of messages: the paths of a level first, then their descendants.
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         self.visit(&mut Vec::new(), &mut |path| {
@@ -310,26 +311,26 @@ impl Set {
     }
 }
 
-/// Each node with the other set's node of the same element.
+/// Pairs each node with the other set's node of the same element.
 fn matched<'a>(
     ours: &'a [Node],
     theirs: &'a [Node],
 ) -> impl Iterator<Item = (&'a Node, Option<&'a Node>)> {
     let mut rest = theirs;
     ours.iter().map(move |node| {
-        rest = from(rest, &node.element);
+        rest = skip_to(rest, &node.element);
         (node, rest.first().filter(|it| it.element == node.element))
     })
 }
 
-/// The nodes from an element on. The step doubles until it is past the element: near elements are
-/// found at once, and thousands of small sets can be compared with a large one.
-fn from<'a>(nodes: &'a [Node], element: &PathElement) -> &'a [Node] {
+/// The nodes from an element on, found by a galloping search: near elements are found at once, and
+/// thousands of small sets can be compared with a large one.
+fn skip_to<'a>(nodes: &'a [Node], element: &PathElement) -> &'a [Node] {
     let mut step = 1;
     while nodes.get(step - 1).is_some_and(|it| it.element < *element) {
         step *= 2;
     }
-    // All before half the step are smaller, and the one at the step is not.
+    // The element is between step / 2 and step.
     let (low, high) = (step / 2, nodes.len().min(step));
     let skipped = low + nodes[low..high].partition_point(|it| it.element < *element);
     &nodes[skipped..]

@@ -1,4 +1,4 @@
-//! Tests of apply, as sentences.
+//! Tests of server-side apply.
 
 use super::*;
 use crate::json;
@@ -42,7 +42,7 @@ fn owner(manager: &str, fields: &str) -> (String, String) {
 }
 
 #[test]
-fn fields_from_before_the_first_apply_have_an_owner() {
+fn fields_from_before_the_first_apply_belong_to_before_first_apply() {
     let live = object(json!({"metadata": {"uid": "u"}, "a": 1, "b": 2}));
     let it = applied("me", &live, json!({"b": 2, "c": 3})).unwrap();
     assert_eq!(
@@ -76,7 +76,7 @@ fn updated(new: Value) -> Object {
 }
 
 #[test]
-fn entries_may_be_sent_reset_or_left_out() {
+fn an_update_may_set_reset_or_omit_the_entries() {
     let first = [owner("first", r#"{"f:a":{}}"#)];
     assert_eq!(owners(&updated(json!({"metadata": {"uid": "u"}, "a": 1}))), first);
     for reset in [json!([]), json!([{}])] {
@@ -115,7 +115,7 @@ fn entries_of_removed_versions_are_dropped() {
     );
 }
 
-/// An object that `kubectl apply` made without server-side apply.
+/// An object that client-side `kubectl apply` created.
 fn client_side_applied() -> Object {
     let config = r#"{"apiVersion":"v1","kind":"Widget","a":1,"b":1}"#;
     let mut live = object(json!({"metadata": {"uid": "u", "annotations": {LAST_APPLIED: config}},
@@ -155,7 +155,7 @@ fn kubectl_does_not_take_over_fields_that_others_changed() {
 }
 
 #[test]
-fn a_change_of_times_alone_is_none() {
+fn times_are_kept_if_nothing_else_changed() {
     let live = updated(json!({"metadata": {"uid": "u"}, "a": 2}));
     let mut new = live.clone();
     new.map_at(&["metadata"])["managedFields"][0]["time"] = "2025-01-01T00:00:00Z".into();

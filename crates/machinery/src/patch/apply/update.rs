@@ -7,13 +7,13 @@ use super::request::{ManagedFieldsError, Request, Versions, entries, set_entries
 use super::schema::Schema;
 use crate::{Map, Object, Value};
 
-/// Sets `metadata.managedFields` of `new`, which replaces `live`: the fields that this request
-/// changed belong to its manager, and to no other.
+/// Sets `metadata.managedFields` of `new`, which replaces `live`. The manager of the request
+/// becomes the only owner of the fields that it changed.
 ///
-/// Both objects are in the version of the request and as they are stored, except that fields which
-/// the request cannot change ([`Request::filter`]) may still differ. On the main resource, entries
-/// that the client sent are accepted; `[]` or `[{}]` stops tracking until the next apply. If
-/// ownership cannot be determined, it remains unchanged.
+/// Both objects are in the version of the request and in their stored form, except that fields
+/// which the request cannot change ([`Request::filter`]) may still differ. On the main resource,
+/// entries that the client sent are accepted; `[]` or `[{}]` stops tracking until the next apply.
+/// If ownership cannot be determined, it remains unchanged.
 pub fn update<S: Schema, V: Versions<S>>(
     request: &Request<'_, S, V>,
     live: Option<&Object>,
@@ -30,7 +30,7 @@ pub fn update<S: Schema, V: Versions<S>>(
     let old = live.unwrap_or(&nothing);
     let changes = match request.changes(old, new) {
         Ok(changes) if sent.is_some() || !changes.is_empty() => changes,
-        _ => return keep(new, live_entries),
+        _ => return restore_entries(new, live_entries),
     };
     let sent = match sent {
         Some(list) if is_reset(&list) => Some(Managed::default()),
@@ -39,24 +39,24 @@ pub fn update<S: Schema, V: Versions<S>>(
     };
     let managed =
         sent.unwrap_or_else(|| Managed::decode(live_entries.to_vec()).unwrap_or_default());
-    // Tracking does not start in the middle of an object's life.
+    // As upstream, tracking starts with the creation of an object or with an apply.
     if managed.entries.is_empty() && live.is_some_and(|live| !live.uid().is_empty()) {
         return;
     }
     match track(request, managed, changes, old, new, request.manager) {
         Ok(managed) => set_entries(new, managed),
-        Err(_) => keep(new, live_entries),
+        Err(_) => restore_entries(new, live_entries),
     }
 }
 
-/// Leaves it at what was stored.
-fn keep(new: &mut Object, live_entries: &[Value]) {
+/// Sets the entries that were stored before.
+fn restore_entries(new: &mut Object, live_entries: &[Value]) {
     if !live_entries.is_empty() {
         new.set_meta("managedFields", live_entries.to_vec());
     }
 }
 
-/// Whether a client resets ownership.
+/// Whether a client resets `managedFields`.
 fn is_reset(list: &[Value]) -> bool {
     match list {
         [] => true,
@@ -74,7 +74,7 @@ pub(super) fn track<S: Schema, V: Versions<S>>(
     new: &Object,
     manager: &str,
 ) -> Result<Managed, ManagedFieldsError> {
-    let own = changes.modified.clone().union(changes.added.clone());
+    let newly_owned = changes.modified.clone().union(changes.added.clone());
     let all = request.changes_by_version(&mut managed, changes, live, new)?;
     reconcile_all(request, &mut managed);
     for entry in &mut managed.entries {
@@ -86,10 +86,10 @@ pub(super) fn track<S: Schema, V: Versions<S>>(
         }
     }
     managed.drop_empty();
-    if !own.is_empty() {
+    if !newly_owned.is_empty() {
         let entry = managed.entry(&request.entry(manager, Operation::Update));
         let before = std::mem::take(&mut entry.set);
-        entry.replace_owned(own.union(before));
+        entry.replace_owned(newly_owned.union(before));
         entry.set_time(request.now);
     }
     managed.limit_updaters();
@@ -118,7 +118,7 @@ pub(super) fn reconcile_all<S: Schema, V: Versions<S>>(
 /// effect is not stored.
 pub fn keep_times_if_unchanged(live: &Object, new: &mut Object) {
     let (old, list) = (entries(live), entries(new));
-    let same_but_time = |a: &Value, b: &Value| match (a, b) {
+    let equal_except_time = |a: &Value, b: &Value| match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
             let rest = |map: &Map<String, Value>| -> Vec<(String, Value)> {
                 let rest = map.iter().filter(|(key, _)| *key != "time");
@@ -131,16 +131,16 @@ pub fn keep_times_if_unchanged(live: &Object, new: &mut Object) {
     let unchanged = !list.is_empty()
         && old != list
         && old.len() == list.len()
-        && old.iter().zip(list).all(|(a, b)| same_but_time(a, b))
-        && same_but_managed(live, new);
+        && old.iter().zip(list).all(|(a, b)| equal_except_time(a, b))
+        && equal_except_managed_fields(live, new);
     if unchanged {
         let old = old.to_vec();
         new.set_meta("managedFields", old);
     }
 }
 
-/// Whether two objects are equal except for ownership.
-pub(super) fn same_but_managed(a: &Object, b: &Object) -> bool {
+/// Whether two objects are equal except for `managedFields`.
+pub(super) fn equal_except_managed_fields(a: &Object, b: &Object) -> bool {
     fn without<'a>(
         map: &'a Map<String, Value>,
         key: &'a str,

@@ -1,5 +1,5 @@
-//! [`validate`]: whether an applied configuration fits the schema. What does not fit cannot be
-//! owned.
+//! [`validate`]: whether an applied configuration matches the schema. A value that does not match
+//! cannot be owned.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,7 +9,7 @@ use super::item;
 use super::schema::{Form, ListRule, Scalar, Schema};
 use crate::{Map, Value, go_value};
 
-/// Everything that does not fit, each with its path.
+/// The paths of all values that do not match the schema, and the reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ValidationErrors(Vec<(String, String)>);
 
@@ -25,19 +25,19 @@ impl fmt::Display for ValidationErrors {
 
 impl std::error::Error for ValidationErrors {}
 
-/// Finds what does not fit.
+/// Fails with all values that do not match the schema.
 pub(super) fn validate<S: Schema>(
     schema: S,
     object: &Map<String, Value>,
 ) -> Result<(), ValidationErrors> {
-    let mut walk = Walk { path: Vec::new(), misfits: ValidationErrors::default() };
+    let mut walk = Walk { path: Vec::new(), errors: ValidationErrors::default() };
     walk.fields(schema, object);
-    if walk.misfits.0.is_empty() { Ok(()) } else { Err(walk.misfits) }
+    if walk.errors.0.is_empty() { Ok(()) } else { Err(walk.errors) }
 }
 
 struct Walk<'a> {
     path: Vec<Step<'a>>,
-    misfits: ValidationErrors,
+    errors: ValidationErrors,
 }
 
 enum Step<'a> {
@@ -46,29 +46,29 @@ enum Step<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn complain(&mut self, why: impl Into<String>) {
+    fn add_error(&mut self, why: impl Into<String>) {
         let steps = self.path.iter().map(|step| match step {
             Step::Field(name) => format!(".{name}"),
             Step::Item(element) => element.to_string(),
         });
-        self.misfits.0.push((steps.collect(), why.into()));
+        self.errors.0.push((steps.collect(), why.into()));
     }
 
     fn value<S: Schema>(&mut self, schema: S, value: &'a Value) {
         match (schema.forms().of(Some(value)), value) {
-            (None, _) => self.complain("schema error: invalid atom: inlined"),
+            (None, _) => self.add_error("schema error: invalid atom: inlined"),
             (_, Value::Null) => {}
             (Some(Form::Map(_)), Value::Object(fields)) => self.fields(schema, fields),
             (Some(Form::List(rule)), Value::Array(items)) => self.items(schema, rule, items),
             (Some(Form::Map(_)), other) => {
-                self.complain(format!("expected map, got &{{{}}}", go_value::plain(other)));
+                self.add_error(format!("expected map, got &{{{}}}", go_value::format_v(other)));
             }
             (Some(Form::List(_)), other) => {
-                self.complain(format!("expected list, got &{{{}}}", go_value::plain(other)));
+                self.add_error(format!("expected list, got &{{{}}}", go_value::format_v(other)));
             }
             (Some(Form::Scalar(scalar)), value) => {
                 if let Some(why) = scalar_error(scalar, value) {
-                    self.complain(why);
+                    self.add_error(why);
                 }
             }
         }
@@ -77,10 +77,10 @@ impl<'a> Walk<'a> {
     fn fields<S: Schema>(&mut self, schema: S, fields: &'a Map<String, Value>) {
         for (name, value) in fields {
             self.path.push(Step::Field(name));
-            let node = schema.field(name).or_else(|| schema.others());
+            let node = schema.field(name).or_else(|| schema.undeclared());
             match node {
                 Some(node) => self.value(node, value),
-                None => self.complain("field not declared in schema"),
+                None => self.add_error("field not declared in schema"),
             }
             self.path.pop();
             // Upstream does not check the object's other fields either.
@@ -96,15 +96,15 @@ impl<'a> Walk<'a> {
             let element = if rule == ListRule::Atomic {
                 PathElement::Index(index.try_into().unwrap_or(i64::MAX))
             } else {
-                match item::name(schema, rule, value) {
+                match item::path_element(schema, rule, value) {
                     Ok(element) => element,
-                    Err(nameless) => {
-                        return self.complain(format!("element {index}: {nameless}"));
+                    Err(error) => {
+                        return self.add_error(format!("element {index}: {error}"));
                     }
                 }
             };
             if !seen.insert(element.clone()) {
-                self.complain(format!("duplicate entries for key {element}"));
+                self.add_error(format!("duplicate entries for key {element}"));
             }
             self.path.push(Step::Item(element));
             self.value(schema.items(), value);
@@ -120,13 +120,13 @@ fn scalar_error(scalar: Scalar, value: &Value) -> Option<String> {
         }
         Scalar::String if !value.is_string() => Some(format!(
             "expected string, got &value.valueUnstructured{{Value:{}}}",
-            go_value::syntax(value)
+            go_value::format_sharp_v(value)
         )),
         Scalar::Boolean if !value.is_boolean() => {
-            Some(format!("expected boolean, got &{{{}}}", go_value::plain(value)))
+            Some(format!("expected boolean, got &{{{}}}", go_value::format_v(value)))
         }
         Scalar::Untyped if value.is_object() || value.is_array() => {
-            Some(format!("expected any scalar, got &{{{}}}", go_value::plain(value)))
+            Some(format!("expected any scalar, got &{{{}}}", go_value::format_v(value)))
         }
         _ => None,
     }

@@ -1,10 +1,10 @@
-//! Where a path leads: an object or a list, and a key in it.
+//! [`Place`]: the target of a JSON pointer, an object or a list and a key in it.
 
 use super::{Failure, Limits};
 use crate::Value;
 use crate::field_path::quote;
 
-/// A place in a document, at which there need not be anything yet.
+/// See the module documentation. The key need not exist yet.
 pub(super) struct Place<'a> {
     /// An object or a list.
     container: &'a mut Value,
@@ -14,9 +14,9 @@ pub(super) struct Place<'a> {
 impl<'a> Place<'a> {
     /// Follows the path up to its last segment.
     pub(super) fn find(doc: &'a mut Value, path: &str) -> Result<Self, Failure> {
-        let nowhere = || Failure::Other(format!("{} leads nowhere", quote(path)));
+        let missing = || Failure::Other(format!("path {} does not exist", quote(path)));
         let segments: Vec<String> = path.split('/').skip(1).map(unescaped).collect();
-        let Some((key, above)) = segments.split_last() else { return Err(nowhere()) };
+        let Some((key, above)) = segments.split_last() else { return Err(missing()) };
         let mut container = doc;
         for segment in above {
             let next = match container {
@@ -24,11 +24,11 @@ impl<'a> Place<'a> {
                 Value::Array(list) => index(segment, list.len()).and_then(|it| list.get_mut(it)),
                 _ => None,
             };
-            container = next.ok_or_else(nowhere)?;
+            container = next.ok_or_else(missing)?;
         }
         match container {
             Value::Object(_) | Value::Array(_) => Ok(Self { container, key: key.clone() }),
-            _ => Err(nowhere()),
+            _ => Err(missing()),
         }
     }
 
@@ -37,7 +37,7 @@ impl<'a> Place<'a> {
         match &*self.container {
             Value::Array(list) => {
                 let found = index(&self.key, list.len()).and_then(|it| list.get(it));
-                found.map(Some).ok_or_else(|| self.nothing())
+                found.map(Some).ok_or_else(|| self.no_value())
             }
             container => Ok(container.get(&self.key)),
         }
@@ -45,13 +45,14 @@ impl<'a> Place<'a> {
 
     /// Inserts a value; in a list, before the element at the index.
     pub(super) fn add(self, value: Value, limits: &mut Limits) -> Result<(), Failure> {
-        let nothing = self.nothing();
+        let no_value = self.no_value();
         match self.container {
             Value::Array(list) if self.key == "-" => list.push(value),
             Value::Array(list) => {
+                // As upstream, -1 in an `add` means after the last element.
                 let at = index(&self.key, list.len() + 1).filter(|it| *it <= list.len());
-                let at = at.ok_or(nothing)?;
-                limits.shift(list.len() - at)?;
+                let at = at.ok_or(no_value)?;
+                limits.count_shift(list.len() - at)?;
                 list.insert(at, value);
             }
             container => container[self.key] = value,
@@ -61,11 +62,11 @@ impl<'a> Place<'a> {
 
     /// Replaces the value.
     pub(super) fn set(self, value: Value) -> Result<(), Failure> {
-        let nothing = self.nothing();
+        let no_value = self.no_value();
         match self.container {
             Value::Array(list) => {
                 let slot = index(&self.key, list.len()).and_then(|it| list.get_mut(it));
-                *slot.ok_or(nothing)? = value;
+                *slot.ok_or(no_value)? = value;
             }
             container => container[self.key] = value,
         }
@@ -74,25 +75,25 @@ impl<'a> Place<'a> {
 
     /// Removes the value.
     pub(super) fn remove(self, limits: &mut Limits) -> Result<Value, Failure> {
-        let nothing = self.nothing();
+        let no_value = self.no_value();
         match self.container {
             Value::Array(list) => {
                 let at = index(&self.key, list.len()).filter(|it| *it < list.len());
-                let at = at.ok_or(nothing)?;
-                limits.shift(list.len() - at)?;
+                let at = at.ok_or(no_value)?;
+                limits.count_shift(list.len() - at)?;
                 Ok(list.remove(at))
             }
-            Value::Object(map) => map.remove(&self.key).ok_or(nothing),
-            _ => Err(nothing),
+            Value::Object(map) => map.remove(&self.key).ok_or(no_value),
+            _ => Err(no_value),
         }
     }
 
-    fn nothing(&self) -> Failure {
-        Failure::Other(format!("nothing is at {}", quote(&self.key)))
+    fn no_value(&self) -> Failure {
+        Failure::Other(format!("no value at {}", quote(&self.key)))
     }
 }
 
-/// The index that a segment means in a list of this length; a negative one counts from the end.
+/// Parses a segment as an index of a list of this length; a negative index counts from the end.
 fn index(segment: &str, length: usize) -> Option<usize> {
     let index: i64 = segment.parse().ok()?;
     let length = i64::try_from(length).ok()?;

@@ -51,7 +51,7 @@ impl<'a> Parser<'a> {
     fn scan(&self) -> (&'a str, &'a str) {
         let text = self.rest.trim_start_matches(is_space);
         let length = match text.as_bytes() {
-            // Upstream's scanner takes a NUL for the end.
+            // For upstream's lexer, NUL is the end of the text.
             [] | [0, ..] => return ("", ""),
             [b'=' | b'!', b'=', ..] => 2,
             [b, ..] if is_symbol(char::from(*b)) => 1,

@@ -21,7 +21,7 @@ fn selects(text: &str) -> bool {
 }
 
 #[test]
-fn selectors_print_in_one_form() {
+fn selectors_are_printed_sorted_by_key() {
     check("", "");
     check(" ", "");
     check("b = 2 , a=1", "a=1,b=2");
@@ -52,7 +52,7 @@ fn errors_name_the_invalid_part() {
 }
 
 #[test]
-fn keys_and_values_obey_the_rules_for_labels() {
+fn invalid_label_keys_and_values_are_refused() {
     check(
         "app=a/b/c",
         "unable to parse requirement: values[0][app]: Invalid value: \"a/b/c\": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
@@ -68,7 +68,7 @@ fn keys_and_values_obey_the_rules_for_labels() {
 }
 
 #[test]
-fn equality_and_sets() {
+fn negative_operators_match_a_missing_label_and_positive_ones_do_not() {
     assert!(selects("app=x"));
     assert!(selects("app==x"));
     assert!(selects("app in (x,y)"));
@@ -80,7 +80,7 @@ fn equality_and_sets() {
 }
 
 #[test]
-fn existence_and_order() {
+fn existence_and_integer_comparisons_are_evaluated() {
     assert!(selects("app,!tier"));
     assert!(!selects("tier"));
     assert!(selects("n>4,n<6"));
@@ -98,7 +98,7 @@ fn a_missing_selector_selects_nothing_and_an_empty_one_everything() {
 }
 
 #[test]
-fn a_selector_of_a_spec_becomes_the_same_requirements() {
+fn match_labels_and_match_expressions_become_requirements() {
     let selector = LabelSelector::from_value(&json!({
         "matchLabels": {"b": "1"},
         "matchExpressions": [
@@ -107,22 +107,22 @@ fn a_selector_of_a_spec_becomes_the_same_requirements() {
         ],
     }));
     assert_eq!(selector.unwrap().to_string(), "a in (x,y),b=1,!c");
-    let odd = json!({"matchExpressions": [{"key": "a", "operator": "Like"}]});
+    let unknown_operator = json!({"matchExpressions": [{"key": "a", "operator": "Like"}]});
     assert_eq!(
-        LabelSelector::from_value(&odd).unwrap_err(),
+        LabelSelector::from_value(&unknown_operator).unwrap_err(),
         r#""Like" is not a valid label selector operator"#
     );
 }
 
 #[test]
-fn only_one_possible_value_is_exact() {
+fn only_a_single_allowed_value_is_an_exact_match() {
     let selector = LabelSelector::parse("a=1,b in (1,2),c in (3),d!=4").unwrap();
-    let exact = ["a", "b", "c", "d", "e"].map(|key| selector.exact(key));
+    let exact = ["a", "b", "c", "d", "e"].map(|key| selector.requires_exact_match(key));
     assert_eq!(exact, [Some("1"), None, Some("3"), None, None]);
 }
 
 #[test]
-fn every_error_of_a_selector_is_found() {
+fn all_errors_of_a_selector_are_reported() {
     let mut errors = ErrorList::new();
     let selector = json!({"matchLabels": {"a b": "1"}, "matchExpressions": [
         {"key": "a", "operator": "In"},

@@ -1,4 +1,4 @@
-//! Rules that kube-apiserver refused, and its messages.
+//! Tests of rules that kube-apiserver refuses, with its messages.
 
 use crate::{SchemaRequirement, check_crd_schema};
 use machinery::{ErrorList, Path, Value, json};
@@ -14,7 +14,7 @@ fn messages(properties: &Value) -> Vec<String> {
 }
 
 /// The errors about the rules of an object with the integer `n`, below the path `r`.
-fn of_rules(rules: &Value) -> Vec<String> {
+fn rule_errors(rules: &Value) -> Vec<String> {
     let spec = json!({"type": "object", "properties": {"n": {"type": "integer"}},
         "x-kubernetes-validations": rules});
     messages(&json!({"spec": spec}))
@@ -24,9 +24,9 @@ fn of_rules(rules: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_rule_is_required_and_its_message_is_one_line() {
+fn empty_rules_and_invalid_messages_reasons_and_field_paths_are_refused() {
     assert_eq!(
-        of_rules(&json!([
+        rule_errors(&json!([
             {"rule": " "},
             {"rule": "true", "message": " "},
             {"rule": "true", "message": "a\nb"},
@@ -51,15 +51,15 @@ fn a_rule_is_required_and_its_message_is_one_line() {
 }
 
 #[test]
-fn a_rule_that_does_not_compile_is_shown_as_go_shows_it() {
+fn the_error_of_a_rule_that_does_not_compile_contains_the_rule() {
     assert_eq!(
-        of_rules(&json!([{"rule": "self.n <", "reason": "FieldValueInvalid"}])),
+        rule_errors(&json!([{"rule": "self.n <", "reason": "FieldValueInvalid"}])),
         [
             "r[0].rule: Invalid value: {\"Rule\":\"self.n \\u003c\",\"Message\":\"\",\"MessageExpression\":\"\",\"Reason\":\"FieldValueInvalid\",\"FieldPath\":\"\",\"OptionalOldSelf\":null}: compilation failed: ERROR: <input>:1:9: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}\n | self.n <\n | ........^"
         ]
     );
     let last = |rules: Value| {
-        let messages = of_rules(&rules);
+        let messages = rule_errors(&rules);
         messages
             .iter()
             .map(|it| it.rsplit("}: ").next().unwrap_or(it).to_owned())
@@ -73,9 +73,9 @@ fn a_rule_that_does_not_compile_is_shown_as_go_shows_it() {
 }
 
 #[test]
-fn old_self_has_its_places() {
+fn old_self_requires_correlatable_values_and_optional_old_self_requires_its_use() {
     assert_eq!(
-        of_rules(&json!([{"rule": "true", "optionalOldSelf": false}])),
+        rule_errors(&json!([{"rule": "true", "optionalOldSelf": false}])),
         [
             "r[0].optionalOldSelf: Invalid value: false: may not be set if oldSelf is not used in rule"
         ]
@@ -98,7 +98,7 @@ fn old_self_has_its_places() {
 }
 
 #[test]
-fn costs_are_bounded_by_the_declared_sizes() {
+fn estimated_costs_depend_on_the_declared_sizes() {
     let text = |size: Value| {
         json!({"l": {"type": "array", "maxItems": 1000, "items": {"type": "string",
             "maxLength": size, "x-kubernetes-validations": [{"rule": "self.matches('^a+b*$')"}]}}})
@@ -134,7 +134,7 @@ fn costs_are_bounded_by_the_declared_sizes() {
 }
 
 #[test]
-fn values_that_rules_cannot_see_have_no_rules() {
+fn rules_on_values_without_a_type_are_refused() {
     assert_eq!(
         messages(&json!({"x": {"x-kubernetes-preserve-unknown-fields": true,
             "x-kubernetes-validations": [{"rule": "true"}]}})),
@@ -145,7 +145,7 @@ fn values_that_rules_cannot_see_have_no_rules() {
 }
 
 #[test]
-fn defaults_obey_the_rules() {
+fn defaults_must_satisfy_the_rules() {
     let spec = |default: Value, rule: &str| {
         messages(&json!({"n": {"type": "integer", "default": default,
             "x-kubernetes-validations": [{"rule": rule, "optionalOldSelf":

@@ -1,14 +1,14 @@
-//! The messages of a document of version 2: which keyword is which field.
+//! The messages of a document of version 2: the field of each keyword.
 
-/// A message.
+/// The fields of a message.
 pub(super) struct MessageShape {
-    /// Keyword, the field's number, and how its value is written; by number.
+    /// The keyword, the field number and the encoding of each field, sorted by number.
     pub fields: &'static [(&'static str, u32, Encoding)],
-    /// The field that takes what no other does.
+    /// The number of the field `vendor_extension`.
     pub extensions: u32,
 }
 
-/// How the value of a keyword is written. Shapes are functions, since they contain each other.
+/// The encoding of a keyword's value. Shapes are functions because they refer to each other.
 pub(super) enum Encoding {
     Text,
     Texts,
@@ -19,16 +19,17 @@ pub(super) enum Encoding {
     Any,
     Anys,
     One(fn() -> &'static MessageShape),
-    /// An object: each member is a message of a name (1) and a value (2), in the field of the given
-    /// number of a separate message; the value through the fields of further numbers.
+    /// A map, encoded as a message with one field per entry. The arguments are the number of that
+    /// field, the numbers of the fields that wrap the value, and the shape of the value. An entry
+    /// is a message with the name in field 1 and the value in field 2.
     Named(u32, &'static [u32], fn() -> &'static MessageShape),
-    /// A text or a list of texts, in field 1 of a message of their own.
+    /// A string or a list of strings, in field 1 of a separate message.
     Type,
-    /// A message in a message, through the fields of these numbers.
+    /// A message that is wrapped into others, in the fields of these numbers.
     Wrapped(&'static [u32], fn() -> &'static MessageShape),
-    /// A schema (1) or a boolean (2).
+    /// A message with a schema in field 1 or a boolean in field 2.
     SchemaOrBool,
-    /// A list of parameters, each of which says where it is.
+    /// A list of parameters, whose shapes depend on their keyword `in`.
     Parameters,
 }
 

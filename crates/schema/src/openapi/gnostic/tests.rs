@@ -1,9 +1,9 @@
-//! The output can be read by its field numbers.
+//! Tests of the encoding: the output is decoded and accessed by field numbers.
 
 use super::*;
 use machinery::json;
 
-/// The fields of a message: number and content, the latter also for numbers.
+/// The fields of a message: number and content. The content of a varint is its decimal text.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
     fn varint(bytes: &mut &[u8]) -> u64 {
         let (mut value, mut shift) = (0, 0);
@@ -33,11 +33,12 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
     found
 }
 
-/// All that is at a path of field numbers, as text.
+/// The values at a path of field numbers, as text.
 fn at(document: &Value, path: &[u64]) -> Vec<String> {
     let mut found = vec![encode(document)];
-    for tag in path {
-        let inner = found.iter().flat_map(|it| fields(it)).filter(|(number, _)| number == tag);
+    for field_number in path {
+        let inner =
+            found.iter().flat_map(|it| fields(it)).filter(|(number, _)| number == field_number);
         found = inner.map(|(_, content)| content).collect();
     }
     found.into_iter().map(|it| String::from_utf8(it).unwrap()).collect()
@@ -73,7 +74,7 @@ fn check(path: &[u64], expect: &[&str]) {
 }
 
 #[test]
-fn a_small_document_is_these_bytes() {
+fn a_small_document_has_the_expected_bytes() {
     let document = json!({"swagger": "2.0", "definitions": {"A": {"type": "object"}}});
     assert_eq!(
         encode(&document),
@@ -90,7 +91,7 @@ fn a_document_has_a_title_and_paths() {
 }
 
 #[test]
-fn parameters_have_their_location() {
+fn parameters_are_encoded_by_their_location() {
     check(&[8, 2, 2, 9, 1, 2, 4, 4], &["name"]);
     check(&[8, 2, 2, 9, 1, 2, 4, 1], &["1"]);
     check(&[8, 2, 2, 8, 8, 1, 2, 3, 4], &["dryRun"]);
@@ -99,14 +100,14 @@ fn parameters_have_their_location() {
 }
 
 #[test]
-fn responses_are_by_code() {
+fn responses_are_named_by_their_code() {
     check(&[8, 2, 2, 8, 9, 1, 1], &["200"]);
     check(&[8, 2, 2, 8, 9, 1, 2, 1, 1], &["OK"]);
     check(&[8, 2, 2, 8, 9, 1, 2, 1, 2, 1, 1], &["#/definitions/Pod"]);
 }
 
 #[test]
-fn definitions_are_schemas_by_name() {
+fn definitions_are_named_schemas() {
     const POD: [u64; 3] = [9, 1, 2];
     let below = |rest: &[u64]| [&POD, rest].concat();
     check(&[9, 1, 1], &["Pod"]);
@@ -120,14 +121,14 @@ fn definitions_are_schemas_by_name() {
 }
 
 #[test]
-fn numbers_with_fractions_are_eight_bytes() {
+fn floating_point_numbers_are_eight_bytes() {
     let document = json!({"definitions": {"A": {"minimum": 1.5}}});
     let schema = fields(&fields(&fields(&fields(&encode(&document))[0].1)[0].1)[1].1);
     assert_eq!(schema, [(9, 1.5f64.to_le_bytes().to_vec())]);
 }
 
 #[test]
-fn extensions_are_yaml() {
+fn extensions_are_encoded_as_yaml() {
     check(&[8, 2, 2, 8, 13, 1], &["x-kubernetes-action"]);
     check(&[8, 2, 2, 8, 13, 2, 2], &["patch\n"]);
     check(&[9, 1, 2, 31, 2, 2], &["- group: \"\"\n  kind: Pod\n  version: v1\n"]);

@@ -1,10 +1,10 @@
-//! [`Message`]: a protobuf message while it is written.
+//! [`Message`]: an encoder for a protobuf message.
 
 /// See the [module documentation](self).
 #[derive(Debug, Default)]
 pub(super) struct Message(Vec<u8>);
 
-/// The wire type of a field, the lower three bits of its key.
+/// The wire types: the lower three bits of a field's key.
 const VARINT: u32 = 0;
 const FIXED64: u32 = 1;
 const LENGTH: u32 = 2;
@@ -14,41 +14,41 @@ impl Message {
         self.0
     }
 
-    pub(super) fn text(&mut self, tag: u32, text: &str) {
-        self.bytes(tag, text.as_bytes());
+    pub(super) fn text(&mut self, field_number: u32, text: &str) {
+        self.bytes(field_number, text.as_bytes());
     }
 
-    pub(super) fn message(&mut self, tag: u32, message: &Self) {
-        self.bytes(tag, &message.0);
+    pub(super) fn message(&mut self, field_number: u32, message: &Self) {
+        self.bytes(field_number, &message.0);
     }
 
-    /// False is omitted, since it is the reader's default; so are zeros.
-    pub(super) fn bool(&mut self, tag: u32, value: bool) {
-        self.int(tag, value.into());
+    /// False and zeros are omitted: they are the defaults of proto3.
+    pub(super) fn bool(&mut self, field_number: u32, value: bool) {
+        self.int(field_number, value.into());
     }
 
-    pub(super) fn int(&mut self, tag: u32, value: i64) {
+    pub(super) fn int(&mut self, field_number: u32, value: i64) {
         if value != 0 {
-            self.key(tag, VARINT);
+            self.key(field_number, VARINT);
             self.varint(value.cast_unsigned());
         }
     }
 
-    pub(super) fn double(&mut self, tag: u32, value: f64) {
+    pub(super) fn double(&mut self, field_number: u32, value: f64) {
         if value != 0.0 {
-            self.key(tag, FIXED64);
+            self.key(field_number, FIXED64);
             self.0.extend(value.to_le_bytes());
         }
     }
 
-    fn bytes(&mut self, tag: u32, bytes: &[u8]) {
-        self.key(tag, LENGTH);
+    fn bytes(&mut self, field_number: u32, bytes: &[u8]) {
+        self.key(field_number, LENGTH);
         self.varint(bytes.len() as u64);
         self.0.extend(bytes);
     }
 
-    fn key(&mut self, tag: u32, layout: u32) {
-        self.varint(u64::from(tag << 3 | layout));
+    fn key(&mut self, field_number: u32, wire_type: u32) {
+        self.varint(u64::from(field_number << 3 | wire_type));
     }
 
     fn varint(&mut self, mut value: u64) {

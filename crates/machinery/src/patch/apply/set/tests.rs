@@ -1,4 +1,4 @@
-//! Tests of set, as sentences.
+//! Tests of [`Set`].
 
 use proptest::prelude::*;
 
@@ -22,14 +22,14 @@ fn a_set_is_written_in_upstreams_order() {
 }
 
 #[test]
-fn unknown_elements_are_refused_or_skipped() {
+fn unknown_elements_are_ignored_and_malformed_ones_refused() {
     assert_eq!(set(r#"{"x:1":{"f:a":{}},"f:a":{}}"#).to_json(), r#"{"f:a":{}}"#);
     assert!(Set::parse(&json!({"spec": {}})).is_err());
     assert!(Set::parse(&json!([1])).is_err());
 }
 
 #[test]
-fn a_parent_and_its_child_are_owned_apart() {
+fn a_parent_and_its_child_are_separate_members() {
     let (both, parent, child) =
         (r#"{"f:a":{".":{},"f:b":{}}}"#, r#"{"f:a":{}}"#, r#"{"f:a":{"f:b":{}}}"#);
     check(|a, b| a.union(b.clone()), parent, child, both);
@@ -45,7 +45,7 @@ fn a_parent_and_its_child_are_owned_apart() {
 }
 
 #[test]
-fn paths_of_a_level_come_first() {
+fn the_paths_of_a_level_come_before_their_descendants() {
     let it = set(r#"{"f:a":{".":{},"f:b":{}},"f:c":{"k:{\"n\":\"x\"}":{}},"f:d":{}}"#);
     assert_eq!(it.paths(), [".a", ".d", ".a.b", r#".c[n="x"]"#]);
 }
@@ -83,7 +83,7 @@ proptest! {
     #![proptest_config(crate::seeded::config())]
 
     #[test]
-    fn what_is_printed_is_read_again(it in any_set()) {
+    fn a_printed_set_parses_to_the_same_set(it in any_set()) {
         prop_assert_eq!(&Set::parse(&it.to_value()).unwrap(), &it);
         prop_assert_eq!(&Set::parse(&serde_json::from_str(&it.to_json()).unwrap()).unwrap(), &it);
     }
