@@ -15,7 +15,7 @@ use crate::table;
 use machinery::{ErrorList, Object, Path};
 use types::resource::{Behavior, Resource, Version};
 
-/// The suffix of the names of configurations that come with the server.
+/// The suffix of the names that are reserved for configurations in static manifest files.
 const RESERVED: &str = ".static.k8s.io";
 
 fn refuse_reserved_name(object: &Object, errors: &mut ErrorList) {

@@ -4,7 +4,7 @@ use crate::table;
 use types::columns::{AGE, NAME, age};
 use types::resource::{Behavior, Columns, Resource, UnstoredKind};
 
-/// The rows of the group.
+/// The resources of the group.
 pub fn resources() -> Vec<Resource> {
     static SELF: Behavior =
         Behavior { unstored: Some(UnstoredKind::SelfSubject), ..Behavior::PLAIN };
@@ -15,7 +15,7 @@ pub fn resources() -> Vec<Resource> {
     ]
 }
 
-/// A kind that is not stored, in the version `v1` of a group of Kubernetes' own.
+/// A kind that is not stored, in version `v1` of the group `<group>.k8s.io`.
 pub(crate) fn unstored(group: &str, kind: &str, behavior: &'static Behavior) -> Resource {
     let columns =
         Columns::Fixed(&[NAME, AGE], |object, now| vec![object.name().into(), age(object, now)]);

@@ -3,7 +3,7 @@
 use crate::authentication::unstored;
 use types::resource::{Behavior, Resource, UnstoredKind};
 
-/// The rows of the group.
+/// The resources of the group.
 pub fn resources() -> Vec<Resource> {
     static LOCAL: Behavior =
         Behavior { unstored: Some(UnstoredKind::LocalAccess), ..Behavior::PLAIN };

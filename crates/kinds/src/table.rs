@@ -1,4 +1,4 @@
-//! Every built-in [`Resource`], as rows.
+//! [`builtin`]: every built-in [`Resource`]; and the functions that construct one.
 
 use crate::{
     admissionregistration, apiextensions, apiregistration, apps, authentication, authorization,
@@ -9,7 +9,7 @@ use types::resource::{Behavior, Columns, Conventions, Resource, Selectable, Shap
 
 /// All built-in kinds. Discovery sorts them.
 pub fn builtin() -> Vec<Resource> {
-    let stored = vec![
+    let kinds = vec![
         core::binding::resource(),
         core::binding::component_status(),
         core::config_map::resource(),
@@ -72,7 +72,7 @@ pub fn builtin() -> Vec<Resource> {
         apiextensions::crd::resource(),
         coordination::lease::resource(),
     ];
-    [stored, authentication::resources(), authorization::resources()].concat()
+    [kinds, authentication::resources(), authorization::resources()].concat()
 }
 
 /// A kind with one version and the usual names, to be changed where it is unusual.
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_kinds_share_a_name_or_a_place() {
+    fn resource_names_and_storage_prefixes_are_unique() {
         let rows = builtin();
         let names: BTreeSet<String> =
             rows.iter().map(|row| row.group_resource().to_string()).collect();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_kept_where_kubernetes_keeps_them() {
+    fn storage_prefixes_are_those_of_kubernetes() {
         let prefix = |plural: &str| {
             builtin().into_iter().find(|row| row.plural == plural).map(|row| row.prefix)
         };

@@ -1,7 +1,7 @@
 //! `MutatingAdmissionPolicy`: expressions that change objects before they are stored.
 
-use super::matching::default_resources;
-use super::policy::{SPEC, no_deletion, policy_cells, validate_policy};
+use super::matching::default_match_resources;
+use super::policy::{SPEC, policy_cells, refuse_deletion, validate_policy};
 use crate::table;
 use crate::validation::rules::{one_of, required};
 use machinery::fields::{default_value, list, part, text, top};
@@ -31,7 +31,7 @@ static BEHAVIOR: Behavior = Behavior {
 
 const COLUMNS: &[Column] = &[
     NAME,
-    integer("Mutations", "The number of changes that this policy makes to what is to be stored."),
+    integer("Mutations", "The number of mutations that this policy defines."),
     column(
         "ParamKind",
         "The kind of the objects that hold the parameters of this policy, if it has any.",
@@ -42,12 +42,12 @@ const COLUMNS: &[Column] = &[
 fn defaults(object: &mut Object) {
     let spec = object.map_at(&["spec"]);
     default_value(spec, "failurePolicy", "Fail".into());
-    default_resources(spec, "matchConstraints");
+    default_match_resources(spec, "matchConstraints");
 }
 
 fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     let constraints =
-        |errors: &mut ErrorList, spec: &Value| no_deletion(errors, "matchConstraints", spec);
+        |errors: &mut ErrorList, spec: &Value| refuse_deletion(errors, "matchConstraints", spec);
     validate_policy(new, old, errors, constraints);
     let spec = top(new, "spec");
     let path = SPEC.child("mutations");
@@ -92,7 +92,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_mutation_is_of_one_kind() {
+    fn a_mutating_policy_refuses_deletions_and_the_field_of_another_patch_type() {
         let rule = json!({"operations": ["DELETE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]});
         let spec = json!({"reinvocationPolicy": "Never", "matchConstraints": {"resourceRules": [rule]},
             "mutations": [{"patchType": "JSONPatch", "applyConfiguration": {"expression": "x"}}]});

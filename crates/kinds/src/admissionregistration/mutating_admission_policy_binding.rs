@@ -1,7 +1,7 @@
-//! `MutatingAdmissionPolicyBinding`: where a policy that changes things holds.
+//! `MutatingAdmissionPolicyBinding`: the resources to which a mutating policy applies.
 
-use super::matching::default_resources;
-use super::policy::{SPEC, binding_cells, no_deletion, validate_binding};
+use super::matching::default_match_resources;
+use super::policy::{SPEC, binding_cells, refuse_deletion, validate_binding};
 use super::validating_admission_policy_binding::COLUMNS;
 use crate::table;
 use crate::validation::rules::required_subdomain;
@@ -18,7 +18,7 @@ pub fn resource() -> Resource {
 }
 
 static BEHAVIOR: Behavior = Behavior {
-    defaults: |object| default_resources(object.map_at(&["spec"]), "matchResources"),
+    defaults: |object| default_match_resources(object.map_at(&["spec"]), "matchResources"),
     validate: |object, errors| {
         validate(object, errors);
         super::refuse_reserved_name(object, errors);
@@ -33,7 +33,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
     required_subdomain(errors, &SPEC.child("policyName"), text(spec, "policyName"));
     validate_binding(object, errors);
-    no_deletion(errors, "matchResources", spec);
+    refuse_deletion(errors, "matchResources", spec);
 }
 
 #[cfg(test)]

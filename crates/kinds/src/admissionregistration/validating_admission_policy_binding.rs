@@ -1,6 +1,7 @@
-//! `ValidatingAdmissionPolicyBinding`: the scope of a policy, and the actions that its result has.
+//! `ValidatingAdmissionPolicyBinding`: the resources to which a policy applies, and the actions that
+//! a failed validation causes.
 
-use super::matching::default_resources;
+use super::matching::default_match_resources;
 use super::policy::{SPEC, binding_cells, validate_binding};
 use crate::table;
 use crate::validation::rules::{dns_subdomain, required, supported_only, unique};
@@ -18,7 +19,7 @@ pub fn resource() -> Resource {
 }
 
 static BEHAVIOR: Behavior = Behavior {
-    defaults: |object| default_resources(object.map_at(&["spec"]), "matchResources"),
+    defaults: |object| default_match_resources(object.map_at(&["spec"]), "matchResources"),
     validate: |object, errors| {
         validate(object, errors);
         super::refuse_reserved_name(object, errors);
@@ -31,7 +32,7 @@ static BEHAVIOR: Behavior = Behavior {
 
 pub(super) const COLUMNS: &[Column] = &[
     NAME,
-    column("PolicyName", "The name of the policy that is bound; it need not be there, or not yet."),
+    column("PolicyName", "The name of the policy that is bound; it need not exist yet."),
     column(
         "ParamRef",
         "The object that holds the parameters of the policy: its namespace and its name.",
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_found_in_one_way() {
+    fn a_param_ref_needs_a_name_or_a_selector() {
         let spec = json!({"policyName": "p", "validationActions": ["Deny"], "paramRef": {}});
         assert_eq!(
             refusals(&BEHAVIOR, json!({"spec": spec})),

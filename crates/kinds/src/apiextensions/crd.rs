@@ -1,4 +1,4 @@
-//! `CustomResourceDefinition`: its row, its defaults, and how it comes to its end.
+//! `CustomResourceDefinition`: its resource, its defaults, and the start of its deletion.
 
 use super::{GROUP, Termination, v1beta1, validate};
 use crate::table;
@@ -45,7 +45,7 @@ pub(super) static BEHAVIOR: Behavior = Behavior {
     prepare_create,
     prepare_update,
     validate_in: Some(validate::validate_in),
-    validate_status: |new, _, errors| validate::status(new, errors),
+    validate_status: |new, _, errors| validate::validate_status(new, errors),
     generation: true,
     unconditional_update: false,
     returns_deleted: true,
@@ -61,16 +61,10 @@ const COLUMNS: &[Column] = &[
     NAME,
     column("Scope", "Whether its objects are in namespaces: Namespaced or Cluster."),
     column("Versions", "The versions that are served, with a mark at the one that is stored."),
-    Column {
-        kind: "date",
-        ..column(
-            "Created At",
-            "When the CRD was created, as a point in time: its objects may be as old as this.",
-        )
-    },
+    Column { kind: "date", ..column("Created At", "The time at which the CRD was created.") },
     wide("Group", "The group of its objects."),
     wide("Kind", "The kind of its objects."),
-    wide("ShortNames", "By what other names its objects can be asked for."),
+    wide("ShortNames", "The short names of its resource."),
     Column { kind: "boolean", ..wide("Established", "Whether its objects are served.") },
 ];
 
@@ -137,7 +131,7 @@ fn prepare_update(new: &mut Object, old: &Object) {
     add_stored_version(new);
 }
 
-/// Remembers the storage version among those in which objects may be stored.
+/// Adds the storage version to `status.storedVersions`.
 fn add_stored_version(object: &mut Object) {
     let versions = list(top(object, "spec"), "versions");
     let Some(storage) = versions.iter().find(|it| it["storage"] == true) else { return };
@@ -225,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_that_mean_nothing_are_warned_of() {
+    fn unknown_formats_cause_warnings() {
         let mut crd = widgets();
         crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] =
             json!({"a": {"type": "string", "format": "odd"}});

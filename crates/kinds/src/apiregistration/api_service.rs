@@ -1,4 +1,4 @@
-//! `APIService`: the server of a version of a group.
+//! `APIService`: the server that serves a version of an API group.
 //!
 //! The server stores and shows these objects; `apiserver` forwards the requests.
 
@@ -129,6 +129,7 @@ fn validate_service(errors: &mut ErrorList, spec: &Value) {
     let insecure = SPEC.child("insecureSkipTLSVerify");
     let Some(service) = part(spec, "service") else {
         if !bundle.is_empty() {
+            // Upstream shows the length of the decoded bundle.
             let shown = format!("{} bytes", bundle.trim_end_matches('=').len() * 3 / 4);
             let message = "local APIServices may not have a caBundle";
             errors.invalid(&SPEC.child("caBundle"), shown, message);

@@ -1,4 +1,4 @@
-//! `ControllerRevision`: what a stateful set or a daemon set looked like once, to go back to.
+//! `ControllerRevision`: a former state of a stateful set or a daemon set, for rollbacks.
 
 use crate::table;
 use crate::validation::rules::{at_least_zero, immutable};
@@ -23,7 +23,7 @@ static BEHAVIOR: Behavior = Behavior { validate, validate_update, ..Behavior::PL
 const COLUMNS: &[Column] = &[
     NAME,
     column("Controller", "Controller of the object"),
-    column("Revision", "The number of the state, which is greater than those of earlier states."),
+    column("Revision", "The number of the revision; a later revision has a greater number."),
     AGE,
 ];
 
@@ -72,7 +72,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_revision_holds_an_object() {
+    fn revision_data_is_a_json_object() {
         assert_eq!(refusals(&BEHAVIOR, json!({"data": {}})), Vec::<String>::new());
         assert_eq!(
             refusals(&BEHAVIOR, json!({"revision": -1})),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_past_does_not_change() {
+    fn revision_data_is_immutable() {
         assert_eq!(
             refusals_of_update(&BEHAVIOR, json!({"data": {"a": 2}}), json!({"data": {"a": 1}})),
             [r#"data: Invalid value: {"a":2}: field is immutable"#]

@@ -1,7 +1,7 @@
-//! `DaemonSet`: one pod on every node that fits.
+//! `DaemonSet`: one pod on every eligible node.
 //!
 //! The generation of its template is kept in an annotation, which replaces a field of earlier
-//! versions: it starts at 1 and counts the changes of the template. Clients cannot set it.
+//! versions: it starts at 1 and counts the changes of the template. An update cannot set it.
 
 use super::rollout;
 use crate::table;
@@ -51,11 +51,11 @@ static BEHAVIOR: Behavior = Behavior {
 
 const COLUMNS: &[Column] = &[
     NAME,
-    integer("Desired", "On how many nodes there should be a pod, those that have one among them."),
-    integer("Current", "On how many of the nodes that should have a pod there is at least one."),
-    integer("Ready", "On how many of the nodes that should have a pod one of them is ready."),
-    integer("Up-to-date", "On how many nodes there is a pod that the present template has made."),
-    integer("Available", "On how many nodes a pod has been ready for as long as the set asks for."),
+    integer("Desired", "The number of nodes that should run a pod of the set."),
+    integer("Current", "The number of nodes that should run a pod and have at least one."),
+    integer("Ready", "The number of nodes that should run a pod and have a ready one."),
+    integer("Up-to-date", "The number of nodes that have a pod of the current template."),
+    integer("Available", "The number of nodes whose pod has been ready for `minReadySeconds`."),
     column("Node Selector", "The labels that a node must have in order to get a pod of the set."),
     AGE,
     CONTAINERS,
@@ -89,7 +89,7 @@ fn defaults(set: &mut Object) {
         strategy_defaults(strategy);
     }
     default_value(spec, "revisionHistoryLimit", 10.into());
-    // Upstream keeps the number in a field, which every set has.
+    // Upstream has a field for the generation, so that every set gets the annotation.
     default_value(set.map_at(&["metadata", "annotations"]), TEMPLATE_GENERATION, "0".into());
 }
 
@@ -132,14 +132,14 @@ fn set_template_generation(set: &mut Object, generation: i64) {
 
 fn validate(set: &Object, errors: &mut ErrorList) {
     let spec = top(set, "spec");
-    let (chosen, template) = (at(spec, &["selector"]), at(spec, &["template"]));
-    label_selector(errors, &SPEC.child("selector"), chosen);
+    let (selector_value, template) = (at(spec, &["selector"]), at(spec, &["template"]));
+    label_selector(errors, &SPEC.child("selector"), selector_value);
     let path = SPEC.child("template");
     if let Some(selector) = workload::selector_of(spec) {
         workload::validate_match(errors, &path, &selector, workload::template_labels(spec));
     }
-    if !chosen.is_null() {
-        workload::refuse_empty_selector(errors, chosen, "daemonset");
+    if !selector_value.is_null() {
+        workload::refuse_empty_selector(errors, selector_value, "daemonset");
     }
     workload::validate_pods(errors, &path, template, "DaemonSet");
     at_least_zero(errors, &SPEC.child("minReadySeconds"), number(spec, "minReadySeconds"));
@@ -161,7 +161,7 @@ fn validate_strategy(errors: &mut ErrorList, path: &Path<'_>, strategy: &Value) 
     }
 }
 
-/// A node has one pod too many for a while, or none, but not both.
+/// Exactly one of `maxUnavailable` and `maxSurge` is not zero.
 fn validate_rolling(errors: &mut ErrorList, path: &Path<'_>, rolling: &Value) {
     let (unavailable, surge) = (at(rolling, &["maxUnavailable"]), at(rolling, &["maxSurge"]));
     let (unavailable_path, surge_path) = (path.child("maxUnavailable"), path.child("maxSurge"));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_has_too_many_pods_or_too_few() {
+    fn exactly_one_of_max_unavailable_and_max_surge_is_not_zero() {
         let rolling = |unavailable: Value, surge: Value| {
             refusals(
                 &BEHAVIOR,
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_counts_nodes() {
+    fn the_table_shows_numbers_of_nodes_and_the_node_selector() {
         let mut set = set(json!({}));
         set["status"] = json!({"desiredNumberScheduled": 3, "currentNumberScheduled": 2});
         set["spec"]["template"]["spec"]["nodeSelector"] = json!({"os": "linux"});

@@ -1,4 +1,4 @@
-//! `HorizontalPodAutoscaler`: how many pods there should be, by what they have to do.
+//! `HorizontalPodAutoscaler`: scales the number of pods of a workload by metrics.
 //!
 //! `v2` is stored. `v1` has one metric only; the other fields are in annotations, so that nothing
 //! is lost by reading in `v1` and writing back; see [`conversion`].
@@ -64,16 +64,16 @@ fn defaults(object: &mut Object) {
         spec.insert("metrics".to_owned(), default_metrics(DEFAULT_UTILIZATION));
     }
     let Some(behavior) = map_mut(spec, "behavior") else { return };
-    let quick = json!({"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": [
+    let scale_up = json!({"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": [
         {"type": "Pods", "value": 4, "periodSeconds": 15},
         {"type": "Percent", "value": 100, "periodSeconds": 15}]});
-    let slow = json!({"selectPolicy": "Max",
+    let scale_down = json!({"selectPolicy": "Max",
         "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]});
-    default_rules(behavior, "scaleUp", quick);
-    default_rules(behavior, "scaleDown", slow);
+    default_rules(behavior, "scaleUp", scale_up);
+    default_rules(behavior, "scaleDown", scale_down);
 }
 
-/// Fills in each rule of one direction that is not given.
+/// Sets the rules of one direction that are not given.
 fn default_rules(behavior: &mut Map<String, Value>, direction: &str, rules: Value) {
     default_value(behavior, direction, json!({}));
     let (Some(given), Value::Object(rules)) = (map_mut(behavior, direction), rules) else { return };
@@ -88,7 +88,7 @@ mod tests {
     use crate::validation::testing::defaulted;
 
     #[test]
-    fn without_metrics_the_processors_are_measured() {
+    fn the_default_metric_is_cpu_utilization() {
         assert_eq!(
             defaulted(&BEHAVIOR, json!({"spec": {"maxReplicas": 3}})),
             json!({"spec": {"maxReplicas": 3, "minReplicas": 1, "metrics": default_metrics(80)}})
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_for_one_direction_complete_those_of_both() {
+    fn a_behavior_gets_the_default_rules_of_both_directions() {
         let spec = json!({"maxReplicas": 3, "metrics": default_metrics(50),
             "behavior": {"scaleDown": {"stabilizationWindowSeconds": 60, "policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}}});
         assert_eq!(

@@ -21,17 +21,14 @@ pub fn resource() -> Resource {
 static BEHAVIOR: Behavior = Behavior {
     validate,
     validate_update: |new, _, errors| validate(new, errors),
-    // Two candidates that overwrite each other would both lead.
+    // Otherwise two candidates could overwrite each other's lease, and both would lead.
     unconditional_update: false,
     create_on_update: true,
     ..Behavior::PLAIN
 };
 
-const COLUMNS: &[Column] = &[
-    NAME,
-    column("Holder", "Who holds the lease: the identity that the current leader gave itself."),
-    AGE,
-];
+const COLUMNS: &[Column] =
+    &[NAME, column("Holder", "The identity of the current holder of the lease."), AGE];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
     let holder = object.str_at(&["spec", "holderIdentity"]);
@@ -49,6 +46,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     }
     let strategy = text(spec, "strategy");
     if spec.get("strategy").is_some() {
+        // As upstream: the path of these errors is `spec.strategy.strategy`.
         let path = path.child("strategy");
         if strategy.contains('/') {
             qualified_name(errors, &path.child("strategy"), strategy);
@@ -73,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_lasts_and_counts_up() {
+    fn duration_is_positive_and_transitions_are_not_negative() {
         check(json!({"leaseDurationSeconds": 15, "leaseTransitions": 0}), &[]);
         check(
             json!({"leaseDurationSeconds": 0, "leaseTransitions": -1}),

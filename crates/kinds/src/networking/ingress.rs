@@ -1,4 +1,4 @@
-//! `Ingress`: which service answers requests from outside, by host and path.
+//! `Ingress`: routes requests from outside to services, by host and path.
 
 mod validate;
 
@@ -37,29 +37,20 @@ static BEHAVIOR: Behavior = Behavior {
     ..Behavior::PLAIN
 };
 
-/// How an ingress named its class before there was a field for it.
+/// The deprecated annotation with the class of an ingress, which `ingressClassName` replaces.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column(
-        "Class",
-        "The name of the class of the ingress, and so of the controller that serves it.",
-    ),
-    column(
-        "Hosts",
-        "The hosts whose requests the rules of this ingress are about, up to three of them.",
-    ),
-    column(
-        "Address",
-        "Where the ingress can be reached, once a controller has said where that is.",
-    ),
+    column("Class", "The class of the ingress, which determines its controller."),
+    column("Hosts", "The hosts of the rules; at most three are shown."),
+    column("Address", "The addresses of the ingress, once its controller has set them."),
     column("Ports", "Ports of TLS configurations that open"),
     AGE,
 ];
 
-/// How many hosts are shown.
-const SHOWN: usize = 3;
+/// The maximum number of hosts that are shown.
+const MAX_SHOWN: usize = 3;
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
     let spec = top(object, "spec");
@@ -81,15 +72,15 @@ fn hosts(spec: &Value) -> String {
         .iter()
         .map(|rule| text(rule, "host").to_owned())
         .filter(|host| !host.is_empty())
-        .take(SHOWN)
+        .take(MAX_SHOWN)
         .collect();
     match (hosts.len(), rules.len()) {
         (0, _) => "*".to_owned(),
-        // Rules are counted, not hosts.
-        (SHOWN, rules) if rules > SHOWN => {
-            format!("{} + {} more...", hosts.join(","), rules - SHOWN)
+        // As upstream: the number of further rules, not of further hosts.
+        (MAX_SHOWN, rules) if rules > MAX_SHOWN => {
+            format!("{} + {} more...", hosts.join(","), rules - MAX_SHOWN)
         }
-        _ => first_of(&hosts, SHOWN, ","),
+        _ => first_of(&hosts, MAX_SHOWN, ","),
     }
 }
 
@@ -136,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ingress_without_hosts_is_for_all() {
+    fn an_ingress_without_hosts_shows_a_star() {
         assert_eq!(hosts(&json!({"rules": [{}]})), "*");
     }
 }

@@ -1,4 +1,4 @@
-//! `IngressClass`: which controller serves an ingress.
+//! `IngressClass`: the controller that serves the ingresses of a class.
 
 use super::GROUP;
 use crate::table;
@@ -73,7 +73,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// Must be a domain and a path.
+/// A controller is a domain and a path below it.
 fn validate_controller(errors: &mut ErrorList, path: &Path<'_>, controller: &str) {
     if controller.len() > MAX_CONTROLLER {
         errors.too_long(path, MAX_CONTROLLER);
@@ -126,7 +126,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_controller_has_a_domain() {
+    fn a_controller_must_be_domain_prefixed() {
         assert_eq!(
             refusals(&BEHAVIOR, json!({"spec": {"controller": "nginx"}})),
             [
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_stays_with_its_controller() {
+    fn the_controller_is_immutable() {
         let class = |name: &str| json!({"spec": {"controller": name}});
         assert_eq!(
             refusals_of_update(&BEHAVIOR, class("a.io/b"), class("a.io/a")),

@@ -34,10 +34,7 @@ static SPEC: Path<'static> = Path::root("spec");
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column(
-        "ParentRef",
-        "What the address belongs to: its resource, its namespace if it has one, its name.",
-    ),
+    column("ParentRef", "The object to which the address belongs, as resource/namespace/name."),
     AGE,
 ];
 
@@ -71,7 +68,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn an_address_belongs_to_something() {
+    fn a_parent_with_resource_and_name_is_required() {
         assert_eq!(refusals(&BEHAVIOR, json!({})), ["spec.parentRef: Required value"]);
         assert_eq!(
             refusals(&BEHAVIOR, json!({"spec": {"parentRef": {"resource": "services"}}})),
@@ -80,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_names_the_owner() {
+    fn the_table_shows_the_parent() {
         let address = object(json!({"metadata": {"name": "10.0.0.1"},
             "spec": {"parentRef": {"resource": "services", "namespace": "n", "name": "s"}}}));
         let cells = cells(&address, &Now { unix_seconds: 0 });

@@ -1,4 +1,4 @@
-//! `NetworkPolicy`: which pods may talk to which.
+//! `NetworkPolicy`: the allowed traffic to and from pods.
 
 use super::GROUP;
 use crate::table;
@@ -27,16 +27,10 @@ static BEHAVIOR: Behavior = Behavior {
     ..Behavior::PLAIN
 };
 
-const COLUMNS: &[Column] = &[
-    NAME,
-    column(
-        "Pod-Selector",
-        "Which pods of the namespace the policy is about, by the labels they have.",
-    ),
-    AGE,
-];
+const COLUMNS: &[Column] =
+    &[NAME, column("Pod-Selector", "The selector of the pods to which the policy applies."), AGE];
 
-/// The two directions: the field of the rules, and that of the peers in them.
+/// The two directions: (the field of the rules, the field of the peers in a rule).
 const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
@@ -60,7 +54,7 @@ fn defaults(object: &mut Object) {
     }
 }
 
-/// Calls `visit` with every peer of a policy and the place where it is.
+/// Calls `visit` with the path and the value of every peer of a policy.
 fn each_peer<'a>(policy: &'a Object, mut visit: impl FnMut(&Path<'_>, &'a Value)) {
     let spec = Path::root("spec");
     for (direction, peers) in DIRECTIONS {
@@ -75,7 +69,7 @@ fn each_peer<'a>(policy: &'a Object, mut visit: impl FnMut(&Path<'_>, &'a Value)
     }
 }
 
-/// Every range of addresses that a policy names.
+/// All IP ranges of a policy.
 fn ranges(policy: &Object) -> Stored<'_> {
     let mut found = Stored::new();
     each_peer(policy, |_, peer| {
@@ -204,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn policy_types_default_to_the_directions_of_the_rules() {
+    fn egress_rules_add_egress_to_the_default_policy_types() {
         let policy = json!({"spec": {"egress": [{"ports": [{"port": 53}]}]}});
         assert_eq!(
             created(&BEHAVIOR, policy),
@@ -229,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_are_parts_of_the_range() {
+    fn exceptions_must_be_strict_subsets_of_the_range() {
         assert_eq!(
             refusals(
                 &BEHAVIOR,
@@ -246,13 +240,16 @@ mod tests {
 
     #[test]
     fn a_stored_range_may_remain_non_canonical() {
-        let odd = || from(json!({"ipBlock": {"cidr": "010.0.0.0/8"}}));
-        assert_eq!(refusals(&BEHAVIOR, odd()).len(), 1);
-        assert_eq!(refusals_of_update(&BEHAVIOR, odd(), odd()), Vec::<String>::new());
+        let non_canonical = || from(json!({"ipBlock": {"cidr": "010.0.0.0/8"}}));
+        assert_eq!(refusals(&BEHAVIOR, non_canonical()).len(), 1);
+        assert_eq!(
+            refusals_of_update(&BEHAVIOR, non_canonical(), non_canonical()),
+            Vec::<String>::new()
+        );
     }
 
     #[test]
-    fn ports_end_after_they_begin() {
+    fn an_end_port_requires_a_numeric_port_that_is_not_greater() {
         assert_eq!(
             refusals(
                 &BEHAVIOR,

@@ -1,4 +1,4 @@
-//! `RuntimeClass`: how containers are run.
+//! `RuntimeClass`: the runtime handler that runs the containers of a pod.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -75,7 +75,7 @@ mod tests {
     use crate::validation::testing::{refusals, refusals_of_update};
 
     #[test]
-    fn a_class_names_its_handler_and_keeps_it() {
+    fn the_handler_is_required_and_immutable() {
         assert_eq!(refusals(&BEHAVIOR, json!({})), ["handler: Required value"]);
         assert_eq!(
             refusals_of_update(&BEHAVIOR, json!({"handler": "b"}), json!({"handler": "a"})),

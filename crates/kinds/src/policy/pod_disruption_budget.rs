@@ -1,4 +1,4 @@
-//! `PodDisruptionBudget`: how many pods may be missing on purpose at a time.
+//! `PodDisruptionBudget`: limits the number of pods that evictions disrupt at a time.
 
 use crate::table;
 use crate::validation::rules::{
@@ -40,10 +40,7 @@ const COLUMNS: &[Column] = &[
     NAME,
     column("Min Available", "The minimum number of pods that must be available."),
     column("Max Unavailable", "The maximum number of pods that may be unavailable."),
-    integer(
-        "Allowed Disruptions",
-        "How many pods may be disrupted at this time, as the budget's controller found it.",
-    ),
+    integer("Allowed Disruptions", "The number of pods that may be disrupted now."),
     AGE,
 ];
 
@@ -63,7 +60,7 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     ]
 }
 
-/// Whether the budget is about this pod. One without a selector is about none.
+/// Whether the budget selects this pod. A budget without a selector selects none.
 pub(super) fn selects(budget: &Object, pod: &Object) -> bool {
     LabelSelector::from_value(at(top(budget, "spec"), &["selector"]))
         .is_ok_and(|selector| selector.matches(|key| pod.label(key)))
@@ -121,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_bound() {
+    fn min_available_and_max_unavailable_are_exclusive() {
         check(
             json!({"minAvailable": 1, "maxUnavailable": "1%"}),
             &[
@@ -131,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_eviction_policy_is_one_of_two() {
+    fn an_unknown_eviction_policy_is_refused() {
         check(
             json!({"unhealthyPodEvictionPolicy": "Never"}),
             &[

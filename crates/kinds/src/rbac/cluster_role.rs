@@ -1,4 +1,4 @@
-//! `ClusterRole`: what may be done in every namespace, or outside of them all.
+//! `ClusterRole`: permissions in every namespace and on what is not namespaced.
 
 use super::GROUP;
 use super::role::{RuleScope, validate_rules};
@@ -55,7 +55,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_rule_is_about_resources_or_about_paths() {
+    fn a_rule_cannot_have_both_resources_and_urls() {
         let rule = json!({"verbs": ["get"], "nonResourceURLs": ["/x"], "resources": ["pods"]});
         assert_eq!(
             refusals(
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn an_aggregation_selects_something() {
+    fn an_aggregation_rule_needs_selectors() {
         assert_eq!(
             refusals(&BEHAVIOR, json!({"aggregationRule": {}})),
             [

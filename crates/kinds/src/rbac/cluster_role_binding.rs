@@ -1,8 +1,8 @@
-//! `ClusterRoleBinding`: the subjects of a role in the whole cluster.
+//! `ClusterRoleBinding`: grants a cluster role to subjects, in the whole cluster.
 
 use super::GROUP;
 use super::role::RuleScope;
-use super::role_binding::{cells, defaults, same_role, validate_binding};
+use super::role_binding::{cells, defaults, validate_binding, validate_same_role};
 use crate::table;
 use machinery::{ErrorList, Object, names};
 use types::columns::{AGE, NAME, column, wide};
@@ -22,7 +22,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate,
     validate_update: |new, old, errors| {
         validate(new, errors);
-        same_role(new, old, errors);
+        validate_same_role(new, old, errors);
     },
     validate_name: names::path_segment,
     create_on_update: true,
@@ -31,7 +31,7 @@ static BEHAVIOR: Behavior = Behavior {
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("Role", "The cluster role that is bound, by its name, after the word ClusterRole."),
+    column("Role", "The role that is bound, as ClusterRole/name."),
     AGE,
     wide("Users", "Users in the clusterRoleBinding"),
     wide("Groups", "Groups in the clusterRoleBinding"),

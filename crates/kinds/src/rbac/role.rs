@@ -1,4 +1,4 @@
-//! `Role`: what may be done in one namespace.
+//! `Role`: permissions in one namespace.
 
 use super::GROUP;
 use crate::table;
@@ -25,7 +25,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     validate_rules(object, errors, RuleScope::Namespace);
 }
 
-/// Where the rules of a role hold.
+/// Whether a role or a binding is namespaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RuleScope {
     Namespace,
@@ -41,13 +41,18 @@ pub(super) fn validate_rules(role: &Object, errors: &mut ErrorList, scope: RuleS
 }
 
 fn validate_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, scope: RuleScope) {
-    validate_reach(errors, path, rule, scope);
+    validate_rule_resources(errors, path, rule, scope);
     if list(rule, "verbs").is_empty() {
         errors.declarative(|errors| errors.required(&path.child("verbs"), ""));
     }
 }
 
-fn validate_reach(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, scope: RuleScope) {
+fn validate_rule_resources(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    rule: &Value,
+    scope: RuleScope,
+) {
     let is_empty = |key| list(rule, key).is_empty();
     if !is_empty("nonResourceURLs") {
         let path = path.child("nonResourceURLs");
@@ -90,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_no_namespaces_business() {
+    fn a_role_cannot_have_non_resource_urls() {
         assert_eq!(
             refusals(&BEHAVIOR, json!({"rules": [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]})),
             [

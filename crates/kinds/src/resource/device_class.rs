@@ -1,7 +1,7 @@
-//! `DeviceClass`: devices of one sort, and how they are set up.
+//! `DeviceClass`: selectors and driver configuration for a class of devices.
 
 use super::GROUP;
-use super::device_claim::{validate_selectors, validate_setting};
+use super::device_claim::{validate_configuration, validate_selectors};
 use crate::table;
 use crate::validation::rules::qualified_name;
 use machinery::fields::{list, part, top};
@@ -36,9 +36,9 @@ pub(super) fn cells(object: &Object, now: &Now) -> Vec<Value> {
 fn validate(object: &Object, errors: &mut ErrorList) {
     let (path, spec) = (Path::root("spec"), top(object, "spec"));
     validate_selectors(errors, &path.child("selectors"), list(spec, "selectors"));
-    let settings = path.child("config");
-    for (index, setting) in list(spec, "config").iter().enumerate() {
-        validate_setting(errors, &settings.index(index), setting);
+    let configurations = path.child("config");
+    for (index, configuration) in list(spec, "config").iter().enumerate() {
+        validate_configuration(errors, &configurations.index(index), configuration);
     }
     if let Some(name) = part(spec, "extendedResourceName").and_then(Value::as_str) {
         let path = path.child("extendedResourceName");
@@ -57,7 +57,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_selector_is_an_expression() {
+    fn a_selector_needs_an_expression() {
         assert_eq!(
             refusals(&BEHAVIOR, json!({"spec": {"selectors": [{}, {"cel": {}}]}})),
             [

@@ -42,10 +42,7 @@ static BEHAVIOR: Behavior = Behavior {
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column(
-        "State",
-        "What has become of the claim: pending, allocated, reserved, deleted, or several.",
-    ),
+    column("State", "The states of the claim: pending, allocated, reserved, deleted."),
     AGE,
 ];
 
@@ -86,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn one_device_is_wanted_unless_more_are() {
+    fn the_default_number_of_devices_is_one() {
         let created =
             created(&BEHAVIOR, claim(json!({"name": "r", "exactly": {"deviceClassName": "c"}})));
         assert_eq!(
@@ -96,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_for_devices_of_a_class() {
+    fn a_request_needs_a_name_a_class_and_a_known_mode() {
         assert_eq!(
             refusals(&BEHAVIOR, claim(json!({"exactly": {"allocationMode": "Some"}}))),
             [
@@ -108,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_stays_as_it_is() {
+    fn the_spec_is_immutable() {
         let of = |class: &str| claim(json!({"name": "r", "exactly": {"deviceClassName": class}}));
         assert_eq!(refusals_of_update(&BEHAVIOR, of("b"), of("a")).len(), 1);
     }

@@ -1,4 +1,4 @@
-//! `ResourceClaimTemplate`: from which the claims of pods are made.
+//! `ResourceClaimTemplate`: the template of the claims that are created for pods.
 
 use super::device_class::{COLUMNS, cells};
 use super::{GROUP, device_claim};
@@ -45,7 +45,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_template_makes_claims_that_are_in_order() {
+    fn the_claim_spec_of_a_template_is_validated() {
         assert_eq!(
             refusals(
                 &BEHAVIOR,

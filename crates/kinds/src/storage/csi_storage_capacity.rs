@@ -1,4 +1,4 @@
-//! `CSIStorageCapacity`: how much room a driver has for volumes of a class.
+//! `CSIStorageCapacity`: the capacity of a driver for volumes of a class.
 
 use super::GROUP;
 use crate::table;
@@ -33,9 +33,9 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     let class = object.str_at(&["storageClassName"]);
     dns_subdomain(errors, &Path::root("storageClassName"), class);
     let whole = Value::Object(object.map().clone());
-    if let Some(room) = part(&whole, "capacity").map(amount).filter(Quantity::is_negative) {
+    if let Some(capacity) = part(&whole, "capacity").map(amount).filter(Quantity::is_negative) {
         let message = "must be greater than or equal to 0";
-        errors.invalid(&Path::root("capacity"), room.to_string(), message);
+        errors.invalid(&Path::root("capacity"), capacity.to_string(), message);
     }
 }
 
@@ -46,7 +46,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn there_is_no_less_than_no_room() {
+    fn a_negative_capacity_is_refused() {
         assert_eq!(
             refusals(&BEHAVIOR, json!({"storageClassName": "c", "capacity": "-1"})),
             [r#"capacity: Invalid value: "-1": must be greater than or equal to 0"#]

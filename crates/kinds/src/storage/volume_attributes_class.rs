@@ -1,4 +1,4 @@
-//! `VolumeAttributesClass`: what of a volume can be changed while it is used.
+//! `VolumeAttributesClass`: attributes of volumes that can be changed after provisioning.
 
 use super::GROUP;
 use super::driver::{validate_parameters, validate_provisioner};
@@ -21,11 +21,8 @@ pub fn resource() -> Resource {
 static BEHAVIOR: Behavior =
     Behavior { validate, validate_update, returns_deleted: true, ..Behavior::PLAIN };
 
-const COLUMNS: &[Column] = &[
-    NAME,
-    column("DriverName", "The name of the driver that the class is for, which does not change."),
-    AGE,
-];
+const COLUMNS: &[Column] =
+    &[NAME, column("DriverName", "The name of the driver of the class."), AGE];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
     vec![object.name().into(), object.str_at(&["driverName"]).into(), age(object, now)]
@@ -57,7 +54,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_class_has_a_driver_and_parameters_and_keeps_them() {
+    fn driver_and_parameters_are_required_and_immutable() {
         assert_eq!(
             refusals(&BEHAVIOR, json!({})),
             [

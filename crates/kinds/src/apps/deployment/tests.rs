@@ -1,4 +1,4 @@
-//! Tests of deployment, as sentences.
+//! Defaults, validation and columns of deployments.
 
 use super::*;
 use crate::validation::testing::{created, defaulted, lines, object, refusals, refusals_of_update};
@@ -16,7 +16,7 @@ fn with(field: &str, value: Value) -> Value {
 }
 
 #[test]
-fn rolling_updates_default_to_a_quarter() {
+fn rolling_updates_default_to_25_percent() {
     let strategy =
         |spec: Value| defaulted(&BEHAVIOR, json!({"spec": spec}))["spec"]["strategy"].clone();
     assert_eq!(
@@ -31,13 +31,13 @@ fn rolling_updates_default_to_a_quarter() {
 }
 
 #[test]
-fn a_creator_does_not_set_the_status() {
+fn the_status_is_reset_at_creation() {
     let deployment = created(&BEHAVIOR, json!({"spec": spec(), "status": {"replicas": 7}}));
     assert_eq!(deployment["status"], json!({}));
 }
 
 #[test]
-fn without_a_spec_there_is_little_to_deploy() {
+fn selector_and_containers_are_required() {
     assert_eq!(
         refusals(&BEHAVIOR, json!({})),
         [
@@ -49,7 +49,7 @@ fn without_a_spec_there_is_little_to_deploy() {
 }
 
 #[test]
-fn a_rollout_must_be_able_to_move() {
+fn max_unavailable_is_at_most_100_percent_and_not_zero_if_max_surge_is() {
     let strategy = |rolling: Value| with("strategy", json!({"rollingUpdate": rolling}));
     assert_eq!(
         refusals(&BEHAVIOR, strategy(json!({"maxSurge": "0%", "maxUnavailable": 0}))),
@@ -66,7 +66,7 @@ fn a_rollout_must_be_able_to_move() {
 }
 
 #[test]
-fn strategies_are_judged() {
+fn invalid_strategies_are_refused() {
     assert_eq!(
         refusals(&BEHAVIOR, with("strategy", json!({"type": "Odd"}))),
         [
@@ -83,7 +83,7 @@ fn strategies_are_judged() {
 }
 
 #[test]
-fn the_deadline_is_later_than_readiness() {
+fn progress_deadline_and_revision_history_limit_are_validated() {
     assert_eq!(
         refusals(&BEHAVIOR, with("minReadySeconds", json!(600))),
         ["spec.progressDeadlineSeconds: Invalid value: 600: must be greater than minReadySeconds"]
@@ -95,7 +95,7 @@ fn the_deadline_is_later_than_readiness() {
 }
 
 #[test]
-fn the_selector_stays() {
+fn the_selector_is_immutable() {
     let mut new = json!({"spec": spec()});
     new["spec"]["selector"] = json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]});
     assert_eq!(
@@ -107,7 +107,7 @@ fn the_selector_stays() {
 }
 
 #[test]
-fn new_annotations_are_a_new_generation() {
+fn changed_annotations_increment_the_generation() {
     let old = object(json!({"metadata": {"generation": 3}}));
     let mut new = object(json!({"metadata": {"generation": 3, "labels": {"a": "b"}}}));
     prepare_update(&mut new, &old);
@@ -118,7 +118,7 @@ fn new_annotations_are_a_new_generation() {
 }
 
 #[test]
-fn a_status_changes_neither_spec_nor_labels() {
+fn a_status_update_keeps_spec_and_labels() {
     let old = object(json!({"metadata": {"name": "a"}, "spec": {"replicas": 1}}));
     let mut new = object(json!({"metadata": {"name": "a", "labels": {"x": "y"}},
         "spec": {"replicas": 2}, "status": {"replicas": 1}}));
@@ -130,7 +130,7 @@ fn a_status_changes_neither_spec_nor_labels() {
 }
 
 #[test]
-fn a_status_adds_up() {
+fn inconsistent_status_counters_are_refused() {
     let status = |status: Value| object(json!({"status": status}));
     let mut errors = ErrorList::new();
     let new = status(json!({"replicas": -1, "readyReplicas": 3, "collisionCount": 1}));
@@ -148,7 +148,7 @@ fn a_status_adds_up() {
 }
 
 #[test]
-fn the_table_counts_pods() {
+fn the_table_shows_replicas_images_and_selector() {
     let mut deployment = with("replicas", json!(2));
     deployment["status"] = json!({"readyReplicas": 1, "updatedReplicas": 2});
     let mut cells = cells(&object(deployment), &Now { unix_seconds: 0 });

@@ -1,4 +1,4 @@
-//! Tests of stateful set, as sentences.
+//! Defaults, validation and warnings of stateful sets.
 
 use super::*;
 use crate::validation::testing::{created, defaulted, lines, object, refusals, refusals_of_update};
@@ -41,7 +41,7 @@ fn the_defaults_of_a_stateful_set() {
 }
 
 #[test]
-fn a_chosen_strategy_is_left_as_it_is() {
+fn a_given_strategy_type_gets_no_rolling_update_parameters() {
     let strategy = |strategy: Value| {
         defaulted(&BEHAVIOR, with("updateStrategy", strategy))["spec"]["updateStrategy"].clone()
     };
@@ -98,7 +98,7 @@ fn policies_and_strategies_are_validated() {
 }
 
 #[test]
-fn claims_are_volumes_of_the_pods() {
+fn claim_templates_are_validated_and_can_be_mounted() {
     let mut set = with(
         "volumeClaimTemplates",
         json!([claim(json!({"accessModes": ["ReadWriteOnce"],
@@ -117,7 +117,7 @@ fn claims_are_volumes_of_the_pods() {
 }
 
 #[test]
-fn names_set_by_the_controller_are_not_validated() {
+fn a_hostname_which_the_controller_replaces_is_not_validated() {
     let mut set = with("replicas", json!(1));
     set["spec"]["template"]["spec"]["hostname"] = "_".into();
     assert_eq!(refusals(&BEHAVIOR, set), Vec::<String>::new());
@@ -145,7 +145,7 @@ fn fields_of_the_pod_identity_are_immutable() {
 }
 
 #[test]
-fn a_template_that_was_wrong_before_is_tolerated() {
+fn the_template_is_not_validated_if_the_stored_set_is_invalid() {
     let mut old = with("replicas", json!(1));
     old["spec"]["template"]["spec"]["containers"][0]["image"] = "".into();
     let mut new = old.clone();
@@ -155,7 +155,7 @@ fn a_template_that_was_wrong_before_is_tolerated() {
 }
 
 #[test]
-fn a_status_adds_up() {
+fn inconsistent_status_counters_are_refused() {
     let mut errors = ErrorList::new();
     let status = object(json!({"status": {"replicas": 1, "currentReplicas": 2,
         "availableReplicas": 1}}));
@@ -170,7 +170,7 @@ fn a_status_adds_up() {
 }
 
 #[test]
-fn fractions_of_bytes_cause_warnings() {
+fn fractional_storage_and_a_negative_history_limit_cause_warnings() {
     let claims = json!([claim(json!({"resources": {"requests": {"storage": "500m"}}}))]);
     let mut set = with("volumeClaimTemplates", claims);
     set["spec"]["revisionHistoryLimit"] = (-1).into();
