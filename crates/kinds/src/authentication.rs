@@ -7,8 +7,9 @@ use types::resource::{Behavior, Columns, Resource, UnstoredKind};
 /// The resources of the group.
 pub fn resources() -> Vec<Resource> {
     static SELF: Behavior =
-        Behavior { unstored: Some(UnstoredKind::SelfSubject), ..Behavior::PLAIN };
-    static TOKEN: Behavior = Behavior { unstored: Some(UnstoredKind::Token), ..Behavior::PLAIN };
+        Behavior { unstored: Some(UnstoredKind::SelfSubjectReview), ..Behavior::PLAIN };
+    static TOKEN: Behavior =
+        Behavior { unstored: Some(UnstoredKind::TokenReview), ..Behavior::PLAIN };
     vec![
         unstored("authentication", "SelfSubjectReview", &SELF),
         unstored("authentication", "TokenReview", &TOKEN),

@@ -6,11 +6,13 @@ use types::resource::{Behavior, Resource, UnstoredKind};
 /// The resources of the group.
 pub fn resources() -> Vec<Resource> {
     static LOCAL: Behavior =
-        Behavior { unstored: Some(UnstoredKind::LocalAccess), ..Behavior::PLAIN };
-    static OWN: Behavior = Behavior { unstored: Some(UnstoredKind::SelfAccess), ..Behavior::PLAIN };
+        Behavior { unstored: Some(UnstoredKind::LocalSubjectAccessReview), ..Behavior::PLAIN };
+    static OWN: Behavior =
+        Behavior { unstored: Some(UnstoredKind::SelfSubjectAccessReview), ..Behavior::PLAIN };
     static RULES: Behavior =
-        Behavior { unstored: Some(UnstoredKind::SelfRules), ..Behavior::PLAIN };
-    static ANY: Behavior = Behavior { unstored: Some(UnstoredKind::Access), ..Behavior::PLAIN };
+        Behavior { unstored: Some(UnstoredKind::SelfSubjectRulesReview), ..Behavior::PLAIN };
+    static ANY: Behavior =
+        Behavior { unstored: Some(UnstoredKind::SubjectAccessReview), ..Behavior::PLAIN };
     let local = unstored("authorization", "LocalSubjectAccessReview", &LOCAL);
     vec![
         Resource { namespaced: true, ..local },

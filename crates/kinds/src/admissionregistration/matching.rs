@@ -92,7 +92,8 @@ pub(super) fn validate_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Valu
     validate_resource_names(errors, &path.child("resources"), rule);
 }
 
-/// Requires at least one item at `key`; a `*` must be the only one. `plural` is the items' name in the message.
+/// Requires at least one item at `key`; a `*` must be the only one. `plural` is the items' name in
+/// the message.
 fn validate_wildcard(
     errors: &mut ErrorList,
     path: &Path<'_>,

@@ -1,5 +1,5 @@
-//! `ValidatingAdmissionPolicyBinding`: the resources to which a policy applies, and the actions that
-//! a failed validation causes.
+//! `ValidatingAdmissionPolicyBinding`: the resources to which a policy applies, and the actions
+//! that a failed validation causes.
 
 use super::matching::default_match_resources;
 use super::policy::{SPEC, binding_cells, validate_binding};

@@ -51,8 +51,8 @@ const EXCLUDED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Warns of rules that have no effect because their resource is excluded. A rule with a wildcard may
-/// match other resources, and causes no warning.
+/// Warns of rules that have no effect because their resource is excluded. A rule with a wildcard
+/// may match other resources, and causes no warning.
 pub(super) fn warnings(object: &Object) -> Vec<String> {
     let mut warnings = Vec::new();
     for (hook_index, hook) in webhooks(object).iter().enumerate() {

@@ -17,7 +17,8 @@ fn schema_of(version: &Value) -> Option<&Value> {
 /// The schemas of a stored CRD.
 #[derive(Debug)]
 pub(super) struct StoredSchemas<'a> {
-    /// None for a version without a schema. If several versions have the same name, the first counts.
+    /// None for a version without a schema. If several versions have the same name, the first
+    /// counts.
     by_version: HashMap<&'a str, Option<&'a Value>>,
     /// Whether every version has one.
     is_complete: bool,
@@ -67,7 +68,8 @@ pub(super) fn require_pruning_for_defaults(spec: &Value, errors: &mut ErrorList)
     }
 }
 
-/// Validates the schema of a version, unless it is that of the stored CRD. `path` is the path of `schema`.
+/// Validates the schema of a version, unless it is that of the stored CRD. `path` is the path of
+/// `schema`.
 pub(super) fn validate(
     change: CrdChange<'_>,
     version: &Value,

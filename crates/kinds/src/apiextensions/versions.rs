@@ -1,8 +1,8 @@
 //! Validation of the versions of a CRD.
 //!
-//! Upstream's internal type has one schema (`spec.validation`), one set of subresources and one list of
-//! columns for all versions that agree on it, and its errors name these places even though a v1
-//! manifest has no such fields. So do ours.
+//! Upstream's internal type has one schema (`spec.validation`), one set of subresources and one
+//! list of columns for all versions that agree on it, and its errors name these places even though
+//! a v1 manifest has no such fields. So do ours.
 
 use std::collections::HashSet;
 
@@ -13,8 +13,8 @@ use machinery::fields::{at, flag, list, part, text};
 use machinery::json_path::JsonPath;
 use machinery::{ErrorList, Path, Value, names};
 
-/// The fields that upstream's internal type has only once if all versions agree: (name in a version,
-/// name in the spec).
+/// The fields that upstream's internal type has only once if all versions agree: (name in a
+/// version, name in the spec).
 const COMMON_FIELDS: [(&str, &str); 4] = [
     ("schema", "validation"),
     ("subresources", "subresources"),
@@ -54,14 +54,16 @@ pub(super) fn validate(change: CrdChange<'_>, errors: &mut ErrorList) {
         let detail = "must have exactly one version marked as storage version";
         add_error_with_all_versions(change.spec, detail, &path, errors);
     }
-    // Upstream: the name of the first version is also at `spec.version`, where its errors are repeated.
+    // Upstream: the name of the first version is also at `spec.version`, where its errors are
+    // repeated.
     let first = versions.first().map(|it| text(it, "name")).unwrap_or_default();
     if !first.is_empty() {
         validate_label(first, &root.child("version"), errors);
     }
 }
 
-/// Validates what is identical in all versions: each error is reported once, at the path of the spec.
+/// Validates what is identical in all versions: each error is reported once, at the path of the
+/// spec.
 pub(super) fn validate_identical_in_all_versions(change: CrdChange<'_>, errors: &mut ErrorList) {
     let versions = list(change.spec, "versions");
     let Some(version) = versions.first() else { return };

@@ -85,7 +85,8 @@ fn validate(set: &Object, errors: &mut ErrorList) {
     validate_pods(errors, spec);
 }
 
-/// Validates the selector and the template of a replica set, or of a deployment, which creates replica sets.
+/// Validates the selector and the template of a replica set, or of a deployment, which creates
+/// replica sets.
 pub(super) fn validate_pods(errors: &mut ErrorList, spec: &Value) {
     // As upstream: the message names deployments for replica sets too.
     workload::validate_selector(errors, spec, "deployment");

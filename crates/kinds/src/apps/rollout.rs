@@ -3,7 +3,8 @@
 use crate::validation::rules::percent;
 use machinery::Value;
 
-/// Whether the value is 0 or 0%. Text that is not a percentage is parsed as a number, or counts as 0.
+/// Whether the value is 0 or 0%. Text that is not a percentage is parsed as a number, or counts as
+/// 0.
 pub(super) fn is_zero(value: &Value) -> bool {
     let count = match value {
         Value::String(text) => percent(text).unwrap_or_else(|| text.parse().unwrap_or(0)),

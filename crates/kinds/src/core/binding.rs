@@ -16,7 +16,7 @@ pub fn resource() -> Resource {
 /// The row of `ComponentStatus`.
 pub fn component_status() -> Resource {
     static BEHAVIOR: Behavior =
-        Behavior { unstored: Some(UnstoredKind::Components), ..Behavior::PLAIN };
+        Behavior { unstored: Some(UnstoredKind::ComponentStatus), ..Behavior::PLAIN };
     let version = table::v1("core/v1.ComponentStatus", Columns::Fixed(COMPONENT_COLUMNS, cells));
     Resource {
         plural: "componentstatuses".to_owned(),

@@ -71,7 +71,7 @@ impl Shelf {
         self.seconds += 1;
         let versions = ResourceVersions { resource: &self.resource, schemas: &self.schemas };
         let request = Request {
-            schema: versions.node(self.resource.storage),
+            schema: versions.type_ref(self.resource.storage),
             api_version: &self.resource.api_version(self.version()),
             kind: &self.resource.kind,
             subresource,

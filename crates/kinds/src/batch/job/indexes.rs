@@ -5,7 +5,8 @@ use machinery::field_path::quote;
 /// (the first index, the last index)
 type Interval = (i64, i64);
 
-/// The number of indexes in `text`, or upstream's message if one is malformed or not below `completions`.
+/// The number of indexes in `text`, or upstream's message if one is malformed or not below
+/// `completions`.
 pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
     let mut total = 0;
     let mut last: Option<i64> = None;
