@@ -43,5 +43,5 @@ pub use builtin::{
 pub use normalize::{Error, normalize, normalize_with};
 pub use ordered::Ordered;
 pub(crate) use ordered::OrderedMap;
-pub use resource::{Behavior, Resource};
+pub use resource::{Resource, Strategy};
 pub use time::parse_time;

@@ -1,17 +1,17 @@
 //! [`Resource`]: the description of one kind, built-in or custom.
 //!
-//! A kind is data: names, versions, columns, and at most a few small functions ([`Behavior`]) where
+//! A kind is data: names, versions, columns, and at most a few small functions ([`Strategy`]) where
 //! it differs from others. The server's verbs are written once, against this type; a CRD becomes
 //! the same type at run time.
 
-mod behavior;
+mod strategy;
 mod conventions;
 
-pub use behavior::{
-    Action, Behavior, DeletionHooks, GarbageCollectionPolicy, READ_AND_WRITE, Subresource,
+pub use conventions::Conventions;
+pub use strategy::{
+    Action, DeletionHooks, GarbageCollectionPolicy, READ_AND_WRITE, Strategy, Subresource,
     UnstoredKind, ValidateIn, drop_status, keep_all_but_status, keep_status,
 };
-pub use conventions::Conventions;
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub struct Resource {
     /// are converted.
     pub storage: usize,
     /// What this kind does differently.
-    pub behavior: &'static Behavior,
+    pub strategy: &'static Strategy,
     /// How it is served, where Kubernetes serves built-in and custom kinds differently.
     pub conventions: &'static Conventions,
     /// The prefix of the keys of objects, `/registry/pods` or `/registry/<group>/<plural>`, without
@@ -191,7 +191,7 @@ impl Resource {
             (Shape::Structural(a), Shape::Structural(b)) => Arc::ptr_eq(a, b),
             _ => true,
         };
-        self.behavior.convert.is_none() && same_shape
+        self.strategy.convert.is_none() && same_shape
     }
 
     /// The `apiVersion` of objects in `version`.

@@ -178,6 +178,6 @@ fn object_meta(value: &mut Value, unknown: &mut dyn FnMut(String)) -> Result<(),
 /// of a built-in kind.
 pub(crate) fn to_memory_version(scope: &RequestScope, object: Object) -> Object {
     let mut object = convert_locally(&scope.served, memory_version(scope), object);
-    (scope.resource().behavior.defaults)(&mut object);
+    (scope.resource().strategy.defaults)(&mut object);
     object
 }

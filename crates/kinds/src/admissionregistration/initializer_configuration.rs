@@ -10,22 +10,22 @@ use crate::validation::rules::add_invalid;
 use machinery::fields::{list, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{PLAIN, plain_cells};
-use types::resource::{Behavior, Columns, Resource, Version};
+use types::resource::{Columns, Resource, Strategy, Version};
 
-/// The row of `InitializerConfiguration`.
+/// The resource of the kind `InitializerConfiguration`.
 pub fn resource() -> Resource {
     let shape = "admissionregistration/v1alpha1.InitializerConfiguration";
     let v1 = table::v1(shape, Columns::Fixed(PLAIN, plain_cells));
     let version = Version { name: "v1alpha1".to_owned(), ..v1 };
-    super::row("InitializerConfiguration", "initializerconfigurations", &BEHAVIOR, version)
+    super::resource("InitializerConfiguration", "initializerconfigurations", &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, _, errors| validate(new, errors),
     generation: true,
     unconditional_update: false,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 fn validate(object: &Object, errors: &mut ErrorList) {
@@ -65,7 +65,7 @@ mod tests {
     use machinery::json;
 
     fn check(initializers: Value, expected: &[&str]) {
-        assert_eq!(refusals(&BEHAVIOR, json!({"initializers": initializers})), expected);
+        assert_eq!(refusals(&STRATEGY, json!({"initializers": initializers})), expected);
     }
 
     fn rules_for(resources: &[&str]) -> Value {

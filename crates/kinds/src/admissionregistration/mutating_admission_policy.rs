@@ -7,17 +7,17 @@ use crate::validation::rules::{one_of, required};
 use machinery::fields::{default_value, list, part, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{AGE, NAME, column, integer};
-use types::resource::{Behavior, Column, Columns, Resource};
+use types::resource::{Column, Columns, Resource, Strategy};
 
-/// The row of `MutatingAdmissionPolicy`.
+/// The resource of the kind `MutatingAdmissionPolicy`.
 pub fn resource() -> Resource {
     let cells = |object: &Object, now: &_| policy_cells(object, now, "mutations");
     let shape = "admissionregistration/v1.MutatingAdmissionPolicy";
     let version = table::v1(shape, Columns::Fixed(COLUMNS, cells));
-    super::row("MutatingAdmissionPolicy", "mutatingadmissionpolicies", &BEHAVIOR, version)
+    super::resource("MutatingAdmissionPolicy", "mutatingadmissionpolicies", &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     validate: |object, errors| {
         validate(object, None, errors);
@@ -26,7 +26,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_update: |new, old, errors| validate(new, Some(old), errors),
     generation: true,
     unconditional_update: false,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
@@ -97,7 +97,7 @@ mod tests {
         let spec = json!({"reinvocationPolicy": "Never", "matchConstraints": {"resourceRules": [rule]},
             "mutations": [{"patchType": "JSONPatch", "applyConfiguration": {"expression": "x"}}]});
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"spec": spec})),
+            refusals(&STRATEGY, json!({"spec": spec})),
             [
                 r#"spec.matchConstraints.resourceRules.operations: Unsupported value: "DELETE": supported values: "*", "CONNECT", "CREATE", "UPDATE""#,
                 "spec.mutations[0].jsonPatch: Required value: must be specified when patchType is JSONPatch",

@@ -7,17 +7,17 @@ use crate::table;
 use crate::validation::rules::required_subdomain;
 use machinery::fields::{text, top};
 use machinery::{ErrorList, Object};
-use types::resource::{Behavior, Columns, Resource};
+use types::resource::{Columns, Resource, Strategy};
 
-/// The row of `MutatingAdmissionPolicyBinding`.
+/// The resource of the kind `MutatingAdmissionPolicyBinding`.
 pub fn resource() -> Resource {
     let shape = "admissionregistration/v1.MutatingAdmissionPolicyBinding";
     let version = table::v1(shape, Columns::Fixed(COLUMNS, binding_cells));
     let plural = "mutatingadmissionpolicybindings";
-    super::row("MutatingAdmissionPolicyBinding", plural, &BEHAVIOR, version)
+    super::resource("MutatingAdmissionPolicyBinding", plural, &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults: |object| default_match_resources(object.map_at(&["spec"]), "matchResources"),
     validate: |object, errors| {
         validate(object, errors);
@@ -26,7 +26,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_update: |new, _, errors| validate(new, errors),
     generation: true,
     unconditional_update: false,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 fn validate(object: &Object, errors: &mut ErrorList) {
@@ -44,6 +44,6 @@ mod tests {
 
     #[test]
     fn a_binding_names_its_policy() {
-        assert_eq!(refusals(&BEHAVIOR, json!({"spec": {}})), ["spec.policyName: Required value"]);
+        assert_eq!(refusals(&STRATEGY, json!({"spec": {}})), ["spec.policyName: Required value"]);
     }
 }

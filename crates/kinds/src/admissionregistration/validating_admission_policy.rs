@@ -9,17 +9,17 @@ use crate::validation::rules::{qualified_name, supported_only};
 use machinery::fields::{at, default_value, list, part, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{AGE, NAME, column, integer};
-use types::resource::{Behavior, Column, Columns, Resource, Version, drop_status, keep_status};
+use types::resource::{Column, Columns, Resource, Strategy, Version, drop_status, keep_status};
 
-/// The row of `ValidatingAdmissionPolicy`.
+/// The resource of the kind `ValidatingAdmissionPolicy`.
 pub fn resource() -> Resource {
     let cells = |object: &Object, now: &_| policy_cells(object, now, "validations");
     let shape = "admissionregistration/v1.ValidatingAdmissionPolicy";
     let version = Version { status: true, ..table::v1(shape, Columns::Fixed(COLUMNS, cells)) };
-    super::row("ValidatingAdmissionPolicy", "validatingadmissionpolicies", &BEHAVIOR, version)
+    super::resource("ValidatingAdmissionPolicy", "validatingadmissionpolicies", &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create: drop_status,
     prepare_update: keep_status,
@@ -30,7 +30,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_update: |new, old, errors| validate(new, Some(old), errors),
     generation: true,
     unconditional_update: false,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const MAX_ANNOTATIONS: usize = 20;
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_policy_needs_match_constraints_and_validations() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"spec": {"failurePolicy": "Perhaps"}})),
+            refusals(&STRATEGY, json!({"spec": {"failurePolicy": "Perhaps"}})),
             [
                 r#"spec.failurePolicy: Unsupported value: "Perhaps": supported values: "Fail", "Ignore""#,
                 "spec.matchConstraints: Required value",
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn a_policy_defaults_to_fail_and_equivalent() {
         assert_eq!(
-            created(&BEHAVIOR, json!({"spec": {"matchConstraints": {"resourceRules": [{}]}}})),
+            created(&STRATEGY, json!({"spec": {"matchConstraints": {"resourceRules": [{}]}}})),
             json!({"spec": {"failurePolicy": "Fail", "matchConstraints": {"matchPolicy": "Equivalent",
                 "namespaceSelector": {}, "objectSelector": {}, "resourceRules": [{"scope": "*"}]}}})
         );

@@ -1,4 +1,4 @@
-//! The [`Resource`] that a CRD defines, and the behavior of all custom resources.
+//! The [`Resource`] that a CRD defines, and the strategy of all custom resources.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use machinery::nested::{nested_integer, nested_text};
 use machinery::{ErrorList, Object, Path, Value, meta, names};
 use schema::{PatternPool, Structural};
 use types::resource::{
-    Behavior, Columns, Conventions, PathColumn, Resource, Scale, Selectable, Shape, Version,
+    Columns, Conventions, PathColumn, Resource, Scale, Selectable, Shape, Strategy, Version,
 };
 
 /// Why a CRD cannot be served, though it was accepted once.
@@ -51,7 +51,7 @@ pub fn resource_with(crd: &Object, pool: &PatternPool) -> Result<Resource, Error
         namespaced: text(spec, "scope") == "Namespaced",
         storage: storage.ok_or(Error::NoStorageVersion)?,
         versions: versions.into_iter().map(|(version, _)| version).collect(),
-        behavior: &BEHAVIOR,
+        strategy: &STRATEGY,
         conventions: &Conventions::CUSTOM,
         prefix: format!("/registry/{group}/{plural}"),
         ttl_seconds: None,
@@ -181,13 +181,13 @@ fn fields(path: &str) -> Vec<String> {
 }
 
 /// What is the same for all custom resources; the rest is in their schema.
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     prepare_status,
     generation: true,
     unconditional_update: false,
     warnings: |object| finalizer_warnings(object, &Object::default()),
     update_warnings: Some(finalizer_warnings),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 /// Every finalizer is allowed, but a new one that may conflict with others causes a warning.

@@ -13,23 +13,23 @@ use machinery::fields::{at, default_text, default_value, map_mut, number, part, 
 use machinery::{ErrorList, Map, Object, Path, Value, json};
 use types::columns::{AGE, NAME, age, column, integer, selector};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, keep_all_but_status, keep_status,
+    Column, Columns, Now, Resource, Strategy, Version, keep_all_but_status, keep_status,
 };
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// The row of `DaemonSet`.
+/// The resource of the kind `DaemonSet`.
 pub fn resource() -> Resource {
     let version =
         Version { status: true, ..table::v1("apps/v1.DaemonSet", Columns::Fixed(COLUMNS, cells)) };
     Resource {
         short_names: vec!["ds".to_owned()],
         categories: vec!["all".to_owned()],
-        ..table::row("apps", "DaemonSet", "daemonsets", &BEHAVIOR, version)
+        ..table::resource("apps", "DaemonSet", "daemonsets", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create,
     prepare_update,
@@ -46,7 +46,7 @@ static BEHAVIOR: Behavior = Behavior {
     generation: true,
     warnings: workload::warnings_of_template,
     update_warnings: Some(update_warnings),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
@@ -219,19 +219,19 @@ mod tests {
 
     #[test]
     fn the_generation_of_the_template_counts_its_changes_only() {
-        let old = object(created(&BEHAVIOR, set(json!({}))));
+        let old = object(created(&STRATEGY, set(json!({}))));
         assert_eq!(old.annotation(TEMPLATE_GENERATION), Some("1"));
-        let mut new = object(defaulted(&BEHAVIOR, set(json!({"type": "OnDelete"}))));
+        let mut new = object(defaulted(&STRATEGY, set(json!({"type": "OnDelete"}))));
         prepare_update(&mut new, &old);
         assert_eq!(new.annotation(TEMPLATE_GENERATION), Some("1"));
         let mut changed = set(json!({}));
         changed["metadata"]["annotations"] = json!({TEMPLATE_GENERATION: "7"});
         changed["spec"]["template"]["spec"]["containers"][0]["image"] = "j".into();
-        let mut new = object(defaulted(&BEHAVIOR, changed));
+        let mut new = object(defaulted(&STRATEGY, changed));
         prepare_update(&mut new, &old);
         assert_eq!(new.annotation(TEMPLATE_GENERATION), Some("2"));
         let mut new = object(json!({"status": {"numberReady": 1}}));
-        (BEHAVIOR.prepare_status)(&mut new, &old);
+        (STRATEGY.prepare_status)(&mut new, &old);
         assert_eq!(new.annotation(TEMPLATE_GENERATION), Some("1"));
     }
 
@@ -239,7 +239,7 @@ mod tests {
     fn exactly_one_of_max_unavailable_and_max_surge_is_not_zero() {
         let rolling = |unavailable: Value, surge: Value| {
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 set(json!({"rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}})),
             )
         };
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn strategies_and_selectors_are_validated() {
         assert_eq!(
-            refusals(&BEHAVIOR, set(json!({"type": "Odd"}))),
+            refusals(&STRATEGY, set(json!({"type": "Odd"}))),
             [
                 r#"spec.updateStrategy: Unsupported value: {"Type":"Odd","RollingUpdate":null}: supported values: "RollingUpdate", "OnDelete""#
             ]
@@ -269,7 +269,7 @@ mod tests {
         let mut empty = set(json!({}));
         empty["spec"]["selector"] = json!({});
         assert_eq!(
-            refusals(&BEHAVIOR, empty),
+            refusals(&STRATEGY, empty),
             ["spec.selector: Invalid value: {}: empty selector is invalid for daemonset"]
         );
     }

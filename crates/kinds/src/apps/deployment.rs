@@ -13,10 +13,10 @@ use machinery::selector::LabelSelector;
 use machinery::{ErrorList, Map, Object, Path, Value, json};
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, keep_all_but_status, keep_status,
+    Column, Columns, Now, Resource, Strategy, Version, keep_all_but_status, keep_status,
 };
 
-/// The row of `Deployment`.
+/// The resource of the kind `Deployment`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -26,11 +26,11 @@ pub fn resource() -> Resource {
     Resource {
         short_names: vec!["deploy".to_owned()],
         categories: vec!["all".to_owned()],
-        ..table::row("apps", "Deployment", "deployments", &BEHAVIOR, version)
+        ..table::resource("apps", "Deployment", "deployments", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create: |deployment| workload::reset_status(deployment, json!({})),
     prepare_update,
@@ -41,7 +41,7 @@ static BEHAVIOR: Behavior = Behavior {
     generation: true,
     warnings: workload::warnings,
     update_warnings: Some(workload::update_warnings),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[

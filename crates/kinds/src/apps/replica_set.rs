@@ -7,9 +7,9 @@ use crate::validation::workload::{self, SPEC, counters};
 use machinery::fields::{at, default_value, number, top};
 use machinery::{ErrorList, Object, Value, json};
 use types::columns::{AGE, NAME, age, integer, selector};
-use types::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
+use types::resource::{Column, Columns, Now, Resource, Strategy, Version, keep_status};
 
-/// The row of `ReplicaSet`.
+/// The resource of the kind `ReplicaSet`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -19,11 +19,11 @@ pub fn resource() -> Resource {
     Resource {
         short_names: vec!["rs".to_owned()],
         categories: vec!["all".to_owned()],
-        ..table::row("apps", "ReplicaSet", "replicasets", &BEHAVIOR, version)
+        ..table::resource("apps", "ReplicaSet", "replicasets", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create: |set| workload::reset_status(set, json!({"replicas": 0})),
     prepare_update: keep_status,
@@ -36,7 +36,7 @@ static BEHAVIOR: Behavior = Behavior {
     generation: true,
     warnings: workload::warnings,
     update_warnings: Some(workload::update_warnings),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 /// The columns of replica sets and replication controllers.
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_new_set_has_one_replica_and_an_empty_status() {
-        let set = created(&BEHAVIOR, set(json!({"matchLabels": {"app": "a"}})));
+        let set = created(&STRATEGY, set(json!({"matchLabels": {"app": "a"}})));
         assert_eq!(
             (&set["spec"]["replicas"], &set["status"]),
             (&json!(1), &json!({"replicas": 0}))
@@ -141,12 +141,12 @@ mod tests {
     #[test]
     fn empty_and_invalid_selectors_are_refused() {
         assert_eq!(
-            refusals(&BEHAVIOR, set(json!({}))),
+            refusals(&STRATEGY, set(json!({}))),
             ["spec.selector: Invalid value: {}: empty selector is invalid for deployment"]
         );
         assert_eq!(
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 set(json!({"matchExpressions": [{"key": "a", "operator": "Odd"}]}))
             ),
             [
@@ -162,7 +162,7 @@ mod tests {
         set["spec"]["template"]["spec"]["restartPolicy"] = "Never".into();
         set["spec"]["template"]["spec"]["activeDeadlineSeconds"] = 1.into();
         assert_eq!(
-            refusals(&BEHAVIOR, set),
+            refusals(&STRATEGY, set),
             [
                 r#"spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always""#,
                 "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported",

@@ -20,9 +20,9 @@ use machinery::fields::{
 use machinery::meta::validate_annotations;
 use machinery::{ErrorList, Map, Object, Path, Value, json, names};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
+use types::resource::{Column, Columns, Now, Resource, Strategy, Version, keep_status};
 
-/// The row of `StatefulSet`.
+/// The resource of the kind `StatefulSet`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -32,11 +32,11 @@ pub fn resource() -> Resource {
     Resource {
         short_names: vec!["sts".to_owned()],
         categories: vec!["all".to_owned()],
-        ..table::row("apps", "StatefulSet", "statefulsets", &BEHAVIOR, version)
+        ..table::resource("apps", "StatefulSet", "statefulsets", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create: |set| {
         workload::reset_status(set, json!({"replicas": 0, "availableReplicas": 0}));
@@ -57,7 +57,7 @@ static BEHAVIOR: Behavior = Behavior {
         add_spec_warnings(&mut warnings, new, "Spec");
         warnings
     }),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] =

@@ -11,9 +11,9 @@ mod validate;
 use crate::table;
 use machinery::fields::{default_value, map_mut};
 use machinery::{Map, Object, Value, json};
-use types::resource::{Behavior, Columns, Resource, Version, drop_status, keep_status};
+use types::resource::{Columns, Resource, Strategy, Version, drop_status, keep_status};
 
-/// The row of `HorizontalPodAutoscaler`.
+/// The resource of the kind `HorizontalPodAutoscaler`.
 pub fn resource() -> Resource {
     let columns = || Columns::Fixed(columns::COLUMNS, columns::cells);
     let version = |name: &str, shape: &str| Version {
@@ -27,17 +27,17 @@ pub fn resource() -> Resource {
         short_names: vec!["hpa".to_owned()],
         categories: vec!["all".to_owned()],
         versions: vec![v2.clone(), v1],
-        ..table::row(
+        ..table::resource(
             "autoscaling",
             "HorizontalPodAutoscaler",
             "horizontalpodautoscalers",
-            &BEHAVIOR,
+            &STRATEGY,
             v2,
         )
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create: drop_status,
     prepare_update: keep_status,
@@ -46,7 +46,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_status: validate::validate_status,
     generation: true,
     convert: Some(conversion::convert),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 /// The default target: the CPU utilization in percent.
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn the_default_metric_is_cpu_utilization() {
         assert_eq!(
-            defaulted(&BEHAVIOR, json!({"spec": {"maxReplicas": 3}})),
+            defaulted(&STRATEGY, json!({"spec": {"maxReplicas": 3}})),
             json!({"spec": {"maxReplicas": 3, "minReplicas": 1, "metrics": default_metrics(80)}})
         );
     }
@@ -100,7 +100,7 @@ mod tests {
         let spec = json!({"maxReplicas": 3, "metrics": default_metrics(50),
             "behavior": {"scaleDown": {"stabilizationWindowSeconds": 60, "policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}}});
         assert_eq!(
-            defaulted(&BEHAVIOR, json!({"spec": spec}))["spec"]["behavior"],
+            defaulted(&STRATEGY, json!({"spec": spec}))["spec"]["behavior"],
             json!({
                 "scaleDown": {"selectPolicy": "Max", "stabilizationWindowSeconds": 60,
                     "policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]},

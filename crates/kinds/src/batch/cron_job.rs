@@ -12,24 +12,24 @@ use machinery::fields::{
 };
 use machinery::{ErrorList, Object, Path, Value, json};
 use types::columns::{AGE, NAME, age, boolean, column, integer, selector, since};
-use types::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
+use types::resource::{Column, Columns, Now, Resource, Strategy, Version, keep_status};
 
 /// The maximum length of a name. The controller appends 11 characters, and a job's name has at most
 /// 63.
 const MAX_NAME: usize = 52;
 
-/// The row of `CronJob`.
+/// The resource of the kind `CronJob`.
 pub fn resource() -> Resource {
     let version =
         Version { status: true, ..table::v1("batch/v1.CronJob", Columns::Fixed(COLUMNS, cells)) };
     Resource {
         short_names: vec!["cj".to_owned()],
         categories: vec!["all".to_owned()],
-        ..table::row("batch", "CronJob", "cronjobs", &BEHAVIOR, version)
+        ..table::resource("batch", "CronJob", "cronjobs", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create: |cron_job| workload::reset_status(cron_job, json!({})),
     prepare_update: keep_status,
@@ -43,7 +43,7 @@ static BEHAVIOR: Behavior = Behavior {
         warnings
     },
     update_warnings: Some(update_warnings),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_job_template_gets_the_defaults_of_pods_but_not_of_jobs() {
-        let cron_job = defaulted(&BEHAVIOR, cron_job("@daily"));
+        let cron_job = defaulted(&STRATEGY, cron_job("@daily"));
         let job = &cron_job["spec"]["jobTemplate"]["spec"];
         assert_eq!(job.get("parallelism"), None);
         assert_eq!(job["template"]["spec"]["dnsPolicy"], "ClusterFirst");
@@ -204,10 +204,10 @@ mod tests {
 
     #[test]
     fn a_schedule_is_required_and_must_be_valid() {
-        assert_eq!(refusals(&BEHAVIOR, cron_job("@daily")), Vec::<String>::new());
-        assert_eq!(refusals(&BEHAVIOR, cron_job("")), ["spec.schedule: Required value"]);
+        assert_eq!(refusals(&STRATEGY, cron_job("@daily")), Vec::<String>::new());
+        assert_eq!(refusals(&STRATEGY, cron_job("")), ["spec.schedule: Required value"]);
         assert_eq!(
-            refusals(&BEHAVIOR, cron_job("every day")),
+            refusals(&STRATEGY, cron_job("every day")),
             [
                 r#"spec.schedule: Invalid value: "every day": expected exactly 5 fields, found 2: [every day]"#
             ]
@@ -220,16 +220,16 @@ mod tests {
         let refused = [
             r#"spec.schedule: Invalid value: "TZ=UTC 0 0 * * *": cannot use TZ or CRON_TZ in schedule, use timeZone field instead"#,
         ];
-        assert_eq!(refusals(&BEHAVIOR, zoned.clone()), refused);
+        assert_eq!(refusals(&STRATEGY, zoned.clone()), refused);
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, zoned.clone(), zoned.clone()),
+            refusals_of_update(&STRATEGY, zoned.clone(), zoned.clone()),
             Vec::<String>::new()
         );
-        assert_eq!(refusals_of_update(&BEHAVIOR, zoned, cron_job("@daily")), refused);
+        assert_eq!(refusals_of_update(&STRATEGY, zoned, cron_job("@daily")), refused);
         let mut unknown = cron_job("@daily");
         unknown["spec"]["timeZone"] = "Nowhere".into();
         assert_eq!(
-            refusals(&BEHAVIOR, unknown),
+            refusals(&STRATEGY, unknown),
             [r#"spec.timeZone: Invalid value: "Nowhere": unknown time zone Nowhere"#]
         );
     }
@@ -238,8 +238,8 @@ mod tests {
     fn a_new_name_has_at_most_52_characters() {
         let mut long = cron_job("@daily");
         long["metadata"]["name"] = "a".repeat(53).into();
-        assert_eq!(refusals(&BEHAVIOR, long.clone()).len(), 1);
-        assert_eq!(refusals_of_update(&BEHAVIOR, long.clone(), long), Vec::<String>::new());
+        assert_eq!(refusals(&STRATEGY, long.clone()).len(), 1);
+        assert_eq!(refusals_of_update(&STRATEGY, long.clone(), long), Vec::<String>::new());
     }
 
     #[test]
@@ -248,7 +248,7 @@ mod tests {
         cron_job["spec"]["jobTemplate"]["spec"]["manualSelector"] = true.into();
         cron_job["spec"]["jobTemplate"]["spec"]["selector"] = json!({});
         assert_eq!(
-            refusals(&BEHAVIOR, cron_job),
+            refusals(&STRATEGY, cron_job),
             [
                 "spec.jobTemplate.spec.selector: Invalid value: {}: `selector` will be auto-generated",
                 r#"spec.jobTemplate.spec.manualSelector: Unsupported value: true: supported values: "nil", "false""#,

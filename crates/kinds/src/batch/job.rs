@@ -19,7 +19,7 @@ use machinery::fields::{at, default_value, flag, integer, number, part, text, to
 use machinery::{Map, Object, Value, json, timestamp};
 use types::columns::{AGE, NAME, age, column, condition, selector, since};
 use types::resource::{
-    Behavior, Column, Columns, GarbageCollectionPolicy, Now, Resource, Version,
+    Column, Columns, GarbageCollectionPolicy, Now, Resource, Strategy, Version,
     keep_all_but_status, keep_status,
 };
 
@@ -29,7 +29,7 @@ const NAME_LABELS: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 /// The labels that hold the job's uid.
 const UID_LABELS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
 
-/// The row of `Job`.
+/// The resource of the kind `Job`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -38,11 +38,11 @@ pub fn resource() -> Resource {
     };
     Resource {
         categories: vec!["all".to_owned()],
-        ..table::row("batch", "Job", "jobs", &BEHAVIOR, version)
+        ..table::resource("batch", "Job", "jobs", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create,
     prepare_update: |new, old| {
@@ -74,7 +74,7 @@ static BEHAVIOR: Behavior = Behavior {
     garbage_collection: GarbageCollectionPolicy::OrphanDependents(Some(
         "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
     )),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[

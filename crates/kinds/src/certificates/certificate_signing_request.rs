@@ -9,11 +9,11 @@ use machinery::fields::{at, integer, list, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, json, names, timestamp};
 use types::columns::{AGE, NAME, age, column, or_none};
 use types::resource::{
-    Action, Behavior, Column, Columns, Now, READ_AND_WRITE, Resource, Subresource, Version,
+    Action, Column, Columns, Now, READ_AND_WRITE, Resource, Strategy, Subresource, Version,
     keep_status,
 };
 
-/// The row of `CertificateSigningRequest`.
+/// The resource of the kind `CertificateSigningRequest`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -23,17 +23,17 @@ pub fn resource() -> Resource {
     Resource {
         short_names: vec!["csr".to_owned()],
         namespaced: false,
-        ..table::row(
+        ..table::resource(
             "certificates.k8s.io",
             "CertificateSigningRequest",
             "certificatesigningrequests",
-            &BEHAVIOR,
+            &STRATEGY,
             version,
         )
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     prepare_create: |object| {
         object.map_mut().insert("status".to_owned(), json!({}));
     },
@@ -57,7 +57,7 @@ static BEHAVIOR: Behavior = Behavior {
             verbs: READ_AND_WRITE,
         },
     }],
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -242,10 +242,10 @@ mod tests {
 
     #[test]
     fn a_request_has_usages_and_a_signer() {
-        assert_eq!(refusals(&BEHAVIOR, request(json!({}))), Vec::<String>::new());
+        assert_eq!(refusals(&STRATEGY, request(json!({}))), Vec::<String>::new());
         assert_eq!(
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 request(json!({"usages": [], "signerName": LEGACY_SIGNER, "expirationSeconds": 1}))
             ),
             [

@@ -5,26 +5,26 @@ use crate::validation::rules::{at_least_zero, qualified_name, supported_only};
 use machinery::fields::{integer, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `Lease`.
+/// The resource of the kind `Lease`.
 pub fn resource() -> Resource {
-    table::row(
+    table::resource(
         "coordination.k8s.io",
         "Lease",
         "leases",
-        &BEHAVIOR,
+        &STRATEGY,
         table::v1("coordination/v1.Lease", Columns::Fixed(COLUMNS, cells)),
     )
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, _, errors| validate(new, errors),
     // Otherwise two candidates could overwrite each other's lease, and both would lead.
     unconditional_update: false,
     create_on_update: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] =
@@ -67,7 +67,7 @@ mod tests {
     use machinery::json;
 
     fn check(spec: Value, expected: &[&str]) {
-        assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})), expected);
+        assert_eq!(refusals(&STRATEGY, json!({"spec": spec})), expected);
     }
 
     #[test]

@@ -11,15 +11,15 @@ use crate::validation::rules::{
 use machinery::fields::{at, default_value, integer, list, maps_mut, part, same, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age, column, first_of};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `EndpointSlice`.
+/// The resource of the kind `EndpointSlice`.
 pub fn resource() -> Resource {
     let version = table::v1("discovery/v1.EndpointSlice", Columns::Fixed(COLUMNS, cells));
-    table::row("discovery.k8s.io", "EndpointSlice", "endpointslices", &BEHAVIOR, version)
+    table::resource("discovery.k8s.io", "EndpointSlice", "endpointslices", &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create: drop_deprecated_topology,
     prepare_update,
@@ -31,7 +31,7 @@ static BEHAVIOR: Behavior = Behavior {
     generation: true,
     warnings: |slice| warnings(slice, None),
     update_warnings: Some(|new, old| warnings(new, Some(old))),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const MAX_ENDPOINTS: usize = 1000;
@@ -281,19 +281,19 @@ mod tests {
 
     #[test]
     fn addresses_must_have_the_address_type_of_the_slice() {
-        assert_eq!(refusals(&BEHAVIOR, slice("IPv4", &["10.0.0.1"])), Vec::<String>::new());
+        assert_eq!(refusals(&STRATEGY, slice("IPv4", &["10.0.0.1"])), Vec::<String>::new());
         assert_eq!(
-            refusals(&BEHAVIOR, slice("IPv4", &["2001:db8::1"])),
+            refusals(&STRATEGY, slice("IPv4", &["2001:db8::1"])),
             [r#"endpoints[0].addresses: Invalid value: "2001:db8::1": must be an IPv4 address"#]
         );
         assert_eq!(
-            refusals(&BEHAVIOR, slice("FQDN", &["local"])),
+            refusals(&STRATEGY, slice("FQDN", &["local"])),
             [
                 r#"endpoints[0].addresses[0]: Invalid value: "local": should be a domain with at least two segments separated by dots"#
             ]
         );
         assert_eq!(
-            refusals(&BEHAVIOR, slice("", &[])),
+            refusals(&STRATEGY, slice("", &[])),
             ["addressType: Required value", "endpoints[0].addresses: Required value"]
         );
     }
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn the_address_type_is_immutable() {
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, slice("FQDN", &["a.b"]), slice("IPv4", &["10.0.0.1"])),
+            refusals_of_update(&STRATEGY, slice("FQDN", &["a.b"]), slice("IPv4", &["10.0.0.1"])),
             ["addressType: Invalid value: null: field is immutable"]
         );
     }

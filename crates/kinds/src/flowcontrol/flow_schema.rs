@@ -9,10 +9,10 @@ use machinery::fields::{at, default_number, flag, list, number, part, text, text
 use machinery::{ErrorList, Object, Path, Value, json, names};
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+    Column, Columns, Now, Resource, Strategy, Version, drop_status, keep_status,
 };
 
-/// The row of `FlowSchema`.
+/// The resource of the kind `FlowSchema`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -20,11 +20,11 @@ pub fn resource() -> Resource {
     };
     Resource {
         namespaced: false,
-        ..table::row(GROUP, "FlowSchema", "flowschemas", &BEHAVIOR, version)
+        ..table::resource(GROUP, "FlowSchema", "flowschemas", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults: |object| default_number(object.map_at(&["spec"]), "matchingPrecedence", 1000),
     prepare_create: drop_status,
     prepare_update: keep_status,
@@ -32,7 +32,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_update: |new, _, errors| validate(new, errors),
     validate_status: |new, _, errors| validate_conditions(new, errors),
     generation: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -306,7 +306,7 @@ mod tests {
         for (key, value) in spec.as_object().into_iter().flatten() {
             whole[key] = value.clone();
         }
-        assert_eq!(refusals(&BEHAVIOR, json!({"spec": whole})), expected);
+        assert_eq!(refusals(&STRATEGY, json!({"spec": whole})), expected);
     }
 
     #[test]

@@ -10,21 +10,21 @@ use machinery::fields::{
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+    Column, Columns, Now, Resource, Strategy, Version, drop_status, keep_status,
 };
 
-/// The row of `PriorityLevelConfiguration`.
+/// The resource of the kind `PriorityLevelConfiguration`.
 pub fn resource() -> Resource {
     let shape = "flowcontrol/v1.PriorityLevelConfiguration";
     let version = Version { status: true, ..table::v1(shape, Columns::Fixed(COLUMNS, cells)) };
     let plural = "prioritylevelconfigurations";
     Resource {
         namespaced: false,
-        ..table::row(GROUP, "PriorityLevelConfiguration", plural, &BEHAVIOR, version)
+        ..table::resource(GROUP, "PriorityLevelConfiguration", plural, &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create: drop_status,
     prepare_update: keep_status,
@@ -32,7 +32,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_update: |new, _, errors| validate(new, errors),
     validate_status: |new, _, errors| validate_conditions(new, errors),
     generation: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -219,14 +219,14 @@ mod tests {
     use machinery::json;
 
     fn check(spec: Value, expected: &[&str]) {
-        assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})), expected);
+        assert_eq!(refusals(&STRATEGY, json!({"spec": spec})), expected);
     }
 
     #[test]
     fn a_limited_level_defaults_to_30_shares_and_64_queues() {
         let spec = json!({"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}});
         assert_eq!(
-            created(&BEHAVIOR, json!({"spec": spec}))["spec"]["limited"],
+            created(&STRATEGY, json!({"spec": spec}))["spec"]["limited"],
             json!({"nominalConcurrencyShares": 30, "lendablePercent": 0, "limitResponse": {"type": "Queue",
                 "queuing": {"handSize": 8, "queues": 64, "queueLengthLimit": 50}}})
         );

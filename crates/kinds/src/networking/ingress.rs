@@ -10,10 +10,10 @@ use machinery::fields::{at, list, part, text, top};
 use machinery::{Object, Value};
 use types::columns::{AGE, NAME, age, column, first_of};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+    Column, Columns, Now, Resource, Strategy, Version, drop_status, keep_status,
 };
 
-/// The row of `Ingress`.
+/// The resource of the kind `Ingress`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -22,11 +22,11 @@ pub fn resource() -> Resource {
     Resource {
         short_names: vec!["ing".to_owned()],
         prefix: "/registry/ingress".to_owned(),
-        ..table::row(GROUP, "Ingress", "ingresses", &BEHAVIOR, version)
+        ..table::resource(GROUP, "Ingress", "ingresses", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     prepare_create: drop_status,
     prepare_update: keep_status,
     validate: validate::validate_create,
@@ -34,7 +34,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_status: validate::validate_status,
     generation: true,
     warnings,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 /// The deprecated annotation with the class of an ingress, which `ingressClassName` replaces.

@@ -8,18 +8,18 @@ use crate::validation::rules::{
 use machinery::fields::{default_value, map_mut, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `IngressClass`.
+/// The resource of the kind `IngressClass`.
 pub fn resource() -> Resource {
     let version = table::v1("networking/v1.IngressClass", Columns::Fixed(COLUMNS, cells));
     Resource {
         namespaced: false,
-        ..table::row(GROUP, "IngressClass", "ingressclasses", &BEHAVIOR, version)
+        ..table::resource(GROUP, "IngressClass", "ingressclasses", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     validate,
     validate_update: |new, old, errors| {
@@ -28,7 +28,7 @@ static BEHAVIOR: Behavior = Behavior {
         validate(new, errors);
     },
     generation: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_controller_must_be_domain_prefixed() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"spec": {"controller": "nginx"}})),
+            refusals(&STRATEGY, json!({"spec": {"controller": "nginx"}})),
             [
                 r#"spec.controller: Invalid value: "nginx": must be a domain-prefixed path (such as "acme.io/foo")"#
             ]
@@ -139,7 +139,7 @@ mod tests {
     fn the_controller_is_immutable() {
         let class = |name: &str| json!({"spec": {"controller": name}});
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, class("a.io/b"), class("a.io/a")),
+            refusals_of_update(&STRATEGY, class("a.io/b"), class("a.io/a")),
             [r#"spec.controller: Invalid value: "a.io/b": field is immutable"#]
         );
     }
@@ -149,7 +149,7 @@ mod tests {
         let parameters = json!({"kind": "K", "name": "n", "scope": "Namespace"});
         assert_eq!(
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 json!({"spec": {"controller": "a.io/a", "parameters": parameters}})
             ),
             ["spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'"]

@@ -7,19 +7,19 @@ use crate::validation::rules::{add_invalid, dns_subdomain, immutable_struct, req
 use machinery::fields::{part, text, top};
 use machinery::{ErrorList, GroupResource, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `IPAddress`.
+/// The resource of the kind `IPAddress`.
 pub fn resource() -> Resource {
     let version = table::v1("networking/v1.IPAddress", Columns::Fixed(COLUMNS, cells));
     Resource {
         short_names: vec!["ip".to_owned()],
         namespaced: false,
-        ..table::row(GROUP, "IPAddress", "ipaddresses", &BEHAVIOR, version)
+        ..table::resource(GROUP, "IPAddress", "ipaddresses", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, old, errors| {
         let parent = |object| top(object, "spec").get("parentRef").unwrap_or(&Value::Null);
@@ -27,7 +27,7 @@ static BEHAVIOR: Behavior = Behavior {
         immutable_struct(errors, &path, "ParentReference", parent(new), parent(old));
     },
     validate_name: address::canonical_ip,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -69,9 +69,9 @@ mod tests {
 
     #[test]
     fn a_parent_with_resource_and_name_is_required() {
-        assert_eq!(refusals(&BEHAVIOR, json!({})), ["spec.parentRef: Required value"]);
+        assert_eq!(refusals(&STRATEGY, json!({})), ["spec.parentRef: Required value"]);
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"spec": {"parentRef": {"resource": "services"}}})),
+            refusals(&STRATEGY, json!({"spec": {"parentRef": {"resource": "services"}}})),
             ["spec.parentRef.name: Required value"]
         );
     }

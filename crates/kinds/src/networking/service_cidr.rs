@@ -8,10 +8,10 @@ use machinery::fields::{texts, top};
 use machinery::{ErrorList, Object, Path, Value, json};
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+    Column, Columns, Now, Resource, Strategy, Version, drop_status, keep_status,
 };
 
-/// The row of `ServiceCIDR`.
+/// The resource of the kind `ServiceCIDR`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -19,16 +19,16 @@ pub fn resource() -> Resource {
     };
     Resource {
         namespaced: false,
-        ..table::row(GROUP, "ServiceCIDR", "servicecidrs", &BEHAVIOR, version)
+        ..table::resource(GROUP, "ServiceCIDR", "servicecidrs", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     prepare_create: drop_status,
     prepare_update: keep_status,
     validate,
     validate_update,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] =
@@ -94,12 +94,12 @@ mod tests {
     #[test]
     fn there_is_at_most_one_range_for_each_ip_family() {
         assert_eq!(
-            refusals(&BEHAVIOR, service_cidr(&["10.0.0.0/24", "2001:db8::/64"])),
+            refusals(&STRATEGY, service_cidr(&["10.0.0.0/24", "2001:db8::/64"])),
             Vec::<String>::new()
         );
-        assert_eq!(refusals(&BEHAVIOR, service_cidr(&["10.0.0.0/24", "10.1.0.0/24"])).len(), 1);
+        assert_eq!(refusals(&STRATEGY, service_cidr(&["10.0.0.0/24", "10.1.0.0/24"])).len(), 1);
         assert_eq!(
-            refusals(&BEHAVIOR, json!({})),
+            refusals(&STRATEGY, json!({})),
             ["spec.cidrs: Required value: at least one CIDR required"]
         );
     }
@@ -108,11 +108,11 @@ mod tests {
     fn a_range_is_immutable_but_a_second_may_be_added() {
         let one = || service_cidr(&["10.0.0.0/24"]);
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, service_cidr(&["10.0.0.0/24", "2001:db8::/64"]), one()),
+            refusals_of_update(&STRATEGY, service_cidr(&["10.0.0.0/24", "2001:db8::/64"]), one()),
             Vec::<String>::new()
         );
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, service_cidr(&["10.1.0.0/24"]), one()),
+            refusals_of_update(&STRATEGY, service_cidr(&["10.1.0.0/24"]), one()),
             [r#"spec.cidrs[0]: Invalid value: "10.1.0.0/24": field is immutable"#]
         );
     }

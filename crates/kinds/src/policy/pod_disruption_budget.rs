@@ -9,10 +9,10 @@ use machinery::selector::LabelSelector;
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age, column, integer};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+    Column, Columns, Now, Resource, Strategy, Version, drop_status, keep_status,
 };
 
-/// The row of `PodDisruptionBudget`.
+/// The resource of the kind `PodDisruptionBudget`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -20,11 +20,17 @@ pub fn resource() -> Resource {
     };
     Resource {
         short_names: vec!["pdb".to_owned()],
-        ..table::row("policy", "PodDisruptionBudget", "poddisruptionbudgets", &BEHAVIOR, version)
+        ..table::resource(
+            "policy",
+            "PodDisruptionBudget",
+            "poddisruptionbudgets",
+            &STRATEGY,
+            version,
+        )
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     prepare_create: drop_status,
     prepare_update: keep_status,
     validate,
@@ -33,7 +39,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_name: names::path_segment,
     generation: true,
     unconditional_update: false,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
@@ -101,7 +107,7 @@ mod tests {
     use machinery::json;
 
     fn check(spec: Value, expected: &[&str]) {
-        assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})), expected);
+        assert_eq!(refusals(&STRATEGY, json!({"spec": spec})), expected);
     }
 
     #[test]

@@ -8,23 +8,23 @@ use machinery::fields::{list, top};
 use machinery::selector::LabelSelector;
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{PLAIN, plain_cells};
-use types::resource::{Behavior, Columns, Resource};
+use types::resource::{Columns, Resource, Strategy};
 
-/// The row of `ClusterRole`.
+/// The resource of the kind `ClusterRole`.
 pub fn resource() -> Resource {
     let version = table::v1("rbac/v1.ClusterRole", Columns::Fixed(PLAIN, plain_cells));
     Resource {
         namespaced: false,
-        ..table::row(GROUP, "ClusterRole", "clusterroles", &BEHAVIOR, version)
+        ..table::resource(GROUP, "ClusterRole", "clusterroles", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, _, errors| validate(new, errors),
     validate_name: names::path_segment,
     create_on_update: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 fn validate(object: &Object, errors: &mut ErrorList) {
@@ -59,7 +59,7 @@ mod tests {
         let rule = json!({"verbs": ["get"], "nonResourceURLs": ["/x"], "resources": ["pods"]});
         assert_eq!(
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 json!({"rules": [rule, {"verbs": ["get"], "nonResourceURLs": ["/y"]}]})
             ),
             [
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn an_aggregation_rule_needs_selectors() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"aggregationRule": {}})),
+            refusals(&STRATEGY, json!({"aggregationRule": {}})),
             [
                 "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil"
             ]

@@ -5,20 +5,20 @@ use crate::table;
 use machinery::fields::{list, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{PLAIN, plain_cells};
-use types::resource::{Behavior, Columns, Resource};
+use types::resource::{Columns, Resource, Strategy};
 
-/// The row of `Role`.
+/// The resource of the kind `Role`.
 pub fn resource() -> Resource {
     let version = table::v1("rbac/v1.Role", Columns::Fixed(PLAIN, plain_cells));
-    table::row(GROUP, "Role", "roles", &BEHAVIOR, version)
+    table::resource(GROUP, "Role", "roles", &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, _, errors| validate(new, errors),
     validate_name: names::path_segment,
     create_on_update: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 fn validate(object: &Object, errors: &mut ErrorList) {
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_rule_needs_verbs_and_resources() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"rules": [{"verbs": []}]})),
+            refusals(&STRATEGY, json!({"rules": [{"verbs": []}]})),
             [
                 "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
                 "rules[0].resources: Required value: resource rules must supply at least one resource",
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_role_cannot_have_non_resource_urls() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"rules": [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]})),
+            refusals(&STRATEGY, json!({"rules": [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]})),
             [
                 r#"rules[0].nonResourceURLs: Invalid value: ["/x"]: namespaced rules cannot apply to non-resource URLs"#
             ]

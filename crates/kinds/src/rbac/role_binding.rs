@@ -7,15 +7,15 @@ use crate::validation::rules::{add_invalid, immutable_struct, required, supporte
 use machinery::fields::{default_text, maps_mut, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age, column, wide};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `RoleBinding`.
+/// The resource of the kind `RoleBinding`.
 pub fn resource() -> Resource {
     let version = table::v1("rbac/v1.RoleBinding", Columns::Fixed(COLUMNS, cells));
-    table::row(GROUP, "RoleBinding", "rolebindings", &BEHAVIOR, version)
+    table::resource(GROUP, "RoleBinding", "rolebindings", &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     validate,
     validate_update: |new, old, errors| {
@@ -24,7 +24,7 @@ static BEHAVIOR: Behavior = Behavior {
     },
     validate_name: names::path_segment,
     create_on_update: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
@@ -146,7 +146,7 @@ mod tests {
         let binding = json!({"roleRef": {"kind": "Role", "name": "r"},
             "subjects": [{"kind": "User", "name": "u"}, {"kind": "ServiceAccount", "name": "s"}]});
         assert_eq!(
-            created(&BEHAVIOR, binding),
+            created(&STRATEGY, binding),
             json!({"roleRef": {"apiGroup": GROUP, "kind": "Role", "name": "r"},
                 "subjects": [{"kind": "User", "apiGroup": GROUP, "name": "u"}, {"kind": "ServiceAccount", "name": "s"}]})
         );
@@ -156,7 +156,7 @@ mod tests {
     fn a_binding_names_a_role_and_subjects_of_known_kinds() {
         assert_eq!(
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 json!({"roleRef": {"apiGroup": "x", "kind": "Y"}, "subjects": [{"kind": "Robot", "name": "r"}]})
             ),
             [
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn the_role_of_a_binding_is_immutable() {
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, binding_to("b"), binding_to("a")),
+            refusals_of_update(&STRATEGY, binding_to("b"), binding_to("a")),
             [
                 r#"roleRef: Invalid value: {"APIGroup":"rbac.authorization.k8s.io","Kind":"Role","Name":"b"}: field is immutable"#
             ]

@@ -7,24 +7,24 @@ use crate::validation::rules::qualified_name;
 use machinery::fields::{list, part, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `DeviceClass`.
+/// The resource of the kind `DeviceClass`.
 pub fn resource() -> Resource {
     let version = table::v1("resource/v1.DeviceClass", Columns::Fixed(COLUMNS, cells));
     Resource {
         namespaced: false,
-        ..table::row(GROUP, "DeviceClass", "deviceclasses", &BEHAVIOR, version)
+        ..table::resource(GROUP, "DeviceClass", "deviceclasses", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, _, errors| validate(new, errors),
     validate_name: names::long_name,
     generation: true,
     returns_deleted: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 pub(super) const COLUMNS: &[Column] = &[NAME, AGE];
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn a_selector_needs_an_expression() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"spec": {"selectors": [{}, {"cel": {}}]}})),
+            refusals(&STRATEGY, json!({"spec": {"selectors": [{}, {"cel": {}}]}})),
             [
                 "spec.selectors[0].cel: Required value",
                 "spec.selectors[1].cel.expression: Required value"

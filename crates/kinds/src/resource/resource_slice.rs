@@ -10,9 +10,9 @@ use crate::validation::rules::{dns_label, dns_subdomain, immutable, positive};
 use machinery::fields::{at, entries, flag, list, number, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource, Version};
+use types::resource::{Column, Columns, Now, Resource, Strategy, Version};
 
-/// The row of `ResourceSlice`.
+/// The resource of the kind `ResourceSlice`.
 pub fn resource() -> Resource {
     let version = Version {
         selectable: [selectable("spec.nodeName", ""), selectable("spec.driver", "")].into(),
@@ -20,11 +20,11 @@ pub fn resource() -> Resource {
     };
     Resource {
         namespaced: false,
-        ..table::row(GROUP, "ResourceSlice", "resourceslices", &BEHAVIOR, version)
+        ..table::resource(GROUP, "ResourceSlice", "resourceslices", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, old, errors| {
         validate_pool(new, errors);
@@ -40,7 +40,7 @@ static BEHAVIOR: Behavior = Behavior {
     },
     generation: true,
     returns_deleted: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -193,9 +193,9 @@ mod tests {
 
     #[test]
     fn driver_pool_and_node_selection_are_required() {
-        assert_eq!(refusals(&BEHAVIOR, slice("d")), Vec::<String>::new());
+        assert_eq!(refusals(&STRATEGY, slice("d")), Vec::<String>::new());
         assert_eq!(
-            refusals(&BEHAVIOR, json!({})),
+            refusals(&STRATEGY, json!({})),
             [
                 "spec.driver: Required value",
                 "spec.pool.name: Required value",
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn the_driver_is_immutable() {
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, slice("e"), slice("d")),
+            refusals_of_update(&STRATEGY, slice("e"), slice("d")),
             [r#"spec.driver: Invalid value: "e": field is immutable"#]
         );
     }

@@ -5,25 +5,31 @@ use crate::validation::rules::{immutable, one_of};
 use machinery::fields::{default_value, flag, number, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, json};
 use types::columns::{AGE, NAME, age, boolean, column, integer};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `PriorityClass`.
+/// The resource of the kind `PriorityClass`.
 pub fn resource() -> Resource {
     let version = table::v1("scheduling/v1.PriorityClass", Columns::Fixed(COLUMNS, cells));
     Resource {
         short_names: vec!["pc".to_owned()],
         namespaced: false,
-        ..table::row("scheduling.k8s.io", "PriorityClass", "priorityclasses", &BEHAVIOR, version)
+        ..table::resource(
+            "scheduling.k8s.io",
+            "PriorityClass",
+            "priorityclasses",
+            &STRATEGY,
+            version,
+        )
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     // As upstream: the generation is set once and does not count changes.
     prepare_create: |object| object.set_meta("generation", 1),
     validate,
     validate_update,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 /// The maximum priority of a class that is not a system class.
@@ -139,7 +145,7 @@ mod tests {
     #[test]
     fn the_default_policy_preempts_lower_priorities() {
         assert_eq!(
-            created(&BEHAVIOR, json!({"value": 5})),
+            created(&STRATEGY, json!({"value": 5})),
             json!({"metadata": {"generation": 1}, "value": 5, "preemptionPolicy": "PreemptLowerPriority"})
         );
     }
@@ -147,24 +153,24 @@ mod tests {
     #[test]
     fn high_values_and_system_names_are_reserved() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"metadata": {"name": "a"}, "value": 1_000_000_001})),
+            refusals(&STRATEGY, json!({"metadata": {"name": "a"}, "value": 1_000_000_001})),
             ["value: Forbidden: maximum allowed value of a user defined priority is 1000000000"]
         );
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"metadata": {"name": "system-x"}, "value": 1})),
+            refusals(&STRATEGY, json!({"metadata": {"name": "system-x"}, "value": 1})),
             [
                 "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: system-x is not a known system priority class"
             ]
         );
         for class in system_classes() {
-            assert_eq!(refusals(&BEHAVIOR, class), Vec::<String>::new());
+            assert_eq!(refusals(&STRATEGY, class), Vec::<String>::new());
         }
     }
 
     #[test]
     fn the_value_is_immutable() {
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, json!({"value": 2}), json!({"value": 1})),
+            refusals_of_update(&STRATEGY, json!({"value": 2}), json!({"value": 1})),
             ["value: Forbidden: may not be changed in an update."]
         );
     }

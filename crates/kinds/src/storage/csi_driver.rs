@@ -10,25 +10,25 @@ use machinery::fields::{
 };
 use machinery::{ErrorList, Object, Path, Value, json};
 use types::columns::{AGE, NAME, age, boolean, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `CSIDriver`.
+/// The resource of the kind `CSIDriver`.
 pub fn resource() -> Resource {
     let version = table::v1("storage/v1.CSIDriver", Columns::Fixed(COLUMNS, cells));
     Resource {
         namespaced: false,
-        ..table::row(GROUP, "CSIDriver", "csidrivers", &BEHAVIOR, version)
+        ..table::resource(GROUP, "CSIDriver", "csidrivers", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_update,
     validate,
     validate_update,
     unconditional_update: false,
     returns_deleted: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn the_defaults_of_a_driver() {
         assert_eq!(
-            created(&BEHAVIOR, json!({"spec": {"podInfoOnMount": true}})),
+            created(&STRATEGY, json!({"spec": {"podInfoOnMount": true}})),
             json!({"spec": {"attachRequired": true, "podInfoOnMount": true, "storageCapacity": false,
                 "requiresRepublish": false, "seLinuxMount": false, "fsGroupPolicy": "ReadWriteOnceWithFSType",
                 "volumeLifecycleModes": ["Persistent"]}})
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn attach_required_is_immutable() {
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, json!({"spec": {"attachRequired": false}}), json!({})),
+            refusals_of_update(&STRATEGY, json!({"spec": {"attachRequired": false}}), json!({})),
             ["spec.attachedRequired: Invalid value: false: field is immutable"]
         );
     }

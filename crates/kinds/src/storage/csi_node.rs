@@ -9,20 +9,23 @@ use crate::validation::rules::{at_least_zero, immutable_struct, qualified_name, 
 use machinery::fields::{at, integer as integer_at, list, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{AGE, NAME, age, integer};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `CSINode`.
+/// The resource of the kind `CSINode`.
 pub fn resource() -> Resource {
     let version = table::v1("storage/v1.CSINode", Columns::Fixed(COLUMNS, cells));
-    Resource { namespaced: false, ..table::row(GROUP, "CSINode", "csinodes", &BEHAVIOR, version) }
+    Resource {
+        namespaced: false,
+        ..table::resource(GROUP, "CSINode", "csinodes", &STRATEGY, version)
+    }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate,
     validate_update,
     unconditional_update: false,
     returns_deleted: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const MAX_NODE_ID: usize = 256;
@@ -105,7 +108,7 @@ mod tests {
     fn drivers_are_unique_and_have_a_node_id() {
         assert_eq!(
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 json!({"spec": {"drivers": [{"name": "d", "nodeID": "n"}, {"name": "d"}]}})
             ),
             [
@@ -118,7 +121,7 @@ mod tests {
     #[test]
     fn only_the_allocatable_count_of_a_driver_is_mutable() {
         let node = |id: &str, count: i64| json!({"spec": {"drivers": [{"name": "d", "nodeID": id, "allocatable": {"count": count}}]}});
-        assert_eq!(refusals_of_update(&BEHAVIOR, node("n", 2), node("n", 1)), Vec::<String>::new());
-        assert_eq!(refusals_of_update(&BEHAVIOR, node("m", 1), node("n", 1)).len(), 1);
+        assert_eq!(refusals_of_update(&STRATEGY, node("n", 2), node("n", 1)), Vec::<String>::new());
+        assert_eq!(refusals_of_update(&STRATEGY, node("m", 1), node("n", 1)).len(), 1);
     }
 }

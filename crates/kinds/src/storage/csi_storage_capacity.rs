@@ -8,15 +8,15 @@ use machinery::fields::{part, top};
 use machinery::quantity::Quantity;
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{PLAIN, plain_cells};
-use types::resource::{Behavior, Columns, Resource};
+use types::resource::{Columns, Resource, Strategy};
 
-/// The row of `CSIStorageCapacity`.
+/// The resource of the kind `CSIStorageCapacity`.
 pub fn resource() -> Resource {
     let version = table::v1("storage/v1.CSIStorageCapacity", Columns::Fixed(PLAIN, plain_cells));
-    table::row(GROUP, "CSIStorageCapacity", "csistoragecapacities", &BEHAVIOR, version)
+    table::resource(GROUP, "CSIStorageCapacity", "csistoragecapacities", &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, old, errors| {
         validate(new, errors);
@@ -25,7 +25,7 @@ static BEHAVIOR: Behavior = Behavior {
         }
     },
     unconditional_update: false,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 fn validate(object: &Object, errors: &mut ErrorList) {
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn a_negative_capacity_is_refused() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"storageClassName": "c", "capacity": "-1"})),
+            refusals(&STRATEGY, json!({"storageClassName": "c", "capacity": "-1"})),
             [r#"capacity: Invalid value: "-1": must be greater than or equal to 0"#]
         );
     }

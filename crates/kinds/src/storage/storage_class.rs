@@ -9,20 +9,20 @@ use crate::validation::rules::{declared_immutable, qualified_name, supported_onl
 use machinery::fields::{default_value, flag, list, part, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `StorageClass`.
+/// The resource of the kind `StorageClass`.
 pub fn resource() -> Resource {
     let version = table::v1("storage/v1.StorageClass", Columns::Fixed(COLUMNS, cells));
     Resource {
         short_names: vec!["sc".to_owned()],
         namespaced: false,
-        ..table::row(GROUP, "StorageClass", "storageclasses", &BEHAVIOR, version)
+        ..table::resource(GROUP, "StorageClass", "storageclasses", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior =
-    Behavior { defaults, validate, validate_update, returns_deleted: true, ..Behavior::PLAIN };
+static STRATEGY: Strategy =
+    Strategy { defaults, validate, validate_update, returns_deleted: true, ..Strategy::DEFAULT };
 
 const COLUMNS: &[Column] = &[
     NAME,
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn the_defaults_are_delete_and_immediate() {
         assert_eq!(
-            created(&BEHAVIOR, json!({"provisioner": "a.io/b"})),
+            created(&STRATEGY, json!({"provisioner": "a.io/b"})),
             json!({"provisioner": "a.io/b", "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"})
         );
     }
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_class_needs_a_provisioner_and_known_policies() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"reclaimPolicy": "Recycle", "volumeBindingMode": "Late"})),
+            refusals(&STRATEGY, json!({"reclaimPolicy": "Recycle", "volumeBindingMode": "Late"})),
             [
                 "provisioner: Required value",
                 r#"reclaimPolicy: Unsupported value: "Recycle": supported values: "Delete", "Retain""#,
@@ -153,7 +153,7 @@ mod tests {
             "volumeBindingMode": "Immediate", "parameters": {"size": size}})
         };
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, class("Retain", "2"), class("Delete", "1")),
+            refusals_of_update(&STRATEGY, class("Retain", "2"), class("Delete", "1")),
             [
                 "parameters: Invalid value: null: field is immutable",
                 "reclaimPolicy: Invalid value: null: field is immutable",

@@ -9,10 +9,10 @@ use machinery::fields::{at, entries, flag, integer, part, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{AGE, NAME, age, boolean, column};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+    Column, Columns, Now, Resource, Strategy, Version, drop_status, keep_status,
 };
 
-/// The row of `VolumeAttachment`.
+/// The resource of the kind `VolumeAttachment`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -20,11 +20,11 @@ pub fn resource() -> Resource {
     };
     Resource {
         namespaced: false,
-        ..table::row(GROUP, "VolumeAttachment", "volumeattachments", &BEHAVIOR, version)
+        ..table::resource(GROUP, "VolumeAttachment", "volumeattachments", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     prepare_create: drop_status,
     prepare_update: keep_status,
     validate,
@@ -32,7 +32,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_status: validate_update,
     unconditional_update: false,
     returns_deleted: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn an_attachment_needs_an_attacher_and_a_source() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"spec": {"nodeName": "n"}})),
+            refusals(&STRATEGY, json!({"spec": {"nodeName": "n"}})),
             [
                 "spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName",
                 "spec.attacher: Required value",

@@ -6,20 +6,26 @@ use crate::table;
 use machinery::fields::{entries, same, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `VolumeAttributesClass`.
+/// The resource of the kind `VolumeAttributesClass`.
 pub fn resource() -> Resource {
     let version = table::v1("storage/v1.VolumeAttributesClass", Columns::Fixed(COLUMNS, cells));
     Resource {
         short_names: vec!["vac".to_owned()],
         namespaced: false,
-        ..table::row(GROUP, "VolumeAttributesClass", "volumeattributesclasses", &BEHAVIOR, version)
+        ..table::resource(
+            GROUP,
+            "VolumeAttributesClass",
+            "volumeattributesclasses",
+            &STRATEGY,
+            version,
+        )
     }
 }
 
-static BEHAVIOR: Behavior =
-    Behavior { validate, validate_update, returns_deleted: true, ..Behavior::PLAIN };
+static STRATEGY: Strategy =
+    Strategy { validate, validate_update, returns_deleted: true, ..Strategy::DEFAULT };
 
 const COLUMNS: &[Column] =
     &[NAME, column("DriverName", "The name of the driver of the class."), AGE];
@@ -56,7 +62,7 @@ mod tests {
     #[test]
     fn driver_and_parameters_are_required_and_immutable() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({})),
+            refusals(&STRATEGY, json!({})),
             [
                 "driverName: Required value",
                 "parameters: Required value: must contain at least one key/value pair"
@@ -64,7 +70,7 @@ mod tests {
         );
         let class = |speed: &str| json!({"driverName": "d", "parameters": {"speed": speed}});
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, class("2"), class("1")),
+            refusals_of_update(&STRATEGY, class("2"), class("1")),
             ["parameters: Forbidden: updates to parameters are forbidden."]
         );
     }

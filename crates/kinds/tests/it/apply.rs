@@ -57,7 +57,7 @@ impl Shelf {
             normalize(ty, &mut value, &mut |_| {}).unwrap();
         }
         let mut object = Object::from_value(value).unwrap();
-        (self.resource.behavior.defaults)(&mut object);
+        (self.resource.strategy.defaults)(&mut object);
         object.set_meta("uid", "u");
         object
     }

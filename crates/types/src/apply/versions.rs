@@ -41,7 +41,7 @@ impl<'a> Versions<TypeRef<'a>> for ResourceVersions<'a> {
     fn convert(&self, object: &Object, api_version: &str) -> Result<Object, String> {
         let mut object = object.clone();
         let hub = self.resource.api_version(self.resource.hub());
-        if let Some(convert) = self.resource.behavior.convert {
+        if let Some(convert) = self.resource.strategy.convert {
             let from = object.api_version().to_owned();
             if from != hub {
                 convert(&mut object, &from, &hub);

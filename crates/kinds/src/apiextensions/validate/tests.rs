@@ -1,6 +1,6 @@
 //! CRDs that kube-apiserver refused, and its messages.
 
-use super::super::crd::BEHAVIOR;
+use super::super::crd::STRATEGY;
 use super::*;
 use crate::validation::testing::{created, object, refusals, refusals_of_update};
 use machinery::json;
@@ -18,7 +18,7 @@ fn widgets(change: impl FnOnce(&mut Value)) -> Value {
 
 /// The errors about a changed CRD, sorted.
 fn sorted_errors(change: impl FnOnce(&mut Value)) -> Vec<String> {
-    let mut messages = refusals(&BEHAVIOR, widgets(change));
+    let mut messages = refusals(&STRATEGY, widgets(change));
     messages.sort();
     messages
 }
@@ -35,7 +35,7 @@ fn the_name_is_made_of_the_plural_and_the_group() {
     let mut crd = widgets(|_| {});
     crd["metadata"]["name"] = json!("wrong.example.dev");
     assert_eq!(
-        refusals(&BEHAVIOR, crd),
+        refusals(&STRATEGY, crd),
         [
             r#"metadata.name: Invalid value: "wrong.example.dev": must be spec.names.plural+"."+spec.group"#
         ]
@@ -227,7 +227,7 @@ fn an_established_crd_needs_a_valid_ca_bundle() {
         })
     };
     let invalid = with_ca_bundle("cnViYmlzaA==");
-    assert_eq!(refusals(&BEHAVIOR, invalid.clone()), Vec::<String>::new());
+    assert_eq!(refusals(&STRATEGY, invalid.clone()), Vec::<String>::new());
     let errors = errors_once_established(with_ca_bundle(""), invalid);
     assert_eq!(
         errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -239,12 +239,12 @@ fn an_established_crd_needs_a_valid_ca_bundle() {
 
 /// The errors of a change of an established CRD.
 fn errors_once_established(old: Value, new: Value) -> ErrorList {
-    let mut established = object(created(&BEHAVIOR, old));
+    let mut established = object(created(&STRATEGY, old));
     let conditions = json!([{"type": "Established", "status": "True"}]);
     established.map_at(&["status"]).insert("conditions".to_owned(), conditions);
     let mut new = object(new);
-    (BEHAVIOR.defaults)(&mut new);
-    (BEHAVIOR.prepare_update)(&mut new, &established);
+    (STRATEGY.defaults)(&mut new);
+    (STRATEGY.prepare_update)(&mut new, &established);
     let mut errors = ErrorList::new();
     validate_in(&new, Some(&established), "apiextensions.k8s.io/v1", &mut errors);
     errors
@@ -255,17 +255,17 @@ fn groups_of_kubernetes_need_an_approval_in_v1_only() {
     let mut crd = widgets(|spec| spec["group"] = json!("sample.k8s.io"));
     crd["metadata"]["name"] = json!("widgets.sample.k8s.io");
     assert_eq!(
-        refusals(&BEHAVIOR, crd.clone()),
+        refusals(&STRATEGY, crd.clone()),
         [
             r#"metadata.annotations[api-approved.kubernetes.io]: Required value: protected groups must have approval annotation "api-approved.kubernetes.io", see https://github.com/kubernetes/enhancements/pull/1111"#
         ]
     );
     let mut errors = ErrorList::new();
-    validate_in(&object(created(&BEHAVIOR, crd.clone())), None, "v1beta1", &mut errors);
+    validate_in(&object(created(&STRATEGY, crd.clone())), None, "v1beta1", &mut errors);
     assert!(errors.is_empty(), "{}", errors.summary());
     crd["metadata"]["annotations"] =
         json!({"api-approved.kubernetes.io": "unapproved, an experiment"});
-    assert_eq!(refusals(&BEHAVIOR, crd), [""; 0]);
+    assert_eq!(refusals(&STRATEGY, crd), [""; 0]);
 }
 
 #[test]
@@ -274,9 +274,9 @@ fn a_v1beta1_crd_without_a_schema_is_accepted_and_updated_in_v1() {
         "kind": "CustomResourceDefinition", "metadata": {"name": "networks.samplecrd.k8s.io"},
         "spec": {"group": "samplecrd.k8s.io", "version": "v1", "scope": "Namespaced",
             "names": {"kind": "Network", "plural": "networks"}}}));
-    let convert = BEHAVIOR.convert.unwrap();
+    let convert = STRATEGY.convert.unwrap();
     convert(&mut network, "apiextensions.k8s.io/v1beta1", "apiextensions.k8s.io/v1");
-    let network = object(created(&BEHAVIOR, network.into_value()));
+    let network = object(created(&STRATEGY, network.into_value()));
     let mut errors = ErrorList::new();
     validate_in(&network, None, "v1beta1", &mut errors);
     assert!(errors.is_empty(), "{}", errors.summary());
@@ -296,7 +296,7 @@ fn names_and_scope_are_immutable() {
         spec["group"] = json!("other.example.dev");
     });
     assert_eq!(
-        refusals_of_update(&BEHAVIOR, new.clone(), old.clone()),
+        refusals_of_update(&STRATEGY, new.clone(), old.clone()),
         [r#"spec.group: Invalid value: "other.example.dev": field is immutable"#],
         "before it is established, the scope may still change"
     );

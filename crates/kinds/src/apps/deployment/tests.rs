@@ -18,7 +18,7 @@ fn with(field: &str, value: Value) -> Value {
 #[test]
 fn rolling_updates_default_to_25_percent() {
     let strategy =
-        |spec: Value| defaulted(&BEHAVIOR, json!({"spec": spec}))["spec"]["strategy"].clone();
+        |spec: Value| defaulted(&STRATEGY, json!({"spec": spec}))["spec"]["strategy"].clone();
     assert_eq!(
         strategy(json!({})),
         json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}})
@@ -32,14 +32,14 @@ fn rolling_updates_default_to_25_percent() {
 
 #[test]
 fn the_status_is_reset_at_creation() {
-    let deployment = created(&BEHAVIOR, json!({"spec": spec(), "status": {"replicas": 7}}));
+    let deployment = created(&STRATEGY, json!({"spec": spec(), "status": {"replicas": 7}}));
     assert_eq!(deployment["status"], json!({}));
 }
 
 #[test]
 fn selector_and_containers_are_required() {
     assert_eq!(
-        refusals(&BEHAVIOR, json!({})),
+        refusals(&STRATEGY, json!({})),
         [
             "spec.selector: Required value",
             "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`",
@@ -52,13 +52,13 @@ fn selector_and_containers_are_required() {
 fn max_unavailable_is_at_most_100_percent_and_not_zero_if_max_surge_is() {
     let strategy = |rolling: Value| with("strategy", json!({"rollingUpdate": rolling}));
     assert_eq!(
-        refusals(&BEHAVIOR, strategy(json!({"maxSurge": "0%", "maxUnavailable": 0}))),
+        refusals(&STRATEGY, strategy(json!({"maxSurge": "0%", "maxUnavailable": 0}))),
         [
             "spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0"
         ]
     );
     assert_eq!(
-        refusals(&BEHAVIOR, strategy(json!({"maxSurge": "200%", "maxUnavailable": "101%"}))),
+        refusals(&STRATEGY, strategy(json!({"maxSurge": "200%", "maxUnavailable": "101%"}))),
         [
             r#"spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "101%": must not be greater than 100%"#
         ]
@@ -68,14 +68,14 @@ fn max_unavailable_is_at_most_100_percent_and_not_zero_if_max_surge_is() {
 #[test]
 fn invalid_strategies_are_refused() {
     assert_eq!(
-        refusals(&BEHAVIOR, with("strategy", json!({"type": "Odd"}))),
+        refusals(&STRATEGY, with("strategy", json!({"type": "Odd"}))),
         [
             r#"spec.strategy: Unsupported value: {"Type":"Odd","RollingUpdate":null}: supported values: "Recreate", "RollingUpdate""#
         ]
     );
     let recreate = json!({"type": "Recreate", "rollingUpdate": {"maxSurge": 1}});
     assert_eq!(
-        refusals(&BEHAVIOR, with("strategy", recreate)),
+        refusals(&STRATEGY, with("strategy", recreate)),
         [
             "spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"
         ]
@@ -85,11 +85,11 @@ fn invalid_strategies_are_refused() {
 #[test]
 fn progress_deadline_and_revision_history_limit_are_validated() {
     assert_eq!(
-        refusals(&BEHAVIOR, with("minReadySeconds", json!(600))),
+        refusals(&STRATEGY, with("minReadySeconds", json!(600))),
         ["spec.progressDeadlineSeconds: Invalid value: 600: must be greater than minReadySeconds"]
     );
     assert_eq!(
-        refusals(&BEHAVIOR, with("revisionHistoryLimit", json!(-1))),
+        refusals(&STRATEGY, with("revisionHistoryLimit", json!(-1))),
         ["spec.revisionHistoryLimit: Invalid value: -1: must be greater than or equal to 0"]
     );
 }
@@ -99,7 +99,7 @@ fn the_selector_is_immutable() {
     let mut new = json!({"spec": spec()});
     new["spec"]["selector"] = json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]});
     assert_eq!(
-        refusals_of_update(&BEHAVIOR, new, json!({"spec": spec()})),
+        refusals_of_update(&STRATEGY, new, json!({"spec": spec()})),
         [
             r#"spec.selector: Invalid value: {"matchExpressions":[{"key":"app","operator":"Exists"}]}: field is immutable"#
         ]

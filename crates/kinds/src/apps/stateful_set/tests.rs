@@ -21,7 +21,7 @@ fn claim(spec: Value) -> Value {
 
 #[test]
 fn the_defaults_of_a_stateful_set() {
-    let set = created(&BEHAVIOR, with("volumeClaimTemplates", json!([claim(json!({}))])));
+    let set = created(&STRATEGY, with("volumeClaimTemplates", json!([claim(json!({}))])));
     let spec = &set["spec"];
     assert_eq!(spec["podManagementPolicy"], "OrderedReady");
     assert_eq!(
@@ -43,7 +43,7 @@ fn the_defaults_of_a_stateful_set() {
 #[test]
 fn a_given_strategy_type_gets_no_rolling_update_parameters() {
     let strategy = |strategy: Value| {
-        defaulted(&BEHAVIOR, with("updateStrategy", strategy))["spec"]["updateStrategy"].clone()
+        defaulted(&STRATEGY, with("updateStrategy", strategy))["spec"]["updateStrategy"].clone()
     };
     assert_eq!(strategy(json!({"type": "RollingUpdate"})), json!({"type": "RollingUpdate"}));
     assert_eq!(strategy(json!({"type": "OnDelete"})), json!({"type": "OnDelete"}));
@@ -52,7 +52,7 @@ fn a_given_strategy_type_gets_no_rolling_update_parameters() {
 #[test]
 fn policies_and_strategies_are_validated() {
     let check = |field: &str, value: Value, expected: &[&str]| {
-        assert_eq!(refusals(&BEHAVIOR, with(field, value)), expected);
+        assert_eq!(refusals(&STRATEGY, with(field, value)), expected);
     };
     check(
         "podManagementPolicy",
@@ -106,9 +106,9 @@ fn claim_templates_are_validated_and_can_be_mounted() {
     );
     set["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] =
         json!([{"name": "v", "mountPath": "/v"}]);
-    assert_eq!(refusals(&BEHAVIOR, set), Vec::<String>::new());
+    assert_eq!(refusals(&STRATEGY, set), Vec::<String>::new());
     assert_eq!(
-        refusals(&BEHAVIOR, with("volumeClaimTemplates", json!([claim(json!({}))]))),
+        refusals(&STRATEGY, with("volumeClaimTemplates", json!([claim(json!({}))]))),
         [
             "spec.volumeClaimTemplates[0].spec.accessModes: Required value: at least 1 access mode is required",
             "spec.volumeClaimTemplates[0].spec.resources[storage]: Required value",
@@ -120,7 +120,7 @@ fn claim_templates_are_validated_and_can_be_mounted() {
 fn a_hostname_which_the_controller_replaces_is_not_validated() {
     let mut set = with("replicas", json!(1));
     set["spec"]["template"]["spec"]["hostname"] = "_".into();
-    assert_eq!(refusals(&BEHAVIOR, set), Vec::<String>::new());
+    assert_eq!(refusals(&STRATEGY, set), Vec::<String>::new());
 }
 
 #[test]
@@ -128,14 +128,14 @@ fn fields_of_the_pod_identity_are_immutable() {
     let mut new = with("serviceName", json!("t"));
     new["spec"]["podManagementPolicy"] = "Parallel".into();
     assert_eq!(
-        refusals_of_update(&BEHAVIOR, new, with("replicas", json!(1))),
+        refusals_of_update(&STRATEGY, new, with("replicas", json!(1))),
         [
             r#"spec.serviceName: Invalid value: "t": field is immutable"#,
             r#"spec.podManagementPolicy: Invalid value: "Parallel": field is immutable"#,
         ]
     );
     let claims = with("volumeClaimTemplates", json!([claim(json!({}))]));
-    let refusals = refusals_of_update(&BEHAVIOR, claims, with("replicas", json!(1)));
+    let refusals = refusals_of_update(&STRATEGY, claims, with("replicas", json!(1)));
     assert!(
         refusals[0].starts_with(
             r#"spec.volumeClaimTemplates: Invalid value: [{"name":"v","Spec":{"AccessModes":null,"#
@@ -150,8 +150,8 @@ fn the_template_is_not_validated_if_the_stored_set_is_invalid() {
     old["spec"]["template"]["spec"]["containers"][0]["image"] = "".into();
     let mut new = old.clone();
     new["spec"]["replicas"] = 2.into();
-    assert_eq!(refusals(&BEHAVIOR, new.clone()).len(), 1);
-    assert_eq!(refusals_of_update(&BEHAVIOR, new, old), Vec::<String>::new());
+    assert_eq!(refusals(&STRATEGY, new.clone()).len(), 1);
+    assert_eq!(refusals_of_update(&STRATEGY, new, old), Vec::<String>::new());
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn fractional_storage_and_a_negative_history_limit_cause_warnings() {
     let mut set = with("volumeClaimTemplates", claims);
     set["spec"]["revisionHistoryLimit"] = (-1).into();
     assert_eq!(
-        (BEHAVIOR.warnings)(&object(set)),
+        (STRATEGY.warnings)(&object(set)),
         [
             r#"spec.volumeClaimTemplates[0].resources.requests[storage]: fractional byte value "500m" is invalid, must be an integer"#,
             "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended",

@@ -140,7 +140,7 @@ pub(super) fn validate_status(new: &Object, _: &Object, errors: &mut ErrorList) 
 
 #[cfg(test)]
 mod tests {
-    use super::super::BEHAVIOR;
+    use super::super::STRATEGY;
     use crate::validation::testing::{refusals, refusals_of_update};
     use machinery::{Value, json};
 
@@ -153,7 +153,7 @@ mod tests {
     }
 
     fn check(changes: Value, expected: &[&str]) {
-        assert_eq!(refusals(&BEHAVIOR, scaler(changes)), expected);
+        assert_eq!(refusals(&STRATEGY, scaler(changes)), expected);
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
             ],
         );
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, scaler(target.clone()), scaler(target)),
+            refusals_of_update(&STRATEGY, scaler(target.clone()), scaler(target)),
             Vec::<String>::new()
         );
         check(

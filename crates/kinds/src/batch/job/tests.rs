@@ -13,23 +13,23 @@ fn job(spec: Value) -> Value {
 }
 
 fn check(spec: Value, expected: &[&str]) {
-    assert_eq!(refusals(&BEHAVIOR, job(spec)), expected);
+    assert_eq!(refusals(&STRATEGY, job(spec)), expected);
 }
 
 fn check_update(new: Value, old: Value, expected: &[&str]) {
-    let generated = created(&BEHAVIOR, job(json!({})));
+    let generated = created(&STRATEGY, job(json!({})));
     let with_selector = |spec| {
         let mut job = job(spec);
         job["spec"]["selector"] = generated["spec"]["selector"].clone();
         job["spec"]["template"]["metadata"] = generated["spec"]["template"]["metadata"].clone();
         job
     };
-    assert_eq!(refusals_of_update(&BEHAVIOR, with_selector(new), with_selector(old)), expected);
+    assert_eq!(refusals_of_update(&STRATEGY, with_selector(new), with_selector(old)), expected);
 }
 
 #[test]
 fn a_job_selects_its_pods_by_its_uid() {
-    let job = created(&BEHAVIOR, job(json!({})));
+    let job = created(&STRATEGY, job(json!({})));
     let labels = json!({"batch.kubernetes.io/controller-uid": "u", "controller-uid": "u",
         "batch.kubernetes.io/job-name": "a", "job-name": "a"});
     assert_eq!(job["spec"]["template"]["metadata"]["labels"], labels);
@@ -42,7 +42,7 @@ fn a_job_selects_its_pods_by_its_uid() {
 
 #[test]
 fn a_manual_selector_adds_no_labels() {
-    let job = created(&BEHAVIOR, job(json!({"manualSelector": true})));
+    let job = created(&STRATEGY, job(json!({"manualSelector": true})));
     assert_eq!(job["spec"].get("selector"), None);
     assert_eq!(job["metadata"].get("labels"), None);
 }
@@ -50,13 +50,13 @@ fn a_manual_selector_adds_no_labels() {
 #[test]
 fn completions_and_parallelism_default_to_one() {
     let counts = |spec| {
-        let job = defaulted(&BEHAVIOR, job(spec));
+        let job = defaulted(&STRATEGY, job(spec));
         (job["spec"]["completions"].clone(), job["spec"]["parallelism"].clone())
     };
     assert_eq!(counts(json!({})), (json!(1), json!(1)));
     assert_eq!(counts(json!({"parallelism": 3})), (Value::Null, json!(3)));
     assert_eq!(counts(json!({"completions": 3})), (json!(3), json!(1)));
-    let indexed = defaulted(&BEHAVIOR, job(json!({"backoffLimitPerIndex": 1})));
+    let indexed = defaulted(&STRATEGY, job(json!({"backoffLimitPerIndex": 1})));
     assert_eq!(indexed["spec"]["backoffLimit"], i32::MAX);
 }
 
@@ -65,7 +65,7 @@ fn a_wrong_job_name_label_is_refused() {
     let mut job = job(json!({}));
     job["spec"]["template"]["metadata"] = json!({"labels": {"job-name": "b"}});
     assert_eq!(
-        refusals(&BEHAVIOR, job),
+        refusals(&STRATEGY, job),
         [
             r#"spec.template.metadata.labels[job-name]: Invalid value: {"batch.kubernetes.io/controller-uid":"u","batch.kubernetes.io/job-name":"a","controller-uid":"u","job-name":"b"}: must be 'a'"#
         ]
@@ -77,7 +77,7 @@ fn a_custom_selector_requires_manual_selector() {
     let mut job = job(json!({"selector": {"matchLabels": {"x": "y"}}}));
     job["spec"]["template"]["metadata"] = json!({"labels": {"x": "y"}});
     assert_eq!(
-        refusals(&BEHAVIOR, job),
+        refusals(&STRATEGY, job),
         [
             r#"spec.selector: Invalid value: {"matchLabels":{"batch.kubernetes.io/controller-uid":"u","x":"y"}}: `selector` not auto-generated"#
         ]
@@ -89,7 +89,7 @@ fn restart_policy_always_is_refused() {
     let mut job = job(json!({}));
     job["spec"]["template"]["spec"]["restartPolicy"] = "Always".into();
     assert_eq!(
-        refusals(&BEHAVIOR, job),
+        refusals(&STRATEGY, job),
         [r#"spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never""#]
     );
 }
@@ -187,14 +187,14 @@ fn scheduling_fields_of_the_template_may_change_while_suspended() {
         json!({"suspend": true, "template": template})
     };
     check_update(template(json!({"nodeSelector": {"a": "b"}})), template(json!({})), &[]);
-    let old = created(&BEHAVIOR, job(template(json!({}))));
+    let old = created(&STRATEGY, job(template(json!({}))));
     let mut new = old.clone();
     new["spec"]["template"]["spec"]["dnsPolicy"] = "Default".into();
-    let refused = refusals_of_update(&BEHAVIOR, new.clone(), old.clone());
+    let refused = refusals_of_update(&STRATEGY, new.clone(), old.clone());
     assert!(refused[0].starts_with(r#"spec.template.spec: Invalid value: {"Volumes":null,"#));
     let mut running = old;
     running["spec"]["suspend"] = false.into();
-    let refused = refusals_of_update(&BEHAVIOR, new, running);
+    let refused = refusals_of_update(&STRATEGY, new, running);
     assert!(refused[0].starts_with(
         r#"spec.template: Invalid value: {"labels":{"batch.kubernetes.io/controller-uid":"u","#
     ));

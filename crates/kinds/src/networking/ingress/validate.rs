@@ -203,13 +203,13 @@ pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList
 
 #[cfg(test)]
 mod tests {
-    use super::super::BEHAVIOR;
+    use super::super::STRATEGY;
     use crate::validation::testing::refusals;
     use machinery::{Value, json};
 
     fn check(path: Value, expected: &[&str]) {
         let spec = json!({"rules": [{"http": {"paths": [path]}}]});
-        assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})), expected);
+        assert_eq!(refusals(&STRATEGY, json!({"spec": spec})), expected);
     }
 
     fn backend() -> Value {
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn a_default_backend_or_rules_are_required() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({})),
+            refusals(&STRATEGY, json!({})),
             ["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"]
         );
     }
@@ -255,13 +255,13 @@ mod tests {
     #[test]
     fn a_host_is_a_dns_name_or_a_wildcard() {
         let rule = |host: &str| json!({"spec": {"rules": [{"host": host}]}});
-        assert_eq!(refusals(&BEHAVIOR, rule("*.example.com")), Vec::<String>::new());
+        assert_eq!(refusals(&STRATEGY, rule("*.example.com")), Vec::<String>::new());
         assert_eq!(
-            refusals(&BEHAVIOR, rule("10.0.0.1")),
+            refusals(&STRATEGY, rule("10.0.0.1")),
             [
                 r#"spec.rules[0].host: Invalid value: "10.0.0.1": must be a DNS name, not an IP address"#
             ]
         );
-        assert_eq!(refusals(&BEHAVIOR, rule("*.*.com")).len(), 1);
+        assert_eq!(refusals(&STRATEGY, rule("*.*.com")).len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! [`Behavior`]: the functions and facts of a kind that are not in its schema.
+//! [`Strategy`]: the functions and facts of a kind that are not in its schema.
 
 use machinery::{ErrorList, Object};
 
@@ -8,7 +8,7 @@ pub type ValidateIn = fn(&Object, Option<&Object>, &str, &mut ErrorList);
 /// What a kind does differently from others: pure functions, all on objects of the hub version.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact about the kind, not a state")]
-pub struct Behavior {
+pub struct Strategy {
     /// Sets the defaults of unset fields, before admission.
     pub defaults: fn(&mut Object),
     /// Resets the fields that a creation may not set (status), and sets those of the server.
@@ -163,9 +163,9 @@ pub struct DeletionHooks {
     pub held: fn(&Object) -> bool,
 }
 
-impl Behavior {
-    /// A kind without special behavior.
-    pub const PLAIN: Behavior = Behavior {
+impl Strategy {
+    /// The strategy of a kind that differs from others in nothing.
+    pub const DEFAULT: Strategy = Strategy {
         defaults: |_| {},
         prepare_create: |_| {},
         prepare_update: |_, _| {},
