@@ -100,7 +100,7 @@ impl Type {
             declared.insert(at.expect("it follows a field of its type") + 1, field);
         }
         let number =
-            |field: &Field| field.field_number.parse::<u32>().expect("a field number is a number");
+            |field: &Field| field.number.parse::<u32>().expect("a field number is a number");
         let mut numbers: Vec<u32> = declared.iter().map(number).collect();
         numbers.sort_unstable();
         let index =
@@ -112,7 +112,7 @@ impl Type {
 }
 
 struct Field {
-    field_number: String,
+    number: String,
     json: String,
     container: &'static str,
     /// A word, or the key of a message.
@@ -149,7 +149,7 @@ impl Field {
     fn parse(package: &str, line: &str) -> Self {
         let mut rest = line.splitn(5, ' ');
         let mut word = || rest.next().unwrap_or_else(|| panic!("too short: {line}"));
-        let (field_number, json, ty, emit) = (word(), word(), word(), word());
+        let (number, json, ty, emit) = (word(), word(), word(), word());
         let (container, ty) = match (ty.strip_prefix("[]"), ty.strip_prefix("{}")) {
             (Some(ty), _) => ("List", ty),
             (_, Some(ty)) => ("Map", ty),
@@ -161,7 +161,7 @@ impl Field {
             Some((other, name)) => Err((other.to_owned(), name.to_owned())),
         };
         Self {
-            field_number: field_number.to_owned(),
+            number: number.to_owned(),
             json: json.to_owned(),
             container,
             item,
@@ -291,11 +291,11 @@ impl<'a> Generated<'a> {
         writeln!(
             self.fields,
             "Field{{json:{json},go:{go},default:{default},merge_key:{merge_key},item:{item},\
-             container:Container::{},field_number:{},emit:Emit::{emit},list:ListType::{list},\
+             container:Container::{},number:{},emit:Emit::{emit},list:ListType::{list},\
              keys:Span({first_key},{}),enums:Span({first_value},{values}),required:{},atomic:{},\
              merge:{},retain_keys:{},inline:{},discriminator:{}}},",
             field.container,
-            field.field_number,
+            field.number,
             self.keys.len() - first_key,
             field.required,
             field.has("atomic"),

@@ -146,7 +146,7 @@ pub struct Field {
     /// How many values there are.
     pub container: Container,
     /// The protobuf field number; 0 for `kind` and `apiVersion`.
-    pub field_number: u16,
+    pub number: u16,
     /// What Go writes for an empty value.
     pub emit: Emit,
     /// How server-side apply merges a list.

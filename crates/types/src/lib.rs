@@ -14,7 +14,7 @@
 //! let pod = types::find("core/v1.Pod").expect("Pods are built in");
 //! let spec = pod.field("spec").and_then(|field| field.message()).expect("Pods have a spec");
 //! let containers = spec.field("containers").expect("a spec has containers");
-//! assert_eq!((containers.field_number, containers.merge_key()), (2, Some("name")));
+//! assert_eq!((containers.number, containers.merge_key()), (2, Some("name")));
 //! ```
 //!
 //! A type has two forms. In JSON it is [`Type::fields`], by name. In protobuf it is [`Type::wire`],

@@ -100,7 +100,7 @@ fn schema(ty: &'static Type, versions: &[GroupVersion], descriptions: &mut Descr
     }
     if !required.is_empty() {
         // Upstream has them in the order of Go's fields, which field numbers nearly always follow.
-        required.sort_by_key(|field| field.field_number);
+        required.sort_by_key(|field| field.number);
         schema["required"] = required.into_iter().map(Field::json).collect();
     }
     if ty.atomic {

@@ -94,7 +94,7 @@ fn validate_requests(errors: &mut ErrorList, path: &Path<'_>, requests: &[Value]
     validate_unique_names(errors, path, requests);
 }
 
-/// RequestNames must be unique.
+/// Names must be unique.
 fn validate_unique_names(errors: &mut ErrorList, path: &Path<'_>, requests: &[Value]) {
     let mut seen = HashSet::new();
     for (index, request) in requests.iter().enumerate() {

@@ -31,7 +31,7 @@ fn every_field_is_found_by_its_name_and_field_numbers_are_unique() {
         for field in ty.fields() {
             assert!(std::ptr::eq(ty.field(field.json()).unwrap(), field), "{}", ty.name());
         }
-        let numbers: Vec<u16> = ty.wire().iter().map(|field| field.field_number).collect();
+        let numbers: Vec<u16> = ty.wire().iter().map(|field| field.number).collect();
         assert!(numbers.is_sorted_by(|one, next| one < next), "{}: {numbers:?}", ty.name());
     }
 }
@@ -83,7 +83,7 @@ fn the_table_is_about_as_large_as_the_api() {
 #[test]
 fn a_container_is_described_as_upstream_does() {
     let env = at("core/v1.Pod", "spec.containers.env");
-    assert_eq!((env.field_number, env.container, env.list), (7, Container::List, ListType::Map));
+    assert_eq!((env.number, env.container, env.list), (7, Container::List, ListType::Map));
     assert_eq!((env.merge, env.merge_key()), (true, Some("name")));
     let ports = at("core/v1.Pod", "spec.containers.ports");
     assert_eq!(ports.keys().collect::<Vec<_>>(), ["containerPort", "protocol"]);
@@ -93,7 +93,7 @@ fn a_container_is_described_as_upstream_does() {
     let volumes = at("core/v1.PodSpec", "volumes");
     assert!(volumes.merge && volumes.retain_keys);
     assert!(at("core/v1.PodSpec", "containers").required);
-    assert_eq!(at("core/v1.PodSpec", "containers").field_number, 2);
+    assert_eq!(at("core/v1.PodSpec", "containers").number, 2);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn inlined_messages_are_flat_in_json_and_nested_in_protobuf() {
         "core/v1.EmptyDirVolumeSource"
     );
     let source = &volume.wire()[1];
-    assert!(source.inline && source.field_number == 2);
+    assert!(source.inline && source.number == 2);
     assert_eq!(source.message().unwrap().name(), "core/v1.VolumeSource");
     assert!(volume.field("volumeSource").is_none());
     let probe = find("core/v1.Probe").unwrap();

@@ -31,8 +31,7 @@ pub(super) fn message(
     }
     let mut reader = Reader::new(bytes);
     while let Some((field_number, wire_type)) = reader.key(ty.short_name())? {
-        let found =
-            ty.wire().binary_search_by_key(&field_number, |field| field.field_number.into());
+        let found = ty.wire().binary_search_by_key(&field_number, |field| field.number.into());
         match found {
             Ok(at) => field(ty, &ty.wire()[at], wire_type, &mut reader, object, depth)?,
             Err(_) => reader.skip(wire_type)?,

@@ -73,13 +73,13 @@ impl<'de> Visitor<'de> for Fields<'_> {
         while let Some(field) = map.next_key_seed(FieldName(ty))? {
             match field {
                 // `kind` and `apiVersion` are in the envelope.
-                Some(field) if field.field_number != 0 => {
+                Some(field) if field.number != 0 => {
                     let inline_messages = begin_inline(ty, field, out);
                     let expected = ExpectedValue::of(field);
                     map.next_value_seed(Slot {
                         owner: ty,
                         expected,
-                        field_number: field.field_number,
+                        field_number: field.number,
                         out: &mut *out,
                     })?;
                     inline_messages.into_iter().rev().for_each(|it| it.end(out));
@@ -101,7 +101,7 @@ fn begin_inline(ty: &Type, field: &Field, out: &mut Vec<u8>) -> Vec<Nested> {
         let has_field =
             |it: &&Type| it.field(field.json()).is_some_and(|it| std::ptr::eq(it, field));
         let mut inline = ty.wire().iter().filter(|it| it.inline);
-        let found = inline.find_map(|it| Some((it.field_number, it.message().filter(has_field)?)));
+        let found = inline.find_map(|it| Some((it.number, it.message().filter(has_field)?)));
         let Some((field_number, inner)) = found else { break };
         begun.push(Nested::begin(out, field_number));
         ty = inner;
@@ -319,7 +319,7 @@ impl<'de> Visitor<'de> for Slot<'_> {
         let (element, field_number) = match self.expected {
             ExpectedValue::List(field) => {
                 while list
-                    .next_element_seed(self.inner(ExpectedValue::one(field), field.field_number))?
+                    .next_element_seed(self.inner(ExpectedValue::one(field), field.number))?
                     .is_some()
                 {}
                 return Ok(());
