@@ -99,12 +99,10 @@ impl Type {
             let at = declared.iter().position(|other| other.json == before);
             declared.insert(at.expect("it follows a field of its type") + 1, field);
         }
-        let number =
-            |field: &Field| field.number.parse::<u32>().expect("a field number is a number");
+        let number = |field: &Field| field.number.parse::<u32>().expect("a field has a number");
         let mut numbers: Vec<u32> = declared.iter().map(number).collect();
         numbers.sort_unstable();
-        let index =
-            |field: &Field| numbers.binary_search(&number(field)).expect("all numbers are listed");
+        let index = |field: &Field| numbers.binary_search(&number(field)).expect("it is listed");
         self.declared = declared.iter().map(index).collect();
         declared.sort_by_key(number);
         self.fields = declared;
@@ -211,12 +209,7 @@ impl<'a> Generated<'a> {
     fn new(table: &'a Table) -> Self {
         let mut generated = Self {
             table,
-            type_indexes: table
-                .types
-                .keys()
-                .enumerate()
-                .map(|(number, key)| (key, number))
-                .collect(),
+            type_indexes: table.types.keys().zip(0..).collect(),
             text: String::new(),
             text_offsets: HashMap::new(),
             packages: String::new(),
