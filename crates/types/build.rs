@@ -1,12 +1,12 @@
-//! Turns `tables/*.txt` into the statics behind `src/builtin.rs`: plain numbers, without pointers,
-//! so that they cost nothing at start-up and are shared between processes.
+//! Turns `tables/*.txt` into the statics behind `src/builtin.rs`: plain numbers, without
+//! pointers, so that they cost nothing at start-up and are shared between processes.
 //!
 //! The table, which `cargo xtask types` writes:
 //!
 //! ```text
 //! = core/v1 v1 io.k8s.api.core.v1             package, apiVersion, prefix of its OpenAPI names
 //! Volume                                      a type; `@`: has kind and apiVersion; atomic; union
-//!  1 name string a!                           tag, JSON name, type, what Go writes; `!`: required
+//!  1 name string a!                           number, JSON name, type, what Go writes; `!`: required
 //!  2 - .VolumeSource i                        a message whose fields Go writes in place of it
 //!  6 ports [].ContainerPort o list=map:containerPort,protocol patch=merge key=containerPort
 //! ```
@@ -18,13 +18,13 @@
 //! follows, for a field that is not in the file of its type).
 //!
 //! Fields are in the order in which Go declares them, which is the order of JSON; the generated
-//! messages have them by tag.
+//! messages have them by field number.
 //!
-//! `enums.txt` lists the values of enumerations by the names of their Go types; fields find theirs by
-//! `go=`.
+//! `enums.txt` lists the values of enumerations by the names of their Go types; fields find theirs
+//! by `go=`.
 //!
-//! A type may be in two files and then has the fields of both: `initializers.txt` is written by hand
-//! and has what Kubernetes had up to 1.13.
+//! A type may be in two files and then has the fields of both: `initializers.txt` is written by
+//! hand and has what Kubernetes had up to 1.13.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a broken table must stop the build")]
 
@@ -56,7 +56,7 @@ fn main() {
         }
     }
     for ty in table.types.values_mut() {
-        ty.arrange();
+        ty.sort_fields();
     }
     let generated = Generated::new(&table).render();
     let out = env::var("OUT_DIR").expect("set by Cargo");
@@ -69,7 +69,7 @@ fn main() {
     println!("cargo::rustc-env=SAMPAN_TYPES_FINGERPRINT={:016x}", hasher.finish());
 }
 
-/// The text, taken apart.
+/// The parsed tables.
 #[derive(Default)]
 struct Table {
     /// API version and OpenAPI prefix, by package.
@@ -82,35 +82,35 @@ struct Table {
 #[derive(Default)]
 struct Type {
     flags: Vec<String>,
-    /// By tag, once the table is complete.
+    /// Sorted by field number once the table is complete.
     fields: Vec<Field>,
-    /// The places in `fields`, in the order of declaration.
+    /// Indexes in `fields`, in the order of declaration.
     declared: Vec<usize>,
 }
 
 impl Type {
-    /// Sorts the fields by tag, and notes the order in which they were declared.
-    fn arrange(&mut self) {
+    /// Sorts the fields by number, and remembers the order in which they were declared.
+    fn sort_fields(&mut self) {
         let added = |field: &Field| field.attribute("after").is_some();
         let (added, mut declared): (Vec<Field>, Vec<Field>) =
             std::mem::take(&mut self.fields).into_iter().partition(added);
         for field in added {
-            let before = field.attribute("after").expect("that is why it is here");
+            let before = field.attribute("after").expect("only fields with `after` are added");
             let at = declared.iter().position(|other| other.json == before);
             declared.insert(at.expect("it follows a field of its type") + 1, field);
         }
-        let tag = |field: &Field| field.tag.parse::<u32>().expect("a tag is a number");
-        let mut tags: Vec<u32> = declared.iter().map(tag).collect();
-        tags.sort_unstable();
-        let place = |field: &Field| tags.binary_search(&tag(field)).expect("all tags are there");
-        self.declared = declared.iter().map(place).collect();
-        declared.sort_by_key(tag);
+        let number = |field: &Field| field.number.parse::<u32>().expect("a field has a number");
+        let mut numbers: Vec<u32> = declared.iter().map(number).collect();
+        numbers.sort_unstable();
+        let index = |field: &Field| numbers.binary_search(&number(field)).expect("it is listed");
+        self.declared = declared.iter().map(index).collect();
+        declared.sort_by_key(number);
         self.fields = declared;
     }
 }
 
 struct Field {
-    tag: String,
+    number: String,
     json: String,
     container: &'static str,
     /// A word, or the key of a message.
@@ -147,7 +147,7 @@ impl Field {
     fn parse(package: &str, line: &str) -> Self {
         let mut rest = line.splitn(5, ' ');
         let mut word = || rest.next().unwrap_or_else(|| panic!("too short: {line}"));
-        let (tag, json, ty, emit) = (word(), word(), word(), word());
+        let (number, json, ty, emit) = (word(), word(), word(), word());
         let (container, ty) = match (ty.strip_prefix("[]"), ty.strip_prefix("{}")) {
             (Some(ty), _) => ("List", ty),
             (_, Some(ty)) => ("Map", ty),
@@ -159,7 +159,7 @@ impl Field {
             Some((other, name)) => Err((other.to_owned(), name.to_owned())),
         };
         Self {
-            tag: tag.to_owned(),
+            number: number.to_owned(),
             json: json.to_owned(),
             container,
             item,
@@ -183,24 +183,25 @@ fn words<const N: usize>(text: &str) -> [String; N] {
     words.try_into().unwrap_or_else(|_| panic!("not {N} words: {text}"))
 }
 
-/// The statics, growing.
+/// The source text of the statics, while it is written.
 struct Generated<'a> {
     table: &'a Table,
-    /// The number of each type.
-    numbers: HashMap<&'a (String, String), usize>,
+    /// The index of each type.
+    type_indexes: HashMap<&'a (String, String), usize>,
     /// Every string once, one after the other.
     text: String,
-    places: HashMap<String, usize>,
+    /// The offset of each string in `text`.
+    text_offsets: HashMap<String, usize>,
     packages: String,
     types: String,
     fields: String,
     field_count: usize,
-    /// The number of the first field of each type.
+    /// The index of the first field of each type.
     first: HashMap<&'a (String, String), usize>,
-    /// Field numbers: of each type, by JSON name; then those that Go always writes.
+    /// Indexes of fields: those of each type by JSON name, then those that Go always writes.
     by_name: Vec<usize>,
-    /// For each of `by_name`, its place in the order of declaration.
-    places_declared: Vec<usize>,
+    /// For each of `by_name`, its position in the order of declaration.
+    declared_positions: Vec<usize>,
     keys: Vec<String>,
 }
 
@@ -208,16 +209,16 @@ impl<'a> Generated<'a> {
     fn new(table: &'a Table) -> Self {
         let mut generated = Self {
             table,
-            numbers: table.types.keys().enumerate().map(|(number, key)| (key, number)).collect(),
+            type_indexes: table.types.keys().zip(0..).collect(),
             text: String::new(),
-            places: HashMap::new(),
+            text_offsets: HashMap::new(),
             packages: String::new(),
             types: String::new(),
             fields: String::new(),
             field_count: 0,
             first: HashMap::new(),
             by_name: Vec::new(),
-            places_declared: Vec::new(),
+            declared_positions: Vec::new(),
             keys: Vec::new(),
         };
         for name in ["apiVersion", "kind"] {
@@ -243,7 +244,7 @@ impl<'a> Generated<'a> {
         if text.is_empty() {
             return "Text(0,0)".to_owned();
         }
-        let at = *self.places.entry(text.to_owned()).or_insert_with(|| {
+        let at = *self.text_offsets.entry(text.to_owned()).or_insert_with(|| {
             self.text.push_str(text);
             self.text.len() - text.len()
         });
@@ -260,7 +261,7 @@ impl<'a> Generated<'a> {
         let merge_key = self.intern(field.attribute("key").unwrap_or_default());
         let item = match &field.item {
             Ok(word) => format!("Item::{}", camel(word)),
-            Err(key) => format!("Item::Message(TypeId({}))", self.number(key)),
+            Err(key) => format!("Item::Message(TypeId({}))", self.type_index(key)),
         };
         let (list, keys) =
             match field.attribute("list").map(|list| list.split_once(':').unwrap_or((list, ""))) {
@@ -283,11 +284,11 @@ impl<'a> Generated<'a> {
         writeln!(
             self.fields,
             "Field{{json:{json},go:{go},default:{default},merge_key:{merge_key},item:{item},\
-             container:Container::{},tag:{},emit:Emit::{emit},list:ListType::{list},\
+             container:Container::{},number:{},emit:Emit::{emit},list:ListType::{list},\
              keys:Span({first_key},{}),enums:Span({first_value},{values}),required:{},atomic:{},\
              merge:{},retain_keys:{},inline:{},discriminator:{}}},",
             field.container,
-            field.tag,
+            field.number,
             self.keys.len() - first_key,
             field.required,
             field.has("atomic"),
@@ -296,34 +297,34 @@ impl<'a> Generated<'a> {
             field.emit == 'i',
             field.has("discriminator"),
         )
-        .expect("a string takes all");
+        .expect("writing to a string does not fail");
     }
 
-    fn number(&self, key: &(String, String)) -> usize {
-        *self.numbers.get(key).unwrap_or_else(|| panic!("no type {}.{}", key.0, key.1))
+    fn type_index(&self, key: &(String, String)) -> usize {
+        *self.type_indexes.get(key).unwrap_or_else(|| panic!("no type {}.{}", key.0, key.1))
     }
 
     fn ty(&mut self, key: &(String, String), ty: &Type) {
         let kind = ty.flags.iter().any(|flag| flag == "@");
-        // The type is the first thing that Go declares of an object.
+        // Go declares `TypeMeta`, which has these two, first.
         let mut declared: Vec<(&str, usize, char)> =
             if kind { vec![("kind", 1, 'o'), ("apiVersion", 0, 'o')] } else { Vec::new() };
         self.flatten(key, &mut declared);
-        // By name: the number of the field, its place, whether Go always writes it.
+        // By name: (index of the field, position in the declaration, whether Go always writes it).
         let json: BTreeMap<&str, (usize, usize, bool)> = declared
             .iter()
             .enumerate()
-            .map(|(place, (name, number, emit))| {
-                (*name, (*number, place, matches!(emit, 'a' | 'n')))
+            .map(|(position, (name, index, emit))| {
+                (*name, (*index, position, matches!(emit, 'a' | 'n')))
             })
             .collect();
         let always = json.values().filter(|(.., always)| *always);
         let fields = format!("Span({},{})", self.by_name.len(), json.len());
         let always_written =
             format!("Span({},{})", self.by_name.len() + json.len(), always.clone().count());
-        for (number, place, _) in json.values().chain(always) {
-            self.by_name.push(*number);
-            self.places_declared.push(*place);
+        for (index, position, _) in json.values().chain(always) {
+            self.by_name.push(*index);
+            self.declared_positions.push(*position);
         }
         let package = self.table.packages.keys().position(|name| *name == key.0);
         let name = self.intern(&format!("{}.{}", key.0, key.1));
@@ -338,11 +339,11 @@ impl<'a> Generated<'a> {
             ty.flags.iter().any(|flag| flag == "atomic"),
             ty.flags.iter().any(|flag| flag == "union"),
         )
-        .expect("a string takes all");
+        .expect("writing to a string does not fail");
     }
 
-    /// Appends name, number and letter of the fields of a type as Go declares them, those of the
-    /// messages that Go inlines in place of these.
+    /// Appends (name, index, letter for what Go writes) of the fields of a type, in the order of
+    /// Go's declaration. An inlined message is replaced by its fields.
     fn flatten(&self, key: &(String, String), into: &mut Vec<(&'a str, usize, char)>) {
         let ty = &self.table.types[key];
         for offset in &ty.declared {
@@ -376,8 +377,8 @@ impl<'a> Generated<'a> {
             self.fields,
             self.by_name.len(),
             self.by_name,
-            self.places_declared.len(),
-            self.places_declared,
+            self.declared_positions.len(),
+            self.declared_positions,
             self.keys.len(),
             self.keys.join(","),
             values.len(),

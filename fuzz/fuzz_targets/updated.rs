@@ -24,13 +24,13 @@ fn run(bytes: &[u8]) -> Corpus {
     let (Some(mut old), Some(mut new)) = (Object::from_value(old), Object::from_value(new)) else {
         return Corpus::Reject;
     };
-    let behavior = resource.behavior;
-    (behavior.defaults)(&mut old);
-    (behavior.prepare_create)(&mut old);
-    (behavior.defaults)(&mut new);
+    let strategy = resource.strategy;
+    (strategy.defaults)(&mut old);
+    (strategy.prepare_create)(&mut old);
+    (strategy.defaults)(&mut new);
     validate(resource, &new, &old);
-    (behavior.warnings)(&new);
-    if let Some(warnings) = behavior.update_warnings {
+    (strategy.warnings)(&new);
+    if let Some(warnings) = strategy.update_warnings {
         warnings(&new, &old);
     }
     for version in &resource.versions {
@@ -43,17 +43,17 @@ fn run(bytes: &[u8]) -> Corpus {
 
 /// Prepares and validates an update of the object, of its status and of its subresources.
 fn validate(resource: &Resource, new: &Object, old: &Object) {
-    let behavior = resource.behavior;
+    let strategy = resource.strategy;
     let mut changed = new.clone();
-    (behavior.prepare_update)(&mut changed, old);
-    match behavior.validate_in {
+    (strategy.prepare_update)(&mut changed, old);
+    match strategy.validate_in {
         Some(validate) => validate(&changed, Some(old), "v1", &mut ErrorList::new()),
-        None => (behavior.validate_update)(&changed, old, &mut ErrorList::new()),
+        None => (strategy.validate_update)(&changed, old, &mut ErrorList::new()),
     }
     let mut changed = new.clone();
-    (behavior.prepare_status)(&mut changed, old);
-    (behavior.validate_status)(&changed, old, &mut ErrorList::new());
-    for subresource in behavior.subresources {
+    (strategy.prepare_status)(&mut changed, old);
+    (strategy.validate_status)(&changed, old, &mut ErrorList::new());
+    for subresource in strategy.subresources {
         let Action::Replace { prepare, validate, .. } = &subresource.action else { continue };
         let mut changed = new.clone();
         prepare(&mut changed, old);

@@ -13,9 +13,9 @@ pub(crate) mod webhook;
 
 use crate::table;
 use machinery::{ErrorList, Object, Path};
-use types::resource::{Behavior, Resource, Version};
+use types::resource::{Resource, Strategy, Version};
 
-/// The suffix of the names of configurations that come with the server.
+/// The suffix of the names that are reserved for configurations in static manifest files.
 const RESERVED: &str = ".static.k8s.io";
 
 fn refuse_reserved_name(object: &Object, errors: &mut ErrorList) {
@@ -27,11 +27,11 @@ fn refuse_reserved_name(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// The row of a kind of this group.
-fn row(kind: &str, plural: &str, behavior: &'static Behavior, version: Version) -> Resource {
+/// The resource of a kind of this group.
+fn resource(kind: &str, plural: &str, strategy: &'static Strategy, version: Version) -> Resource {
     Resource {
         namespaced: false,
         categories: vec!["api-extensions".to_owned()],
-        ..table::row("admissionregistration.k8s.io", kind, plural, behavior, version)
+        ..table::resource("admissionregistration.k8s.io", kind, plural, strategy, version)
     }
 }

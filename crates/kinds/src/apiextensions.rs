@@ -1,7 +1,7 @@
-//! `apiextensions.k8s.io`: the kind that makes kinds.
+//! `apiextensions.k8s.io`: CRDs, and the custom resources that they define.
 //!
-//! A CRD is validated like any other object ([`crd`]), gets its names ([`next_status`]),
-//! and becomes a [`Resource`](types::Resource) at run time ([`resource`]).
+//! A CRD is validated like any other object ([`crd`]), its names are accepted ([`next_status`]),
+//! and it becomes a [`Resource`](types::Resource) at run time ([`resource`]).
 
 pub mod crd;
 mod validate;

@@ -2,21 +2,22 @@
 
 use crate::table;
 use types::columns::{AGE, NAME, age};
-use types::resource::{Behavior, Columns, Resource, UnstoredKind};
+use types::resource::{Columns, Resource, Strategy, UnstoredKind};
 
-/// The rows of the group.
+/// The resources of the group.
 pub fn resources() -> Vec<Resource> {
-    static SELF: Behavior =
-        Behavior { unstored: Some(UnstoredKind::SelfSubject), ..Behavior::PLAIN };
-    static TOKEN: Behavior = Behavior { unstored: Some(UnstoredKind::Token), ..Behavior::PLAIN };
+    static SELF: Strategy =
+        Strategy { unstored: Some(UnstoredKind::SelfSubjectReview), ..Strategy::DEFAULT };
+    static TOKEN: Strategy =
+        Strategy { unstored: Some(UnstoredKind::TokenReview), ..Strategy::DEFAULT };
     vec![
         unstored("authentication", "SelfSubjectReview", &SELF),
         unstored("authentication", "TokenReview", &TOKEN),
     ]
 }
 
-/// A kind that is not stored, in the version `v1` of a group of Kubernetes' own.
-pub(crate) fn unstored(group: &str, kind: &str, behavior: &'static Behavior) -> Resource {
+/// A kind that is not stored, in version `v1` of the group `<group>.k8s.io`.
+pub(crate) fn unstored(group: &str, kind: &str, strategy: &'static Strategy) -> Resource {
     let columns =
         Columns::Fixed(&[NAME, AGE], |object, now| vec![object.name().into(), age(object, now)]);
     let full = format!("{group}.k8s.io");
@@ -24,11 +25,11 @@ pub(crate) fn unstored(group: &str, kind: &str, behavior: &'static Behavior) -> 
     Resource {
         namespaced: false,
         prefix: format!("/registry/{full}/{plural}"),
-        ..table::row(
+        ..table::resource(
             &full,
             kind,
             &plural,
-            behavior,
+            strategy,
             table::v1(&format!("{group}/v1.{kind}"), columns),
         )
     }

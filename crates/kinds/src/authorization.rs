@@ -1,16 +1,18 @@
 //! `authorization.k8s.io`: reviews of access. They are not stored.
 
 use crate::authentication::unstored;
-use types::resource::{Behavior, Resource, UnstoredKind};
+use types::resource::{Resource, Strategy, UnstoredKind};
 
-/// The rows of the group.
+/// The resources of the group.
 pub fn resources() -> Vec<Resource> {
-    static LOCAL: Behavior =
-        Behavior { unstored: Some(UnstoredKind::LocalAccess), ..Behavior::PLAIN };
-    static OWN: Behavior = Behavior { unstored: Some(UnstoredKind::SelfAccess), ..Behavior::PLAIN };
-    static RULES: Behavior =
-        Behavior { unstored: Some(UnstoredKind::SelfRules), ..Behavior::PLAIN };
-    static ANY: Behavior = Behavior { unstored: Some(UnstoredKind::Access), ..Behavior::PLAIN };
+    static LOCAL: Strategy =
+        Strategy { unstored: Some(UnstoredKind::LocalSubjectAccessReview), ..Strategy::DEFAULT };
+    static OWN: Strategy =
+        Strategy { unstored: Some(UnstoredKind::SelfSubjectAccessReview), ..Strategy::DEFAULT };
+    static RULES: Strategy =
+        Strategy { unstored: Some(UnstoredKind::SelfSubjectRulesReview), ..Strategy::DEFAULT };
+    static ANY: Strategy =
+        Strategy { unstored: Some(UnstoredKind::SubjectAccessReview), ..Strategy::DEFAULT };
     let local = unstored("authorization", "LocalSubjectAccessReview", &LOCAL);
     vec![
         Resource { namespaced: true, ..local },

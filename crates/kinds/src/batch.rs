@@ -1,4 +1,4 @@
-//! The kinds of the group `batch`: work that comes to an end.
+//! The kinds of the group `batch`: pods that run to completion, once or on a schedule.
 
 pub mod job;
 pub mod cron_job;

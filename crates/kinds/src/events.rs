@@ -1,3 +1,3 @@
-//! The kinds of `events.k8s.io`: one, which the core group has as well.
+//! The kind of `events.k8s.io`: Event, which is served in the core group as well.
 
 pub mod event;

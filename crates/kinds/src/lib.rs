@@ -2,7 +2,7 @@
 
 #![allow(
     clippy::trivially_copy_pass_by_ref,
-    reason = "the functions that make the rows of tables share one signature, in which Now may grow"
+    reason = "the functions that compute the cells of tables share one signature, in which Now may grow"
 )]
 #![cfg_attr(
     test,

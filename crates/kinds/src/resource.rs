@@ -1,4 +1,4 @@
-//! The kinds of `resource.k8s.io`: devices that are handed out to pods.
+//! The kinds of `resource.k8s.io`: devices and their allocation to pods.
 
 mod device_claim;
 pub mod device_class;

@@ -1,15 +1,15 @@
-//! Every built-in [`Resource`], as rows.
+//! [`builtin`]: every built-in [`Resource`]; and the functions that construct one.
 
 use crate::{
     admissionregistration, apiextensions, apiregistration, apps, authentication, authorization,
     autoscaling, batch, certificates, coordination, core, discovery, flowcontrol, networking, node,
     policy, rbac, resource, scheduling, storage,
 };
-use types::resource::{Behavior, Columns, Conventions, Resource, Selectable, Shape, Version};
+use types::resource::{Columns, Conventions, Resource, Selectable, Shape, Strategy, Version};
 
 /// All built-in kinds. Discovery sorts them.
 pub fn builtin() -> Vec<Resource> {
-    let stored = vec![
+    let kinds = vec![
         core::binding::resource(),
         core::binding::component_status(),
         core::config_map::resource(),
@@ -72,15 +72,15 @@ pub fn builtin() -> Vec<Resource> {
         apiextensions::crd::resource(),
         coordination::lease::resource(),
     ];
-    [stored, authentication::resources(), authorization::resources()].concat()
+    [kinds, authentication::resources(), authorization::resources()].concat()
 }
 
-/// A kind with one version and the usual names, to be changed where it is unusual.
-pub(crate) fn row(
+/// A resource with one version and the usual names; a kind overrides what is unusual.
+pub(crate) fn resource(
     group: &str,
     kind: &str,
     plural: &str,
-    behavior: &'static Behavior,
+    strategy: &'static Strategy,
     version: Version,
 ) -> Resource {
     Resource {
@@ -94,7 +94,7 @@ pub(crate) fn row(
         namespaced: true,
         versions: vec![version],
         storage: 0,
-        behavior,
+        strategy,
         conventions: &Conventions::BUILT_IN,
         prefix: format!("/registry/{plural}"),
         ttl_seconds: None,
@@ -134,18 +134,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_kinds_share_a_name_or_a_place() {
-        let rows = builtin();
+    fn resource_names_and_storage_prefixes_are_unique() {
+        let resources = builtin();
         let names: BTreeSet<String> =
-            rows.iter().map(|row| row.group_resource().to_string()).collect();
-        let prefixes: BTreeSet<&str> = rows.iter().map(|row| row.prefix.as_str()).collect();
-        assert_eq!((names.len(), prefixes.len()), (rows.len(), rows.len()));
+            resources.iter().map(|resource| resource.group_resource().to_string()).collect();
+        let prefixes: BTreeSet<&str> =
+            resources.iter().map(|resource| resource.prefix.as_str()).collect();
+        assert_eq!((names.len(), prefixes.len()), (resources.len(), resources.len()));
     }
 
     #[test]
-    fn objects_are_kept_where_kubernetes_keeps_them() {
+    fn storage_prefixes_are_those_of_kubernetes() {
         let prefix = |plural: &str| {
-            builtin().into_iter().find(|row| row.plural == plural).map(|row| row.prefix)
+            builtin()
+                .into_iter()
+                .find(|resource| resource.plural == plural)
+                .map(|resource| resource.prefix)
         };
         assert_eq!(prefix("pods").as_deref(), Some("/registry/pods"));
         assert_eq!(prefix("services").as_deref(), Some("/registry/services/specs"));
@@ -162,10 +166,10 @@ mod tests {
     #[test]
     fn every_row_of_a_table_has_a_cell_for_each_column() {
         let now = types::resource::Now { unix_seconds: 0 };
-        for row in builtin() {
-            for version in &row.versions {
+        for resource in builtin() {
+            for version in &resource.versions {
                 let Columns::Fixed(columns, cells) = &version.columns else {
-                    panic!("{} has no fixed columns", row.kind)
+                    panic!("{} has no fixed columns", resource.kind)
                 };
                 assert_eq!(columns.len(), cells(&machinery::Object::default(), &now).len());
             }

@@ -23,15 +23,15 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 
 /// The release whose API is described, as k8s-openapi names it.
-const LEVEL: &str = "v1_35";
+const RELEASE: &str = "v1_35";
 
 /// The texts of each package, as above.
 pub(super) fn collect() -> BTreeMap<String, String> {
     let mut packages = BTreeMap::new();
     match source() {
-        Some(source) => read(&source.join(LEVEL), &mut packages),
+        Some(source) => read(&source.join(RELEASE), &mut packages),
         None => println!(
-            "cargo::warning=the source of k8s-openapi is not there: fields will have no descriptions"
+            "cargo::warning=the source of k8s-openapi was not found: fields will have no descriptions"
         ),
     }
     packages
@@ -44,7 +44,8 @@ pub(super) fn write(packages: &BTreeMap<String, String>, out: &Path) {
         let path = out.join(format!("descriptions-{package}"));
         fs::write(&path, deflated(text)).expect("a writable OUT_DIR");
         let path = path.to_str().expect("Cargo works in folders with readable names");
-        writeln!(rust, "({package:?}, include_bytes!({path:?})),").expect("a string takes all");
+        writeln!(rust, "({package:?}, include_bytes!({path:?})),")
+            .expect("writing to a string does not fail");
     }
     rust.push_str("];\n");
     fs::write(out.join("descriptions.rs"), rust).expect("a writable OUT_DIR");
@@ -52,8 +53,8 @@ pub(super) fn write(packages: &BTreeMap<String, String>, out: &Path) {
 
 fn deflated(text: &str) -> Vec<u8> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(text.as_bytes()).expect("memory takes all");
-    encoder.finish().expect("memory takes all")
+    encoder.write_all(text.as_bytes()).expect("writing to memory does not fail");
+    encoder.finish().expect("writing to memory does not fail")
 }
 
 /// The `src` folder of k8s-openapi.
@@ -67,7 +68,7 @@ fn source() -> Option<PathBuf> {
         .ok()
         .filter(|output| output.status.success())?;
     let metadata = String::from_utf8(output.stdout).ok()?;
-    // One field of one package is not worth a JSON parser, which would be compiled for it.
+    // A JSON parser would have to be compiled just for this one field.
     let package = metadata.split_once("\"name\":\"k8s-openapi\",\"version\":\"")?.1;
     let path = package.split_once("\"manifest_path\":\"")?.1.split_once('"')?.0;
     Some(Path::new(&path.replace("\\\\", "\\")).with_file_name("src"))
@@ -85,7 +86,8 @@ fn read(folder: &Path, packages: &mut BTreeMap<String, String>) {
         } else if let Some((name, texts)) = describe(&fs::read_to_string(&path).expect("text")) {
             let (package, short) = name.rsplit_once('.').expect("OpenAPI names have a package");
             let into = packages.entry(package.to_owned()).or_default();
-            write!(into, "\x01{short}\0{}", texts.join("\0")).expect("a string takes all");
+            write!(into, "\x01{short}\0{}", texts.join("\0"))
+                .expect("writing to a string does not fail");
         }
     }
 }
@@ -93,7 +95,7 @@ fn read(folder: &Path, packages: &mut BTreeMap<String, String>) {
 /// The OpenAPI name of the type that a file defines, its description, and the name and description
 /// of each field.
 ///
-/// The files are written by a program, so that the indentation of a line says what it is.
+/// The files are generated, so that the indentation of a line tells what it is.
 fn describe(file: &str) -> Option<(String, Vec<String>)> {
     let rest = file.split_once("fn schema_name()")?.1;
     let name = rest.split('"').nth(1)?.to_owned();
@@ -122,16 +124,16 @@ fn describe(file: &str) -> Option<(String, Vec<String>)> {
 fn description(line: &str) -> Option<String> {
     let quoted = line.strip_prefix("description\"")?.split_once('"')?.1;
     let mut text = String::new();
-    let mut signs = quoted.chars();
+    let mut chars = quoted.chars();
     loop {
-        match signs.next()? {
+        match chars.next()? {
             '"' => return Some(text),
-            '\\' => text.push(match signs.next()? {
+            '\\' => text.push(match chars.next()? {
                 'n' => '\n',
                 't' => '\t',
                 other => other,
             }),
-            sign => text.push(sign),
+            char => text.push(char),
         }
     }
 }

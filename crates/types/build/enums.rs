@@ -11,7 +11,7 @@ use std::collections::HashMap;
 pub(super) struct Enums {
     /// Their values, one enumeration after the other.
     pub(super) values: Vec<String>,
-    /// The place of the first value of each, and the number of values.
+    /// By type: (index of the first value, number of values).
     spans: HashMap<String, (usize, usize)>,
 }
 
@@ -28,7 +28,7 @@ impl Enums {
         enums
     }
 
-    /// The position and the number of the enum values of a field with the Go type `go` in
+    /// The index of the first and the number of the enum values of a field with the Go type `go` in
     /// `package`. Zeros if it is no enum.
     pub(super) fn span(&self, package: &str, go: &str) -> (usize, usize) {
         // The type of one value of `[]v1.IPFamily` and `map[v1.ResourceName]v1.Status`.

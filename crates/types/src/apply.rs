@@ -33,7 +33,7 @@ use crate::{Container, Emit, Field, Item, ListType, Type, normalize};
 use machinery::patch::apply::{Forms, ListRule, MapRule, Scalar, Schema};
 use machinery::{Value, json};
 
-/// A place in an object. See the [module documentation](self).
+/// The schema of a part of an object. See the [module documentation](self).
 #[derive(Debug, Clone, Copy)]
 pub enum TypeRef<'a> {
     /// An object of a built-in type.
@@ -94,7 +94,7 @@ impl Schema for TypeRef<'_> {
             Self::Field(field) if field.container == Container::Map => Some(Self::Element(field)),
             other => match other.object() {
                 Some(ty) if ty.fields().len() > 0 => None,
-                // An object that declares nothing may have anything.
+                // An object type without fields accepts any field.
                 _ => Some(Self::Deduced),
             },
         }
@@ -127,7 +127,7 @@ impl Schema for TypeRef<'_> {
                 if let Some(declared) = key.default() {
                     return serde_json::from_str(declared).ok().map(Cow::Owned);
                 }
-                // A field that is always there has Go's zero, which the schema calls its default.
+                // The schema declares Go's zero as the default of a field that Go always writes.
                 let zero = key.emit == Emit::Always && key.container == Container::One;
                 zero.then(|| Cow::Owned(normalize::zero(key)))
             }
@@ -145,10 +145,10 @@ impl Schema for TypeRef<'_> {
         }
         Some(match field.item {
             Item::Message(_) => &ZEROS.object,
-            Item::String => &ZEROS.text,
+            Item::String => &ZEROS.string,
             Item::Int32 | Item::Int64 | Item::Double | Item::IntOrString => &ZEROS.number,
-            Item::Bool | Item::SchemaOrBool => &ZEROS.no,
-            Item::Quantity => &ZEROS.amount,
+            Item::Bool | Item::SchemaOrBool => &ZEROS.boolean,
+            Item::Quantity => &ZEROS.quantity,
             _ => &ZEROS.null,
         })
     }
@@ -158,23 +158,23 @@ impl Schema for TypeRef<'_> {
     }
 }
 
-/// The values of unset fields that Go writes. The fields of an object are absent themselves.
+/// The values that Go writes for unset fields. An object is empty: its own fields are unset too.
 struct Zeros {
     null: Value,
     object: Value,
-    text: Value,
+    string: Value,
     number: Value,
-    no: Value,
-    amount: Value,
+    boolean: Value,
+    quantity: Value,
 }
 
 static ZEROS: LazyLock<Zeros> = LazyLock::new(|| Zeros {
     null: Value::Null,
     object: json!({}),
-    text: "".into(),
+    string: "".into(),
     number: 0.into(),
-    no: false.into(),
-    amount: "0".into(),
+    boolean: false.into(),
+    quantity: "0".into(),
 });
 
 fn list_rule(field: &Field) -> ListRule {
@@ -196,7 +196,7 @@ fn object_forms(ty: &Type, atomic: bool) -> Forms {
     })
 }
 
-/// `atomic` is what a field says of its object; without it the type decides.
+/// The forms of one value. `atomic` is the marker of a field, which overrides that of its type.
 fn item_forms(item: Item, atomic: Option<bool>) -> Forms {
     match item {
         Item::String | Item::Bytes => Forms::scalar(Scalar::String),

@@ -4,7 +4,7 @@ mod generated;
 
 use generated::{BY_NAME, DECLARED, ENUMS, FIELDS, KEYS, PACKAGES, TEXT, TYPES};
 
-/// The type of a name such as `core/v1.Pod`: the Go package without its prefix, and the Go type.
+/// The type with a name such as `core/v1.Pod`: the Go package without its prefix, and the Go type.
 pub fn find(name: &str) -> Option<&'static Type> {
     let (package, short) = name.rsplit_once('.')?;
     let key = |ty: &Type| (ty.package().name(), ty.short_name());
@@ -19,10 +19,10 @@ pub fn of_kind(api_version: &str, kind: &str) -> Option<&'static Type> {
     Some(&TYPES[at]).filter(|ty| ty.is_kind)
 }
 
-/// Kinds that are read in versions that are not served, and have the same fields there.
+/// Kinds that are also decoded in a version that is not served: (`apiVersion`, type).
 const ALIASES: [(&str, &str); 1] = [("policy/v1beta1", "policy/v1.Eviction")];
 
-/// Whether an object of the type's kind may have another `apiVersion`.
+/// Whether an object of the type may have this `apiVersion`, which is not that of the type.
 pub fn is_alias(api_version: &str, ty: &Type) -> bool {
     ALIASES.contains(&(api_version, ty.name()))
 }
@@ -42,7 +42,7 @@ pub struct Type {
     fields: Span,
     always_written: Span,
     wire: Span,
-    /// Whether it has `kind` and `apiVersion`, which its protobuf message has not.
+    /// Whether it has `kind` and `apiVersion`, which its protobuf message does not have.
     pub is_kind: bool,
     /// Whether server-side apply treats values of the type as atomic.
     pub atomic: bool,
@@ -61,7 +61,7 @@ impl Type {
         &self.name.get()[usize::from(self.short)..]
     }
 
-    /// Where it is defined.
+    /// The package that defines it.
     pub fn package(&self) -> &'static Package {
         &PACKAGES[usize::from(self.package)]
     }
@@ -71,19 +71,19 @@ impl Type {
         format!("{}.{}", self.package().openapi.get(), self.short_name())
     }
 
-    /// The field of that JSON name; upper and lower case matter.
+    /// The field with that JSON name, which is case-sensitive.
     pub fn field(&self, json: &str) -> Option<&'static Field> {
         let at = self.fields.range().start + self.find(json)?;
         Some(&FIELDS[usize::from(BY_NAME[at])])
     }
 
-    /// The same, and its place among the fields as Go declares them, which is the order of JSON.
+    /// The same, and its position in Go's declaration, which is the order of JSON.
     pub fn declared(&self, json: &str) -> Option<(u8, &'static Field)> {
         let at = self.fields.range().start + self.find(json)?;
         Some((DECLARED[at], &FIELDS[usize::from(BY_NAME[at])]))
     }
 
-    /// Where a field is among those of the type, by name.
+    /// The index of a field among those of the type, which are sorted by name.
     fn find(&self, json: &str) -> Option<usize> {
         let fields = &BY_NAME[self.fields.range()];
         let name = |at: u16| FIELDS[usize::from(at)].json.bytes();
@@ -95,7 +95,7 @@ impl Type {
         BY_NAME[self.fields.range()].iter().map(|at| &FIELDS[usize::from(*at)])
     }
 
-    /// All fields of the protobuf message, by tag.
+    /// All fields of the protobuf message, by number.
     pub fn wire(&self) -> &'static [Field] {
         &FIELDS[self.wire.range()]
     }
@@ -145,8 +145,8 @@ pub struct Field {
     pub item: Item,
     /// How many values there are.
     pub container: Container,
-    /// The protobuf tag; 0 for `kind` and `apiVersion`.
-    pub tag: u16,
+    /// The protobuf field number; 0 for `kind` and `apiVersion`.
+    pub number: u16,
     /// What Go writes for an empty value.
     pub emit: Emit,
     /// How server-side apply merges a list.
@@ -273,7 +273,7 @@ pub enum Container {
 pub enum Emit {
     /// Nothing if it is zero: `""`, `0`, `false`, `[]`, `{}`.
     OmitZero,
-    /// Nothing if it was not set, but a zero that was set.
+    /// Nothing if it was not set; a zero that was set is written.
     Pointer,
     /// Always a value: an object, text, a number.
     Always,
@@ -294,7 +294,7 @@ pub enum ListType {
     Map,
 }
 
-/// A piece of the one text that has all names.
+/// A part of [`TEXT`], which holds all names: (offset, length).
 #[derive(Debug, Clone, Copy)]
 struct Text(u32, u16);
 
@@ -303,7 +303,7 @@ impl Text {
         &TEXT[self.range()]
     }
 
-    /// Cheaper than the text, since no character boundary is checked.
+    /// Cheaper than [`Text::get`], because no character boundary is checked.
     fn bytes(self) -> &'static [u8] {
         &TEXT.as_bytes()[self.range()]
     }
@@ -313,7 +313,7 @@ impl Text {
     }
 }
 
-/// A piece of one of the arrays.
+/// A part of one of the generated arrays: (offset, length).
 #[derive(Debug, Clone, Copy)]
 struct Span(u16, u16);
 

@@ -12,7 +12,7 @@ const ENGINE: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
 );
 
-/// Brings the text into the form in which Go writes it, without line breaks; the error is Go's
+/// Rewrites the text in the form in which Go writes it, without line breaks; the error is Go's
 /// message.
 pub(super) fn rewrite(text: &mut String) -> Result<(), String> {
     let decoded = if text.contains(['\r', '\n']) {
@@ -39,25 +39,26 @@ pub(super) fn encode(bytes: &[u8]) -> String {
 /// The offset of the first byte that Go's decoder refuses.
 fn invalid_offset(text: &[u8]) -> usize {
     let mut symbols = text.iter().copied().enumerate().filter(|(_, c)| !matches!(c, b'\r' | b'\n'));
-    let mut start = 0;
-    let mut seen = 0;
+    // A quantum is a group of four symbols.
+    let mut quantum_start = 0;
+    let mut quantum_len = 0;
     while let Some((at, symbol)) = symbols.next() {
         match symbol {
-            b'=' if seen == 2 => match symbols.next() {
+            b'=' if quantum_len == 2 => match symbols.next() {
                 Some((_, b'=')) => break,
                 Some((other, _)) => return other,
                 None => return text.len(),
             },
-            b'=' if seen == 3 => break,
+            b'=' if quantum_len == 3 => break,
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' => {
-                start = if seen == 0 { at } else { start };
-                seen = (seen + 1) % 4;
+                quantum_start = if quantum_len == 0 { at } else { quantum_start };
+                quantum_len = (quantum_len + 1) % 4;
             }
             _ => return at,
         }
     }
-    // After padding nothing may follow; without it the last four symbols are incomplete.
-    symbols.next().map_or(start, |(at, _)| at)
+    // Nothing may follow the padding. Without padding, the last quantum is incomplete.
+    symbols.next().map_or(quantum_start, |(at, _)| at)
 }
 
 #[cfg(test)]
@@ -65,14 +66,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_breaks_and_stray_bits_are_taken_out() {
+    fn line_breaks_and_trailing_bits_are_removed() {
         check("YWJj\nZGVm\r\n", "YWJjZGVm");
         check("YX==", "YQ==");
         check("", "");
     }
 
     #[test]
-    fn a_error_is_where_go_finds_it() {
+    fn an_error_has_the_offset_that_go_reports() {
         for (text, at) in [
             ("abc", 0),
             ("YWJjab", 4),

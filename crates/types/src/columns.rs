@@ -1,21 +1,21 @@
-//! What the columns of `kubectl get` have in common.
+//! Columns and cells that the tables of several kinds have in common.
 
 use crate::resource::{Column, Now};
 use machinery::fields::{at, entries, list, text, texts};
 use machinery::{Object, Value, timestamp};
 
-/// The column that names the object.
+/// The column with the name of the object.
 pub const NAME: Column = Column {
     name: "Name",
     kind: "string",
     format: "name",
-    description: "The name of the object, which no other object of its kind in its namespace has.",
+    description: "The name of the object, which is unique for its kind in its namespace.",
     priority: 0,
 };
 
-/// The column that says how old the object is.
+/// The column with the age of the object.
 pub const AGE: Column =
-    column("Age", "How long ago the object was created, in the largest units that are not zero.");
+    column("Age", "The time since the object was created, in the largest units that are not zero.");
 
 /// A column that is always shown.
 pub const fn column(name: &'static str, description: &'static str) -> Column {
@@ -37,7 +37,7 @@ pub const fn boolean(name: &'static str, description: &'static str) -> Column {
     Column { kind: "boolean", ..column(name, description) }
 }
 
-/// The columns of a kind that has no more to show than its name and its birth.
+/// The columns of a kind that shows only its name and its creation time.
 pub const PLAIN: &[Column] = &[
     NAME,
     Column {
@@ -54,7 +54,7 @@ pub fn plain_cells(object: &Object, _: &Now) -> Vec<Value> {
     vec![object.name().into(), object.meta_text("creationTimestamp").into()]
 }
 
-/// How long ago the object was created.
+/// The time since the object was created.
 pub fn age(object: &Object, now: &Now) -> Value {
     since(object.meta_text("creationTimestamp"), now).into()
 }
@@ -72,7 +72,7 @@ pub fn or_none(text: &str) -> &str {
     if text.is_empty() { "<none>" } else { text }
 }
 
-/// A label selector as one writes it on the command line, or `<none>`.
+/// A label selector as it is written on the command line, or `<none>`.
 pub fn selector(selector: &Value) -> String {
     let mut terms: Vec<(&str, String)> = entries(selector, "matchLabels")
         .map(|(key, value)| (key, format!("{key}={}", value.as_str().unwrap_or_default())))
@@ -96,7 +96,7 @@ pub fn selector(selector: &Value) -> String {
     or_none(&terms.join(",")).to_owned()
 }
 
-/// The first `max` of `items`, and how many more there are.
+/// The first `max` of `items`, and the number of the others.
 pub fn first_of(items: &[String], max: usize, separator: &str) -> String {
     let shown = items[..items.len().min(max)].join(separator);
     match items.len().saturating_sub(max) {

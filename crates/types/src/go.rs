@@ -37,10 +37,10 @@ pub(super) fn of_type(ty: &Type) -> String {
     format!("{}.{}", ty.package().version(), ty.short_name())
 }
 
-/// The structs that Go embeds one in the other between a type and a field of its JSON object, e.g.
+/// The embedded Go structs between a type and a field of its JSON object, the outermost first, e.g.
 /// `VolumeSource` between `Volume` and `emptyDir`.
 pub(super) fn embedding(owner: &Type, field: &Field) -> Vec<&'static str> {
-    if owner.is_kind && field.tag == 0 {
+    if owner.is_kind && field.number == 0 {
         return vec!["TypeMeta"];
     }
     path_to(owner, field).unwrap_or_default()

@@ -2,7 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | the crate itself | [`Type`] and [`Field`]: fields, protobuf tags, list types, what Go writes |
+//! | the crate itself | [`Type`] and [`Field`]: fields, protobuf numbers, list types, what Go writes |
 //! | [`normalize`](mod@normalize), [`Ordered`] | decoding and encoding of JSON as Go does it for a type |
 //! | [`protobuf`] | Kubernetes' protobuf, to and from JSON |
 //! | [`strategic`] | strategic merge patches |
@@ -14,15 +14,15 @@
 //! let pod = types::find("core/v1.Pod").expect("Pods are built in");
 //! let spec = pod.field("spec").and_then(|field| field.message()).expect("Pods have a spec");
 //! let containers = spec.field("containers").expect("a spec has containers");
-//! assert_eq!((containers.tag, containers.merge_key()), (2, Some("name")));
+//! assert_eq!((containers.number, containers.merge_key()), (2, Some("name")));
 //! ```
 //!
 //! A type has two forms. In JSON it is [`Type::fields`], by name. In protobuf it is [`Type::wire`],
-//! by tag; an `inline` field there holds a message whose fields are in the parent in JSON: a
-//! `Volume` is written `{"name":…,"emptyDir":{}}` in JSON, but as `name` (1) and a `VolumeSource`
+//! by field number; an `inline` field there holds a message whose fields are in the parent in JSON:
+//! a `Volume` is written `{"name":…,"emptyDir":{}}` in JSON, but as `name` (1) and a `VolumeSource`
 //! (2) in protobuf.
 //!
-//! The table is `tables/*.txt`, of which the build script makes statics without pointers.
+//! The build script turns the table, `tables/*.txt`, into statics without pointers.
 
 mod builtin;
 mod bytes;
@@ -43,5 +43,5 @@ pub use builtin::{
 pub use normalize::{Error, normalize, normalize_with};
 pub use ordered::Ordered;
 pub(crate) use ordered::OrderedMap;
-pub use resource::{Behavior, Resource};
+pub use resource::{Resource, Strategy};
 pub use time::parse_time;

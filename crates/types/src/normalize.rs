@@ -1,6 +1,6 @@
 //! [`normalize`]: a JSON object after decoding into Go's structs and encoding again.
 //!
-//! That trip is what the API server does to every built-in object, so clients see it:
+//! The API server does this to every built-in object, so clients see the result:
 //!
 //! ```text
 //! {"spec":{"replicas":0,"paused":false,"foo":1,"template":{…}}}        what was sent
@@ -13,7 +13,7 @@
 //! get their canonical form.
 
 mod error;
-mod values;
+mod unstructured;
 
 pub use error::Error;
 use serde_json::{Map, Number, Value};
@@ -21,10 +21,11 @@ use serde_json::{Map, Number, Value};
 use super::time::{self, CanonicalTime, Precision};
 use super::{Container, Emit, Field, Item, Type, bytes, go};
 
-/// Makes `value` what Go's encoder would write of it, had Go's decoder read it as a `ty`.
+/// Rewrites `value` as if Go had decoded it into a `ty` and encoded it again.
 ///
 /// `on_unknown` gets the path of each field that the type does not have, such as
-/// `spec.containers[0].foo`; the field is dropped. After an error the value is of no use.
+/// `spec.containers[0].foo`; the field is dropped. After an error, `value` is only partly
+/// rewritten.
 pub fn normalize(
     ty: &'static Type,
     value: &mut Value,
@@ -41,10 +42,10 @@ pub fn normalize_with(
     on_unknown: &mut dyn FnMut(String),
     on_empty: &mut dyn FnMut(String, Value),
 ) -> Result<(), Error> {
-    let mut walk = Walk { on_unknown, on_empty, unchecked: 0, told: 0 };
+    let mut walk = Walk { on_unknown, on_empty, unchecked: 0, reported_bytes: 0 };
     match value {
         Value::Object(object) => walk.object(ty, object, None),
-        other => Err(wrong_type(&named(other), None, &go::of_type(ty))),
+        other => Err(wrong_type(&json_kind(other), None, &go::of_type(ty))),
     }
 }
 
@@ -77,7 +78,7 @@ fn zero_item(item: Item) -> Value {
     }
 }
 
-/// The path of the walk: a list on the stack, so that no text is built without an error.
+/// A path in the object: a linked list on the stack, which is only written as text for reports.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     parent: Option<&'a Place<'a>>,
@@ -138,18 +139,18 @@ fn push_name(path: &mut String, name: &str) {
     path.push_str(name);
 }
 
-/// Unknown fields are reported up to this many bytes of their paths; a long key is part of the path
-/// of each field below it.
-const TOLD_MAX: usize = 1 << 20;
+/// The maximum length of all reported paths together. Without a limit, a long key would be repeated
+/// in the path of each field below it.
+const MAX_REPORTED_BYTES: usize = 1 << 20;
 
 struct Walk<'a> {
     on_unknown: &'a mut dyn FnMut(String),
     on_empty: &'a mut dyn FnMut(String, Value),
-    /// How many schemas-or-something we are in. Go decodes these by functions of their own, which
-    /// drop unknown fields without a word.
+    /// The number of enclosing `JSONSchemaPropsOr…` values. Go decodes these with functions
+    /// of their own, which drop unknown fields without reporting them.
     unchecked: usize,
     /// The length of the reported paths.
-    told: usize,
+    reported_bytes: usize,
 }
 
 impl Walk<'_> {
@@ -159,7 +160,7 @@ impl Walk<'_> {
         object: &mut Map<String, Value>,
         place: Option<&Place<'_>>,
     ) -> Result<(), Error> {
-        // Most objects lose nothing, and taking notes of what they lose is cheaper than `retain`.
+        // Most objects have nothing to drop, and collecting names is cheaper than `retain`.
         let mut dropped = Vec::new();
         for (name, value) in object.iter_mut() {
             let kept = if let Some(field) = ty.field(name) {
@@ -184,7 +185,7 @@ impl Walk<'_> {
     }
 
     fn unknown(&mut self, name: &str, place: Option<&Place<'_>>) {
-        if self.unchecked > 0 || self.told > TOLD_MAX {
+        if self.unchecked > 0 || self.reported_bytes > MAX_REPORTED_BYTES {
             return;
         }
         let mut path = String::new();
@@ -192,21 +193,21 @@ impl Walk<'_> {
             place.write(&mut path);
         }
         push_name(&mut path, name);
-        self.told += path.len();
+        self.reported_bytes += path.len();
         (self.on_unknown)(path);
     }
 
     fn empty(&mut self, value: &Value, place: &Place<'_>) {
-        if self.told > TOLD_MAX {
+        if self.reported_bytes > MAX_REPORTED_BYTES {
             return;
         }
         let mut path = String::new();
         place.write(&mut path);
-        self.told += path.len();
+        self.reported_bytes += path.len();
         (self.on_empty)(path, value.clone());
     }
 
-    /// Answers whether the field is written at all.
+    /// Returns whether the field is written at all.
     fn field(
         &mut self,
         owner: &'static Type,
@@ -232,17 +233,18 @@ impl Walk<'_> {
             }
             (container, other) => {
                 let go = go::of_field(owner, field);
-                let error = wrong_type(&named(other), Some(&place), &go);
-                let wanted = if container == Container::List { "slice" } else { "map" };
-                let words = format!("cannot restore {wanted} from {}", values::kind(other));
-                return Err(Error { from_values: Some(words), ..error });
+                let error = wrong_type(&json_kind(other), Some(&place), &go);
+                let go_type = if container == Container::List { "slice" } else { "map" };
+                let message =
+                    format!("cannot restore {go_type} from {}", unstructured::kind(other));
+                return Err(Error { from_unstructured: Some(message), ..error });
             }
         }
         if field.container != Container::One && is_empty(value) {
             self.empty(value, &place);
         }
         if field.emit == Emit::Null && value.as_array().is_some_and(Vec::is_empty) {
-            // Storage keeps no difference between no list and one of nothing.
+            // The storage form does not distinguish an empty list from an unset one.
             *value = Value::Null;
         }
         Ok(field.emit != Emit::OmitZero || !is_empty(value))
@@ -279,8 +281,8 @@ impl Walk<'_> {
                 Ok(())
             }
             (Item::Bytes, Value::String(text)) => bytes::rewrite(text).map_err(|message| {
-                let from_values = Some(format!("error decoding from json: {message}"));
-                Error { from_values, ..Error::new(message) }
+                let from_unstructured = Some(format!("error decoding from json: {message}"));
+                Error { from_unstructured, ..Error::new(message) }
             }),
             (Item::Bytes, Value::Array(_)) => byte_list(value, place),
             (Item::Quantity, value) => quantity(value),
@@ -292,10 +294,10 @@ impl Walk<'_> {
                 self.schema_or(item, value, place)
             }
             (item, other) => {
-                let wanted = wanted(place);
-                let from_values = values::wrong_type(item, other, &wanted);
-                let error = wrong_type(&named(other), Some(place), &wanted);
-                Err(Error { from_values, ..error })
+                let go_type = go_type(place);
+                let from_unstructured = unstructured::wrong_type(item, other, &go_type);
+                let error = wrong_type(&json_kind(other), Some(place), &go_type);
+                Err(Error { from_unstructured, ..error })
             }
         }
     }
@@ -313,7 +315,7 @@ impl Walk<'_> {
             (Item::SchemaOrArray, Value::Array(elements)) if !elements.is_empty() => {
                 elements.iter_mut().try_for_each(|element| match element {
                     Value::Object(object) => self.object(schema, object, Some(place)),
-                    other => Err(wrong_type(&named(other), Some(place), &go::of_type(schema))),
+                    other => Err(wrong_type(&json_kind(other), Some(place), &go::of_type(schema))),
                 })
             }
             (Item::SchemaOrStrings, Value::Array(elements)) if !elements.is_empty() => {
@@ -329,8 +331,8 @@ impl Walk<'_> {
     }
 }
 
-/// Go's word for what was sent.
-fn named(value: &Value) -> String {
+/// Go's name for the kind of a JSON value.
+fn json_kind(value: &Value) -> String {
     let name = match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -342,8 +344,8 @@ fn named(value: &Value) -> String {
     name.to_owned()
 }
 
-/// The Go type of the value at that place.
-fn wanted(place: &Place<'_>) -> String {
+/// The Go type of the value at a place.
+fn go_type(place: &Place<'_>) -> String {
     match (place.step, place.field()) {
         (Step::Field(owner, field), _) => go::of_field(owner, field),
         (_, Some((owner, field))) => go::of_element(owner, field),
@@ -351,7 +353,7 @@ fn wanted(place: &Place<'_>) -> String {
     }
 }
 
-fn wrong_type(sent: &str, place: Option<&Place<'_>>, wanted: &str) -> Error {
+fn wrong_type(sent: &str, place: Option<&Place<'_>>, go_type: &str) -> Error {
     let into = match place.and_then(|place| Some((place, place.field()?.0))) {
         None => "value".to_owned(),
         Some((place, owner)) => {
@@ -360,7 +362,7 @@ fn wrong_type(sent: &str, place: Option<&Place<'_>>, wanted: &str) -> Error {
             path
         }
     };
-    Error::new(format!("json: cannot unmarshal {sent} into Go {into} of type {wanted}"))
+    Error::new(format!("json: cannot unmarshal {sent} into Go {into} of type {go_type}"))
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -374,23 +376,23 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn integer(number: &Number, most: i64, place: &Place<'_>) -> Result<(), Error> {
+fn integer(number: &Number, max: i64, place: &Place<'_>) -> Result<(), Error> {
     match number.as_i64() {
-        Some(value) if (-most - 1..=most).contains(&value) => Ok(()),
+        Some(value) if (-max - 1..=max).contains(&value) => Ok(()),
         _ => {
-            let wanted = wanted(place);
-            let error = wrong_number(number, place, &wanted);
+            let go_type = go_type(place);
+            let error = wrong_number(number, place, &go_type);
             let is_whole = number.is_i64() || number.is_u64();
-            let words = (!is_whole).then(|| format!("cannot convert float64 to {wanted}"));
-            Err(Error { from_values: words, ..error })
+            let message = (!is_whole).then(|| format!("cannot convert float64 to {go_type}"));
+            Err(Error { from_unstructured: message, ..error })
         }
     }
 }
 
-fn wrong_number(number: &Number, place: &Place<'_>, wanted: &str) -> Error {
+fn wrong_number(number: &Number, place: &Place<'_>, go_type: &str) -> Error {
     let mut path = String::new();
     place.write(&mut path);
-    let error = wrong_type(&format!("number {number}"), Some(place), wanted);
+    let error = wrong_type(&format!("number {number}"), Some(place), go_type);
     Error { number: Some((path, number.to_string())), ..error }
 }
 
@@ -419,14 +421,14 @@ fn int_or_string(value: &Value, place: &Place<'_>) -> Result<(), Error> {
             Some(number) if i32::try_from(number).is_ok() => return Ok(()),
             _ => return Err(wrong_number(number, place, "int32")),
         },
-        other => named(other),
+        other => json_kind(other),
     };
     Err(wrong_type(&sent, Some(place), "int32"))
 }
 
 fn time(value: &mut Value, precision: Precision, place: &Place<'_>) -> Result<(), Error> {
     let Value::String(text) = &*value else {
-        return Err(wrong_type(&named(value), Some(place), "string"));
+        return Err(wrong_type(&json_kind(value), Some(place), "string"));
     };
     match time::rewrite(text, precision).map_err(Error::new)? {
         CanonicalTime::Unchanged => {}
@@ -436,7 +438,7 @@ fn time(value: &mut Value, precision: Precision, place: &Place<'_>) -> Result<()
     Ok(())
 }
 
-/// Bytes that were sent as a list of numbers, which Go takes too.
+/// Rewrites bytes that were sent as a list of numbers, which Go accepts too.
 fn byte_list(value: &mut Value, place: &Place<'_>) -> Result<(), Error> {
     let sent = value.as_array().into_iter().flatten().map(|element| match element {
         Value::Null => Ok(0),
@@ -444,7 +446,7 @@ fn byte_list(value: &mut Value, place: &Place<'_>) -> Result<(), Error> {
             .as_u64()
             .and_then(|it| u8::try_from(it).ok())
             .ok_or_else(|| wrong_type(&format!("number {number}"), Some(place), "uint8")),
-        other => Err(wrong_type(&named(other), Some(place), "uint8")),
+        other => Err(wrong_type(&json_kind(other), Some(place), "uint8")),
     });
     let sent: Vec<u8> = sent.collect::<Result<_, _>>()?;
     *value = Value::String(bytes::encode(&sent));
@@ -456,7 +458,7 @@ fn strings(elements: &mut [Value], place: &Place<'_>) -> Result<(), Error> {
         match element {
             Value::String(_) => {}
             Value::Null => *element = Value::String(String::new()),
-            other => return Err(wrong_type(&named(other), Some(place), "string")),
+            other => return Err(wrong_type(&json_kind(other), Some(place), "string")),
         }
     }
     Ok(())

@@ -9,7 +9,7 @@
 //! assert!(schemas.contains_key("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"));
 //! ```
 //!
-//! They are made from the [table of types](crate) and the descriptions of the build on demand, so
+//! They are made on demand from the [table of types](crate) and the embedded descriptions, so
 //! that an idle server does not hold them.
 
 mod leaf;
@@ -23,13 +23,13 @@ use descriptions::Descriptions;
 use leaf::Leaf;
 use machinery::{GroupVersion, Map, Value, json};
 
-/// Changes with any fact about a built-in type.
+/// A hash that changes with any fact about a built-in type.
 pub const FINGERPRINT: &str = env!("SAMPAN_TYPES_FINGERPRINT");
 
-/// Where schemas are in a document.
+/// The prefix of a reference to a schema.
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// The body of a patch, which may be anything.
+/// The schema of the body of a patch, which may be anything.
 const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 
 /// The schemas of `roots` and of everything that they refer to, by name. The kinds that belong to
@@ -63,7 +63,7 @@ pub fn common_descriptions() -> schema::openapi::Descriptions {
     Descriptions::new().every_kind
 }
 
-/// All types that are somewhere in `roots`, by name.
+/// All types that occur in `roots`, by name.
 fn reachable(
     roots: impl IntoIterator<Item = &'static Type>,
 ) -> (BTreeMap<&'static str, &'static Type>, BTreeSet<Leaf>) {
@@ -92,15 +92,15 @@ fn schema(ty: &'static Type, versions: &[GroupVersion], descriptions: &mut Descr
     let mut schema = json!({"type": "object"});
     if let Some(text) = descriptions.of_type(&name) {
         schema["description"] = text.into();
-    } else if let Some(item) = descriptions::listed(ty) {
+    } else if let Some(item) = descriptions::kind_of_list(ty) {
         schema["description"] = format!("{} is a list of {item}", ty.short_name()).into();
     }
     if !properties.is_empty() {
         schema["properties"] = properties.into();
     }
     if !required.is_empty() {
-        // Upstream has them in the order of Go's fields, which protobuf's tags nearly always follow.
-        required.sort_by_key(|field| field.tag);
+        // Upstream has them in the order of Go's fields, which field numbers nearly always follow.
+        required.sort_by_key(|field| field.number);
         schema["required"] = required.into_iter().map(Field::json).collect();
     }
     if ty.atomic {
@@ -115,7 +115,7 @@ fn schema(ty: &'static Type, versions: &[GroupVersion], descriptions: &mut Descr
     schema
 }
 
-/// Which field is set, according to which value of the discriminator.
+/// The discriminator of a union, and the value of the discriminator for each member.
 fn union(ty: &Type) -> Value {
     let mut members = Map::new();
     let mut union = Map::new();
@@ -131,7 +131,7 @@ fn union(ty: &Type) -> Value {
     union.into()
 }
 
-/// Group, version and kind of a type: one of each, but for those that every group has.
+/// Group, version and kind of a type; several for a type that belongs to every group.
 fn identities(ty: &Type, versions: &[GroupVersion]) -> Value {
     let identity = |group: &str, version: &str| json!({"group": group, "version": version, "kind": ty.short_name()});
     if ty.package().name() != "meta/v1" {

@@ -26,7 +26,7 @@ use field_set::FieldSet;
 #[derive(Debug, Clone, Copy)]
 pub struct Ordered<'a>(FieldOrder, &'a Value);
 
-/// What decides about the order of an object's fields.
+/// What determines the order of an object's fields.
 #[derive(Debug, Clone, Copy)]
 enum FieldOrder {
     /// They are sorted, at every depth.
@@ -35,12 +35,12 @@ enum FieldOrder {
     Type(&'static Type),
     /// The field that has the value, and the type that has the field.
     Field(&'static Type, &'static Field),
-    /// One element of the list or the map that such a field is.
+    /// The same, for an element of the field's list or map.
     Element(&'static Type, &'static Field),
 }
 
 impl<'a> Ordered<'a> {
-    /// A value of a built-in type; without one, of a custom type.
+    /// A value in the order of a built-in type, or sorted if there is none.
     pub fn new(ty: Option<&'static Type>, value: &'a Value) -> Self {
         Self(ty.map_or(FieldOrder::Sorted, FieldOrder::Type), value)
     }
@@ -66,7 +66,7 @@ fn type_of(value: &Value) -> Option<&'static Type> {
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     of_kind(api_version, kind).or_else(|| match api_version {
         "" | "v1" => of_kind("meta.k8s.io/v1", kind),
-        // Its fields are those of the version that followed it.
+        // Its fields are those of v1.
         "admission.k8s.io/v1beta1" => find("admission/v1.AdmissionReview"),
         _ => None,
     })
@@ -74,8 +74,8 @@ fn type_of(value: &Value) -> Option<&'static Type> {
 
 impl Serialize for Ordered<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(layout, value) = *self;
-        match (layout, value) {
+        let Self(order, value) = *self;
+        match (order, value) {
             (FieldOrder::Type(ty), Value::Object(map)) => write_message(ty, map, serializer),
             (FieldOrder::Field(owner, field), Value::Array(list))
                 if field.container == Container::List =>
@@ -86,8 +86,8 @@ impl Serialize for Ordered<'_> {
             (FieldOrder::Field(owner, field), Value::Object(map))
                 if field.container == Container::Map =>
             {
-                let layout = FieldOrder::Element(owner, field);
-                serializer.collect_map(map.iter().map(|(key, it)| (key, Self(layout, it))))
+                let order = FieldOrder::Element(owner, field);
+                serializer.collect_map(map.iter().map(|(key, it)| (key, Self(order, it))))
             }
             (FieldOrder::Field(owner, field) | FieldOrder::Element(owner, field), value) => {
                 write_item(owner, field.item, value, serializer)

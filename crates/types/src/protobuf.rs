@@ -1,7 +1,7 @@
 //! Kubernetes' protobuf, `application/vnd.kubernetes.protobuf`, to and from JSON.
 //!
-//! No message has a struct: [`Type::wire`] says which tag each field of a type has, and that drives
-//! one encoder and one decoder for all of them.
+//! There is no struct per message: [`Type::wire`] has the field numbers of a type, and one encoder
+//! and one decoder use it for all of them.
 //!
 //! ```
 //! use types::protobuf;
@@ -25,7 +25,7 @@
 //! watch    for each event its length in four bytes, { type (1), object (2): { raw (1): object } }
 //! ```
 //!
-//! Unset fields are not written. Go writes many zeros, but readers do not see the difference.
+//! Unset fields are not written. Go writes many zeros, which decode to the same object.
 
 mod decode;
 mod encode;
@@ -43,10 +43,10 @@ use crate::Type;
 /// The media type.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// The tag of the metadata of a list.
+/// The field number of the metadata of a list.
 pub const LIST_METADATA: u16 = 1;
 
-/// The tag of each item of a list.
+/// The field number of the items of a list.
 pub const LIST_ITEMS: u16 = 2;
 
 /// An object in its envelope; None if its kind is not built in.

@@ -1,17 +1,17 @@
 //! [`Resource`]: the description of one kind, built-in or custom.
 //!
-//! A kind is data: names, versions, columns, and at most a few small functions ([`Behavior`]) where
+//! A kind is data: names, versions, columns, and at most a few small functions ([`Strategy`]) where
 //! it differs from others. The server's verbs are written once, against this type; a CRD becomes
 //! the same type at run time.
 
-mod behavior;
+mod strategy;
 mod conventions;
 
-pub use behavior::{
-    Action, Behavior, DeletionHooks, GarbageCollectionPolicy, READ_AND_WRITE, Subresource,
+pub use conventions::Conventions;
+pub use strategy::{
+    Action, DeletionHooks, GarbageCollectionPolicy, READ_AND_WRITE, Strategy, Subresource,
     UnstoredKind, ValidateIn, drop_status, keep_all_but_status, keep_status,
 };
-pub use conventions::Conventions;
 
 use std::sync::Arc;
 
@@ -45,13 +45,13 @@ pub struct Resource {
     /// are converted.
     pub storage: usize,
     /// What this kind does differently.
-    pub behavior: &'static Behavior,
+    pub strategy: &'static Strategy,
     /// How it is served, where Kubernetes serves built-in and custom kinds differently.
     pub conventions: &'static Conventions,
-    /// Where objects are kept, `/registry/pods` or `/registry/<group>/<plural>`, without a slash
-    /// at the end.
+    /// The prefix of the keys of objects, `/registry/pods` or `/registry/<group>/<plural>`, without
+    /// a slash at the end.
     pub prefix: String,
-    /// Seconds after which an object is removed by itself (events).
+    /// Seconds after which the server removes an object (events).
     pub ttl_seconds: Option<u64>,
 }
 
@@ -64,11 +64,11 @@ pub struct Version {
     pub group: Option<String>,
     /// Whether clients may use it.
     pub served: bool,
-    /// The warning that its users get.
+    /// The warning for requests in this version, if it is deprecated.
     pub deprecation: Option<String>,
     /// The schema of objects in it.
     pub shape: Shape,
-    /// What `kubectl get` shows besides the name.
+    /// The columns that `kubectl get` shows.
     pub columns: Columns,
     /// `/status`
     pub status: bool,
@@ -99,7 +99,7 @@ impl Shape {
     }
 }
 
-/// The cells of a Table.
+/// The columns and cells of a Table.
 #[derive(Debug, Clone)]
 pub enum Columns {
     /// Built in: computed by a function, since most of them are more than a path.
@@ -185,13 +185,13 @@ impl Resource {
         &self.versions[self.storage]
     }
 
-    /// Whether an object of the hub version is one of `version` as soon as it says so.
-    pub fn differ_in_name_only(&self, version: usize) -> bool {
+    /// Whether objects of the hub version and of `version` differ only in their `apiVersion`.
+    pub fn differs_in_api_version_only(&self, version: usize) -> bool {
         let same_shape = match (&self.hub().shape, &self.versions[version].shape) {
             (Shape::Structural(a), Shape::Structural(b)) => Arc::ptr_eq(a, b),
             _ => true,
         };
-        self.behavior.convert.is_none() && same_shape
+        self.strategy.convert.is_none() && same_shape
     }
 
     /// The `apiVersion` of objects in `version`.

@@ -16,11 +16,11 @@
 //!
 //! ```text
 //! field: null                              remove it
-//! $patch: replace                          in an object: the rest of it takes the old one's place
+//! $patch: replace                          in an object: the rest of it replaces the old object
 //! $patch: delete                           in an object: empty it
-//! {$patch: delete, name: a}                in a list: remove the elements of that merge key
-//! {$patch: replace}                        in a list: the other elements are all there shall be
-//! $retainKeys: [a, b]                      remove what is not named
+//! {$patch: delete, name: a}                in a list: remove the elements with that merge key
+//! {$patch: replace}                        in a list: the other elements replace the old list
+//! $retainKeys: [a, b]                      remove the fields that are not named
 //! $deleteFromPrimitiveList/field: [x]      remove these values
 //! $setElementOrder/field: [{name: b}, …]   the order of the list afterwards
 //! ```
@@ -46,12 +46,12 @@ use crate::Type;
 use list::Elements;
 use schema::Schema;
 
-/// In an object or an element of a list: what to do with the whole of it.
+/// The directive about a whole object or element of a list.
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 
-/// Changes `original`, which is a `ty`, as the patch says. After an error it is of no use.
+/// Applies a patch to `original`, which is a `ty`. After an error, it is only partly changed.
 pub fn apply(ty: &'static Type, original: &mut Value, patch: &Value) -> Result<(), Error> {
     let patch = match patch {
         Value::Object(patch) => patch,
@@ -74,7 +74,7 @@ fn merge_objects(
     patch: &Map<String, Value>,
 ) -> Result<(), Error> {
     if let Some(directive) = patch.get(DIRECTIVE) {
-        return direct(directive, original, patch);
+        return apply_directive(directive, original, patch);
     }
     retain_keys(original, patch)?;
     let done = order::merge_ordered_lists(schema, original, patch)?;
@@ -93,8 +93,8 @@ fn merge_objects(
     Ok(())
 }
 
-/// Obeys an object's `$patch`.
-fn direct(
+/// Applies an object's `$patch`.
+fn apply_directive(
     directive: &Value,
     original: &mut Map<String, Value>,
     patch: &Map<String, Value>,
@@ -185,7 +185,7 @@ fn delete_values(
     value: &Value,
 ) -> Result<(), Error> {
     // Upstream treats the key of a value that is no list as if it had no prefix.
-    let (Some(Value::Array(old)), Value::Array(unwanted)) = (original.get_mut(key), value) else {
+    let (Some(Value::Array(old)), Value::Array(deleted)) = (original.get_mut(key), value) else {
         let both_objects = value.is_object() && original.get(key).is_some_and(Value::is_object);
         if value.is_null() || both_objects {
             merge_field(schema, original, key, value)?;
@@ -193,16 +193,16 @@ fn delete_values(
         return Ok(());
     };
     let list = schema.list(key)?;
-    if old.is_empty() && unwanted.is_empty() {
+    if old.is_empty() && deleted.is_empty() {
         return Ok(());
     }
-    match Elements::of(old, unwanted)? {
+    match Elements::of(old, deleted)? {
         Elements::Objects => {
-            *old = list::merge(list, std::mem::take(old), unwanted)?.elements;
+            *old = list::merge(list, std::mem::take(old), deleted)?.elements;
         }
         Elements::Primitives => {
-            let unwanted: HashSet<&Value> = unwanted.iter().collect();
-            old.retain(|value| !unwanted.contains(value));
+            let deleted: HashSet<&Value> = deleted.iter().collect();
+            old.retain(|value| !deleted.contains(value));
         }
     }
     Ok(())

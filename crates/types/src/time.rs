@@ -124,7 +124,7 @@ impl Parser<'_> {
 
     fn literal(&mut self, literal: &'static str) -> Result<(), String> {
         self.rest =
-            self.rest.strip_prefix(literal).ok_or_else(|| self.cannot(self.rest, literal))?;
+            self.rest.strip_prefix(literal).ok_or_else(|| self.cannot_parse(self.rest, literal))?;
         Ok(())
     }
 
@@ -132,12 +132,12 @@ impl Parser<'_> {
     fn digits(&mut self, count: usize, element: &'static str) -> Result<u32, String> {
         let digits = self.rest.get(..count).filter(|it| it.bytes().all(|c| c.is_ascii_digit()));
         let value = digits.and_then(|digits| digits.parse().ok());
-        let value = value.ok_or_else(|| self.cannot(self.rest, element))?;
+        let value = value.ok_or_else(|| self.cannot_parse(self.rest, element))?;
         self.rest = &self.rest[count..];
         Ok(value)
     }
 
-    /// Two digits, or where the layout allows it one.
+    /// One or two digits, but not fewer than `least`.
     fn number(&mut self, element: &'static str, least: usize) -> Result<u32, String> {
         let digits = self.rest.bytes().take(2).take_while(u8::is_ascii_digit).count();
         self.digits(digits.max(least), element)
@@ -151,11 +151,11 @@ impl Parser<'_> {
         let Some(point) = point.filter(|_| digits > 0) else {
             return match self.precision {
                 Precision::Seconds => Ok(0),
-                Precision::Microseconds => Err(self.cannot(self.rest, ".000000")),
+                Precision::Microseconds => Err(self.cannot_parse(self.rest, ".000000")),
             };
         };
         if self.precision == Precision::Microseconds && digits < 6 {
-            return Err(self.cannot(self.rest, ".000000"));
+            return Err(self.cannot_parse(self.rest, ".000000"));
         }
         let taken = if self.precision == Precision::Seconds { digits } else { 6 };
         self.rest = &point[taken..];
@@ -170,9 +170,12 @@ impl Parser<'_> {
             return Ok(0);
         }
         let zone = self.rest;
-        let bad = || self.cannot(zone, "Z07:00");
+        let bad = || self.cannot_parse(zone, "Z07:00");
         let text = zone.get(..6).ok_or_else(bad)?;
-        let two = |at: usize| text.get(at..at + 2).and_then(|it| it.parse::<i32>().ok());
+        let two = |at: usize| {
+            let digits = text.get(at..at + 2).filter(|it| it.bytes().all(|c| c.is_ascii_digit()));
+            digits.and_then(|it| it.parse::<i32>().ok())
+        };
         let (Some(hours), Some(minutes), Some(":")) = (two(1), two(4), text.get(3..4)) else {
             return Err(bad());
         };
@@ -195,7 +198,7 @@ impl Parser<'_> {
         }
     }
 
-    fn cannot(&self, value: &str, element: &str) -> String {
+    fn cannot_parse(&self, value: &str, element: &str) -> String {
         let layout = match self.precision {
             Precision::Seconds => "2006-01-02T15:04:05Z07:00",
             Precision::Microseconds => "2006-01-02T15:04:05.000000Z07:00",
@@ -207,7 +210,7 @@ impl Parser<'_> {
     }
 }
 
-/// A number of at most four digits; what does not fit is refused by the calendar.
+/// Converts a number of at most four digits, which fits the types of the calendar.
 fn small<T: TryFrom<u32> + Default>(value: u32) -> T {
     T::try_from(value).unwrap_or_default()
 }
@@ -244,6 +247,10 @@ mod tests {
         check("2026-13-02T00:00:00Z", r#"parsing time "2026-13-02T00:00:00Z": month out of range"#);
         check("2026-02-30T00:00:00Z", r#"parsing time "2026-02-30T00:00:00Z": day out of range"#);
         check("2026-02-03T00:00:00ZZ", r#"parsing time "2026-02-03T00:00:00ZZ": extra text: "Z""#);
+        check(
+            "2026-02-03T00:00:00++1:00",
+            r#"parsing time "2026-02-03T00:00:00++1:00" as "2006-01-02T15:04:05Z07:00": cannot parse "++1:00" as "Z07:00""#,
+        );
     }
 
     #[test]

@@ -35,7 +35,7 @@ use webhook::ConversionWebhook;
 
 /// Converts the objects of one resource between its versions.
 pub(crate) struct Conversion {
-    strategy: Strategy,
+    strategy: ConversionStrategy,
     /// The results of earlier conversions.
     cache: ConversionCache,
     /// When the last conversion for watchers failed, and its error. Locked while a watcher converts,
@@ -43,7 +43,7 @@ pub(crate) struct Conversion {
     last_failure: Mutex<Option<(Instant, Status)>>,
 }
 
-enum Strategy {
+enum ConversionStrategy {
     /// Replaces `apiVersion`.
     ApiVersion,
     /// Replaces `apiVersion` and prunes the fields that are not in the schema of the new version.
@@ -57,24 +57,35 @@ enum Strategy {
 impl Conversion {
     /// The conversion of a built-in kind.
     pub(crate) fn built_in(resource: &Resource) -> Self {
-        Self::new(resource.behavior.convert.map_or(Strategy::ApiVersion, Strategy::Function))
+        Self::new(
+            resource
+                .strategy
+                .convert
+                .map_or(ConversionStrategy::ApiVersion, ConversionStrategy::Function),
+        )
     }
 
     /// The conversion that a CRD declares.
     pub(crate) fn of_crd(crd: &Object) -> Self {
         let conversion = crd.get(&["spec", "conversion"]).unwrap_or(&Value::Null);
         if conversion["strategy"] == "Webhook" {
-            return Self::new(Strategy::Webhook(ConversionWebhook::new(&conversion["webhook"])));
+            return Self::new(ConversionStrategy::Webhook(ConversionWebhook::new(
+                &conversion["webhook"],
+            )));
         }
         let versions = crd.get(&["spec", "versions"]).and_then(Value::as_array);
         let versions = versions.map(Vec::as_slice).unwrap_or_default();
         let same =
             |a: &Value, b: &Value| ["schema", "selectableFields"].iter().all(|it| a[it] == b[it]);
         let alike = versions.windows(2).all(|pair| same(&pair[0], &pair[1]));
-        Self::new(if alike { Strategy::ApiVersion } else { Strategy::ApiVersionAndPrune })
+        Self::new(if alike {
+            ConversionStrategy::ApiVersion
+        } else {
+            ConversionStrategy::ApiVersionAndPrune
+        })
     }
 
-    fn new(strategy: Strategy) -> Self {
+    fn new(strategy: ConversionStrategy) -> Self {
         Self { strategy, cache: ConversionCache::default(), last_failure: Mutex::default() }
     }
 
@@ -86,13 +97,13 @@ impl Conversion {
 
     /// Whether a webhook converts the objects.
     pub(crate) fn uses_webhook(&self) -> bool {
-        matches!(self.strategy, Strategy::Webhook(_))
+        matches!(self.strategy, ConversionStrategy::Webhook(_))
     }
 
     /// Whether stored bytes are served without a cached conversion: only `apiVersion` is replaced, or
     /// a conversion function runs while the answer is written.
     pub(crate) fn serves_stored_bytes(&self) -> bool {
-        matches!(self.strategy, Strategy::ApiVersion | Strategy::Function(_))
+        matches!(self.strategy, ConversionStrategy::ApiVersion | ConversionStrategy::Function(_))
     }
 }
 
@@ -106,7 +117,7 @@ pub(crate) fn convert_locally(
     let resource = &served.resource;
     let wanted = resource.api_version(&resource.versions[version]);
     if object.api_version() != wanted {
-        if let Strategy::Function(convert) = served.conversion.strategy {
+        if let ConversionStrategy::Function(convert) = served.conversion.strategy {
             let from = object.api_version().to_owned();
             convert(&mut object, &from, &wanted);
         }
@@ -135,7 +146,7 @@ pub(crate) async fn objects(
 ) -> Result<Vec<Object>, Status> {
     let resource = &served.resource;
     let wanted = resource.api_version(&resource.versions[version]);
-    if let Strategy::Webhook(webhook) = &served.conversion.strategy {
+    if let ConversionStrategy::Webhook(webhook) = &served.conversion.strategy {
         let mut batch = Vec::new();
         for (index, object) in objects.iter_mut().enumerate() {
             if object.api_version() == wanted {
@@ -163,7 +174,7 @@ pub(crate) async fn objects(
         }
         return Ok(objects);
     }
-    let prunes = matches!(served.conversion.strategy, Strategy::ApiVersionAndPrune);
+    let prunes = matches!(served.conversion.strategy, ConversionStrategy::ApiVersionAndPrune);
     let convert = |object: Object| {
         let differs = object.api_version() != wanted;
         let mut object = convert_locally(served, version, object);

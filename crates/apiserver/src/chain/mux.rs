@@ -276,7 +276,7 @@ async fn serve_object_or_collection(
     if !matches!(cx.scope.verb, Verb::Create | Verb::Update | Verb::Other) {
         validate_name_in_path(&cx.scope.path.name)?;
     }
-    if let Some(kind) = cx.scope.resource().behavior.unstored {
+    if let Some(kind) = cx.scope.resource().strategy.unstored {
         if kind.verbs().contains(&cx.scope.verb.as_str()) {
             return unstored::serve(cx, body, kind).await;
         }
@@ -341,7 +341,7 @@ fn find_subresource<'a>(
         ("status", _) if version.status => Some(SubresourceRoute::Status),
         ("scale", Some(scale)) => Some(SubresourceRoute::Scale(scale)),
         _ => {
-            let subresources = served.resource.behavior.subresources;
+            let subresources = served.resource.strategy.subresources;
             subresources.iter().find(|it| it.name == name).map(SubresourceRoute::Other)
         }
     }

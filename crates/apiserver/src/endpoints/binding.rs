@@ -28,7 +28,7 @@ pub(super) async fn bind(
     let attributes = Attributes::create(admission, &cx.scope, binding.name(), dry_run);
     admission::admit_subresource(&attributes, &mut binding).await?;
     let pod = scope_of_pod(&cx.scope, binding.name()).ok_or_else(Status::no_such_resource)?;
-    let subresources = pod.resource().behavior.subresources;
+    let subresources = pod.resource().strategy.subresources;
     let action = subresources.iter().find(|it| it.name == "binding").map(|it| &it.action);
     let Some(Action::Post(change)) = action else { return Err(Status::no_such_resource()) };
     subresource::update_object(cx, &pod, &binding, *change, dry_run).await

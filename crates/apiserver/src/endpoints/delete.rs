@@ -24,7 +24,7 @@ pub(crate) async fn delete(cx: &RequestContext, body: &[u8]) -> Result<Response<
     match registry::delete(&cx.scope, namespace, name, &options, &admission).await? {
         Deleted::Terminating(outcome) => respond(cx, 200, outcome).await,
         Deleted::Removed(object) => {
-            if cx.scope.resource().behavior.returns_deleted {
+            if cx.scope.resource().strategy.returns_deleted {
                 return Ok(object_response::object(
                     cx,
                     200,
@@ -79,7 +79,7 @@ pub(super) fn options(cx: &RequestContext, body: &[u8]) -> Result<DeleteOptions,
 /// propagation policy.
 pub(super) fn warn_without_propagation_policy(cx: &RequestContext, options: &DeleteOptions) {
     if let (None, GarbageCollectionPolicy::OrphanDependents(Some(warning))) =
-        (options.propagation, cx.scope.resource().behavior.garbage_collection)
+        (options.propagation, cx.scope.resource().strategy.garbage_collection)
     {
         cx.scope.warn(warning.to_owned());
     }

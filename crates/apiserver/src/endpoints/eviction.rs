@@ -64,7 +64,7 @@ fn options(cx: &RequestContext, eviction: &Object) -> Result<DeleteOptions, Stat
 async fn charge_budget(cx: &RequestContext, pod: &Object, dry_run: bool) -> Result<(), Status> {
     let mut budgets = budgets(cx, pod);
     if budgets.len() > 1 {
-        return Err(eviction::more_than_one());
+        return Err(eviction::more_than_one_budget());
     }
     let Some(mut budget) = budgets.pop() else { return Ok(()) };
     eviction::check_disruption_allowed(&budget)?;

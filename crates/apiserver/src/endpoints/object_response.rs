@@ -112,7 +112,7 @@ pub(crate) fn head<'a>(
     if entry.api_version() == api_version.as_bytes() {
         Some(Head::Stored)
     } else {
-        served.resource.differ_in_name_only(version).then_some(Head::Version(api_version))
+        served.resource.differs_in_api_version_only(version).then_some(Head::Version(api_version))
     }
 }
 

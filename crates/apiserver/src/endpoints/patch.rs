@@ -123,7 +123,7 @@ pub(super) fn decode_patched(
     }
     let mut value = Value::Object(std::mem::take(object.map_mut()));
     types::normalize(ty, &mut value, &mut |_| {}).map_err(|error| match patch.patch_type {
-        PatchType::StrategicMerge => invalid(error.from_values()),
+        PatchType::StrategicMerge => invalid(error.from_unstructured()),
         PatchType::Json | PatchType::Merge => invalid(&error.to_string()),
     })?;
     Ok(Object::from_value(value).unwrap_or_default())

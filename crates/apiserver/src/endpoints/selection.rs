@@ -256,7 +256,7 @@ fn field(cx: &RequestContext, label: &str) -> Result<Field, Status> {
                     quote(label)
                 )))
             }
-            None => Err(Status::bad_request((resource.behavior.unknown_label)(label))),
+            None => Err(Status::bad_request((resource.strategy.unknown_label)(label))),
         },
     }
 }

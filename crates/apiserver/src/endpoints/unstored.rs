@@ -25,7 +25,7 @@ pub(crate) async fn serve(
     body: &[u8],
     kind: UnstoredKind,
 ) -> Result<Response<Body>, Status> {
-    if kind == UnstoredKind::Components {
+    if kind == UnstoredKind::ComponentStatus {
         return component_status::serve(cx).await;
     }
     let options = WriteOptions::parse(&cx.scope.query, "CreateOptions")?;
@@ -41,26 +41,28 @@ pub(crate) async fn serve(
     // Upstream: reviews are exempt from admission policies and webhooks, since a faulty one could
     // disable the cluster.
     let status = match kind {
-        UnstoredKind::Token => review_token(cx, &object).await?,
-        UnstoredKind::SelfSubject => {
+        UnstoredKind::TokenReview => review_token(cx, &object).await?,
+        UnstoredKind::SelfSubjectReview => {
             // Upstream: the response to this review, and to a rules review, does not contain the
             // request.
             object.map_mut().insert("metadata".to_owned(), json!({}));
             object.set_meta("creationTimestamp", cx.scope.storage.now());
             json!({"userInfo": cx.scope.user.to_info()})
         }
-        UnstoredKind::Access | UnstoredKind::LocalAccess => review_access(
-            &cx.plane.authorizers,
-            &object,
-            &reviewed_user(&object),
-            cx.scope.namespace(),
-        )?,
-        UnstoredKind::SelfAccess => {
+        UnstoredKind::SubjectAccessReview | UnstoredKind::LocalSubjectAccessReview => {
+            review_access(
+                &cx.plane.authorizers,
+                &object,
+                &reviewed_user(&object),
+                cx.scope.namespace(),
+            )?
+        }
+        UnstoredKind::SelfSubjectAccessReview => {
             review_access(&cx.plane.authorizers, &object, &cx.scope.user, "")?
         }
         UnstoredKind::Binding => return binding::bind(cx, object, options.dry_run).await,
-        UnstoredKind::Components => unreachable!("component statuses are served above"),
-        UnstoredKind::SelfRules => {
+        UnstoredKind::ComponentStatus => unreachable!("component statuses are served above"),
+        UnstoredKind::SelfSubjectRulesReview => {
             let namespace = object.str_at(&["spec", "namespace"]).to_owned();
             if namespace.is_empty() {
                 return Err(Status::bad_request("no namespace on request"));

@@ -22,7 +22,7 @@ pub(crate) async fn update(
     check_namespace(cx, &object)?;
     check_name(cx, &object)?;
     if matches!(strategy, UpdateStrategy::Main)
-        && cx.scope.resource().behavior.create_on_update
+        && cx.scope.resource().strategy.create_on_update
         && is_missing(cx).await
     {
         registry::check_uid(&cx.scope, &object, None, options.dry_run)?;

@@ -104,7 +104,7 @@ fn with_generated_name(scope: &RequestScope, sent: &Object) -> Object {
             prefix.char_indices().nth(MAX_GENERATED_PREFIX).map_or(prefix, |(at, _)| &prefix[..at]);
         object.set_meta("name", format!("{truncated}{}", scope.storage.entropy.suffix(5)));
         // Some defaults are derived from the name.
-        (scope.resource().behavior.defaults)(&mut object);
+        (scope.resource().strategy.defaults)(&mut object);
     }
     object
 }
@@ -124,15 +124,15 @@ fn prepare(scope: &RequestScope, object: &mut Object) {
     }
     object.set_meta("uid", scope.storage.entropy.uuid());
     object.set_meta("creationTimestamp", scope.storage.now());
-    let behavior = scope.resource().behavior;
+    let strategy = scope.resource().strategy;
     // Upstream: kinds without generations keep the generation that was sent.
-    if behavior.generation {
+    if strategy.generation {
         object.set_meta("generation", 1);
     }
     if scope.resource().conventions.isolates_status && scope.version().status {
         object.map_mut().remove("status");
     }
-    (behavior.prepare_create)(object);
+    (strategy.prepare_create)(object);
     initializers::prepare_for_create(object);
 }
 
@@ -144,7 +144,7 @@ fn validate(scope: &RequestScope, object: &Object) -> Result<(), Status> {
     if !errors.is_empty() {
         return Err(scope.invalid(object.name(), errors));
     }
-    for warning in (resource.behavior.warnings)(object) {
+    for warning in (resource.strategy.warnings)(object) {
         scope.warn(warning);
     }
     Ok(())

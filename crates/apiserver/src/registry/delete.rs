@@ -21,7 +21,7 @@ use crate::registry::errors;
 use crate::request::options::{DeleteOptions, DeletionPropagation};
 use machinery::{GroupResource, Object, Status, Value, timestamp};
 use store::{Error, Expect};
-use types::resource::{Behavior, GarbageCollectionPolicy};
+use types::resource::{GarbageCollectionPolicy, Strategy};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -132,10 +132,10 @@ fn mark_for_deletion(
     old: &Object,
     options: &DeleteOptions,
 ) -> (Object, bool) {
-    let behavior = scope.resource().behavior;
+    let strategy = scope.resource().strategy;
     let mut new = old.clone();
     let is_first = old.deletion_timestamp().is_none();
-    if let Some(deletion) = behavior.deletion {
+    if let Some(deletion) = strategy.deletion {
         if is_first {
             new.set_meta("deletionTimestamp", scope.storage.now());
             (deletion.begin)(&mut new, &scope.storage.now());
@@ -143,13 +143,13 @@ fn mark_for_deletion(
         let held = (deletion.held)(&new) || new.finalizers().next().is_some();
         return (new, held);
     }
-    let grace = grace_period(behavior.grace_period, old, options);
-    if behavior.garbage_collection != GarbageCollectionPolicy::Unsupported {
-        let propagation = options.propagation.or_else(|| default_propagation(behavior, old));
+    let grace = grace_period(strategy.grace_period, old, options);
+    if strategy.garbage_collection != GarbageCollectionPolicy::Unsupported {
+        let propagation = options.propagation.or_else(|| default_propagation(strategy, old));
         set_propagation_finalizer(&mut new, propagation);
     }
     let held_by_finalizer = new.finalizers().next().is_some();
-    if grace > 0 || held_by_finalizer || behavior.grace_period.is_some() {
+    if grace > 0 || held_by_finalizer || strategy.grace_period.is_some() {
         set_deletion_timestamp(scope, &mut new, old, grace);
     }
     (new, grace > 0 || held_by_finalizer)
@@ -189,9 +189,9 @@ fn set_deletion_timestamp(scope: &RequestScope, new: &mut Object, old: &Object, 
 
 /// The propagation of a deletion without a policy: the finalizers of the object take precedence
 /// over the default of its kind.
-fn default_propagation(behavior: &Behavior, object: &Object) -> Option<DeletionPropagation> {
+fn default_propagation(strategy: &Strategy, object: &Object) -> Option<DeletionPropagation> {
     let is_decided = object.finalizers().any(|it| matches!(it, ORPHAN | FOREGROUND));
-    match behavior.garbage_collection {
+    match strategy.garbage_collection {
         GarbageCollectionPolicy::OrphanDependents(_) if !is_decided => {
             Some(DeletionPropagation::Orphan)
         }

@@ -73,7 +73,7 @@ fn try_with_request<T>(
     let api_version = resource.api_version(scope.version());
     let now = scope.storage.now();
     let result = action(&Request {
-        schema: versions.versions.node(scope.version),
+        schema: versions.versions.type_ref(scope.version),
         api_version: &api_version,
         kind: &resource.kind,
         subresource: &scope.path.subresource,

@@ -77,7 +77,7 @@ fn fit_reporting_empty(
             let mut value = Value::Object(std::mem::take(object.map_mut()));
             let on_unknown = &mut |path: String| unknown.push(unknown_field(&path));
             types::normalize_with(ty, &mut value, on_unknown, on_empty).map_err(|error| {
-                let from_values = error.from_values().to_owned();
+                let from_values = error.from_unstructured().to_owned();
                 let from_text = error.with_literal(|path| literals.at(path)).to_string();
                 ShapeError { from_text, from_values }
             })?;
@@ -181,6 +181,6 @@ fn decode_object_meta(value: &mut Value, unknown: &mut dyn FnMut(String)) -> Res
 /// of a built-in kind.
 pub(crate) fn to_memory_version(scope: &RequestScope, object: Object) -> Object {
     let mut object = convert_locally(&scope.served, memory_version(scope), object);
-    (scope.resource().behavior.defaults)(&mut object);
+    (scope.resource().strategy.defaults)(&mut object);
     object
 }

@@ -160,9 +160,9 @@ async fn updated_object(
         return Err(scope.invalid(old.name(), errors));
     }
     if matches!(request.strategy, UpdateStrategy::Main) {
-        let warnings = match resource.behavior.update_warnings {
+        let warnings = match resource.strategy.update_warnings {
             Some(warnings) => warnings(&new, &old),
-            None => (resource.behavior.warnings)(&new),
+            None => (resource.strategy.warnings)(&new),
         };
         for warning in warnings {
             scope.warn(warning);
@@ -189,7 +189,7 @@ fn check_preconditions(
         "" => 0,
         text => parse_revision(text).map_err(Status::unclassified)?,
     };
-    if revision == 0 && !resource.behavior.unconditional_update {
+    if revision == 0 && !resource.strategy.unconditional_update {
         let mut errors = ErrorList::new();
         let path = Path::root("metadata");
         errors.invalid(&path.child("resourceVersion"), 0, "must be specified for an update");
@@ -248,14 +248,14 @@ fn prepare(scope: &RequestScope, new: &mut Object, old: &Object, strategy: Updat
                     None => new.map_mut().remove("status"),
                 };
             }
-            (resource.behavior.prepare_update)(new, old);
+            (resource.strategy.prepare_update)(new, old);
         }
-        UpdateStrategy::Status => (resource.behavior.prepare_status)(new, old),
+        UpdateStrategy::Status => (resource.strategy.prepare_status)(new, old),
         UpdateStrategy::Subresource { prepare, .. } => prepare(new, old),
         UpdateStrategy::Posted => {}
     }
     let counts_generation =
-        resource.behavior.generation && !matches!(strategy, UpdateStrategy::Posted);
+        resource.strategy.generation && !matches!(strategy, UpdateStrategy::Posted);
     let ignores_status = has_status_subresource || !resource.conventions.generation_counts_status;
     if counts_generation && spec_differs(new, old, ignores_status) {
         new.set_meta("generation", old.generation() + 1);
@@ -274,7 +274,7 @@ fn copy_metadata(new: &mut Object, old: &Object, field: &str) {
 /// Whether the deletion of an object can be completed: it has a deletion timestamp, and neither a
 /// grace period nor a finalizer delays its removal.
 fn should_delete_during_update(scope: &RequestScope, object: &Object) -> bool {
-    let held = scope.resource().behavior.deletion.is_some_and(|it| (it.held)(object));
+    let held = scope.resource().strategy.deletion.is_some_and(|it| (it.held)(object));
     let grace = object.metadata().and_then(|it| it.get("deletionGracePeriodSeconds"));
     object.deletion_timestamp().is_some()
         && object.finalizers().next().is_none()

@@ -23,7 +23,7 @@ fn restricts_finalizers(resource: &Resource) -> bool {
 
 /// Validates the metadata of a new object.
 pub(crate) fn validate_metadata(resource: &Resource, object: &Object, errors: &mut ErrorList) {
-    let name = resource.behavior.validate_name;
+    let name = resource.strategy.validate_name;
     meta::validate_object_meta(object, resource.namespaced, name, errors);
     if restricts_finalizers(resource) {
         meta::validate_builtin_finalizers(object, errors);
@@ -39,7 +39,7 @@ pub(crate) fn validate_metadata_update(
 ) {
     // Upstream: the name of a custom resource is validated only on creation.
     let name = if resource.conventions.validates_name_on_update {
-        resource.behavior.validate_name
+        resource.strategy.validate_name
     } else {
         names::path_segment
     };
@@ -79,9 +79,9 @@ pub(crate) fn validate_create(scope: &RequestScope, object: &Object, errors: &mu
         validate_scale(scope, object, UpdateStrategy::Main, errors);
         validate_rules(scope, schema, object, None, errors);
     }
-    match resource.behavior.validate_in {
+    match resource.strategy.validate_in {
         Some(validate) => validate(object, None, &resource.api_version(scope.version()), errors),
-        None => (resource.behavior.validate)(object, errors),
+        None => (resource.strategy.validate)(object, errors),
     }
     run_hook(scope, object, None, errors);
     validate_schema_memory(scope, object, errors);
@@ -117,12 +117,12 @@ pub(crate) fn validate_update(
         validate_scale(scope, new, strategy, errors);
         validate_rules(scope, schema, new, Some(old), errors);
     }
-    match (strategy, resource.behavior.validate_in) {
+    match (strategy, resource.strategy.validate_in) {
         (UpdateStrategy::Main, Some(validate)) => {
             validate(new, Some(old), &resource.api_version(scope.version()), errors);
         }
-        (UpdateStrategy::Main, None) => (resource.behavior.validate_update)(new, old, errors),
-        (UpdateStrategy::Status, _) => (resource.behavior.validate_status)(new, old, errors),
+        (UpdateStrategy::Main, None) => (resource.strategy.validate_update)(new, old, errors),
+        (UpdateStrategy::Status, _) => (resource.strategy.validate_status)(new, old, errors),
         (UpdateStrategy::Subresource { validate, .. }, _) => validate(new, old, errors),
         (UpdateStrategy::Posted, _) => {}
     }

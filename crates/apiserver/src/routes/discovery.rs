@@ -226,7 +226,7 @@ pub(super) fn verbs(served: &ServedResource) -> Vec<&'static str> {
     if served.terminating {
         return TERMINATING_VERBS.to_vec();
     }
-    if let Some(kind) = served.resource.behavior.unstored {
+    if let Some(kind) = served.resource.strategy.unstored {
         return kind.verbs().to_vec();
     }
     let namespaces = served.resource.group.is_empty() && served.resource.plural == "namespaces";
@@ -261,7 +261,7 @@ pub(super) fn subresources(served: &ServedResource, version: usize) -> Vec<Subre
             verbs: OBJECT,
         });
     }
-    all.extend(resource.behavior.subresources.iter().map(|it| SubresourceDiscovery {
+    all.extend(resource.strategy.subresources.iter().map(|it| SubresourceDiscovery {
         name: it.name,
         group: it.group,
         version: it.version,
@@ -282,10 +282,10 @@ pub(super) fn subresources(served: &ServedResource, version: usize) -> Vec<Subre
 fn storage_version_hash(served: &ServedResource) -> Option<String> {
     let resource = &served.resource;
     let is_unserved = !resource.conventions.hashes_unserved_version && !resource.hub().served;
-    if resource.behavior.unstored.is_some() || is_unserved {
+    if resource.strategy.unstored.is_some() || is_unserved {
         return None;
     }
-    let version = resource.behavior.storage_version.unwrap_or(&resource.hub().name);
+    let version = resource.strategy.storage_version.unwrap_or(&resource.hub().name);
     let text = format!("{}/{version}/{}", resource.group, resource.kind);
     let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
     Some(BASE64_STANDARD.encode(&digest.as_ref()[..8]))

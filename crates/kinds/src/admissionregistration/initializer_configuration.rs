@@ -1,31 +1,31 @@
-//! `InitializerConfiguration`: the initializers of new objects, by rules.
+//! `InitializerConfiguration`: rules that say which initializers a new object gets.
 //!
-//! Kubernetes 1.7 to 1.13 had it; the server stores and shows these objects as that did.
+//! Kubernetes 1.7 to 1.13 had this kind; it is validated as it was there.
 
 use std::collections::HashSet;
 
-use super::matching::validate_targets;
+use super::matching::validate_rule;
 use crate::table;
 use crate::validation::rules::add_invalid;
 use machinery::fields::{list, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{PLAIN, plain_cells};
-use types::resource::{Behavior, Columns, Resource, Version};
+use types::resource::{Columns, Resource, Strategy, Version};
 
-/// The row of `InitializerConfiguration`.
+/// The resource of the kind `InitializerConfiguration`.
 pub fn resource() -> Resource {
     let shape = "admissionregistration/v1alpha1.InitializerConfiguration";
     let v1 = table::v1(shape, Columns::Fixed(PLAIN, plain_cells));
     let version = Version { name: "v1alpha1".to_owned(), ..v1 };
-    super::row("InitializerConfiguration", "initializerconfigurations", &BEHAVIOR, version)
+    super::resource("InitializerConfiguration", "initializerconfigurations", &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, _, errors| validate(new, errors),
     generation: true,
     unconditional_update: false,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 fn validate(object: &Object, errors: &mut ErrorList) {
@@ -44,14 +44,14 @@ fn validate(object: &Object, errors: &mut ErrorList) {
         let rules = path.child("rules");
         for (index, rule) in list(initializer, "rules").iter().enumerate() {
             let path = rules.index(index);
-            validate_targets(errors, &path, rule);
-            whole_objects_only(errors, &path.child("resources"), rule);
+            validate_rule(errors, &path, rule);
+            refuse_subresources(errors, &path.child("resources"), rule);
         }
     }
 }
 
-/// A part of an object is never new by itself.
-fn whole_objects_only(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
+/// Initializers act on new objects, and a subresource is not an object of its own.
+fn refuse_subresources(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
     for (index, resource) in texts(rule, "resources").enumerate().filter(|(_, it)| it.contains('/'))
     {
         errors.invalid(&path.index(index), resource, "must not specify subresources");
@@ -65,21 +65,24 @@ mod tests {
     use machinery::json;
 
     fn check(initializers: Value, expected: &[&str]) {
-        assert_eq!(refusals(&BEHAVIOR, json!({"initializers": initializers})), expected);
+        assert_eq!(refusals(&STRATEGY, json!({"initializers": initializers})), expected);
     }
 
-    fn about(resources: &[&str]) -> Value {
+    fn rules_for(resources: &[&str]) -> Value {
         json!([{"apiGroups": [""], "apiVersions": ["v1"], "resources": resources}])
     }
 
     #[test]
-    fn the_textbooks_configuration_is_in_order() {
-        check(json!([{"name": "envoy.initializer.kubernetes.io", "rules": about(&["pods"])}]), &[]);
-        check(json!([{"name": "a.b.c", "rules": about(&["*"])}, {"name": "a.b.d"}]), &[]);
+    fn valid_initializers_are_accepted() {
+        check(
+            json!([{"name": "envoy.initializer.kubernetes.io", "rules": rules_for(&["pods"])}]),
+            &[],
+        );
+        check(json!([{"name": "a.b.c", "rules": rules_for(&["*"])}, {"name": "a.b.d"}]), &[]);
     }
 
     #[test]
-    fn a_name_is_a_domain_with_two_dots_and_there_once() {
+    fn initializer_names_are_unique_domains_with_three_segments() {
         check(
             json!([{"name": "envoy"}, {"name": "a.b.c"}, {"name": "a.b.c"}, {}]),
             &[
@@ -91,15 +94,15 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_about_whole_objects() {
+    fn a_rule_needs_groups_versions_and_resources_without_subresources() {
         check(
-            json!([{"name": "a.b.c", "rules": about(&["pods/status"])}]),
+            json!([{"name": "a.b.c", "rules": rules_for(&["pods/status"])}]),
             &[
                 r#"initializers[0].rules[0].resources[0]: Invalid value: "pods/status": must not specify subresources"#,
             ],
         );
         check(
-            json!([{"name": "a.b.c", "rules": about(&["*", "pods"])}]),
+            json!([{"name": "a.b.c", "rules": rules_for(&["*", "pods"])}]),
             &[
                 r#"initializers[0].rules[0].resources: Invalid value: ["*","pods"]: if '*' is present, must not specify other resources without subresources"#,
             ],

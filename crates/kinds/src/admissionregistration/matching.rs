@@ -1,4 +1,4 @@
-//! The requests that match a webhook or a policy.
+//! The rules, selectors and conditions by which webhooks and policies match requests.
 
 use std::collections::HashSet;
 
@@ -10,26 +10,26 @@ const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
 const MAX_CONDITIONS: usize = 64;
 
-/// Fills in what webhooks and policies have in common: policy, selectors, the scope of rules.
-pub(super) fn defaults(matching: &mut Map<String, Value>, rules: &[&str]) {
+/// Sets the defaults that webhooks and policies have in common: policy, selectors, scope of rules.
+pub(super) fn defaults(matching: &mut Map<String, Value>, rule_lists: &[&str]) {
     default_value(matching, "matchPolicy", "Equivalent".into());
     default_value(matching, "namespaceSelector", json!({}));
     default_value(matching, "objectSelector", json!({}));
-    for part in rules {
-        for rule in maps_mut(matching, part) {
+    for key in rule_lists {
+        for rule in maps_mut(matching, key) {
             default_value(rule, "scope", "*".into());
         }
     }
 }
 
-/// The same, for the part of a policy or of a binding that says what it is about.
-pub(super) fn default_resources(spec: &mut Map<String, Value>, key: &str) {
+/// Sets the defaults of the `MatchResources` at `key` in the spec of a policy or a binding.
+pub(super) fn default_match_resources(spec: &mut Map<String, Value>, key: &str) {
     if let Some(resources) = map_mut(spec, key) {
         defaults(resources, &["resourceRules", "excludeResourceRules"]);
     }
 }
 
-/// Validates the policy and the two selectors.
+/// Validates `matchPolicy`.
 pub(super) fn validate_match_policy(errors: &mut ErrorList, path: &Path<'_>, matching: &Value) {
     if part(matching, "matchPolicy").is_some() {
         let policies = &["Equivalent", "Exact"];
@@ -37,15 +37,15 @@ pub(super) fn validate_match_policy(errors: &mut ErrorList, path: &Path<'_>, mat
     }
 }
 
-/// Validates which namespaces and objects are selected.
+/// Validates `namespaceSelector` and `objectSelector`.
 pub(super) fn validate_selectors(errors: &mut ErrorList, path: &Path<'_>, matching: &Value) {
     for selector in ["namespaceSelector", "objectSelector"] {
         label_selector(errors, &path.child(selector), at(matching, &[selector]));
     }
 }
 
-/// Validates what a policy or a binding says that it is about.
-pub(super) fn validate_resources(errors: &mut ErrorList, path: &Path<'_>, resources: &Value) {
+/// Validates the `MatchResources` of a policy or a binding.
+pub(super) fn validate_match_resources(errors: &mut ErrorList, path: &Path<'_>, resources: &Value) {
     validate_match_policy(errors, path, resources);
     validate_selectors(errors, path, resources);
     for part in ["resourceRules", "excludeResourceRules"] {
@@ -62,29 +62,29 @@ pub(super) fn validate_resources(errors: &mut ErrorList, path: &Path<'_>, resour
                 }
                 seen.insert(name);
             }
-            validate_rule(errors, &path, rule);
+            validate_rule_with_operations(errors, &path, rule);
         }
     }
 }
 
-/// Validates which operations on which resources a rule is about.
-pub(super) fn validate_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
-    several(errors, path, rule, "operations", "operations");
+/// Validates a `RuleWithOperations`.
+pub(super) fn validate_rule_with_operations(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
+    validate_wildcard(errors, path, rule, "operations", "operations");
     let operations = path.child("operations");
     for (index, operation) in texts(rule, "operations").enumerate() {
         supported_only(errors, &operations.index(index), operation, OPERATIONS);
     }
-    validate_targets(errors, path, rule);
+    validate_rule(errors, path, rule);
     if part(rule, "scope").is_some() {
         let scopes = &["*", "Cluster", "Namespaced"];
         supported_only(errors, &path.child("scope"), text(rule, "scope"), scopes);
     }
 }
 
-/// Validates which resources a rule is about.
-pub(super) fn validate_targets(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
-    several(errors, path, rule, "apiGroups", "API groups");
-    several(errors, path, rule, "apiVersions", "API versions");
+/// Validates a `Rule`: groups, versions and resources.
+pub(super) fn validate_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
+    validate_wildcard(errors, path, rule, "apiGroups", "API groups");
+    validate_wildcard(errors, path, rule, "apiVersions", "API versions");
     let versions = path.child("apiVersions");
     for (index, _) in texts(rule, "apiVersions").enumerate().filter(|(_, it)| it.is_empty()) {
         errors.required(&versions.index(index), "");
@@ -92,15 +92,22 @@ pub(super) fn validate_targets(errors: &mut ErrorList, path: &Path<'_>, rule: &V
     validate_resource_names(errors, &path.child("resources"), rule);
 }
 
-/// At least one is required, and `*` must be the only one.
-fn several(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, key: &str, words: &str) {
+/// Requires at least one item at `key`; a `*` must be the only one. `plural` is the items' name in
+/// the message.
+fn validate_wildcard(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    rule: &Value,
+    key: &str,
+    plural: &str,
+) {
     let path = path.child(key);
     let items: Vec<&str> = texts(rule, key).collect();
     if items.is_empty() {
         errors.required(&path, "");
     }
     if items.len() > 1 && items.contains(&"*") {
-        let message = format!("if '*' is present, must not specify other {words}");
+        let message = format!("if '*' is present, must not specify other {plural}");
         errors.invalid(&path, json!(items), &message);
     }
 }
@@ -110,7 +117,9 @@ fn validate_resource_names(errors: &mut ErrorList, path: &Path<'_>, rule: &Value
     if resources.is_empty() {
         errors.required(path, "");
     }
-    let (mut all_below, mut below_all) = (HashSet::new(), HashSet::new());
+    let mut resources_with_any_subresource = HashSet::new();
+    let mut subresources_of_any_resource = HashSet::new();
+    // As upstream: only the last item without a subresource counts.
     let mut last_is_plain = false;
     for (index, name) in resources.iter().enumerate() {
         let path = path.index(index);
@@ -118,23 +127,23 @@ fn validate_resource_names(errors: &mut ErrorList, path: &Path<'_>, rule: &Value
             errors.required(&path, "");
             continue;
         }
-        let Some((resource, sub)) = name.split_once('/') else {
+        let Some((resource, subresource)) = name.split_once('/') else {
             last_is_plain = *name != "*";
             continue;
         };
-        if all_below.contains(&resource) {
+        if resources_with_any_subresource.contains(&resource) {
             let message = format!("if '{resource}/*' is present, must not specify {name}");
             errors.invalid(&path, *name, &message);
         }
-        if below_all.contains(&sub) {
-            let message = format!("if '*/{sub}' is present, must not specify {name}");
+        if subresources_of_any_resource.contains(&subresource) {
+            let message = format!("if '*/{subresource}' is present, must not specify {name}");
             errors.invalid(&path, *name, &message);
         }
-        if sub == "*" {
-            all_below.insert(resource);
+        if subresource == "*" {
+            resources_with_any_subresource.insert(resource);
         }
         if resource == "*" {
-            below_all.insert(sub);
+            subresources_of_any_resource.insert(subresource);
         }
     }
     if resources.len() > 1 && resources.contains(&"*/*") {
@@ -179,16 +188,16 @@ mod tests {
 
     fn check(rule: Value, expected: &[&str]) {
         let mut errors = ErrorList::new();
-        validate_rule(&mut errors, &Path::root("r"), &rule);
+        validate_rule_with_operations(&mut errors, &Path::root("r"), &rule);
         assert_eq!(lines(&errors), expected);
     }
 
-    fn of(resources: &[&str]) -> Value {
+    fn rule_for(resources: &[&str]) -> Value {
         json!({"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["v1"], "resources": resources})
     }
 
     #[test]
-    fn a_rule_leaves_nothing_out() {
+    fn a_rule_requires_groups_versions_and_resources() {
         check(
             json!({"operations": ["CREATE", "*"]}),
             &[
@@ -202,15 +211,15 @@ mod tests {
 
     #[test]
     fn a_wildcard_excludes_other_items() {
-        check(of(&["pods", "pods/*"]), &[]);
+        check(rule_for(&["pods", "pods/*"]), &[]);
         check(
-            of(&["pods/*", "pods/log"]),
+            rule_for(&["pods/*", "pods/log"]),
             &[
                 r#"r.resources[1]: Invalid value: "pods/log": if 'pods/*' is present, must not specify pods/log"#,
             ],
         );
         check(
-            of(&["*", "pods"]),
+            rule_for(&["*", "pods"]),
             &[
                 r#"r.resources: Invalid value: ["*","pods"]: if '*' is present, must not specify other resources without subresources"#,
             ],

@@ -1,23 +1,23 @@
 //! `MutatingAdmissionPolicy`: expressions that change objects before they are stored.
 
-use super::matching::default_resources;
-use super::policy::{SPEC, no_deletion, policy_cells, validate_policy};
+use super::matching::default_match_resources;
+use super::policy::{SPEC, policy_cells, refuse_deletion, validate_policy};
 use crate::table;
 use crate::validation::rules::{one_of, required};
 use machinery::fields::{default_value, list, part, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{AGE, NAME, column, integer};
-use types::resource::{Behavior, Column, Columns, Resource};
+use types::resource::{Column, Columns, Resource, Strategy};
 
-/// The row of `MutatingAdmissionPolicy`.
+/// The resource of the kind `MutatingAdmissionPolicy`.
 pub fn resource() -> Resource {
     let cells = |object: &Object, now: &_| policy_cells(object, now, "mutations");
     let shape = "admissionregistration/v1.MutatingAdmissionPolicy";
     let version = table::v1(shape, Columns::Fixed(COLUMNS, cells));
-    super::row("MutatingAdmissionPolicy", "mutatingadmissionpolicies", &BEHAVIOR, version)
+    super::resource("MutatingAdmissionPolicy", "mutatingadmissionpolicies", &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     validate: |object, errors| {
         validate(object, None, errors);
@@ -26,12 +26,12 @@ static BEHAVIOR: Behavior = Behavior {
     validate_update: |new, old, errors| validate(new, Some(old), errors),
     generation: true,
     unconditional_update: false,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
     NAME,
-    integer("Mutations", "The number of changes that this policy makes to what is to be stored."),
+    integer("Mutations", "The number of mutations that this policy defines."),
     column(
         "ParamKind",
         "The kind of the objects that hold the parameters of this policy, if it has any.",
@@ -42,12 +42,12 @@ const COLUMNS: &[Column] = &[
 fn defaults(object: &mut Object) {
     let spec = object.map_at(&["spec"]);
     default_value(spec, "failurePolicy", "Fail".into());
-    default_resources(spec, "matchConstraints");
+    default_match_resources(spec, "matchConstraints");
 }
 
 fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     let constraints =
-        |errors: &mut ErrorList, spec: &Value| no_deletion(errors, "matchConstraints", spec);
+        |errors: &mut ErrorList, spec: &Value| refuse_deletion(errors, "matchConstraints", spec);
     validate_policy(new, old, errors, constraints);
     let spec = top(new, "spec");
     let path = SPEC.child("mutations");
@@ -92,12 +92,12 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_mutation_is_of_one_kind() {
+    fn a_mutating_policy_refuses_deletions_and_the_field_of_another_patch_type() {
         let rule = json!({"operations": ["DELETE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]});
         let spec = json!({"reinvocationPolicy": "Never", "matchConstraints": {"resourceRules": [rule]},
             "mutations": [{"patchType": "JSONPatch", "applyConfiguration": {"expression": "x"}}]});
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"spec": spec})),
+            refusals(&STRATEGY, json!({"spec": spec})),
             [
                 r#"spec.matchConstraints.resourceRules.operations: Unsupported value: "DELETE": supported values: "*", "CONNECT", "CREATE", "UPDATE""#,
                 "spec.mutations[0].jsonPatch: Required value: must be specified when patchType is JSONPatch",

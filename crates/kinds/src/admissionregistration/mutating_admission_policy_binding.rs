@@ -1,24 +1,24 @@
-//! `MutatingAdmissionPolicyBinding`: where a policy that changes things holds.
+//! `MutatingAdmissionPolicyBinding`: the resources to which a mutating policy applies.
 
-use super::matching::default_resources;
-use super::policy::{SPEC, binding_cells, no_deletion, validate_binding};
+use super::matching::default_match_resources;
+use super::policy::{SPEC, binding_cells, refuse_deletion, validate_binding};
 use super::validating_admission_policy_binding::COLUMNS;
 use crate::table;
 use crate::validation::rules::required_subdomain;
 use machinery::fields::{text, top};
 use machinery::{ErrorList, Object};
-use types::resource::{Behavior, Columns, Resource};
+use types::resource::{Columns, Resource, Strategy};
 
-/// The row of `MutatingAdmissionPolicyBinding`.
+/// The resource of the kind `MutatingAdmissionPolicyBinding`.
 pub fn resource() -> Resource {
     let shape = "admissionregistration/v1.MutatingAdmissionPolicyBinding";
     let version = table::v1(shape, Columns::Fixed(COLUMNS, binding_cells));
     let plural = "mutatingadmissionpolicybindings";
-    super::row("MutatingAdmissionPolicyBinding", plural, &BEHAVIOR, version)
+    super::resource("MutatingAdmissionPolicyBinding", plural, &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior = Behavior {
-    defaults: |object| default_resources(object.map_at(&["spec"]), "matchResources"),
+static STRATEGY: Strategy = Strategy {
+    defaults: |object| default_match_resources(object.map_at(&["spec"]), "matchResources"),
     validate: |object, errors| {
         validate(object, errors);
         super::refuse_reserved_name(object, errors);
@@ -26,14 +26,14 @@ static BEHAVIOR: Behavior = Behavior {
     validate_update: |new, _, errors| validate(new, errors),
     generation: true,
     unconditional_update: false,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
     required_subdomain(errors, &SPEC.child("policyName"), text(spec, "policyName"));
     validate_binding(object, errors);
-    no_deletion(errors, "matchResources", spec);
+    refuse_deletion(errors, "matchResources", spec);
 }
 
 #[cfg(test)]
@@ -44,6 +44,6 @@ mod tests {
 
     #[test]
     fn a_binding_names_its_policy() {
-        assert_eq!(refusals(&BEHAVIOR, json!({"spec": {}})), ["spec.policyName: Required value"]);
+        assert_eq!(refusals(&STRATEGY, json!({"spec": {}})), ["spec.policyName: Required value"]);
     }
 }

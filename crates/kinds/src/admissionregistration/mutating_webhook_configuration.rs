@@ -7,20 +7,20 @@ use crate::table;
 use machinery::Object;
 use machinery::fields::{default_value, maps_mut};
 use types::columns::{AGE, NAME, integer};
-use types::resource::{Behavior, Column, Columns, Resource};
+use types::resource::{Column, Columns, Resource, Strategy};
 
-/// The row of `MutatingWebhookConfiguration`.
+/// The resource of the kind `MutatingWebhookConfiguration`.
 pub fn resource() -> Resource {
     let shape = "admissionregistration/v1.MutatingWebhookConfiguration";
-    super::row(
+    super::resource(
         "MutatingWebhookConfiguration",
         "mutatingwebhookconfigurations",
-        &BEHAVIOR,
+        &STRATEGY,
         table::v1(shape, Columns::Fixed(COLUMNS, cells)),
     )
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     validate: |object, errors| {
         validate(object, None, errors);
@@ -30,7 +30,7 @@ static BEHAVIOR: Behavior = Behavior {
     generation: true,
     unconditional_update: false,
     warnings,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
@@ -59,7 +59,7 @@ mod tests {
     fn webhook_defaults_are_ten_seconds_and_no_reinvocation() {
         let hook = json!({"clientConfig": {"service": {}}, "rules": [{}]});
         assert_eq!(
-            defaulted(&BEHAVIOR, json!({"webhooks": [hook]})),
+            defaulted(&STRATEGY, json!({"webhooks": [hook]})),
             json!({"webhooks": [{"clientConfig": {"service": {"port": 443}}, "rules": [{"scope": "*"}],
                 "failurePolicy": "Fail", "matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {},
                 "timeoutSeconds": 10, "reinvocationPolicy": "Never"}]})

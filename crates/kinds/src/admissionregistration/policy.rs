@@ -1,5 +1,5 @@
-//! What policies and their bindings have in common. Expressions are validated here for being there
-//! only; their grammar is the business of what compiles them.
+//! What policies and their bindings have in common. Expressions are only required to be present
+//! here; their syntax is checked where they are compiled.
 
 use super::matching;
 use crate::validation::rules::{add_invalid, label_selector, required, supported_only};
@@ -29,7 +29,7 @@ pub(super) fn validate_policy(
     match part(spec, "matchConstraints") {
         None => errors.required(&path, ""),
         Some(resources) => {
-            matching::validate_resources(errors, &path, resources);
+            matching::validate_match_resources(errors, &path, resources);
             if list(resources, "resourceRules").is_empty() {
                 errors.required(&path.child("resourceRules"), "");
             }
@@ -97,12 +97,12 @@ pub(super) fn validate_binding(object: &Object, errors: &mut ErrorList) {
         validate_param_ref(errors, &SPEC.child("paramRef"), reference);
     }
     if let Some(resources) = part(spec, "matchResources") {
-        matching::validate_resources(errors, &SPEC.child("matchResources"), resources);
+        matching::validate_match_resources(errors, &SPEC.child("matchResources"), resources);
     }
 }
 
 fn validate_param_ref(errors: &mut ErrorList, path: &Path<'_>, reference: &Value) {
-    const ONE: &str = "name and selector are mutually exclusive";
+    const EXCLUSIVE: &str = "name and selector are mutually exclusive";
     let name = text(reference, "name");
     let selector = part(reference, "selector");
     add_invalid(errors, &path.child("name"), name, names::path_segment(name));
@@ -111,11 +111,11 @@ fn validate_param_ref(errors: &mut ErrorList, path: &Path<'_>, reference: &Value
         (_, None) => {}
         (name, Some(selector)) => {
             if !name.is_empty() {
-                errors.forbidden(&path.child("name"), ONE);
+                errors.forbidden(&path.child("name"), EXCLUSIVE);
             }
             label_selector(errors, &path.child("selector"), selector);
             if !name.is_empty() {
-                errors.forbidden(&path.child("selector"), ONE);
+                errors.forbidden(&path.child("selector"), EXCLUSIVE);
             }
         }
     }
@@ -127,8 +127,8 @@ fn validate_param_ref(errors: &mut ErrorList, path: &Path<'_>, reference: &Value
     }
 }
 
-/// Mutation applies to created and updated objects, not to deleted ones.
-pub(super) fn no_deletion(errors: &mut ErrorList, key: &str, spec: &Value) {
+/// Refuses rules for deletions in the `MatchResources` at `key`: deleted objects are not mutated.
+pub(super) fn refuse_deletion(errors: &mut ErrorList, key: &str, spec: &Value) {
     let path = SPEC.child(key);
     let path = path.child("resourceRules");
     for rule in list(at(spec, &[key]), "resourceRules") {
@@ -139,13 +139,13 @@ pub(super) fn no_deletion(errors: &mut ErrorList, key: &str, spec: &Value) {
     }
 }
 
-/// The cells of a policy that does `count` things.
-pub(super) fn policy_cells(object: &Object, now: &Now, count: &str) -> Vec<Value> {
+/// The cells of a policy; the items of the list `counted` in its spec are counted.
+pub(super) fn policy_cells(object: &Object, now: &Now, counted: &str) -> Vec<Value> {
     let spec = top(object, "spec");
     let kind = part(spec, "paramKind").map_or("<unset>".to_owned(), |kind| {
         format!("{}/{}", text(kind, "apiVersion"), text(kind, "kind"))
     });
-    vec![object.name().into(), list(spec, count).len().into(), kind.into(), age(object, now)]
+    vec![object.name().into(), list(spec, counted).len().into(), kind.into(), age(object, now)]
 }
 
 /// The cells of a binding.

@@ -2,24 +2,24 @@
 
 use std::collections::HashSet;
 
-use super::matching::default_resources;
+use super::matching::default_match_resources;
 use super::policy::{SPEC, policy_cells, validate_policy};
 use crate::table;
 use crate::validation::rules::{qualified_name, supported_only};
 use machinery::fields::{at, default_value, list, part, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{AGE, NAME, column, integer};
-use types::resource::{Behavior, Column, Columns, Resource, Version, drop_status, keep_status};
+use types::resource::{Column, Columns, Resource, Strategy, Version, drop_status, keep_status};
 
-/// The row of `ValidatingAdmissionPolicy`.
+/// The resource of the kind `ValidatingAdmissionPolicy`.
 pub fn resource() -> Resource {
     let cells = |object: &Object, now: &_| policy_cells(object, now, "validations");
     let shape = "admissionregistration/v1.ValidatingAdmissionPolicy";
     let version = Version { status: true, ..table::v1(shape, Columns::Fixed(COLUMNS, cells)) };
-    super::row("ValidatingAdmissionPolicy", "validatingadmissionpolicies", &BEHAVIOR, version)
+    super::resource("ValidatingAdmissionPolicy", "validatingadmissionpolicies", &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create: drop_status,
     prepare_update: keep_status,
@@ -30,7 +30,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_update: |new, old, errors| validate(new, Some(old), errors),
     generation: true,
     unconditional_update: false,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const MAX_ANNOTATIONS: usize = 20;
@@ -38,10 +38,7 @@ const MAX_EXPRESSION: usize = 5 << 10;
 
 const COLUMNS: &[Column] = &[
     NAME,
-    integer(
-        "Validations",
-        "The number of expressions in this policy that something has to satisfy.",
-    ),
+    integer("Validations", "The number of validations that this policy defines."),
     column(
         "ParamKind",
         "The kind of the objects that hold the parameters of this policy, if it has any.",
@@ -52,7 +49,7 @@ const COLUMNS: &[Column] = &[
 fn defaults(object: &mut Object) {
     let spec = object.map_at(&["spec"]);
     default_value(spec, "failurePolicy", "Fail".into());
-    default_resources(spec, "matchConstraints");
+    default_match_resources(spec, "matchConstraints");
 }
 
 fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
@@ -66,7 +63,7 @@ fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     }
     let path = SPEC.child("validations");
     for (index, validation) in validations.iter().enumerate() {
-        validate_one(errors, &path.index(index), validation);
+        validate_validation(errors, &path.index(index), validation);
     }
     let path = SPEC.child("auditAnnotations");
     if annotations.len() > MAX_ANNOTATIONS {
@@ -90,6 +87,7 @@ fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
         if expression.is_empty() {
             errors.required(&expression_path, "valueExpression is not specified");
         } else if expression.len() > MAX_EXPRESSION {
+            // As upstream: reported as a missing value.
             let message = format!("must not exceed {MAX_EXPRESSION} bytes in length");
             errors.required(&expression_path, &message);
         }
@@ -100,7 +98,7 @@ fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_one(errors: &mut ErrorList, path: &Path<'_>, validation: &Value) {
+fn validate_validation(errors: &mut ErrorList, path: &Path<'_>, validation: &Value) {
     if text(validation, "expression").trim().is_empty() {
         errors.required(&path.child("expression"), "expression is not specified");
     }
@@ -127,9 +125,9 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_policy_needs_rules_and_validations() {
+    fn a_policy_needs_match_constraints_and_validations() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"spec": {"failurePolicy": "Perhaps"}})),
+            refusals(&STRATEGY, json!({"spec": {"failurePolicy": "Perhaps"}})),
             [
                 r#"spec.failurePolicy: Unsupported value: "Perhaps": supported values: "Fail", "Ignore""#,
                 "spec.matchConstraints: Required value",
@@ -140,9 +138,9 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_strict_by_default() {
+    fn a_policy_defaults_to_fail_and_equivalent() {
         assert_eq!(
-            created(&BEHAVIOR, json!({"spec": {"matchConstraints": {"resourceRules": [{}]}}})),
+            created(&STRATEGY, json!({"spec": {"matchConstraints": {"resourceRules": [{}]}}})),
             json!({"spec": {"failurePolicy": "Fail", "matchConstraints": {"matchPolicy": "Equivalent",
                 "namespaceSelector": {}, "objectSelector": {}, "resourceRules": [{"scope": "*"}]}}})
         );

@@ -1,24 +1,25 @@
-//! `ValidatingAdmissionPolicyBinding`: the scope of a policy, and the actions that its result has.
+//! `ValidatingAdmissionPolicyBinding`: the resources to which a policy applies, and the actions
+//! that a failed validation causes.
 
-use super::matching::default_resources;
+use super::matching::default_match_resources;
 use super::policy::{SPEC, binding_cells, validate_binding};
 use crate::table;
 use crate::validation::rules::{dns_subdomain, required, supported_only, unique};
 use machinery::fields::{at, text, texts, top};
 use machinery::{ErrorList, Object};
 use types::columns::{AGE, NAME, column};
-use types::resource::{Behavior, Column, Columns, Resource};
+use types::resource::{Column, Columns, Resource, Strategy};
 
-/// The row of `ValidatingAdmissionPolicyBinding`.
+/// The resource of the kind `ValidatingAdmissionPolicyBinding`.
 pub fn resource() -> Resource {
     let shape = "admissionregistration/v1.ValidatingAdmissionPolicyBinding";
     let version = table::v1(shape, Columns::Fixed(COLUMNS, binding_cells));
     let plural = "validatingadmissionpolicybindings";
-    super::row("ValidatingAdmissionPolicyBinding", plural, &BEHAVIOR, version)
+    super::resource("ValidatingAdmissionPolicyBinding", plural, &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior = Behavior {
-    defaults: |object| default_resources(object.map_at(&["spec"]), "matchResources"),
+static STRATEGY: Strategy = Strategy {
+    defaults: |object| default_match_resources(object.map_at(&["spec"]), "matchResources"),
     validate: |object, errors| {
         validate(object, errors);
         super::refuse_reserved_name(object, errors);
@@ -26,12 +27,12 @@ static BEHAVIOR: Behavior = Behavior {
     validate_update: |new, _, errors| validate(new, errors),
     generation: true,
     unconditional_update: false,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 pub(super) const COLUMNS: &[Column] = &[
     NAME,
-    column("PolicyName", "The name of the policy that is bound; it need not be there, or not yet."),
+    column("PolicyName", "The name of the policy that is bound; it need not exist yet."),
     column(
         "ParamRef",
         "The object that holds the parameters of the policy: its namespace and its name.",
@@ -73,18 +74,18 @@ mod tests {
     #[test]
     fn a_binding_needs_a_policy_and_actions() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"spec": {}})),
+            refusals(&STRATEGY, json!({"spec": {}})),
             ["spec.policyName: Required value", "spec.validationActions: Required value"]
         );
         let spec = json!({"policyName": "p", "validationActions": ["Deny", "Warn"]});
-        assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})).len(), 1);
+        assert_eq!(refusals(&STRATEGY, json!({"spec": spec})).len(), 1);
     }
 
     #[test]
-    fn parameters_are_found_in_one_way() {
+    fn a_param_ref_needs_a_name_or_a_selector() {
         let spec = json!({"policyName": "p", "validationActions": ["Deny"], "paramRef": {}});
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"spec": spec})),
+            refusals(&STRATEGY, json!({"spec": spec})),
             [
                 "spec.paramRef: Required value: one of name or selector must be specified",
                 "spec.paramRef.parameterNotFoundAction: Required value",

@@ -5,20 +5,20 @@
 use super::webhook::{cells, defaults, validate, warnings};
 use crate::table;
 use types::columns::{AGE, NAME, integer};
-use types::resource::{Behavior, Column, Columns, Resource};
+use types::resource::{Column, Columns, Resource, Strategy};
 
-/// The row of `ValidatingWebhookConfiguration`.
+/// The resource of the kind `ValidatingWebhookConfiguration`.
 pub fn resource() -> Resource {
     let shape = "admissionregistration/v1.ValidatingWebhookConfiguration";
-    super::row(
+    super::resource(
         "ValidatingWebhookConfiguration",
         "validatingwebhookconfigurations",
-        &BEHAVIOR,
+        &STRATEGY,
         table::v1(shape, Columns::Fixed(COLUMNS, cells)),
     )
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     validate: |object, errors| {
         validate(object, None, errors);
@@ -28,7 +28,7 @@ static BEHAVIOR: Behavior = Behavior {
     generation: true,
     unconditional_update: false,
     warnings,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[

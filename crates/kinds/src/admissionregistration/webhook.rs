@@ -12,7 +12,7 @@ use types::columns::age;
 use types::resource::Now;
 
 /// The versions of `AdmissionReview` that the server supports.
-const REVIEWS: &[&str] = &["v1", "v1beta1"];
+const REVIEW_VERSIONS: &[&str] = &["v1", "v1beta1"];
 
 pub(super) fn webhooks(object: &Object) -> &[Value] {
     top(object, "webhooks").as_array().map_or(&[], Vec::as_slice)
@@ -51,10 +51,11 @@ const EXCLUDED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Warns of rules that are in vain. Those that name everything may mean something else.
+/// Warns of rules that have no effect because their resource is excluded. A rule with a wildcard
+/// may match other resources, and causes no warning.
 pub(super) fn warnings(object: &Object) -> Vec<String> {
     let mut warnings = Vec::new();
-    for (at, hook) in webhooks(object).iter().enumerate() {
+    for (hook_index, hook) in webhooks(object).iter().enumerate() {
         for (index, rule) in list(hook, "rules").iter().enumerate() {
             if texts(rule, "apiGroups").chain(texts(rule, "resources")).any(|it| it == "*") {
                 continue;
@@ -65,96 +66,105 @@ pub(super) fn warnings(object: &Object) -> Vec<String> {
                     of_group.flat_map(|(_, all)| all.iter().copied()).collect();
                 let named = texts(rule, "resources").filter(|it| excluded.contains(it));
                 warnings.extend(named.map(|resource| {
-                    format!("webhooks[{at}].rules[{index}]: {resource}.{group} is excluded from admission webhooks; this rule will have no effect")
+                    format!("webhooks[{hook_index}].rules[{index}]: {resource}.{group} is excluded from admission webhooks; this rule will have no effect")
                 }));
             }
         }
     }
-    // Each is reported once, even if it is named several times.
+    // A resource that is named several times is reported once.
     let mut seen = HashSet::new();
     warnings.retain(|it| seen.insert(it.clone()));
     warnings
 }
 
-/// Rules for configurations that were valid before.
-struct Strictness {
-    side_effects: bool,
-    versions: bool,
-    unique_names: bool,
+/// The rules that are enforced. A rule that the stored configuration violates is not.
+struct ValidationOptions {
+    require_no_side_effects: bool,
+    require_supported_version: bool,
+    require_unique_names: bool,
 }
 
-impl Strictness {
-    fn after(old: Option<&Object>) -> Self {
+impl ValidationOptions {
+    fn for_update_of(old: Option<&Object>) -> Self {
         let Some(old) = old else {
-            return Self { side_effects: true, versions: true, unique_names: true };
+            return Self {
+                require_no_side_effects: true,
+                require_supported_version: true,
+                require_unique_names: true,
+            };
         };
         let hooks = webhooks(old);
         let mut names = HashSet::new();
         Self {
-            side_effects: hooks
+            require_no_side_effects: hooks
                 .iter()
                 .all(|hook| matches!(text(hook, "sideEffects"), "None" | "NoneOnDryRun")),
-            versions: hooks.iter().all(|hook| {
-                list(hook, "admissionReviewVersions").is_empty() || accepts_our_version(hook)
+            require_supported_version: hooks.iter().all(|hook| {
+                list(hook, "admissionReviewVersions").is_empty() || accepts_supported_version(hook)
             }),
-            unique_names: hooks.iter().all(|hook| names.insert(text(hook, "name"))),
+            require_unique_names: hooks.iter().all(|hook| names.insert(text(hook, "name"))),
         }
     }
 }
 
-fn accepts_our_version(hook: &Value) -> bool {
-    texts(hook, "admissionReviewVersions").any(|version| REVIEWS.contains(&version))
+fn accepts_supported_version(hook: &Value) -> bool {
+    texts(hook, "admissionReviewVersions").any(|version| REVIEW_VERSIONS.contains(&version))
 }
 
-/// Validates all webhooks of a configuration that was `old` before.
+/// Validates all webhooks of a configuration that replaces `old`.
 pub(super) fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
-    let strictness = Strictness::after(old);
+    let options = ValidationOptions::for_update_of(old);
     let path = Path::root("webhooks");
     let mut seen: HashSet<&str> = HashSet::new();
     for (index, hook) in webhooks(new).iter().enumerate() {
         let path = path.index(index);
-        validate_hook(errors, &path, hook, &strictness);
+        validate_hook(errors, &path, hook, &options);
         let before = old.and_then(|old| webhooks(old).get(index));
         let are_same = before.is_some_and(|it| it["matchConditions"] == hook["matchConditions"]);
         if !are_same {
             let conditions = list(hook, "matchConditions");
             matching::validate_conditions(errors, &path.child("matchConditions"), conditions);
         }
-        validate_versions(errors, &path.child("admissionReviewVersions"), hook, &strictness);
+        validate_versions(errors, &path.child("admissionReviewVersions"), hook, &options);
         let name = text(hook, "name");
-        if strictness.unique_names && !name.is_empty() && seen.contains(&name) {
+        if options.require_unique_names && !name.is_empty() && seen.contains(&name) {
             errors.duplicate(&path.child("name"), name);
         }
         seen.insert(name);
     }
 }
 
-fn validate_hook(errors: &mut ErrorList, path: &Path<'_>, hook: &Value, strictness: &Strictness) {
+fn validate_hook(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    hook: &Value,
+    options: &ValidationOptions,
+) {
     match text(hook, "name") {
         "" => errors.required(&path.child("name"), ""),
         name => add_invalid(errors, &path.child("name"), name, names::fully_qualified_name(name)),
     }
     let rules = path.child("rules");
     for (index, rule) in list(hook, "rules").iter().enumerate() {
-        matching::validate_rule(errors, &rules.index(index), rule);
+        matching::validate_rule_with_operations(errors, &rules.index(index), rule);
     }
     if part(hook, "failurePolicy").is_some() {
         let policies = &["Fail", "Ignore"];
         supported_only(errors, &path.child("failurePolicy"), text(hook, "failurePolicy"), policies);
     }
     matching::validate_match_policy(errors, path, hook);
-    let allowed: &[&str] = if strictness.side_effects {
+    let allowed: &[&str] = if options.require_no_side_effects {
         &["None", "NoneOnDryRun"]
     } else {
         &["None", "NoneOnDryRun", "Some", "Unknown"]
     };
-    let path_of_effects = path.child("sideEffects");
+    let side_effects_path = path.child("sideEffects");
     match part(hook, "sideEffects").and_then(Value::as_str) {
         None => {
             let message = format!("must specify one of {}", allowed.join(", "));
-            errors.required(&path_of_effects, &message);
+            errors.required(&side_effects_path, &message);
         }
-        Some(effects) => supported_only(errors, &path_of_effects, effects, allowed),
+        Some(effects) => supported_only(errors, &side_effects_path, effects, allowed),
     }
     if let Some(seconds) = integer(hook, "timeoutSeconds").filter(|it| !(1..=30).contains(it)) {
         let message = "the timeout value must be between 1 and 30 seconds";
@@ -166,11 +176,11 @@ fn validate_hook(errors: &mut ErrorList, path: &Path<'_>, hook: &Value, strictne
         let policy = text(hook, "reinvocationPolicy");
         supported_only(errors, &path.child("reinvocationPolicy"), policy, policies);
     }
-    validate_client(errors, &path.child("clientConfig"), at(hook, &["clientConfig"]));
+    validate_client_config(errors, &path.child("clientConfig"), at(hook, &["clientConfig"]));
 }
 
-/// Validates where a webhook is: at a URL or behind a service.
-pub(crate) fn validate_client(errors: &mut ErrorList, path: &Path<'_>, config: &Value) {
+/// Validates a `WebhookClientConfig`: a URL or a service.
+pub(crate) fn validate_client_config(errors: &mut ErrorList, path: &Path<'_>, config: &Value) {
     match (part(config, "url"), part(config, "service")) {
         (Some(url), None) => {
             validate_url(errors, &path.child("url"), url.as_str().unwrap_or_default());
@@ -180,7 +190,7 @@ pub(crate) fn validate_client(errors: &mut ErrorList, path: &Path<'_>, config: &
     }
 }
 
-/// `https://host/path`, and nothing else.
+/// Validates that a URL has the form `https://host[/path]`.
 fn validate_url(errors: &mut ErrorList, path: &Path<'_>, url: &str) {
     const FORM: &str = "; desired format: https://host[/path]";
     let (rest, fragment) = url.split_once('#').unwrap_or((url, ""));
@@ -207,7 +217,8 @@ fn validate_url(errors: &mut ErrorList, path: &Path<'_>, url: &str) {
 }
 
 fn validate_service(errors: &mut ErrorList, path: &Path<'_>, service: &Value) {
-    // Upstream has the two in each other's place, as the order of the errors shows.
+    // Upstream passes name and namespace in the wrong order: an empty name is reported as a missing
+    // namespace, and the reverse.
     for field in ["namespace", "name"] {
         if text(service, field).is_empty() {
             let shown = if field == "name" { "namespace" } else { "name" };
@@ -250,11 +261,11 @@ fn validate_versions(
     errors: &mut ErrorList,
     path: &Path<'_>,
     hook: &Value,
-    strictness: &Strictness,
+    options: &ValidationOptions,
 ) {
     let versions: Vec<&str> = texts(hook, "admissionReviewVersions").collect();
     if versions.is_empty() {
-        let message = format!("must specify one of {}", REVIEWS.join(", "));
+        let message = format!("must specify one of {}", REVIEW_VERSIONS.join(", "));
         return errors.required(path, &message);
     }
     let mut seen = HashSet::new();
@@ -265,8 +276,8 @@ fn validate_versions(
         }
         add_invalid(errors, &path.index(index), version, names::dns1035_label(version));
     }
-    if strictness.versions && !accepts_our_version(hook) {
-        let message = format!("must include at least one of {}", REVIEWS.join(", "));
+    if options.require_supported_version && !accepts_supported_version(hook) {
+        let message = format!("must include at least one of {}", REVIEW_VERSIONS.join(", "));
         errors.invalid(path, json!(versions), &message);
     }
 }
@@ -325,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn names_differ() {
+    fn webhook_names_are_unique() {
         let hook = json!({"name": "a.b.c", "sideEffects": "None", "admissionReviewVersions": ["v1"],
             "clientConfig": {"service": {"name": "s", "namespace": "n", "port": 443}}});
         let mut errors = ErrorList::new();

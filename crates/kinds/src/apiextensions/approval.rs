@@ -1,10 +1,10 @@
-//! The approval that kinds in Kubernetes' own groups need, and what a CRD's status says of it.
+//! The approval annotation that CRDs in Kubernetes' own groups need, and the condition about it.
 
 use super::conditions::Condition;
 use machinery::field_path::quote;
 use machinery::{ErrorList, Object, Path};
 
-/// Refers to the approval of a kind in one of Kubernetes' own groups.
+/// The annotation with the URL of the approval, or with a reason why there is none.
 const ANNOTATION: &str = "api-approved.kubernetes.io";
 const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
@@ -58,7 +58,7 @@ fn needs_approval(crd: &Object) -> bool {
     })
 }
 
-/// What the status says of the approval; the message is kept by the caller.
+/// The status, reason and message of the condition.
 #[derive(Debug)]
 pub(super) struct ApprovalStatus {
     status: &'static str,
@@ -68,7 +68,7 @@ pub(super) struct ApprovalStatus {
 
 impl ApprovalStatus {
     /// None for a group that is not Kubernetes' own.
-    pub(super) fn on(crd: &Object) -> Option<Self> {
+    pub(super) fn of(crd: &Object) -> Option<Self> {
         let approval = needs_approval(crd).then(|| Approval::of(crd))?;
         let (status, reason) = approval.status_and_reason();
         let message = approval.message(crd.annotation(ANNOTATION).unwrap_or_default());
@@ -86,7 +86,7 @@ impl ApprovalStatus {
     }
 }
 
-/// Finds an approval that is missing or malformed, unless the stored CRD has the same one.
+/// Adds an error if the approval is missing or malformed and was not so in the stored CRD.
 pub(super) fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     let approval = Approval::of(new);
     if !needs_approval(new) || old.is_some_and(|old| Approval::of(old) == approval) {

@@ -1,4 +1,4 @@
-//! What `spec.conversion` must obey.
+//! Validation of `spec.conversion`.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
 use super::is_established;
-use crate::admissionregistration::webhook::validate_client;
+use crate::admissionregistration::webhook::validate_client_config;
 use crate::validation::rules::one_of;
 use machinery::fields::{at, flag, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
@@ -41,28 +41,28 @@ pub(super) fn validate(spec: &Value, old: Option<&Object>, errors: &mut ErrorLis
     match config {
         None => errors.required(&config_path, "required when strategy is set to Webhook"),
         Some(config) => {
-            validate_client(errors, &config_path, config);
+            validate_client_config(errors, &config_path, config);
             let bundle = text(config, "caBundle");
-            if !is_bundle(bundle) && !may_keep_invalid_bundle(old) {
+            if !is_valid_ca_bundle(bundle) && !may_have_invalid_ca_bundle(old) {
                 let detail = "unable to load root certificates: unable to parse bytes as PEM block";
                 errors.invalid(&config_path.child("caBundle"), bundle, detail);
             }
         }
     }
-    let known_before = old.is_none_or(|old| {
+    let require_supported_version = old.is_none_or(|old| {
         let before = webhook_of(old);
         let reviews: Vec<&str> = texts(before, "conversionReviewVersions").collect();
-        reviews.is_empty() || accepts_our_version(&reviews)
+        reviews.is_empty() || accepts_supported_version(&reviews)
     });
-    validate_reviews(&reviews, known_before, &reviews_path, errors);
+    validate_review_versions(&reviews, require_supported_version, &reviews_path, errors);
 }
 
 fn webhook_of(crd: &Object) -> &Value {
     at(top(crd, "spec"), &["conversion", "webhook"])
 }
 
-/// Whether a bundle of certificates, in base64, is empty or has at least one certificate.
-fn is_bundle(text: &str) -> bool {
+/// Whether a CA bundle, in base64, is empty or has at least one certificate.
+fn is_valid_ca_bundle(text: &str) -> bool {
     let Ok(bytes) = BASE64_STANDARD.decode(text) else { return false };
     let pem = String::from_utf8_lossy(&bytes);
     pem.is_empty()
@@ -75,19 +75,24 @@ fn is_bundle(text: &str) -> bool {
         })
 }
 
-/// An invalid bundle is allowed if the stored CRD has one or is not established.
-fn may_keep_invalid_bundle(old: Option<&Object>) -> bool {
+/// An invalid bundle is allowed in a new CRD, and if the stored CRD has one or is not established.
+fn may_have_invalid_ca_bundle(old: Option<&Object>) -> bool {
     old.is_none_or(|old| {
         let bundle = text(at(webhook_of(old), &["clientConfig"]), "caBundle");
-        !is_established(old) || !is_bundle(bundle)
+        !is_established(old) || !is_valid_ca_bundle(bundle)
     })
 }
 
-fn accepts_our_version(reviews: &[&str]) -> bool {
+fn accepts_supported_version(reviews: &[&str]) -> bool {
     reviews.iter().any(|it| matches!(*it, "v1" | "v1beta1"))
 }
 
-fn validate_reviews(reviews: &[&str], must_know: bool, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_review_versions(
+    reviews: &[&str],
+    require_supported_version: bool,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     if reviews.is_empty() {
         errors.required(path, "");
         return;
@@ -103,7 +108,7 @@ fn validate_reviews(reviews: &[&str], must_know: bool, path: &Path<'_>, errors: 
             errors.invalid(&path, *version, &message);
         }
     }
-    if must_know && !accepts_our_version(reviews) {
+    if require_supported_version && !accepts_supported_version(reviews) {
         errors.invalid(path, reviews.to_vec(), "must include at least one of v1, v1beta1");
     }
 }

@@ -1,18 +1,18 @@
-//! `CustomResourceDefinition`: its row, its defaults, and how it comes to its end.
+//! `CustomResourceDefinition`: its resource, its defaults, and the start of its deletion.
 
 use super::{GROUP, Termination, v1beta1, validate};
 use crate::table;
 use machinery::fields::{default_text, flag, keep, list, list_mut, part, text, texts, top};
 use machinery::{Object, Value, json};
 use types::columns::{NAME, column, wide};
-use types::resource::{Behavior, Column, Columns, DeletionHooks, Resource, Version};
+use types::resource::{Column, Columns, DeletionHooks, Resource, Strategy, Version};
 
 /// Delays the deletion of a CRD until all objects of its kind are deleted.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 const DEPRECATION: &str = "apiextensions.k8s.io/v1beta1 CustomResourceDefinition is deprecated in v1.16+, unavailable in v1.22+; use apiextensions.k8s.io/v1 CustomResourceDefinition";
 
-/// The row of `CustomResourceDefinition`.
+/// The resource of the kind `CustomResourceDefinition`.
 pub fn resource() -> Resource {
     let version = |name: &str| Version {
         name: name.to_owned(),
@@ -23,29 +23,29 @@ pub fn resource() -> Resource {
         )
     };
     let v1beta1 = Version { deprecation: Some(DEPRECATION.to_owned()), ..version("v1beta1") };
-    let mut row = table::row(
+    let mut resource = table::resource(
         GROUP,
         "CustomResourceDefinition",
         "customresourcedefinitions",
-        &BEHAVIOR,
+        &STRATEGY,
         version("v1"),
     );
-    row.versions.push(v1beta1);
+    resource.versions.push(v1beta1);
     Resource {
         short_names: vec!["crd".to_owned(), "crds".to_owned()],
         categories: vec!["api-extensions".to_owned()],
         namespaced: false,
         prefix: format!("/registry/{GROUP}/customresourcedefinitions"),
-        ..row
+        ..resource
     }
 }
 
-pub(super) static BEHAVIOR: Behavior = Behavior {
+pub(super) static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create,
     prepare_update,
     validate_in: Some(validate::validate_in),
-    validate_status: |new, _, errors| validate::status(new, errors),
+    validate_status: |new, _, errors| validate::validate_status(new, errors),
     generation: true,
     unconditional_update: false,
     returns_deleted: true,
@@ -54,23 +54,17 @@ pub(super) static BEHAVIOR: Behavior = Behavior {
     warnings,
     // Upstream stores CRDs in the oldest version that it can read.
     storage_version: Some("v1beta1"),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
     NAME,
     column("Scope", "Whether its objects are in namespaces: Namespaced or Cluster."),
     column("Versions", "The versions that are served, with a mark at the one that is stored."),
-    Column {
-        kind: "date",
-        ..column(
-            "Created At",
-            "When the CRD was created, as a point in time: its objects may be as old as this.",
-        )
-    },
+    Column { kind: "date", ..column("Created At", "The time at which the CRD was created.") },
     wide("Group", "The group of its objects."),
     wide("Kind", "The kind of its objects."),
-    wide("ShortNames", "By what other names its objects can be asked for."),
+    wide("ShortNames", "The short names of its resource."),
     Column { kind: "boolean", ..wide("Established", "Whether its objects are served.") },
 ];
 
@@ -137,7 +131,7 @@ fn prepare_update(new: &mut Object, old: &Object) {
     add_stored_version(new);
 }
 
-/// Remembers the storage version among those in which objects may be stored.
+/// Adds the storage version to `status.storedVersions`.
 fn add_stored_version(object: &mut Object) {
     let versions = list(top(object, "spec"), "versions");
     let Some(storage) = versions.iter().find(|it| it["storage"] == true) else { return };
@@ -186,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_new_crd_has_names_a_conversion_and_an_empty_status() {
-        let made = created(&BEHAVIOR, widgets());
+        let made = created(&STRATEGY, widgets());
         assert_eq!(
             made["spec"]["names"],
             json!({"plural": "widgets", "singular": "widget", "kind": "Widget",
@@ -202,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_new_storage_version_joins_the_stored_ones() {
-        let old = object(created(&BEHAVIOR, widgets()));
+        let old = object(created(&STRATEGY, widgets()));
         let mut new = old.clone();
         let versions = json!([{"name": "v1", "served": true, "storage": false},
             {"name": "v2", "served": true, "storage": true}]);
@@ -213,7 +207,7 @@ mod tests {
 
     #[test]
     fn deletion_begins_with_a_finalizer_and_a_condition() {
-        let mut crd = object(created(&BEHAVIOR, widgets()));
+        let mut crd = object(created(&STRATEGY, widgets()));
         begin_deletion(&mut crd, "2024-01-01T00:00:00Z");
         assert_eq!(crd.finalizers().collect::<Vec<_>>(), [CLEANUP_FINALIZER]);
         assert_eq!(
@@ -225,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_that_mean_nothing_are_warned_of() {
+    fn unknown_formats_cause_warnings() {
         let mut crd = widgets();
         crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] =
             json!({"a": {"type": "string", "format": "odd"}});

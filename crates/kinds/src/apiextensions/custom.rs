@@ -1,4 +1,4 @@
-//! The [`Resource`] that a CRD defines, and the behavior of all custom resources.
+//! The [`Resource`] that a CRD defines, and the strategy of all custom resources.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use machinery::nested::{nested_integer, nested_text};
 use machinery::{ErrorList, Object, Path, Value, meta, names};
 use schema::{PatternPool, Structural};
 use types::resource::{
-    Behavior, Columns, Conventions, PathColumn, Resource, Scale, Selectable, Shape, Version,
+    Columns, Conventions, PathColumn, Resource, Scale, Selectable, Shape, Strategy, Version,
 };
 
 /// Why a CRD cannot be served, though it was accepted once.
@@ -28,7 +28,7 @@ pub fn resource(crd: &Object) -> Result<Resource, Error> {
     resource_with(crd, &PatternPool::default())
 }
 
-/// The same; its schemas share their patterns with the others of the pool.
+/// As [`resource`]; its schemas share compiled patterns with the other schemas of `pool`.
 pub fn resource_with(crd: &Object, pool: &PatternPool) -> Result<Resource, Error> {
     let spec = top(crd, "spec");
     let names = names(crd);
@@ -51,7 +51,7 @@ pub fn resource_with(crd: &Object, pool: &PatternPool) -> Result<Resource, Error
         namespaced: text(spec, "scope") == "Namespaced",
         storage: storage.ok_or(Error::NoStorageVersion)?,
         versions: versions.into_iter().map(|(version, _)| version).collect(),
-        behavior: &BEHAVIOR,
+        strategy: &STRATEGY,
         conventions: &Conventions::CUSTOM,
         prefix: format!("/registry/{group}/{plural}"),
         ttl_seconds: None,
@@ -85,7 +85,8 @@ fn version(version: &Value, spec: &Value, kind: &str, schema: Arc<Structural>) -
     }
 }
 
-/// The warning of a deprecated version, which names the best of those that are better.
+/// The warning about a deprecated version. It recommends the served version of the highest priority
+/// that is not deprecated and has a higher priority than this one.
 fn deprecation_warning(name: &str, spec: &Value, kind: &str) -> String {
     let group = text(spec, "group");
     let others = list(spec, "versions").iter();
@@ -97,7 +98,7 @@ fn deprecation_warning(name: &str, spec: &Value, kind: &str) -> String {
     }
 }
 
-/// The schema of each version; those that agree share one.
+/// The schema of each version. Versions with the same schema share one.
 fn structurals(spec: &Value, pool: &PatternPool) -> Vec<Arc<Structural>> {
     let versions = list(spec, "versions");
     let mut distinct: HashMap<&Value, Arc<Structural>> = HashMap::new();
@@ -140,10 +141,10 @@ fn columns(version: &Value) -> Vec<PathColumn> {
         .collect()
 }
 
-/// What upstream shows as the description of the column that a kind without columns has.
+/// Upstream's description of the column `Age`.
 const AGE: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
-/// The column of a kind that names none.
+/// The column of a version without `additionalPrinterColumns`.
 fn age() -> PathColumn {
     let path = JsonPath::parse(".metadata.creationTimestamp");
     PathColumn {
@@ -174,19 +175,19 @@ fn selectable(field: &Value) -> Selectable {
     }
 }
 
-/// `.spec.size` as its fields.
+/// Splits `.spec.size` into its fields.
 fn fields(path: &str) -> Vec<String> {
     path.strip_prefix('.').unwrap_or(path).split('.').map(str::to_owned).collect()
 }
 
-/// What all custom resources do: the schema says the rest.
-static BEHAVIOR: Behavior = Behavior {
+/// What is the same for all custom resources; the rest is in their schema.
+static STRATEGY: Strategy = Strategy {
     prepare_status,
     generation: true,
     unconditional_update: false,
     warnings: |object| finalizer_warnings(object, &Object::default()),
     update_warnings: Some(finalizer_warnings),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 /// Every finalizer is allowed, but a new one that may conflict with others causes a warning.

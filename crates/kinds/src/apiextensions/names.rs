@@ -1,4 +1,4 @@
-//! Which names a CRD gets, and what its status says about it.
+//! The names that are accepted for a CRD, and the conditions about them.
 //!
 //! The names of all kinds of a group must be unique, so a CRD gets those that no other CRD has.
 //! With all of them it is established: unlike upstream, which waits until its servers know the CRD,
@@ -19,15 +19,15 @@ pub fn next_status(crd: &Object, others: &[&Object], now: &str) -> Option<Value>
     let accepted = status.get("acceptedNames").cloned().unwrap_or_else(|| json!({}));
     let is_settled = find(status, "NamesAccepted").is_some_and(|it| it.status == "True")
         && find(status, "Established").is_some_and(|it| it.status == "True");
-    let approval = ApprovalStatus::on(crd);
+    let approval = ApprovalStatus::of(crd);
     let approval = approval.as_ref().map(ApprovalStatus::condition);
     let is_settled = is_settled && approval.is_none_or(|it| find(status, it.kind) == Some(it));
     if is_settled && names_only(at(spec, &["names"])) == names_only(&accepted) {
         return None;
     }
     let group = text(spec, "group");
-    let rivals = others.iter().filter(|it| it.str_at(&["spec", "group"]) == group);
-    let used = UsedNames::by(rivals.copied().chain([crd]));
+    let same_group = others.iter().filter(|it| it.str_at(&["spec", "group"]) == group);
+    let used = UsedNames::of(same_group.copied().chain([crd]));
     let (names, conflict) = assign_names(at(spec, &["names"]), &accepted, &used);
 
     let named = match &conflict {
@@ -71,7 +71,7 @@ pub fn next_status(crd: &Object, others: &[&Object], now: &str) -> Option<Value>
     (next != *status).then_some(next)
 }
 
-/// The names that CRDs of a group have got already.
+/// The accepted names of the CRDs of a group.
 #[derive(Debug, Default)]
 struct UsedNames<'a> {
     resources: BTreeSet<&'a str>,
@@ -79,7 +79,7 @@ struct UsedNames<'a> {
 }
 
 impl<'a> UsedNames<'a> {
-    fn by(crds: impl Iterator<Item = &'a Object>) -> Self {
+    fn of(crds: impl Iterator<Item = &'a Object>) -> Self {
         let mut used = Self::default();
         for crd in crds {
             let names = at(top(crd, "status"), &["acceptedNames"]);
@@ -97,13 +97,14 @@ struct Conflict {
     message: String,
 }
 
-/// Assigns the names that are free. Of several conflicts the last is reported.
+/// Accepts the requested names that are free, and keeps the accepted ones otherwise. Of several
+/// conflicts the last is reported.
 fn assign_names(
-    asked: &Value,
-    had: &Value,
+    requested: &Value,
+    accepted: &Value,
     used: &UsedNames<'_>,
 ) -> (Map<String, Value>, Option<Conflict>) {
-    let mut names = names_only(had);
+    let mut names = names_only(accepted);
     let mut conflict = None;
     for (key, used, reason) in [
         ("plural", &used.resources, "PluralConflict"),
@@ -112,14 +113,14 @@ fn assign_names(
         ("kind", &used.kinds, "KindConflict"),
         ("listKind", &used.kinds, "ListKindConflict"),
     ] {
-        let own: BTreeSet<&str> = all_names(had, key).collect();
-        let clashes: Vec<String> = all_names(asked, key)
+        let own: BTreeSet<&str> = all_names(accepted, key).collect();
+        let clashes: Vec<String> = all_names(requested, key)
             .filter(|name| !own.contains(name) && used.contains(name))
             .map(|name| format!("\"{name}\" is already in use"))
             .collect();
         let message = match clashes.as_slice() {
             [] => {
-                put(&mut names, key, at(asked, &[key]).clone());
+                put(&mut names, key, at(requested, &[key]).clone());
                 continue;
             }
             [only] => only.clone(),
@@ -127,7 +128,7 @@ fn assign_names(
         };
         conflict = Some(Conflict { reason, message });
     }
-    put(&mut names, "categories", at(asked, &["categories"]).clone());
+    put(&mut names, "categories", at(requested, &["categories"]).clone());
     (names, conflict)
 }
 
@@ -136,7 +137,7 @@ fn all_names<'a>(names: &'a Value, key: &str) -> impl Iterator<Item = &'a str> {
     names.get(key).and_then(Value::as_str).into_iter().chain(texts(names, key))
 }
 
-/// Puts a name as Go writes it: two of them always, the others if there is something to write.
+/// Inserts a name as Go writes it: `plural` and `kind` always, the others unless they are empty.
 fn put(names: &mut Map<String, Value>, key: &str, value: Value) {
     let is_empty = match &value {
         Value::String(text) => text.is_empty(),

@@ -1,4 +1,4 @@
-//! What the schemas of a CRD must obey, and the fields that selectors may name in them.
+//! Validation of the schemas and the selectable fields of a CRD.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use machinery::fields::{at, flag, list, part, text};
 use machinery::{ErrorList, Path, Value};
 use schema::SchemaRequirement;
 
-/// The most fields that selectors may name.
+/// The maximum number of selectable fields of a version.
 const SELECTABLE_MAX: usize = 8;
 
 fn schema_of(version: &Value) -> Option<&Value> {
@@ -17,7 +17,8 @@ fn schema_of(version: &Value) -> Option<&Value> {
 /// The schemas of a stored CRD.
 #[derive(Debug)]
 pub(super) struct StoredSchemas<'a> {
-    /// None for a version without a schema. If several versions have the same name, the first counts.
+    /// None for a version without a schema. If several versions have the same name, the first
+    /// counts.
     by_version: HashMap<&'a str, Option<&'a Value>>,
     /// Whether every version has one.
     is_complete: bool,
@@ -35,8 +36,9 @@ impl<'a> StoredSchemas<'a> {
     }
 }
 
-/// A version has a schema, unless it needs none.
-pub(super) fn require(
+/// Requires that a version has a schema. In v1beta1, and if a version of the stored CRD has none,
+/// only served versions that do not preserve unknown fields need one.
+pub(super) fn require_schema(
     change: CrdChange<'_>,
     version: &Value,
     path: &Path<'_>,
@@ -56,9 +58,8 @@ pub(super) fn require(
     }
 }
 
-/// A default has no effect where unknown fields are kept, because they cannot be distinguished from
-/// known ones.
-pub(super) fn require_for_defaults(spec: &Value, errors: &mut ErrorList) {
+/// Refuses defaults in the schemas of a CRD that preserves unknown fields.
+pub(super) fn require_pruning_for_defaults(spec: &Value, errors: &mut ErrorList) {
     let mut schemas = list(spec, "versions").iter().filter_map(schema_of);
     if flag(spec, "preserveUnknownFields") && schemas.any(schema::uses_defaults) {
         let path = Path::root("spec");
@@ -67,7 +68,8 @@ pub(super) fn require_for_defaults(spec: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Validates the schema of a version that is at `path`. One that has not changed was validated before.
+/// Validates the schema of a version, unless it is that of the stored CRD. `path` is the path of
+/// `schema`.
 pub(super) fn validate(
     change: CrdChange<'_>,
     version: &Value,

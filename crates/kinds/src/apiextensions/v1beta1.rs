@@ -1,8 +1,8 @@
 //! `apiextensions.k8s.io/v1beta1`: CRDs as older manifests have them.
 //!
-//! Schema, subresources and columns are per version in v1, and may be at the top in v1beta1. The
-//! conversion to v1 copies them to every version; the conversion back moves them to the top if all
-//! versions agree, so that nothing is lost either way.
+//! Schema, subresources and columns are fields of each version in v1, and may be fields of the spec
+//! in v1beta1. The conversion to v1 copies them to every version; the conversion back moves them to
+//! the spec if all versions agree, so that nothing is lost either way.
 
 use machinery::fields::{default_text, default_value, list_mut, maps_mut};
 use machinery::{Map, Object, Value, json};
@@ -10,7 +10,7 @@ use machinery::{Map, Object, Value, json};
 const V1: &str = "apiextensions.k8s.io/v1";
 const V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
 
-/// The fields that may be at the top or in each version: their names in both places.
+/// The fields that may be in the spec or in each version: (name in the spec, name in a version).
 const SHARED: [(&str, &str); 4] = [
     ("validation", "schema"),
     ("subresources", "subresources"),
@@ -18,9 +18,9 @@ const SHARED: [(&str, &str); 4] = [
     ("selectableFields", "selectableFields"),
 ];
 
-/// The parts that are handed down to versions may have this many bytes, all copies together: a
-/// CRD with more is too large to be stored, and is refused for that.
-const HANDED_DOWN_MAX: usize = 3 << 19;
+/// The maximum number of bytes that are copied from the spec to the versions, 1.5 MiB. A CRD with
+/// more is too large to be stored, and is refused for that.
+const MAX_COPIED_BYTES: usize = 3 << 19;
 
 /// Converts a CRD; versions are named by their `apiVersion`.
 pub(super) fn convert(object: &mut Object, from: &str, to: &str) {
@@ -44,15 +44,15 @@ fn to_v1(spec: &mut Map<String, Value>) {
     if let Some(name) = version.filter(|it| versions.is_empty() && *it != "") {
         versions.push(json!({"name": name, "served": true, "storage": true}));
     }
-    let mut left = HANDED_DOWN_MAX;
+    let mut bytes_left = MAX_COPIED_BYTES;
     for (top, in_version) in SHARED {
         let Some(shared) = spec.remove(top).filter(|it| !it.is_null()) else { continue };
         let size = shared.to_string().len();
         for version in maps_mut(spec, "versions") {
-            if left == 0 {
+            if bytes_left == 0 {
                 break;
             }
-            left = left.saturating_sub(size);
+            bytes_left = bytes_left.saturating_sub(size);
             version.insert(in_version.to_owned(), shared.clone());
         }
     }
@@ -146,7 +146,7 @@ mod tests {
         let schema = json!({"openAPIV3Schema": {"description": "x".repeat(10_000)}});
         let spec = json!({"versions": versions, "validation": schema});
         let size = converted(&spec, V1BETA1, V1).to_string().len();
-        assert!((HANDED_DOWN_MAX..HANDED_DOWN_MAX + 100_000).contains(&size), "{size}");
+        assert!((MAX_COPIED_BYTES..MAX_COPIED_BYTES + 100_000).contains(&size), "{size}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a CRD must obey, apart from its versions.
+//! Validation of a CRD, except for its versions.
 //!
 //! v1 is stricter than v1beta1: a structural schema for every version, an approval for groups of
 //! Kubernetes' own, no preserved unknown fields. Objects that were stored before such a rule
@@ -13,7 +13,7 @@ use crate::validation::rules::{IMMUTABLE, one_of};
 use machinery::fields::{at, flag, list, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 
-/// What a CRD is validated by.
+/// The spec of a CRD, the schemas that it replaces, and the rules that apply.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CrdChange<'a> {
     pub(super) spec: &'a Value,
@@ -57,12 +57,12 @@ pub fn validate_in(new: &Object, old: Option<&Object>, version: &str, errors: &m
     if let Some(old) = old {
         validate_unchanged(new, old, errors);
     }
-    status(new, errors);
+    validate_status(new, errors);
     validate_stored_versions(new, errors);
     if strictness == Strictness::Full {
         approval::validate(new, old, errors);
-        let was_kept = old.is_some_and(|it| flag(top(it, "spec"), "preserveUnknownFields"));
-        if flag(spec, "preserveUnknownFields") && !was_kept {
+        let was_preserved = old.is_some_and(|it| flag(top(it, "spec"), "preserveUnknownFields"));
+        if flag(spec, "preserveUnknownFields") && !was_preserved {
             let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
             errors.invalid(&path.child("preserveUnknownFields"), true, detail);
         }
@@ -70,7 +70,7 @@ pub fn validate_in(new: &Object, old: Option<&Object>, version: &str, errors: &m
 }
 
 /// Validates a CRD's status.
-pub(super) fn status(new: &Object, errors: &mut ErrorList) {
+pub(super) fn validate_status(new: &Object, errors: &mut ErrorList) {
     let path = Path::root("status");
     let accepted = at(top(new, "status"), &["acceptedNames"]);
     validate_names(accepted, &path.child("acceptedNames"), errors);
@@ -132,11 +132,11 @@ fn validate_names(given: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What objects are stored under cannot change.
+/// Refuses changes of immutable fields: two always, two once the CRD is established.
 fn validate_unchanged(new: &Object, old: &Object, errors: &mut ErrorList) {
     const ALWAYS: [&[&str]; 2] = [&["spec", "group"], &["spec", "names", "plural"]];
-    const ONCE_SERVED: [&[&str]; 2] = [&["spec", "scope"], &["spec", "names", "kind"]];
-    let served: &[&[&str]] = if is_established(old) { &ONCE_SERVED } else { &[] };
+    const ONCE_ESTABLISHED: [&[&str]; 2] = [&["spec", "scope"], &["spec", "names", "kind"]];
+    let served: &[&[&str]] = if is_established(old) { &ONCE_ESTABLISHED } else { &[] };
     for field in ALWAYS.iter().chain(served) {
         if new.str_at(field) != old.str_at(field) {
             let path = field.join(".");

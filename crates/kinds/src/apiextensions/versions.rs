@@ -1,8 +1,8 @@
-//! What the versions of a CRD must obey.
+//! Validation of the versions of a CRD.
 //!
-//! Upstream's inner type has one schema (`spec.validation`), one set of subresources and one list of
-//! columns for all versions that agree on it, and its errors name these places even though a v1
-//! manifest has no such fields. So do ours.
+//! Upstream's internal type has one schema (`spec.validation`), one set of subresources and one
+//! list of columns for all versions that agree on it, and its errors name these places even though
+//! a v1 manifest has no such fields. So do ours.
 
 use std::collections::HashSet;
 
@@ -13,8 +13,9 @@ use machinery::fields::{at, flag, list, part, text};
 use machinery::json_path::JsonPath;
 use machinery::{ErrorList, Path, Value, names};
 
-/// What upstream lifts out of versions that agree: the name in a version, and at the top.
-const LIFTED: [(&str, &str); 4] = [
+/// The fields that upstream's internal type has only once if all versions agree: (name in a
+/// version, name in the spec).
+const COMMON_FIELDS: [(&str, &str); 4] = [
     ("schema", "validation"),
     ("subresources", "subresources"),
     ("additionalPrinterColumns", "additionalPrinterColumns"),
@@ -27,11 +28,11 @@ pub(super) fn validate(change: CrdChange<'_>, errors: &mut ErrorList) {
     let root = Path::root("spec");
     let path = root.child("versions");
     for (index, version) in versions.iter().enumerate() {
-        schemas::require(change, version, &path.index(index), errors);
+        schemas::require_schema(change, version, &path.index(index), errors);
     }
-    schemas::require_for_defaults(change.spec, errors);
+    schemas::require_pruning_for_defaults(change.spec, errors);
     let differing: Vec<&str> =
-        LIFTED.iter().map(|(key, _)| *key).filter(|key| !agree_on(versions, key)).collect();
+        COMMON_FIELDS.iter().map(|(key, _)| *key).filter(|key| !agree_on(versions, key)).collect();
     for (index, version) in versions.iter().enumerate() {
         let path = path.index(index);
         validate_label(text(version, "name"), &path.child("name"), errors);
@@ -53,19 +54,21 @@ pub(super) fn validate(change: CrdChange<'_>, errors: &mut ErrorList) {
         let detail = "must have exactly one version marked as storage version";
         add_error_with_all_versions(change.spec, detail, &path, errors);
     }
-    // Upstream: the first version is also at the top, where its errors are repeated.
+    // Upstream: the name of the first version is also at `spec.version`, where its errors are
+    // repeated.
     let first = versions.first().map(|it| text(it, "name")).unwrap_or_default();
     if !first.is_empty() {
         validate_label(first, &root.child("version"), errors);
     }
 }
 
-/// Validates what is identical in all versions: each error is reported once, at the top.
+/// Validates what is identical in all versions: each error is reported once, at the path of the
+/// spec.
 pub(super) fn validate_identical_in_all_versions(change: CrdChange<'_>, errors: &mut ErrorList) {
     let versions = list(change.spec, "versions");
     let Some(version) = versions.first() else { return };
     let root = Path::root("spec");
-    for (key, top) in LIFTED.iter().filter(|(key, _)| agree_on(versions, key)) {
+    for (key, top) in COMMON_FIELDS.iter().filter(|(key, _)| agree_on(versions, key)) {
         validate_part(key, change, version, &root.child(top), errors);
     }
 }
@@ -91,7 +94,7 @@ fn add_error_with_all_versions(
 ) {
     let versions = list(spec, "versions");
     let differing: Vec<&str> =
-        LIFTED.iter().map(|(key, _)| *key).filter(|key| !agree_on(versions, key)).collect();
+        COMMON_FIELDS.iter().map(|(key, _)| *key).filter(|key| !agree_on(versions, key)).collect();
     let shown: Vec<String> = versions
         .iter()
         .map(|version| {

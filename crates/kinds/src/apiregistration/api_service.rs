@@ -1,4 +1,4 @@
-//! `APIService`: the server of a version of a group.
+//! `APIService`: the server that serves a version of an API group.
 //!
 //! The server stores and shows these objects; `apiserver` forwards the requests.
 
@@ -11,11 +11,11 @@ use machinery::fields::{at, default_value, flag, keep, list, map_mut, number, pa
 use machinery::{ErrorList, Object, Path, Value, json, names};
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_all_but_status,
+    Column, Columns, Now, Resource, Strategy, Version, drop_status, keep_all_but_status,
     keep_status,
 };
 
-/// The row of `APIService`.
+/// The resource of the kind `APIService`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -25,11 +25,11 @@ pub fn resource() -> Resource {
         namespaced: false,
         categories: vec!["api-extensions".to_owned()],
         prefix: "/registry/apiregistration.k8s.io/apiservices".to_owned(),
-        ..table::row("apiregistration.k8s.io", "APIService", "apiservices", &BEHAVIOR, version)
+        ..table::resource("apiregistration.k8s.io", "APIService", "apiservices", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create,
     prepare_update: keep_status,
@@ -39,7 +39,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_status,
     validate_name: names::path_segment,
     unconditional_update: false,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -129,6 +129,7 @@ fn validate_service(errors: &mut ErrorList, spec: &Value) {
     let insecure = SPEC.child("insecureSkipTLSVerify");
     let Some(service) = part(spec, "service") else {
         if !bundle.is_empty() {
+            // Upstream shows the length of the decoded bundle.
             let shown = format!("{} bytes", bundle.trim_end_matches('=').len() * 3 / 4);
             let message = "local APIServices may not have a caBundle";
             errors.invalid(&SPEC.child("caBundle"), shown, message);
@@ -175,9 +176,9 @@ mod tests {
 
     #[test]
     fn the_name_is_version_and_group() {
-        assert_eq!(refusals(&BEHAVIOR, service("v1.g.io")), Vec::<String>::new());
+        assert_eq!(refusals(&STRATEGY, service("v1.g.io")), Vec::<String>::new());
         assert_eq!(
-            refusals(&BEHAVIOR, service("x")),
+            refusals(&STRATEGY, service("x")),
             [
                 r#"metadata.name: Invalid value: "x": must be `spec.version+"."+spec.group`: "v1.g.io""#
             ]
@@ -186,7 +187,7 @@ mod tests {
 
     #[test]
     fn local_api_services_are_available() {
-        let service = object(created(&BEHAVIOR, service("v1.g.io")));
+        let service = object(created(&STRATEGY, service("v1.g.io")));
         let cells = cells(&service, &Now { unix_seconds: 0 });
         assert_eq!(cells[..3], ["v1.g.io", "Local", "True"].map(Value::from));
     }

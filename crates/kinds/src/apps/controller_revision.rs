@@ -1,29 +1,29 @@
-//! `ControllerRevision`: what a stateful set or a daemon set looked like once, to go back to.
+//! `ControllerRevision`: a former state of a stateful set or a daemon set, for rollbacks.
 
 use crate::table;
 use crate::validation::rules::{at_least_zero, immutable};
 use machinery::fields::{flag, list, text, top};
 use machinery::{ErrorList, GroupKind, GroupVersion, Object, Path, Value};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `ControllerRevision`.
+/// The resource of the kind `ControllerRevision`.
 pub fn resource() -> Resource {
-    table::row(
+    table::resource(
         "apps",
         "ControllerRevision",
         "controllerrevisions",
-        &BEHAVIOR,
+        &STRATEGY,
         table::v1("apps/v1.ControllerRevision", Columns::Fixed(COLUMNS, cells)),
     )
 }
 
-static BEHAVIOR: Behavior = Behavior { validate, validate_update, ..Behavior::PLAIN };
+static STRATEGY: Strategy = Strategy { validate, validate_update, ..Strategy::DEFAULT };
 
 const COLUMNS: &[Column] = &[
     NAME,
     column("Controller", "Controller of the object"),
-    column("Revision", "The number of the state, which is greater than those of earlier states."),
+    column("Revision", "The number of the revision; a later revision has a greater number."),
     AGE,
 ];
 
@@ -72,30 +72,30 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_revision_holds_an_object() {
-        assert_eq!(refusals(&BEHAVIOR, json!({"data": {}})), Vec::<String>::new());
+    fn revision_data_is_a_json_object() {
+        assert_eq!(refusals(&STRATEGY, json!({"data": {}})), Vec::<String>::new());
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"revision": -1})),
+            refusals(&STRATEGY, json!({"revision": -1})),
             [
                 "revision: Invalid value: -1: must be greater than or equal to 0",
                 "data: Required value: data is mandatory",
             ]
         );
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"data": [1]})),
+            refusals(&STRATEGY, json!({"data": [1]})),
             ["data: Required value: data must be a valid JSON object"]
         );
     }
 
     #[test]
-    fn the_past_does_not_change() {
+    fn revision_data_is_immutable() {
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, json!({"data": {"a": 2}}), json!({"data": {"a": 1}})),
+            refusals_of_update(&STRATEGY, json!({"data": {"a": 2}}), json!({"data": {"a": 1}})),
             [r#"data: Invalid value: {"a":2}: field is immutable"#]
         );
         let renumbered = json!({"data": {"a": 1}, "revision": 2});
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, renumbered, json!({"data": {"a": 1}})),
+            refusals_of_update(&STRATEGY, renumbered, json!({"data": {"a": 1}})),
             Vec::<String>::new()
         );
     }

@@ -1,7 +1,7 @@
-//! `DaemonSet`: one pod on every node that fits.
+//! `DaemonSet`: one pod on every eligible node.
 //!
 //! The generation of its template is kept in an annotation, which replaces a field of earlier
-//! versions: it starts at 1 and counts the changes of the template. Clients cannot set it.
+//! versions: it starts at 1 and counts the changes of the template. An update cannot set it.
 
 use super::rollout;
 use crate::table;
@@ -13,23 +13,23 @@ use machinery::fields::{at, default_text, default_value, map_mut, number, part, 
 use machinery::{ErrorList, Map, Object, Path, Value, json};
 use types::columns::{AGE, NAME, age, column, integer, selector};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, keep_all_but_status, keep_status,
+    Column, Columns, Now, Resource, Strategy, Version, keep_all_but_status, keep_status,
 };
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// The row of `DaemonSet`.
+/// The resource of the kind `DaemonSet`.
 pub fn resource() -> Resource {
     let version =
         Version { status: true, ..table::v1("apps/v1.DaemonSet", Columns::Fixed(COLUMNS, cells)) };
     Resource {
         short_names: vec!["ds".to_owned()],
         categories: vec!["all".to_owned()],
-        ..table::row("apps", "DaemonSet", "daemonsets", &BEHAVIOR, version)
+        ..table::resource("apps", "DaemonSet", "daemonsets", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create,
     prepare_update,
@@ -46,16 +46,16 @@ static BEHAVIOR: Behavior = Behavior {
     generation: true,
     warnings: workload::warnings_of_template,
     update_warnings: Some(update_warnings),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
     NAME,
-    integer("Desired", "On how many nodes there should be a pod, those that have one among them."),
-    integer("Current", "On how many of the nodes that should have a pod there is at least one."),
-    integer("Ready", "On how many of the nodes that should have a pod one of them is ready."),
-    integer("Up-to-date", "On how many nodes there is a pod that the present template has made."),
-    integer("Available", "On how many nodes a pod has been ready for as long as the set asks for."),
+    integer("Desired", "The number of nodes that should run a pod of the set."),
+    integer("Current", "The number of nodes that should run a pod and have at least one."),
+    integer("Ready", "The number of nodes that should run a pod and have a ready one."),
+    integer("Up-to-date", "The number of nodes that have a pod of the current template."),
+    integer("Available", "The number of nodes whose pod has been ready for `minReadySeconds`."),
     column("Node Selector", "The labels that a node must have in order to get a pod of the set."),
     AGE,
     CONTAINERS,
@@ -89,7 +89,7 @@ fn defaults(set: &mut Object) {
         strategy_defaults(strategy);
     }
     default_value(spec, "revisionHistoryLimit", 10.into());
-    // Upstream keeps the number in a field, which every set has.
+    // Upstream has a field for the generation, so that every set gets the annotation.
     default_value(set.map_at(&["metadata", "annotations"]), TEMPLATE_GENERATION, "0".into());
 }
 
@@ -132,14 +132,14 @@ fn set_template_generation(set: &mut Object, generation: i64) {
 
 fn validate(set: &Object, errors: &mut ErrorList) {
     let spec = top(set, "spec");
-    let (chosen, template) = (at(spec, &["selector"]), at(spec, &["template"]));
-    label_selector(errors, &SPEC.child("selector"), chosen);
+    let (selector_value, template) = (at(spec, &["selector"]), at(spec, &["template"]));
+    label_selector(errors, &SPEC.child("selector"), selector_value);
     let path = SPEC.child("template");
     if let Some(selector) = workload::selector_of(spec) {
         workload::validate_match(errors, &path, &selector, workload::template_labels(spec));
     }
-    if !chosen.is_null() {
-        workload::refuse_empty_selector(errors, chosen, "daemonset");
+    if !selector_value.is_null() {
+        workload::refuse_empty_selector(errors, selector_value, "daemonset");
     }
     workload::validate_pods(errors, &path, template, "DaemonSet");
     at_least_zero(errors, &SPEC.child("minReadySeconds"), number(spec, "minReadySeconds"));
@@ -161,7 +161,7 @@ fn validate_strategy(errors: &mut ErrorList, path: &Path<'_>, strategy: &Value) 
     }
 }
 
-/// A node has one pod too many for a while, or none, but not both.
+/// Exactly one of `maxUnavailable` and `maxSurge` is not zero.
 fn validate_rolling(errors: &mut ErrorList, path: &Path<'_>, rolling: &Value) {
     let (unavailable, surge) = (at(rolling, &["maxUnavailable"]), at(rolling, &["maxSurge"]));
     let (unavailable_path, surge_path) = (path.child("maxUnavailable"), path.child("maxSurge"));
@@ -219,27 +219,27 @@ mod tests {
 
     #[test]
     fn the_generation_of_the_template_counts_its_changes_only() {
-        let old = object(created(&BEHAVIOR, set(json!({}))));
+        let old = object(created(&STRATEGY, set(json!({}))));
         assert_eq!(old.annotation(TEMPLATE_GENERATION), Some("1"));
-        let mut new = object(defaulted(&BEHAVIOR, set(json!({"type": "OnDelete"}))));
+        let mut new = object(defaulted(&STRATEGY, set(json!({"type": "OnDelete"}))));
         prepare_update(&mut new, &old);
         assert_eq!(new.annotation(TEMPLATE_GENERATION), Some("1"));
         let mut changed = set(json!({}));
         changed["metadata"]["annotations"] = json!({TEMPLATE_GENERATION: "7"});
         changed["spec"]["template"]["spec"]["containers"][0]["image"] = "j".into();
-        let mut new = object(defaulted(&BEHAVIOR, changed));
+        let mut new = object(defaulted(&STRATEGY, changed));
         prepare_update(&mut new, &old);
         assert_eq!(new.annotation(TEMPLATE_GENERATION), Some("2"));
         let mut new = object(json!({"status": {"numberReady": 1}}));
-        (BEHAVIOR.prepare_status)(&mut new, &old);
+        (STRATEGY.prepare_status)(&mut new, &old);
         assert_eq!(new.annotation(TEMPLATE_GENERATION), Some("1"));
     }
 
     #[test]
-    fn a_node_has_too_many_pods_or_too_few() {
+    fn exactly_one_of_max_unavailable_and_max_surge_is_not_zero() {
         let rolling = |unavailable: Value, surge: Value| {
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 set(json!({"rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}})),
             )
         };
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn strategies_and_selectors_are_validated() {
         assert_eq!(
-            refusals(&BEHAVIOR, set(json!({"type": "Odd"}))),
+            refusals(&STRATEGY, set(json!({"type": "Odd"}))),
             [
                 r#"spec.updateStrategy: Unsupported value: {"Type":"Odd","RollingUpdate":null}: supported values: "RollingUpdate", "OnDelete""#
             ]
@@ -269,13 +269,13 @@ mod tests {
         let mut empty = set(json!({}));
         empty["spec"]["selector"] = json!({});
         assert_eq!(
-            refusals(&BEHAVIOR, empty),
+            refusals(&STRATEGY, empty),
             ["spec.selector: Invalid value: {}: empty selector is invalid for daemonset"]
         );
     }
 
     #[test]
-    fn the_table_counts_nodes() {
+    fn the_table_shows_numbers_of_nodes_and_the_node_selector() {
         let mut set = set(json!({}));
         set["status"] = json!({"desiredNumberScheduled": 3, "currentNumberScheduled": 2});
         set["spec"]["template"]["spec"]["nodeSelector"] = json!({"os": "linux"});

@@ -1,4 +1,4 @@
-//! `Deployment`: pods of one version, exchanged for those of the next one little by little.
+//! `Deployment`: a number of equal pods, which are replaced when their template changes.
 
 use super::rollout;
 use crate::table;
@@ -13,10 +13,10 @@ use machinery::selector::LabelSelector;
 use machinery::{ErrorList, Map, Object, Path, Value, json};
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, keep_all_but_status, keep_status,
+    Column, Columns, Now, Resource, Strategy, Version, keep_all_but_status, keep_status,
 };
 
-/// The row of `Deployment`.
+/// The resource of the kind `Deployment`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -26,11 +26,11 @@ pub fn resource() -> Resource {
     Resource {
         short_names: vec!["deploy".to_owned()],
         categories: vec!["all".to_owned()],
-        ..table::row("apps", "Deployment", "deployments", &BEHAVIOR, version)
+        ..table::resource("apps", "Deployment", "deployments", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create: |deployment| workload::reset_status(deployment, json!({})),
     prepare_update,
@@ -41,17 +41,14 @@ static BEHAVIOR: Behavior = Behavior {
     generation: true,
     warnings: workload::warnings,
     update_warnings: Some(workload::update_warnings),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
     NAME,
     column("Ready", "Number of the pod with ready state"),
-    column(
-        "Up-to-date",
-        "How many pods are of the version that the deployment's template asks for.",
-    ),
-    column("Available", "How many pods have been ready for as long as the deployment asks for."),
+    column("Up-to-date", "The number of pods of the current template."),
+    column("Available", "The number of pods that have been ready for `minReadySeconds`."),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -100,7 +97,7 @@ fn strategy_defaults(strategy: &mut Map<String, Value>) {
 
 fn prepare_update(new: &mut Object, old: &Object) {
     keep_status(new, old);
-    // Annotations are copied to the replica sets, so that a change of them is work as well.
+    // Annotations are copied to the replica sets, so the controller must observe their changes.
     let annotations = |deployment| at(top(deployment, "metadata"), &["annotations"]);
     if !same(annotations(new), annotations(old)) {
         new.set_meta("generation", old.generation() + 1);

@@ -7,9 +7,9 @@ use crate::validation::workload::{self, SPEC, counters};
 use machinery::fields::{at, default_value, number, top};
 use machinery::{ErrorList, Object, Value, json};
 use types::columns::{AGE, NAME, age, integer, selector};
-use types::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
+use types::resource::{Column, Columns, Now, Resource, Strategy, Version, keep_status};
 
-/// The row of `ReplicaSet`.
+/// The resource of the kind `ReplicaSet`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -19,11 +19,11 @@ pub fn resource() -> Resource {
     Resource {
         short_names: vec!["rs".to_owned()],
         categories: vec!["all".to_owned()],
-        ..table::row("apps", "ReplicaSet", "replicasets", &BEHAVIOR, version)
+        ..table::resource("apps", "ReplicaSet", "replicasets", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create: |set| workload::reset_status(set, json!({"replicas": 0})),
     prepare_update: keep_status,
@@ -36,21 +36,15 @@ static BEHAVIOR: Behavior = Behavior {
     generation: true,
     warnings: workload::warnings,
     update_warnings: Some(workload::update_warnings),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
-/// The columns of everything that is a number of pods.
+/// The columns of replica sets and replication controllers.
 pub(crate) const COLUMNS: &[Column] = &[
     NAME,
-    integer(
-        "Desired",
-        "How many pods there should be, which is one unless the spec says otherwise.",
-    ),
-    integer("Current", "How many pods there were when the controller looked for the last time."),
-    integer(
-        "Ready",
-        "How many of the pods were ready when the controller looked for the last time.",
-    ),
+    integer("Desired", "The number of pods that there should be, 1 by default."),
+    integer("Current", "The number of pods that the controller last observed."),
+    integer("Ready", "The number of ready pods that the controller last observed."),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -61,7 +55,7 @@ fn cells(set: &Object, now: &Now) -> Vec<Value> {
     cells_with(set, now, selector(at(top(set, "spec"), &["selector"])).into())
 }
 
-/// The cells of [`COLUMNS`], of which the selector is given.
+/// The cells of [`COLUMNS`], with the given cell for the selector.
 pub(crate) fn cells_with(object: &Object, now: &Now, selector: Value) -> Vec<Value> {
     let (spec, status) = (top(object, "spec"), top(object, "status"));
     let [names, images] = containers(at(spec, &["template"]));
@@ -91,8 +85,10 @@ fn validate(set: &Object, errors: &mut ErrorList) {
     validate_pods(errors, spec);
 }
 
-/// Validates the selector and the template of a replica set, or of a deployment, which makes them.
+/// Validates the selector and the template of a replica set, or of a deployment, which creates
+/// replica sets.
 pub(super) fn validate_pods(errors: &mut ErrorList, spec: &Value) {
+    // As upstream: the message names deployments for replica sets too.
     workload::validate_selector(errors, spec, "deployment");
     let Some(selector) = workload::selector_of(spec) else {
         let message = "invalid label selector";
@@ -104,7 +100,7 @@ pub(super) fn validate_pods(errors: &mut ErrorList, spec: &Value) {
     workload::validate_pods(errors, &path, at(spec, &["template"]), "ReplicaSet");
 }
 
-/// Validates the counters of everything that is a number of pods.
+/// Validates the counters of replica sets and replication controllers.
 pub(crate) fn validate_counters(errors: &mut ErrorList, status: &Value) {
     counters::not_negative(
         errors,
@@ -134,8 +130,8 @@ mod tests {
     }
 
     #[test]
-    fn a_new_set_has_made_nothing_yet() {
-        let set = created(&BEHAVIOR, set(json!({"matchLabels": {"app": "a"}})));
+    fn a_new_set_has_one_replica_and_an_empty_status() {
+        let set = created(&STRATEGY, set(json!({"matchLabels": {"app": "a"}})));
         assert_eq!(
             (&set["spec"]["replicas"], &set["status"]),
             (&json!(1), &json!({"replicas": 0}))
@@ -143,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_must_make_sense() {
+    fn empty_and_invalid_selectors_are_refused() {
         assert_eq!(
-            refusals(&BEHAVIOR, set(json!({}))),
+            refusals(&STRATEGY, set(json!({}))),
             ["spec.selector: Invalid value: {}: empty selector is invalid for deployment"]
         );
         assert_eq!(
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 set(json!({"matchExpressions": [{"key": "a", "operator": "Odd"}]}))
             ),
             [
@@ -161,12 +157,12 @@ mod tests {
     }
 
     #[test]
-    fn pods_of_a_set_never_end() {
+    fn pods_are_always_restarted_and_have_no_deadline() {
         let mut set = set(json!({"matchLabels": {"app": "a"}}));
         set["spec"]["template"]["spec"]["restartPolicy"] = "Never".into();
         set["spec"]["template"]["spec"]["activeDeadlineSeconds"] = 1.into();
         assert_eq!(
-            refusals(&BEHAVIOR, set),
+            refusals(&STRATEGY, set),
             [
                 r#"spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always""#,
                 "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported",
@@ -175,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn available_replicas_are_ready() {
+    fn more_available_than_ready_replicas_are_refused() {
         let mut errors = ErrorList::new();
         let status = json!({"replicas": 3, "availableReplicas": 2, "readyReplicas": 1});
         validate_counters(&mut errors, &status);
@@ -186,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_counts_pods() {
+    fn the_table_shows_replicas_images_and_selector() {
         let mut set = set(json!({"matchLabels": {"app": "a"}}));
         set["spec"]["replicas"] = 3.into();
         set["status"] = json!({"replicas": 2, "readyReplicas": 1});

@@ -3,7 +3,8 @@
 use crate::validation::rules::percent;
 use machinery::Value;
 
-/// Whether it allows none at all. Text that is no percentage counts as the number that it is, or 0.
+/// Whether the value is 0 or 0%. Text that is not a percentage is parsed as a number, or counts as
+/// 0.
 pub(super) fn is_zero(value: &Value) -> bool {
     let count = match value {
         Value::String(text) => percent(text).unwrap_or_else(|| text.parse().unwrap_or(0)),
@@ -18,7 +19,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn zero_is_zero_in_every_form() {
+    fn numbers_percentages_and_other_text_can_be_zero() {
         assert!(is_zero(&json!(0)) && is_zero(&json!("0%")) && is_zero(&json!("none")));
         assert!(!is_zero(&json!(1)) && !is_zero(&json!("1%")) && !is_zero(&json!("7")));
     }

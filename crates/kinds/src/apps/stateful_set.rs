@@ -20,9 +20,9 @@ use machinery::fields::{
 use machinery::meta::validate_annotations;
 use machinery::{ErrorList, Map, Object, Path, Value, json, names};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
+use types::resource::{Column, Columns, Now, Resource, Strategy, Version, keep_status};
 
-/// The row of `StatefulSet`.
+/// The resource of the kind `StatefulSet`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -32,11 +32,11 @@ pub fn resource() -> Resource {
     Resource {
         short_names: vec!["sts".to_owned()],
         categories: vec!["all".to_owned()],
-        ..table::row("apps", "StatefulSet", "statefulsets", &BEHAVIOR, version)
+        ..table::resource("apps", "StatefulSet", "statefulsets", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create: |set| {
         workload::reset_status(set, json!({"replicas": 0, "availableReplicas": 0}));
@@ -49,15 +49,15 @@ static BEHAVIOR: Behavior = Behavior {
     generation: true,
     warnings: |set| {
         let mut warnings = workload::warnings_of_template(set);
-        warn_of_claims(&mut warnings, set, "");
+        add_spec_warnings(&mut warnings, set, "");
         warnings
     },
     update_warnings: Some(|new, old| {
         let mut warnings = workload::update_warnings(new, old);
-        warn_of_claims(&mut warnings, new, "Spec");
+        add_spec_warnings(&mut warnings, new, "Spec");
         warnings
     }),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] =
@@ -126,19 +126,19 @@ fn validate(set: &Object, errors: &mut ErrorList) {
     if !service.is_empty() {
         dns_label(errors, &SPEC.child("serviceName"), service);
     }
-    validate_spec(spec, Template::Validated, errors);
+    validate_spec(spec, TemplateValidation::Enforced, errors);
 }
 
-/// Whether the template for pods is validated.
+/// Whether the pod template is validated.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Template {
-    Validated,
-    /// It was invalid before, and might be unchanged.
-    Tolerated,
+enum TemplateValidation {
+    Enforced,
+    /// The stored set is invalid, possibly because of the same template.
+    Skipped,
 }
 
-/// The rules that hold for a set new or old.
-fn validate_spec(spec: &Value, template: Template, errors: &mut ErrorList) {
+/// Validates the fields that are validated in updates too.
+fn validate_spec(spec: &Value, template: TemplateValidation, errors: &mut ErrorList) {
     let policy = text(spec, "podManagementPolicy");
     if !matches!(policy, "OrderedReady" | "Parallel") {
         let message = "must be 'OrderedReady' or 'Parallel'";
@@ -198,14 +198,14 @@ fn validate_rolling(errors: &mut ErrorList, path: &Path<'_>, rolling: &Value) {
     }
 }
 
-fn validate_pods(errors: &mut ErrorList, spec: &Value, judged: Template) {
+fn validate_pods(errors: &mut ErrorList, spec: &Value, template: TemplateValidation) {
     let Some(selector) = workload::selector_of(spec) else {
         return workload::invalid_selector(errors, at(spec, &["selector"]), "");
     };
     let path = SPEC.child("template");
     workload::validate_match(errors, &path, &selector, workload::template_labels(spec));
-    if judged == Template::Validated {
-        validate_template(errors, &path, &template_of_pods(spec));
+    if template == TemplateValidation::Enforced {
+        validate_template(errors, &path, &template_with_claims(spec));
     }
     // Upstream validates these a second time, so that their errors are reported twice.
     let metadata = at(spec, &["template", "metadata"]);
@@ -215,9 +215,9 @@ fn validate_pods(errors: &mut ErrorList, spec: &Value, judged: Template) {
     }
 }
 
-/// The template as the controller uses it: with the names that it gives, and with the claims that
-/// it makes in place of volumes of the same name.
-fn template_of_pods(spec: &Value) -> Value {
+/// The template as the controller uses it: without hostname and subdomain, which the controller
+/// sets, and with a volume for each claim, which replaces a volume of the same name.
+fn template_with_claims(spec: &Value) -> Value {
     let mut template = at(spec, &["template"]).clone();
     let claims = list(spec, "volumeClaimTemplates").iter();
     let claims: BTreeSet<&str> =
@@ -242,9 +242,13 @@ fn template_of_pods(spec: &Value) -> Value {
 }
 
 fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
-    let mut before = ErrorList::new();
-    validate_spec(top(old, "spec"), Template::Validated, &mut before);
-    let template = if before.is_empty() { Template::Validated } else { Template::Tolerated };
+    let mut old_errors = ErrorList::new();
+    validate_spec(top(old, "spec"), TemplateValidation::Enforced, &mut old_errors);
+    let template = if old_errors.is_empty() {
+        TemplateValidation::Enforced
+    } else {
+        TemplateValidation::Skipped
+    };
     validate_spec(top(new, "spec"), template, errors);
     workload::validate_same_selector(errors, new, old);
     let (new, old) = (top(new, "spec"), top(old, "spec"));
@@ -281,8 +285,9 @@ fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList) {
     counters::collisions_only_grow(errors, status, top(old, "status"));
 }
 
-/// `below` is the path between the claim and its resources.
-fn warn_of_claims(out: &mut Vec<String>, set: &Object, below: &str) {
+/// Warns of fractional storage sizes and of a negative history limit. `below` is the part of the
+/// path between a claim and its resources: upstream's paths differ in creations and updates.
+fn add_spec_warnings(out: &mut Vec<String>, set: &Object, below: &str) {
     let spec = top(set, "spec");
     let claims = SPEC.child("volumeClaimTemplates");
     for (index, claim) in list(spec, "volumeClaimTemplates").iter().enumerate() {

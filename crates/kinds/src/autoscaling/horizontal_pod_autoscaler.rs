@@ -1,4 +1,4 @@
-//! `HorizontalPodAutoscaler`: how many pods there should be, by what they have to do.
+//! `HorizontalPodAutoscaler`: scales the number of pods of a workload by metrics.
 //!
 //! `v2` is stored. `v1` has one metric only; the other fields are in annotations, so that nothing
 //! is lost by reading in `v1` and writing back; see [`conversion`].
@@ -11,9 +11,9 @@ mod validate;
 use crate::table;
 use machinery::fields::{default_value, map_mut};
 use machinery::{Map, Object, Value, json};
-use types::resource::{Behavior, Columns, Resource, Version, drop_status, keep_status};
+use types::resource::{Columns, Resource, Strategy, Version, drop_status, keep_status};
 
-/// The row of `HorizontalPodAutoscaler`.
+/// The resource of the kind `HorizontalPodAutoscaler`.
 pub fn resource() -> Resource {
     let columns = || Columns::Fixed(columns::COLUMNS, columns::cells);
     let version = |name: &str, shape: &str| Version {
@@ -27,17 +27,17 @@ pub fn resource() -> Resource {
         short_names: vec!["hpa".to_owned()],
         categories: vec!["all".to_owned()],
         versions: vec![v2.clone(), v1],
-        ..table::row(
+        ..table::resource(
             "autoscaling",
             "HorizontalPodAutoscaler",
             "horizontalpodautoscalers",
-            &BEHAVIOR,
+            &STRATEGY,
             v2,
         )
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create: drop_status,
     prepare_update: keep_status,
@@ -46,7 +46,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_status: validate::validate_status,
     generation: true,
     convert: Some(conversion::convert),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 /// The default target: the CPU utilization in percent.
@@ -64,16 +64,16 @@ fn defaults(object: &mut Object) {
         spec.insert("metrics".to_owned(), default_metrics(DEFAULT_UTILIZATION));
     }
     let Some(behavior) = map_mut(spec, "behavior") else { return };
-    let quick = json!({"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": [
+    let scale_up = json!({"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": [
         {"type": "Pods", "value": 4, "periodSeconds": 15},
         {"type": "Percent", "value": 100, "periodSeconds": 15}]});
-    let slow = json!({"selectPolicy": "Max",
+    let scale_down = json!({"selectPolicy": "Max",
         "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]});
-    default_rules(behavior, "scaleUp", quick);
-    default_rules(behavior, "scaleDown", slow);
+    default_rules(behavior, "scaleUp", scale_up);
+    default_rules(behavior, "scaleDown", scale_down);
 }
 
-/// Fills in each rule of one direction that is not given.
+/// Sets the rules of one direction that are not given.
 fn default_rules(behavior: &mut Map<String, Value>, direction: &str, rules: Value) {
     default_value(behavior, direction, json!({}));
     let (Some(given), Value::Object(rules)) = (map_mut(behavior, direction), rules) else { return };
@@ -88,19 +88,19 @@ mod tests {
     use crate::validation::testing::defaulted;
 
     #[test]
-    fn without_metrics_the_processors_are_measured() {
+    fn the_default_metric_is_cpu_utilization() {
         assert_eq!(
-            defaulted(&BEHAVIOR, json!({"spec": {"maxReplicas": 3}})),
+            defaulted(&STRATEGY, json!({"spec": {"maxReplicas": 3}})),
             json!({"spec": {"maxReplicas": 3, "minReplicas": 1, "metrics": default_metrics(80)}})
         );
     }
 
     #[test]
-    fn rules_for_one_direction_complete_those_of_both() {
+    fn a_behavior_gets_the_default_rules_of_both_directions() {
         let spec = json!({"maxReplicas": 3, "metrics": default_metrics(50),
             "behavior": {"scaleDown": {"stabilizationWindowSeconds": 60, "policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}}});
         assert_eq!(
-            defaulted(&BEHAVIOR, json!({"spec": spec}))["spec"]["behavior"],
+            defaulted(&STRATEGY, json!({"spec": spec}))["spec"]["behavior"],
             json!({
                 "scaleDown": {"selectPolicy": "Max", "stabilizationWindowSeconds": 60,
                     "policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]},

@@ -1,6 +1,6 @@
-//! `CronJob`: a job to be made whenever the clock says so.
+//! `CronJob`: jobs that are created on a schedule.
 
-use super::job::{spec_defaults, validate_spec, warn_of_spec};
+use super::job::{add_spec_warnings, spec_defaults, validate_spec};
 use super::{schedule, time_zone};
 use crate::table;
 use crate::validation::go_struct;
@@ -12,23 +12,24 @@ use machinery::fields::{
 };
 use machinery::{ErrorList, Object, Path, Value, json};
 use types::columns::{AGE, NAME, age, boolean, column, integer, selector, since};
-use types::resource::{Behavior, Column, Columns, Now, Resource, Version, keep_status};
+use types::resource::{Column, Columns, Now, Resource, Strategy, Version, keep_status};
 
-/// A job's name has 63 characters at most, of which the controller adds 11.
+/// The maximum length of a name. The controller appends 11 characters, and a job's name has at most
+/// 63.
 const MAX_NAME: usize = 52;
 
-/// The row of `CronJob`.
+/// The resource of the kind `CronJob`.
 pub fn resource() -> Resource {
     let version =
         Version { status: true, ..table::v1("batch/v1.CronJob", Columns::Fixed(COLUMNS, cells)) };
     Resource {
         short_names: vec!["cj".to_owned()],
         categories: vec!["all".to_owned()],
-        ..table::row("batch", "CronJob", "cronjobs", &BEHAVIOR, version)
+        ..table::resource("batch", "CronJob", "cronjobs", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create: |cron_job| workload::reset_status(cron_job, json!({})),
     prepare_update: keep_status,
@@ -38,32 +39,23 @@ static BEHAVIOR: Behavior = Behavior {
     warnings: |cron_job| {
         let mut warnings = Vec::new();
         workload::warn_of_name(&mut warnings, cron_job.name());
-        warn_of_template(&mut warnings, cron_job);
+        add_template_warnings(&mut warnings, cron_job);
         warnings
     },
     update_warnings: Some(update_warnings),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column(
-        "Schedule",
-        "When jobs are made: minute, hour, day of the month, month, day of the week.",
-    ),
+    column("Schedule", "The schedule: minute, hour, day of the month, month, day of the week."),
     column(
         "Timezone",
         "The time zone of the schedule, which is that of the controller by default.",
     ),
-    boolean(
-        "Suspend",
-        "Whether the controller makes no further jobs; those that run are left alone.",
-    ),
+    boolean("Suspend", "Whether the controller creates no further jobs; running jobs continue."),
     integer("Active", "A list of pointers to currently running jobs."),
-    column(
-        "Last Schedule",
-        "How long ago the controller has made a job for the last time, if ever.",
-    ),
+    column("Last Schedule", "The time since the controller last created a job."),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -133,7 +125,7 @@ fn validate_change(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let policies = &["Allow", "Forbid", "Replace"];
     let policy = text(spec, "concurrencyPolicy");
     one_of(errors, &SPEC.child("concurrencyPolicy"), policy, policies);
-    validate_job(errors, at(spec, &["jobTemplate", "spec"]));
+    validate_job_template(errors, at(spec, &["jobTemplate", "spec"]));
     for field in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
         at_least_zero(errors, &SPEC.child(field), number(spec, field));
     }
@@ -149,8 +141,8 @@ fn validate_schedule(errors: &mut ErrorList, spec: &Value, old: Option<&Value>) 
         errors.invalid(&path, schedule, &why);
     }
     let has_zone = |schedule: &str| schedule.contains("TZ");
-    let was_zoned = old.is_some_and(|old| has_zone(text(old, "schedule")));
-    if has_zone(schedule) && !was_zoned {
+    let had_zone = old.is_some_and(|old| has_zone(text(old, "schedule")));
+    if has_zone(schedule) && !had_zone {
         let message = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
         errors.invalid(&path, schedule, message);
     } else if has_zone(schedule) && part(spec, "timeZone").is_some() {
@@ -159,8 +151,8 @@ fn validate_schedule(errors: &mut ErrorList, spec: &Value, old: Option<&Value>) 
     }
 }
 
-/// The jobs that are made have selectors that the server makes.
-fn validate_job(errors: &mut ErrorList, job: &Value) {
+/// Validates the job template, which cannot have a selector: each job gets a generated one.
+fn validate_job_template(errors: &mut ErrorList, job: &Value) {
     let path = SPEC.child("jobTemplate");
     let path = path.child("spec");
     validate_spec(errors, &path, job);
@@ -173,16 +165,16 @@ fn validate_job(errors: &mut ErrorList, job: &Value) {
     }
 }
 
-fn warn_of_template(out: &mut Vec<String>, cron_job: &Object) {
+fn add_template_warnings(out: &mut Vec<String>, cron_job: &Object) {
     let path = SPEC.child("jobTemplate");
     let job = at(top(cron_job, "spec"), &["jobTemplate", "spec"]);
-    warn_of_spec(out, &path.child("spec"), job);
+    add_spec_warnings(out, &path.child("spec"), job);
 }
 
 fn update_warnings(new: &Object, old: &Object) -> Vec<String> {
     let mut warnings = Vec::new();
     if new.generation() != old.generation() {
-        warn_of_template(&mut warnings, new);
+        add_template_warnings(&mut warnings, new);
     }
     if text(top(new, "spec"), "schedule").contains("TZ") {
         let warning = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";
@@ -202,8 +194,8 @@ mod tests {
     }
 
     #[test]
-    fn a_template_for_jobs_is_not_a_job_yet() {
-        let cron_job = defaulted(&BEHAVIOR, cron_job("@daily"));
+    fn a_job_template_gets_the_defaults_of_pods_but_not_of_jobs() {
+        let cron_job = defaulted(&STRATEGY, cron_job("@daily"));
         let job = &cron_job["spec"]["jobTemplate"]["spec"];
         assert_eq!(job.get("parallelism"), None);
         assert_eq!(job["template"]["spec"]["dnsPolicy"], "ClusterFirst");
@@ -211,11 +203,11 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_must_be_there_and_make_sense() {
-        assert_eq!(refusals(&BEHAVIOR, cron_job("@daily")), Vec::<String>::new());
-        assert_eq!(refusals(&BEHAVIOR, cron_job("")), ["spec.schedule: Required value"]);
+    fn a_schedule_is_required_and_must_be_valid() {
+        assert_eq!(refusals(&STRATEGY, cron_job("@daily")), Vec::<String>::new());
+        assert_eq!(refusals(&STRATEGY, cron_job("")), ["spec.schedule: Required value"]);
         assert_eq!(
-            refusals(&BEHAVIOR, cron_job("every day")),
+            refusals(&STRATEGY, cron_job("every day")),
             [
                 r#"spec.schedule: Invalid value: "every day": expected exactly 5 fields, found 2: [every day]"#
             ]
@@ -223,40 +215,40 @@ mod tests {
     }
 
     #[test]
-    fn zones_have_a_field_of_their_own() {
+    fn new_schedules_with_a_time_zone_and_unknown_zones_are_refused() {
         let zoned = cron_job("TZ=UTC 0 0 * * *");
         let refused = [
             r#"spec.schedule: Invalid value: "TZ=UTC 0 0 * * *": cannot use TZ or CRON_TZ in schedule, use timeZone field instead"#,
         ];
-        assert_eq!(refusals(&BEHAVIOR, zoned.clone()), refused);
+        assert_eq!(refusals(&STRATEGY, zoned.clone()), refused);
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, zoned.clone(), zoned.clone()),
+            refusals_of_update(&STRATEGY, zoned.clone(), zoned.clone()),
             Vec::<String>::new()
         );
-        assert_eq!(refusals_of_update(&BEHAVIOR, zoned, cron_job("@daily")), refused);
+        assert_eq!(refusals_of_update(&STRATEGY, zoned, cron_job("@daily")), refused);
         let mut unknown = cron_job("@daily");
         unknown["spec"]["timeZone"] = "Nowhere".into();
         assert_eq!(
-            refusals(&BEHAVIOR, unknown),
+            refusals(&STRATEGY, unknown),
             [r#"spec.timeZone: Invalid value: "Nowhere": unknown time zone Nowhere"#]
         );
     }
 
     #[test]
-    fn names_leave_room_for_those_of_jobs() {
+    fn a_new_name_has_at_most_52_characters() {
         let mut long = cron_job("@daily");
         long["metadata"]["name"] = "a".repeat(53).into();
-        assert_eq!(refusals(&BEHAVIOR, long.clone()).len(), 1);
-        assert_eq!(refusals_of_update(&BEHAVIOR, long.clone(), long), Vec::<String>::new());
+        assert_eq!(refusals(&STRATEGY, long.clone()).len(), 1);
+        assert_eq!(refusals_of_update(&STRATEGY, long.clone(), long), Vec::<String>::new());
     }
 
     #[test]
-    fn selectors_are_made_for_each_job() {
+    fn a_job_template_cannot_have_a_selector() {
         let mut cron_job = cron_job("@daily");
         cron_job["spec"]["jobTemplate"]["spec"]["manualSelector"] = true.into();
         cron_job["spec"]["jobTemplate"]["spec"]["selector"] = json!({});
         assert_eq!(
-            refusals(&BEHAVIOR, cron_job),
+            refusals(&STRATEGY, cron_job),
             [
                 "spec.jobTemplate.spec.selector: Invalid value: {}: `selector` will be auto-generated",
                 r#"spec.jobTemplate.spec.manualSelector: Unsupported value: true: supported values: "nil", "false""#,
@@ -265,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_shows_what_runs() {
+    fn the_table_shows_schedule_active_jobs_and_last_schedule() {
         let mut cron_job = cron_job("@daily");
         cron_job["status"] = json!({"active": [{}], "lastScheduleTime": "1970-01-01T00:00:00Z"});
         let mut cells = cells(&object(cron_job), &Now { unix_seconds: 5 });

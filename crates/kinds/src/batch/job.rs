@@ -9,7 +9,7 @@ mod spec;
 mod status;
 mod update;
 
-pub(super) use spec::{spec_defaults, validate_spec, warn_of_spec};
+pub(super) use spec::{add_spec_warnings, spec_defaults, validate_spec};
 
 use crate::table;
 use crate::validation::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
@@ -19,7 +19,7 @@ use machinery::fields::{at, default_value, flag, integer, number, part, text, to
 use machinery::{Map, Object, Value, json, timestamp};
 use types::columns::{AGE, NAME, age, column, condition, selector, since};
 use types::resource::{
-    Behavior, Column, Columns, GarbageCollectionPolicy, Now, Resource, Version,
+    Column, Columns, GarbageCollectionPolicy, Now, Resource, Strategy, Version,
     keep_all_but_status, keep_status,
 };
 
@@ -29,7 +29,7 @@ const NAME_LABELS: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 /// The labels that hold the job's uid.
 const UID_LABELS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
 
-/// The row of `Job`.
+/// The resource of the kind `Job`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -38,20 +38,20 @@ pub fn resource() -> Resource {
     };
     Resource {
         categories: vec!["all".to_owned()],
-        ..table::row("batch", "Job", "jobs", &BEHAVIOR, version)
+        ..table::resource("batch", "Job", "jobs", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create,
     prepare_update: |new, old| {
         keep_status(new, old);
-        adopt_labels(new);
+        copy_template_labels(new);
     },
     prepare_status: |new, old| {
         keep_all_but_status(new, old);
-        adopt_labels(new);
+        copy_template_labels(new);
     },
     validate: spec::validate,
     validate_update: update::validate_update,
@@ -60,13 +60,13 @@ static BEHAVIOR: Behavior = Behavior {
     warnings: |job| {
         let mut warnings = Vec::new();
         workload::warn_of_name(&mut warnings, job.name());
-        warn_of_spec(&mut warnings, &SPEC, top(job, "spec"));
+        add_spec_warnings(&mut warnings, &SPEC, top(job, "spec"));
         warnings
     },
     update_warnings: Some(|new, old| {
         let mut warnings = Vec::new();
         if new.generation() != old.generation() {
-            warn_of_spec(&mut warnings, &SPEC, top(new, "spec"));
+            add_spec_warnings(&mut warnings, &SPEC, top(new, "spec"));
         }
         warnings
     }),
@@ -74,13 +74,13 @@ static BEHAVIOR: Behavior = Behavior {
     garbage_collection: GarbageCollectionPolicy::OrphanDependents(Some(
         "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
     )),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
     NAME,
     column("Status", "Status of the job."),
-    column("Completions", "How many pods have succeeded, and how many of them must do so in all."),
+    column("Completions", "The number of pods that succeeded, and the number that must succeed."),
     column("Duration", "Time required to complete the job."),
     AGE,
     CONTAINERS,
@@ -143,8 +143,9 @@ fn defaults(job: &mut Object) {
     default_value(spec, "backoffLimit", limit.into());
     default_value(spec, "completionMode", "NonIndexed".into());
     default_value(spec, "suspend", false.into());
-    let replaced = if is_set(spec, "podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
-    default_value(spec, "podReplacementPolicy", replaced.into());
+    let replacement =
+        if is_set(spec, "podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
+    default_value(spec, "podReplacementPolicy", replacement.into());
     default_value(spec, "manualSelector", false.into());
 }
 
@@ -153,10 +154,11 @@ fn prepare_create(job: &mut Object) {
     if !flag(top(job, "spec"), "manualSelector") {
         generate_selector(job);
     }
-    adopt_labels(job);
+    copy_template_labels(job);
 }
 
-/// Labels and selectors that are set already are kept; validation refuses those that do not match.
+/// Adds the labels and the selector of the server. Those that the user set are kept; validation
+/// refuses them if they do not match.
 fn generate_selector(job: &mut Object) {
     let (name, uid) = (Value::from(job.name()), Value::from(job.uid()));
     let labels = job.map_at(&["spec", "template", "metadata", "labels"]);
@@ -169,9 +171,9 @@ fn generate_selector(job: &mut Object) {
     selected.entry(UID_LABELS[0]).or_insert(uid);
 }
 
-/// A job without labels has those of its pods. Upstream this is a default that is set whenever a
-/// stored job is read, and so also covers the labels that the server made.
-fn adopt_labels(job: &mut Object) {
+/// Gives a job without labels those of its pod template. Upstream sets this default whenever a
+/// stored job is read, so it includes the generated labels.
+fn copy_template_labels(job: &mut Object) {
     let labels = workload::template_labels(top(job, "spec")).clone();
     let own = at(top(job, "metadata"), &["labels"]);
     let has_own = own.as_object().is_some_and(|own| !own.is_empty());
@@ -180,12 +182,12 @@ fn adopt_labels(job: &mut Object) {
     }
 }
 
-/// Whether a job is done, one way or the other.
+/// Whether a job is complete or failed.
 fn is_finished(status: &Value) -> bool {
     is_true(status, "Complete") || is_true(status, "Failed")
 }
 
-/// Whether one of the conditions of this kind holds.
+/// Whether a condition of this type is True.
 fn is_true(status: &Value, kind: &str) -> bool {
     machinery::fields::list(status, "conditions")
         .iter()

@@ -13,6 +13,7 @@ struct Field {
     names: &'static [&'static str],
 }
 
+/// Minute, hour, day of the month, month, day of the week.
 const FIELDS: [Field; 5] = [
     Field { low: 0, high: 59, names: &[] },
     Field { low: 0, high: 23, names: &[] },
@@ -32,7 +33,7 @@ const DESCRIPTORS: &[&str] =
 
 const EVERY: &str = "@every ";
 
-/// Fails with the error about a schedule.
+/// Validates a schedule; the error is upstream's message.
 pub(super) fn check(schedule: &str) -> Result<(), String> {
     let schedule = without_zone(schedule)?;
     if schedule.starts_with('@') {
@@ -52,14 +53,14 @@ pub(super) fn check(schedule: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What follows the time zone, if there is one.
+/// The schedule without the time zone in front of it.
 fn without_zone(schedule: &str) -> Result<&str, String> {
     let zoned = schedule.strip_prefix("TZ=").or_else(|| schedule.strip_prefix("CRON_TZ="));
     let Some(zoned) = zoned else { return Ok(schedule) };
     let Some((zone, rest)) = zoned.split_once(' ') else {
         // The message of upstream's parser, which panics here.
-        let stumble = "runtime error: slice bounds out of range [:-1]";
-        return Err(format!("invalid schedule format: {stumble}"));
+        let panic_message = "runtime error: slice bounds out of range [:-1]";
+        return Err(format!("invalid schedule format: {panic_message}"));
     };
     if !matches!(zone, "" | "Local") && !time_zone::is_known(zone) {
         return Err(format!("provided bad location {zone}: unknown time zone {zone}"));
@@ -80,7 +81,7 @@ fn check_descriptor(descriptor: &str) -> Result<(), String> {
     }
 }
 
-/// `3`, `*`, `1-5`, `*/5`, `1-5/2`; a single number with a step reaches to the end.
+/// `3`, `*`, `1-5`, `*/5`, `1-5/2`; a single number with a step means up to the maximum.
 fn check_range(range: &str, field: &Field) -> Result<(), String> {
     let parts: Vec<&str> = range.split('/').collect();
     let bounds: Vec<&str> = parts[0].split('-').collect();
@@ -173,13 +174,13 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_counted() {
+    fn a_schedule_has_five_fields() {
         refuses("every day", "expected exactly 5 fields, found 2: [every day]");
         refuses("", "expected exactly 5 fields, found 0: []");
     }
 
     #[test]
-    fn numbers_fit_their_field() {
+    fn invalid_ranges_are_refused() {
         refuses("60 * * * *", "end of range (60) above maximum (59): 60");
         refuses("* * 0 * *", "beginning of range (0) below minimum (1): 0");
         refuses("5-1 * * * *", "beginning of range (5) beyond end of range (1): 5-1");
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_and_zones_are_known() {
+    fn unknown_descriptors_durations_and_zones_are_refused() {
         refuses("@never", "unrecognized descriptor: @never");
         refuses(
             "@every day",

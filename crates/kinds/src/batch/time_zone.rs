@@ -1,12 +1,12 @@
-//! The names of time zones, as the IANA gives them.
+//! The names of the time zones of the IANA database.
 
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
-/// A name a line.
+/// The names, one in each line.
 static NAMES: &str = include_str!("time_zones.txt");
 
-/// The longest part of a name.
+/// The maximum length of a part of a name.
 const MAX_PART: usize = 14;
 
 /// The errors about the name of a time zone, in Kubernetes' words.
@@ -31,7 +31,7 @@ pub(super) fn validate(name: &str) -> Vec<String> {
     messages
 }
 
-/// Whether there is such a time zone. The names are those of files, so that case matters.
+/// Whether a time zone exists. Its name is case-sensitive, because Go reads it from a file.
 pub(super) fn is_known(name: &str) -> bool {
     static KNOWN: OnceLock<HashSet<&'static str>> = OnceLock::new();
     KNOWN.get_or_init(|| NAMES.lines().collect()).contains(name)
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_has_a_known_name() {
+    fn unknown_time_zones_are_refused() {
         check("Europe/Berlin", &[]);
         check("Etc/UTC", &[]);
         check("", &["timeZone must be nil or non-empty string"]);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_server_happens_to_be_is_no_zone() {
+    fn local_is_not_an_explicit_time_zone() {
         let explicit =
             "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
         check("Local", &[explicit]);

@@ -9,11 +9,11 @@ use machinery::fields::{at, integer, list, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, json, names, timestamp};
 use types::columns::{AGE, NAME, age, column, or_none};
 use types::resource::{
-    Action, Behavior, Column, Columns, Now, READ_AND_WRITE, Resource, Subresource, Version,
+    Action, Column, Columns, Now, READ_AND_WRITE, Resource, Strategy, Subresource, Version,
     keep_status,
 };
 
-/// The row of `CertificateSigningRequest`.
+/// The resource of the kind `CertificateSigningRequest`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -23,17 +23,17 @@ pub fn resource() -> Resource {
     Resource {
         short_names: vec!["csr".to_owned()],
         namespaced: false,
-        ..table::row(
+        ..table::resource(
             "certificates.k8s.io",
             "CertificateSigningRequest",
             "certificatesigningrequests",
-            &BEHAVIOR,
+            &STRATEGY,
             version,
         )
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     prepare_create: |object| {
         object.map_mut().insert("status".to_owned(), json!({}));
     },
@@ -57,7 +57,7 @@ static BEHAVIOR: Behavior = Behavior {
             verbs: READ_AND_WRITE,
         },
     }],
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -65,15 +65,12 @@ static SPEC: Path<'static> = Path::root("spec");
 const COLUMNS: &[Column] = &[
     NAME,
     AGE,
-    column("SignerName", "Who is to sign the certificate: a domain, and a path after a slash."),
+    column("SignerName", "The name of the signer: a domain, a slash and a path."),
     column("Requestor", "Base64-encoded PKCS#10 CSR data"),
-    column(
-        "RequestedDuration",
-        "For how long the certificate should be good, if that was asked for.",
-    ),
+    column("RequestedDuration", "The requested duration of the certificate, if there is one."),
     column(
         "Condition",
-        "What has become of the request: Pending, Approved or Denied, and whether issued.",
+        "Pending, Approved or Denied, and whether the request failed or is issued.",
     ),
 ];
 
@@ -160,7 +157,7 @@ const USAGES: &[&str] = &[
 
 fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
-    if !is_request(text(spec, "request")) {
+    if !is_certificate_request(text(spec, "request")) {
         let message = "PEM block type must be CERTIFICATE REQUEST";
         errors.invalid(&SPEC.child("request"), at(spec, &["request"]).clone(), message);
     }
@@ -187,14 +184,13 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     conditions::validate(object, errors);
 }
 
-/// Whether the bytes are a request in the form in which such requests are sent. Their signature is
-/// the signer's to check.
-fn is_request(base64: &str) -> bool {
-    // "-----BEGIN CERTIFICATE REQUEST", of which every three bytes are four letters here.
+/// Whether the bytes are a PEM block with a certificate request. The signer checks its content.
+fn is_certificate_request(base64: &str) -> bool {
+    // The base64 form of "-----BEGIN CERTIFICATE REQUEST", whose length is a multiple of three.
     base64.starts_with("LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNU")
 }
 
-/// A domain of two labels or more, a slash, and DNS subdomains with dots between.
+/// A signer is a domain of at least two labels, a slash, and DNS subdomains separated by dots.
 fn validate_signer(errors: &mut ErrorList, path: &Path<'_>, signer: &str) {
     if signer.is_empty() {
         return errors.required(path, "");
@@ -246,10 +242,10 @@ mod tests {
 
     #[test]
     fn a_request_has_usages_and_a_signer() {
-        assert_eq!(refusals(&BEHAVIOR, request(json!({}))), Vec::<String>::new());
+        assert_eq!(refusals(&STRATEGY, request(json!({}))), Vec::<String>::new());
         assert_eq!(
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 request(json!({"usages": [], "signerName": LEGACY_SIGNER, "expirationSeconds": 1}))
             ),
             [
@@ -270,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_approval_approves() {
+    fn only_the_approval_subresource_adds_an_approval() {
         let old = object(request(json!({})));
         let mut new = old.clone();
         let approved = json!({"conditions": [{"type": "Approved", "status": "True"}]});

@@ -5,33 +5,30 @@ use crate::validation::rules::{at_least_zero, qualified_name, supported_only};
 use machinery::fields::{integer, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `Lease`.
+/// The resource of the kind `Lease`.
 pub fn resource() -> Resource {
-    table::row(
+    table::resource(
         "coordination.k8s.io",
         "Lease",
         "leases",
-        &BEHAVIOR,
+        &STRATEGY,
         table::v1("coordination/v1.Lease", Columns::Fixed(COLUMNS, cells)),
     )
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, _, errors| validate(new, errors),
-    // Two candidates that overwrite each other would both lead.
+    // Otherwise two candidates could overwrite each other's lease, and both would lead.
     unconditional_update: false,
     create_on_update: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
-const COLUMNS: &[Column] = &[
-    NAME,
-    column("Holder", "Who holds the lease: the identity that the current leader gave itself."),
-    AGE,
-];
+const COLUMNS: &[Column] =
+    &[NAME, column("Holder", "The identity of the current holder of the lease."), AGE];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
     let holder = object.str_at(&["spec", "holderIdentity"]);
@@ -49,6 +46,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     }
     let strategy = text(spec, "strategy");
     if spec.get("strategy").is_some() {
+        // As upstream: the path of these errors is `spec.strategy.strategy`.
         let path = path.child("strategy");
         if strategy.contains('/') {
             qualified_name(errors, &path.child("strategy"), strategy);
@@ -69,11 +67,11 @@ mod tests {
     use machinery::json;
 
     fn check(spec: Value, expected: &[&str]) {
-        assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})), expected);
+        assert_eq!(refusals(&STRATEGY, json!({"spec": spec})), expected);
     }
 
     #[test]
-    fn a_lease_lasts_and_counts_up() {
+    fn duration_is_positive_and_transitions_are_not_negative() {
         check(json!({"leaseDurationSeconds": 15, "leaseTransitions": 0}), &[]);
         check(
             json!({"leaseDurationSeconds": 0, "leaseTransitions": -1}),

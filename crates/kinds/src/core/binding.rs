@@ -4,25 +4,25 @@
 use crate::table;
 use machinery::{Object, Value};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource, UnstoredKind};
+use types::resource::{Column, Columns, Now, Resource, Strategy, UnstoredKind};
 
-/// The row of `Binding`.
+/// The resource of the kind `Binding`.
 pub fn resource() -> Resource {
-    static BEHAVIOR: Behavior =
-        Behavior { unstored: Some(UnstoredKind::Binding), ..Behavior::PLAIN };
-    table::row("", "Binding", "bindings", &BEHAVIOR, table::v1("core/v1.Binding", columns()))
+    static STRATEGY: Strategy =
+        Strategy { unstored: Some(UnstoredKind::Binding), ..Strategy::DEFAULT };
+    table::resource("", "Binding", "bindings", &STRATEGY, table::v1("core/v1.Binding", columns()))
 }
 
-/// The row of `ComponentStatus`.
+/// The resource of the kind `ComponentStatus`.
 pub fn component_status() -> Resource {
-    static BEHAVIOR: Behavior =
-        Behavior { unstored: Some(UnstoredKind::Components), ..Behavior::PLAIN };
+    static STRATEGY: Strategy =
+        Strategy { unstored: Some(UnstoredKind::ComponentStatus), ..Strategy::DEFAULT };
     let version = table::v1("core/v1.ComponentStatus", Columns::Fixed(COMPONENT_COLUMNS, cells));
     Resource {
         plural: "componentstatuses".to_owned(),
         short_names: vec!["cs".to_owned()],
         namespaced: false,
-        ..table::row("", "ComponentStatus", "componentstatuses", &BEHAVIOR, version)
+        ..table::resource("", "ComponentStatus", "componentstatuses", &STRATEGY, version)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::validation::rules::add_invalid;
 use machinery::fields::{entries, same, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
 /// What all values of a config map or a secret may add up to, in bytes.
 pub(crate) const MAX_SIZE: usize = 1024 * 1024;
@@ -14,21 +14,21 @@ pub(crate) const MAX_SIZE: usize = 1024 * 1024;
 /// The error about a change to something that was made immutable.
 pub(crate) const FROZEN: &str = "field is immutable when `immutable` is set";
 
-/// The row of `ConfigMap`.
+/// The resource of the kind `ConfigMap`.
 pub fn resource() -> Resource {
     Resource {
         short_names: vec!["cm".to_owned()],
-        ..table::row(
+        ..table::resource(
             "",
             "ConfigMap",
             "configmaps",
-            &BEHAVIOR,
+            &STRATEGY,
             table::v1("core/v1.ConfigMap", Columns::Fixed(COLUMNS, cells)),
         )
     }
 }
 
-static BEHAVIOR: Behavior = Behavior { validate, validate_update, ..Behavior::PLAIN };
+static STRATEGY: Strategy = Strategy { validate, validate_update, ..Strategy::DEFAULT };
 
 const COLUMNS: &[Column] = &[
     NAME,
@@ -95,7 +95,7 @@ mod tests {
     use machinery::json;
 
     fn check(config_map: Value, expected: &[&str]) {
-        assert_eq!(refusals(&BEHAVIOR, config_map), expected);
+        assert_eq!(refusals(&STRATEGY, config_map), expected);
     }
 
     #[test]
@@ -119,13 +119,13 @@ mod tests {
     fn immutable_data_cannot_change() {
         let old = json!({"immutable": true, "data": {"k": "v"}});
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, json!({"data": {"k": "w"}}), old.clone()),
+            refusals_of_update(&STRATEGY, json!({"data": {"k": "w"}}), old.clone()),
             [
                 "immutable: Forbidden: field is immutable when `immutable` is set",
                 "data: Forbidden: field is immutable when `immutable` is set"
             ]
         );
-        assert_eq!(refusals_of_update(&BEHAVIOR, old.clone(), old), Vec::<String>::new());
+        assert_eq!(refusals_of_update(&STRATEGY, old.clone(), old), Vec::<String>::new());
     }
 
     #[test]

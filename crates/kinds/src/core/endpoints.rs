@@ -6,9 +6,9 @@ use crate::validation::rules::{dns_label, dns_subdomain, one_of, port, qualified
 use machinery::fields::{default_text, list, maps_mut, number, part, same, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource, Version};
+use types::resource::{Column, Columns, Now, Resource, Strategy, Version};
 
-/// The row of `Endpoints`.
+/// The resource of the kind `Endpoints`.
 pub fn resource() -> Resource {
     let deprecation = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
     let version = Version {
@@ -18,11 +18,11 @@ pub fn resource() -> Resource {
     Resource {
         short_names: vec!["ep".to_owned()],
         prefix: "/registry/services/endpoints".to_owned(),
-        ..table::row("", "Endpoints", "endpoints", &BEHAVIOR, version)
+        ..table::resource("", "Endpoints", "endpoints", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     validate,
     validate_update: |new, old, errors| {
@@ -32,7 +32,7 @@ static BEHAVIOR: Behavior = Behavior {
     },
     create_on_update: true,
     warnings,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
@@ -158,7 +158,7 @@ mod tests {
     fn a_subset_has_addresses_that_can_be_reached() {
         assert_eq!(
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 json!({"subsets": [{}, {"addresses": [{"ip": "127.0.0.1"}], "ports": [{"port": 0}]}]})
             ),
             [

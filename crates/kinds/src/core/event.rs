@@ -7,9 +7,9 @@ use crate::validation::rules::{add_invalid, immutable, immutable_struct, qualifi
 use machinery::fields::{number, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{column, since, wide};
-use types::resource::{Behavior, Column, Columns, GarbageCollectionPolicy, Now, Resource, Version};
+use types::resource::{Column, Columns, GarbageCollectionPolicy, Now, Resource, Strategy, Version};
 
-/// The row of `Event`.
+/// The resource of the kind `Event`.
 pub fn resource() -> Resource {
     let core = Version {
         selectable: [
@@ -31,19 +31,19 @@ pub fn resource() -> Resource {
     let mut resource = Resource {
         short_names: vec!["ev".to_owned()],
         ttl_seconds: Some(3600),
-        ..table::row("", "Event", "events", &BEHAVIOR, core)
+        ..table::resource("", "Event", "events", &STRATEGY, core)
     };
     resource.versions.push(other_face::version(Columns::Fixed(COLUMNS, cells)));
     resource
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate_in: Some(validate_in),
     validate_name: names::path_segment,
     create_on_update: true,
     garbage_collection: GarbageCollectionPolicy::Unsupported,
     convert: Some(other_face::convert),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
@@ -251,7 +251,7 @@ mod tests {
     use machinery::json;
 
     fn check(event: Value, expected: &[&str]) {
-        assert_eq!(refusals(&BEHAVIOR, event), expected);
+        assert_eq!(refusals(&STRATEGY, event), expected);
     }
 
     #[test]

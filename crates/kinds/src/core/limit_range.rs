@@ -13,24 +13,24 @@ use machinery::fields::{at, entries, list, maps_mut, text, top};
 use machinery::quantity::Quantity;
 use machinery::{ErrorList, Map, Object, Path, Value};
 use types::columns::{PLAIN, plain_cells};
-use types::resource::{Behavior, Columns, Resource};
+use types::resource::{Columns, Resource, Strategy};
 
-/// The row of `LimitRange`.
+/// The resource of the kind `LimitRange`.
 pub fn resource() -> Resource {
     let version = table::v1("core/v1.LimitRange", Columns::Fixed(PLAIN, plain_cells));
     Resource {
         short_names: vec!["limits".to_owned()],
-        ..table::row("", "LimitRange", "limitranges", &BEHAVIOR, version)
+        ..table::resource("", "LimitRange", "limitranges", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create,
     validate,
     validate_update: |new, _, errors| validate(new, errors),
     create_on_update: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 /// The defaults of a container follow from each other: the default limit is the maximum, the
@@ -222,14 +222,14 @@ mod tests {
     use machinery::json;
 
     fn check(limit: Value, expected: &[&str]) {
-        assert_eq!(refusals(&BEHAVIOR, json!({"spec": {"limits": [limit]}})), expected);
+        assert_eq!(refusals(&STRATEGY, json!({"spec": {"limits": [limit]}})), expected);
     }
 
     #[test]
     fn container_defaults_follow_from_limits() {
         let limit = json!({"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Mi"}});
         assert_eq!(
-            defaulted(&BEHAVIOR, json!({"spec": {"limits": [limit]}}))["spec"]["limits"][0],
+            defaulted(&STRATEGY, json!({"spec": {"limits": [limit]}}))["spec"]["limits"][0],
             json!({"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Mi"},
                 "default": {"cpu": "2"}, "defaultRequest": {"cpu": "2", "memory": "1Mi"}})
         );

@@ -10,7 +10,7 @@ use machinery::meta::validate_builtin_finalizer;
 use machinery::{ErrorList, Object, Path, Value, json, names};
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{
-    Action, Behavior, Column, Columns, DeletionHooks, Now, Resource, Subresource, Version,
+    Action, Column, Columns, DeletionHooks, Now, Resource, Strategy, Subresource, Version,
     keep_all_but_status,
 };
 
@@ -19,7 +19,7 @@ pub const FINALIZER: &str = "kubernetes";
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// The row of `Namespace`.
+/// The resource of the kind `Namespace`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -29,11 +29,11 @@ pub fn resource() -> Resource {
     Resource {
         short_names: vec!["ns".to_owned()],
         namespaced: false,
-        ..table::row("", "Namespace", "namespaces", &BEHAVIOR, version)
+        ..table::resource("", "Namespace", "namespaces", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create,
     prepare_update,
@@ -58,7 +58,7 @@ static BEHAVIOR: Behavior = Behavior {
             verbs: &["update"],
         },
     }],
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[NAME, column("Status", "The status of the namespace"), AGE];
@@ -154,7 +154,7 @@ mod tests {
     fn a_new_namespace_is_active_and_has_its_finalizer() {
         assert_eq!(
             created(
-                &BEHAVIOR,
+                &STRATEGY,
                 json!({"metadata": {"name": "n", "labels": {"x": "y"}},
                 "status": {"phase": "Terminating"}})
             ),
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_finalizer_has_a_domain() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"spec": {"finalizers": ["kubernetes", "nodomain"]}})),
+            refusals(&STRATEGY, json!({"spec": {"finalizers": ["kubernetes", "nodomain"]}})),
             [
                 r#"spec.finalizers: Invalid value: "nodomain": name is neither a standard finalizer name nor is it fully qualified"#
             ]

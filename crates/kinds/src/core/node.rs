@@ -13,12 +13,12 @@ use machinery::fields::{
 };
 use machinery::{ErrorList, Object, Path, Value, json, names};
 use types::columns::{AGE, NAME, age, column, condition, wide};
-use types::resource::{Action, Behavior, Column, Columns, Now, Resource, Subresource, Version};
+use types::resource::{Action, Column, Columns, Now, Resource, Strategy, Subresource, Version};
 
 /// What may be done to a pod that does not tolerate a taint.
 pub(crate) const TAINT_EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// The row of `Node`.
+/// The resource of the kind `Node`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -29,11 +29,11 @@ pub fn resource() -> Resource {
         short_names: vec!["no".to_owned()],
         namespaced: false,
         prefix: "/registry/minions".to_owned(),
-        ..table::row("", "Node", "nodes", &BEHAVIOR, version)
+        ..table::resource("", "Node", "nodes", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create,
     prepare_update,
@@ -51,7 +51,7 @@ static BEHAVIOR: Behavior = Behavior {
         kind: "NodeProxyOptions",
         action: Action::Connect(&["create", "delete", "get", "patch", "update"]),
     }],
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
@@ -293,19 +293,19 @@ mod tests {
     #[test]
     fn the_two_fields_for_ranges_agree() {
         assert_eq!(
-            defaulted(&BEHAVIOR, json!({"spec": {"podCIDR": "10.1.0.0/24"}}))["spec"],
+            defaulted(&STRATEGY, json!({"spec": {"podCIDR": "10.1.0.0/24"}}))["spec"],
             json!({"podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"]})
         );
         assert_eq!(
-            defaulted(&BEHAVIOR, json!({"spec": {"podCIDRs": ["10.1.0.0/24"]}}))["spec"]["podCIDR"],
+            defaulted(&STRATEGY, json!({"spec": {"podCIDRs": ["10.1.0.0/24"]}}))["spec"]["podCIDR"],
             "10.1.0.0/24"
         );
-        assert_eq!(defaulted(&BEHAVIOR, json!({"spec": {}})), json!({"spec": {}}));
+        assert_eq!(defaulted(&STRATEGY, json!({"spec": {}})), json!({"spec": {}}));
     }
 
     #[test]
     fn allocatable_defaults_to_capacity() {
-        let node = defaulted(&BEHAVIOR, json!({"status": {"capacity": {"cpu": "4"}}}));
+        let node = defaulted(&STRATEGY, json!({"status": {"capacity": {"cpu": "4"}}}));
         assert_eq!(node["status"]["allocatable"], json!({"cpu": "4"}));
     }
 
@@ -324,7 +324,7 @@ mod tests {
     fn taints_are_judged() {
         assert_eq!(
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"},
                 {"key": "k", "effect": "NoSchedule"}, {"key": "l", "effect": "Never"}]}})
             ),
@@ -339,7 +339,7 @@ mod tests {
     fn a_range_cannot_change_once_it_is_set() {
         assert_eq!(
             refusals_of_update(
-                &BEHAVIOR,
+                &STRATEGY,
                 json!({"spec": {"podCIDR": "10.2.0.0/24"}}),
                 json!({"spec": {"podCIDR": "10.1.0.0/24"}})
             ),

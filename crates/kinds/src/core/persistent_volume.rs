@@ -11,10 +11,10 @@ use machinery::fields::{at, default_text, default_value, map_mut, part, text, te
 use machinery::{Object, Path, Value, json};
 use types::columns::{AGE, NAME, age, column, wide};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, keep_all_but_status, keep_status,
+    Column, Columns, Now, Resource, Strategy, Version, keep_all_but_status, keep_status,
 };
 
-/// The row of `PersistentVolume`.
+/// The resource of the kind `PersistentVolume`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -25,11 +25,11 @@ pub fn resource() -> Resource {
     Resource {
         short_names: vec!["pv".to_owned()],
         namespaced: false,
-        ..table::row("", "PersistentVolume", "persistentvolumes", &BEHAVIOR, version)
+        ..table::resource("", "PersistentVolume", "persistentvolumes", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create,
     prepare_update: keep_status,
@@ -38,7 +38,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_update: validate::validate_update,
     returns_deleted: true,
     warnings,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 /// Where a class was named before there was a field for it.
@@ -208,7 +208,7 @@ mod tests {
     fn a_new_volume_is_pending_and_kept() {
         let volume = json!({"metadata": {"creationTimestamp": "2024-05-06T07:08:09Z"}, "spec": {"hostPath": {"path": "/x"}}});
         assert_eq!(
-            created(&BEHAVIOR, volume),
+            created(&STRATEGY, volume),
             json!({"metadata": {"creationTimestamp": "2024-05-06T07:08:09Z"},
                 "spec": {"hostPath": {"path": "/x", "type": ""}, "persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"},
                 "status": {"phase": "Pending", "lastPhaseTransitionTime": "2024-05-06T07:08:09Z"}})

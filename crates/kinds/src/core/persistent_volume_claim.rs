@@ -11,9 +11,9 @@ use machinery::field_path::quote;
 use machinery::fields::{at, default_text, default_value, entries, list, part, same, text, top};
 use machinery::{ErrorList, Object, Path, Value, json, names};
 use types::columns::{AGE, NAME, age, column, wide};
-use types::resource::{Behavior, Column, Columns, Now, Resource, Version};
+use types::resource::{Column, Columns, Now, Resource, Strategy, Version};
 
-/// The row of `PersistentVolumeClaim`.
+/// The resource of the kind `PersistentVolumeClaim`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -23,11 +23,11 @@ pub fn resource() -> Resource {
     };
     Resource {
         short_names: vec!["pvc".to_owned()],
-        ..table::row("", "PersistentVolumeClaim", "persistentvolumeclaims", &BEHAVIOR, version)
+        ..table::resource("", "PersistentVolumeClaim", "persistentvolumeclaims", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create: |object| {
         object.map_mut().insert("status".to_owned(), json!({"phase": "Pending"}));
@@ -48,7 +48,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_status,
     returns_deleted: true,
     warnings,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn a_new_claim_is_pending() {
         let claim = created(
-            &BEHAVIOR,
+            &STRATEGY,
             claim("1Gi", json!({"dataSource": {"kind": "PersistentVolumeClaim", "name": "c"}})),
         );
         assert_eq!(claim["status"], json!({"phase": "Pending"}));
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn a_claim_needs_a_size_and_access_modes() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"spec": {}})),
+            refusals(&STRATEGY, json!({"spec": {}})),
             [
                 "spec.accessModes: Required value: at least 1 access mode is required",
                 "spec.resources[storage]: Required value",
@@ -347,14 +347,14 @@ mod tests {
     fn a_claim_without_a_class_may_get_one_and_a_volume() {
         let given = claim("1Gi", json!({"storageClassName": "s", "volumeName": "v"}));
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, given, claim("1Gi", json!({}))),
+            refusals_of_update(&STRATEGY, given, claim("1Gi", json!({}))),
             Vec::<String>::new()
         );
     }
 
     #[test]
     fn a_claim_that_is_not_bound_does_not_grow() {
-        let found = refusals_of_update(&BEHAVIOR, claim("2Gi", json!({})), claim("1Gi", json!({})));
+        let found = refusals_of_update(&STRATEGY, claim("2Gi", json!({})), claim("1Gi", json!({})));
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n"), "{}", found[0]);
     }

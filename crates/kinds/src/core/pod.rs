@@ -40,12 +40,12 @@ pub(crate) use warnings::template_warnings;
 use crate::table::{self, selectable};
 use machinery::fields::{list, maps_mut};
 use machinery::{Map, Path, Value};
-use types::resource::{Action, Behavior, Columns, READ_AND_WRITE, Resource, Subresource, Version};
+use types::resource::{Action, Columns, READ_AND_WRITE, Resource, Strategy, Subresource, Version};
 
 /// The lists of containers in a spec.
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
-/// The row of `Pod`.
+/// The resource of the kind `Pod`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -68,11 +68,11 @@ pub fn resource() -> Resource {
     Resource {
         short_names: vec!["po".to_owned()],
         categories: vec!["all".to_owned()],
-        ..table::row("", "Pod", "pods", &BEHAVIOR, version)
+        ..table::resource("", "Pod", "pods", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults: defaults::defaults,
     prepare_create: prepare::prepare_create,
     prepare_update: prepare::prepare_update,
@@ -85,7 +85,7 @@ static BEHAVIOR: Behavior = Behavior {
     returns_deleted: true,
     warnings: warnings::warnings,
     subresources: SUBRESOURCES,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 /// What may be done with a stream, and with a proxied server.

@@ -7,20 +7,20 @@ use crate::validation::workload::template_defaults;
 use machinery::fields::{at, top};
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{NAME, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `PodTemplate`.
+/// The resource of the kind `PodTemplate`.
 pub fn resource() -> Resource {
-    table::row(
+    table::resource(
         "",
         "PodTemplate",
         "podtemplates",
-        &BEHAVIOR,
+        &STRATEGY,
         table::v1("core/v1.PodTemplate", Columns::Fixed(COLUMNS, cells)),
     )
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults: |template| template_defaults(template.map_mut()),
     validate,
     validate_update: |new, _, errors| validate(new, errors),
@@ -30,7 +30,7 @@ static BEHAVIOR: Behavior = Behavior {
     update_warnings: Some(|new, old| {
         if new.generation() == old.generation() { Vec::new() } else { warnings(new) }
     }),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
@@ -66,8 +66,8 @@ mod tests {
 
     #[test]
     fn a_template_is_a_pod_to_be() {
-        assert_eq!(refusals(&BEHAVIOR, json!({})), ["template.spec.containers: Required value"]);
-        let template = defaulted(&BEHAVIOR, json!({}));
+        assert_eq!(refusals(&STRATEGY, json!({})), ["template.spec.containers: Required value"]);
+        let template = defaulted(&STRATEGY, json!({}));
         assert_eq!(template["template"]["spec"]["restartPolicy"], "Always");
     }
 

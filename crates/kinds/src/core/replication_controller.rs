@@ -8,10 +8,10 @@ use crate::validation::workload::{self, SPEC};
 use machinery::fields::{default_value, entries, integer, number, part, top};
 use machinery::{ErrorList, Map, Object, Value, json, names};
 use types::resource::{
-    Behavior, Columns, GarbageCollectionPolicy, Now, Resource, Version, keep_status,
+    Columns, GarbageCollectionPolicy, Now, Resource, Strategy, Version, keep_status,
 };
 
-/// The row of `ReplicationController`.
+/// The resource of the kind `ReplicationController`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -23,11 +23,11 @@ pub fn resource() -> Resource {
         short_names: vec!["rc".to_owned()],
         categories: vec!["all".to_owned()],
         prefix: "/registry/controllers".to_owned(),
-        ..table::row("", "ReplicationController", "replicationcontrollers", &BEHAVIOR, version)
+        ..table::resource("", "ReplicationController", "replicationcontrollers", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create: |controller| workload::reset_status(controller, json!({"replicas": 0})),
     prepare_update: keep_status,
@@ -39,7 +39,7 @@ static BEHAVIOR: Behavior = Behavior {
     warnings: workload::warnings,
     update_warnings: Some(workload::update_warnings),
     garbage_collection: GarbageCollectionPolicy::OrphanDependents(None),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 fn cells(controller: &Object, now: &Now) -> Vec<Value> {
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_labels_of_the_template_are_the_default_of_all_others() {
-        let controller = defaulted(&BEHAVIOR, controller());
+        let controller = defaulted(&STRATEGY, controller());
         assert_eq!(controller["spec"]["selector"], json!({"x": "y"}));
         assert_eq!(controller["metadata"]["labels"], json!({"x": "y"}));
         assert_eq!(controller["spec"]["replicas"], 1);
@@ -106,13 +106,13 @@ mod tests {
     #[test]
     fn a_controller_has_a_template_and_a_selector_that_matches() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({})),
+            refusals(&STRATEGY, json!({})),
             ["spec.selector: Required value", "spec.template: Required value"]
         );
         let mut other = controller();
         other["spec"]["selector"] = json!({"x": "not valid!"});
         assert_eq!(
-            refusals(&BEHAVIOR, other),
+            refusals(&STRATEGY, other),
             [
                 r#"spec.template.metadata.labels: Invalid value: {"x":"y"}: `selector` does not match template `labels`"#
             ]
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_table_shows_the_plain_selector() {
-        let controller = object(defaulted(&BEHAVIOR, controller()));
+        let controller = object(defaulted(&STRATEGY, controller()));
         let mut cells = cells(&controller, &Now { unix_seconds: 0 });
         cells.remove(4);
         assert_eq!(Value::from(cells), json!(["a", 1, 0, 0, "c", "i", "x=y"]));

@@ -11,10 +11,10 @@ use machinery::fields::{at, entries, list, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+    Column, Columns, Now, Resource, Strategy, Version, drop_status, keep_status,
 };
 
-/// The row of `ResourceQuota`.
+/// The resource of the kind `ResourceQuota`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -22,18 +22,18 @@ pub fn resource() -> Resource {
     };
     Resource {
         short_names: vec!["quota".to_owned()],
-        ..table::row("", "ResourceQuota", "resourcequotas", &BEHAVIOR, version)
+        ..table::resource("", "ResourceQuota", "resourcequotas", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     prepare_create: drop_status,
     prepare_update: keep_status,
     validate,
     validate_update,
     validate_status,
     returns_deleted: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -238,7 +238,7 @@ mod tests {
     use machinery::json;
 
     fn check(spec: Value, expected: &[&str]) {
-        assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})), expected);
+        assert_eq!(refusals(&STRATEGY, json!({"spec": spec})), expected);
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
     fn scopes_stay() {
         let quota = |scope: &str| json!({"spec": {"scopes": [scope]}});
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, quota("BestEffort"), quota("Terminating")),
+            refusals_of_update(&STRATEGY, quota("BestEffort"), quota("Terminating")),
             [r#"spec.scopes: Invalid value: ["BestEffort"]: field is immutable"#]
         );
     }

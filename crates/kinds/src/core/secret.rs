@@ -9,19 +9,19 @@ use crate::validation::rules::{add_invalid, immutable};
 use machinery::fields::{default_text, top};
 use machinery::{ErrorList, Map, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource, Version};
+use types::resource::{Column, Columns, Now, Resource, Strategy, Version};
 
-/// The row of `Secret`.
+/// The resource of the kind `Secret`.
 pub fn resource() -> Resource {
     let version = Version {
         selectable: [table::selectable("type", "")].into(),
         ..table::v1("core/v1.Secret", Columns::Fixed(COLUMNS, cells))
     };
-    table::row("", "Secret", "secrets", &BEHAVIOR, version)
+    table::resource("", "Secret", "secrets", &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior =
-    Behavior { defaults, validate, validate_update, warnings, ..Behavior::PLAIN };
+static STRATEGY: Strategy =
+    Strategy { defaults, validate, validate_update, warnings, ..Strategy::DEFAULT };
 
 const COLUMNS: &[Column] = &[
     NAME,
@@ -162,14 +162,14 @@ mod tests {
     use machinery::json;
 
     fn check(secret: Value, expected: &[&str]) {
-        assert_eq!(refusals(&BEHAVIOR, secret), expected);
+        assert_eq!(refusals(&STRATEGY, secret), expected);
     }
 
     #[test]
     fn plain_values_are_folded_into_the_encoded_ones() {
         assert_eq!(
             defaulted(
-                &BEHAVIOR,
+                &STRATEGY,
                 json!({"stringData": {"user": "root"}, "data": {"user": "eA==", "pass": "eQ=="}})
             ),
             json!({"data": {"pass": "eQ==", "user": "cm9vdA=="}, "type": "Opaque"})
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn the_type_cannot_change() {
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, json!({"type": "b"}), json!({"type": "a"})),
+            refusals_of_update(&STRATEGY, json!({"type": "b"}), json!({"type": "a"})),
             [r#"type: Invalid value: "b": field is immutable"#]
         );
     }

@@ -22,9 +22,9 @@ use std::collections::HashSet;
 use crate::table::{self, selectable};
 use machinery::fields::{list, text, texts, top};
 use machinery::{Object, Value, names};
-use types::resource::{Action, Behavior, Columns, Resource, Subresource, Version};
+use types::resource::{Action, Columns, Resource, Strategy, Subresource, Version};
 
-/// The row of `Service`.
+/// The resource of the kind `Service`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -35,7 +35,7 @@ pub fn resource() -> Resource {
         short_names: vec!["svc".to_owned()],
         categories: vec!["all".to_owned()],
         prefix: "/registry/services/specs".to_owned(),
-        ..table::row("", "Service", "services", &BEHAVIOR, version)
+        ..table::resource("", "Service", "services", &STRATEGY, version)
     }
 }
 
@@ -46,7 +46,7 @@ pub fn has_new_external_ips(new: &Object, old: Option<&Object>) -> bool {
     texts(top(new, "spec"), "externalIPs").any(|it| !before.contains(it))
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults: defaults::defaults,
     prepare_create: prepare::prepare_create,
     prepare_update: prepare::prepare_update,
@@ -64,7 +64,7 @@ static BEHAVIOR: Behavior = Behavior {
         kind: "ServiceProxyOptions",
         action: Action::Connect(&["create", "delete", "get", "patch", "update"]),
     }],
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 fn kind(spec: &Value) -> &str {

@@ -4,18 +4,18 @@ use crate::table;
 use machinery::fields::maps_mut;
 use machinery::{Object, Value};
 use types::columns::{AGE, NAME, age};
-use types::resource::{Action, Behavior, Column, Columns, Now, Resource, Subresource};
+use types::resource::{Action, Column, Columns, Now, Resource, Strategy, Subresource};
 
-/// The row of `ServiceAccount`.
+/// The resource of the kind `ServiceAccount`.
 pub fn resource() -> Resource {
     let version = table::v1("core/v1.ServiceAccount", Columns::Fixed(COLUMNS, cells));
     Resource {
         short_names: vec!["sa".to_owned()],
-        ..table::row("", "ServiceAccount", "serviceaccounts", &BEHAVIOR, version)
+        ..table::resource("", "ServiceAccount", "serviceaccounts", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     prepare_create: keep_names_of_secrets,
     prepare_update: |new, _| keep_names_of_secrets(new),
     warnings,
@@ -27,7 +27,7 @@ static BEHAVIOR: Behavior = Behavior {
         kind: "TokenRequest",
         action: Action::Token,
     }],
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[NAME, AGE];
@@ -66,7 +66,7 @@ mod tests {
     fn secrets_are_referred_to_by_name() {
         assert_eq!(
             created(
-                &BEHAVIOR,
+                &STRATEGY,
                 json!({"secrets": [{"name": "s", "namespace": "other", "kind": "X"}]})
             ),
             json!({"secrets": [{"name": "s"}]})

@@ -11,27 +11,27 @@ use crate::validation::rules::{
 use machinery::fields::{at, default_value, integer, list, maps_mut, part, same, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age, column, first_of};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `EndpointSlice`.
+/// The resource of the kind `EndpointSlice`.
 pub fn resource() -> Resource {
     let version = table::v1("discovery/v1.EndpointSlice", Columns::Fixed(COLUMNS, cells));
-    table::row("discovery.k8s.io", "EndpointSlice", "endpointslices", &BEHAVIOR, version)
+    table::resource("discovery.k8s.io", "EndpointSlice", "endpointslices", &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
-    prepare_create: drop_topology,
+    prepare_create: drop_deprecated_topology,
     prepare_update,
     validate: |object, errors| {
-        validate_own(object, errors);
+        validate_type_and_ports(object, errors);
         validate_endpoints(object, errors);
     },
     validate_update,
     generation: true,
     warnings: |slice| warnings(slice, None),
     update_warnings: Some(|new, old| warnings(new, Some(old))),
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const MAX_ENDPOINTS: usize = 1000;
@@ -41,23 +41,14 @@ const MAX_HINTS: usize = 8;
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column(
-        "AddressType",
-        "What the addresses of the slice are: of one protocol or the other, or names.",
-    ),
-    column(
-        "Ports",
-        "The ports at which every endpoint of the slice can be reached, up to three of them.",
-    ),
-    column(
-        "Endpoints",
-        "The addresses of the endpoints in the slice, up to three of them, with commas between.",
-    ),
+    column("AddressType", "The type of the addresses: IPv4, IPv6 or FQDN."),
+    column("Ports", "The ports of every endpoint of the slice; at most three are shown."),
+    column("Endpoints", "The addresses of the endpoints; at most three are shown."),
     AGE,
 ];
 
-/// How many ports and addresses are shown.
-const SHOWN: usize = 3;
+/// The maximum number of ports and of addresses that are shown.
+const MAX_SHOWN: usize = 3;
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
     let ports: Vec<String> = parts(object, "ports")
@@ -75,7 +66,7 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
         .collect();
     let shown = |items: &[String]| match items {
         [] => "<unset>".to_owned(),
-        items => first_of(items, SHOWN, ","),
+        items => first_of(items, MAX_SHOWN, ","),
     };
     vec![
         object.name().into(),
@@ -97,8 +88,8 @@ fn defaults(object: &mut Object) {
     }
 }
 
-/// This version of the API does not write what an older one had in place of the node's name.
-fn drop_topology(object: &mut Object) {
+/// Removes the field for data of an older API version, which clients of this version cannot set.
+fn drop_deprecated_topology(object: &mut Object) {
     for endpoint in maps_mut(object.map_mut(), "endpoints") {
         endpoint.remove("deprecatedTopology");
     }
@@ -106,23 +97,23 @@ fn drop_topology(object: &mut Object) {
 
 fn prepare_update(new: &mut Object, old: &Object) {
     if !same(top(new, "endpoints"), top(old, "endpoints")) {
-        drop_topology(new);
+        drop_deprecated_topology(new);
     }
     let labels = |object| at(top(object, "metadata"), &["labels"]);
     if !same(labels(new), labels(old)) {
-        // The labels name the service of the slice.
+        // One of the labels names the service of the slice.
         new.set_meta("generation", old.generation() + 1);
     }
 }
 
-fn validate_own(object: &Object, errors: &mut ErrorList) {
+fn validate_type_and_ports(object: &Object, errors: &mut ErrorList) {
     let kinds = &["FQDN", "IPv4", "IPv6"];
     one_of(errors, &Path::root("addressType"), object.str_at(&["addressType"]), kinds);
     validate_ports(object, errors);
 }
 
 fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
-    validate_own(new, errors);
+    validate_type_and_ports(new, errors);
     if !same(top(new, "endpoints"), top(old, "endpoints")) {
         validate_endpoints(new, errors);
     }
@@ -220,7 +211,7 @@ fn validate_address(
     address::endpoint_ip(errors, &item, value);
 }
 
-/// A name of two parts or more, with a dot at its end if one likes.
+/// Validates a domain of at least two labels, with an optional dot at its end.
 fn validate_domain(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     if name.is_empty() {
         return errors.required(path, "");
@@ -234,8 +225,8 @@ fn validate_domain(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
         let message = "should be a domain with at least two segments separated by dots";
         return errors.invalid(path, name, message);
     }
-    let wrong = name.split('.').find(|label| !names::dns1123_label(label).is_empty());
-    if let Some(label) = wrong {
+    let invalid = name.split('.').find(|label| !names::dns1123_label(label).is_empty());
+    if let Some(label) = invalid {
         errors.invalid(path, label, &names::dns1123_label(label).join(","));
     }
 }
@@ -289,34 +280,34 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_of_the_slices_type() {
-        assert_eq!(refusals(&BEHAVIOR, slice("IPv4", &["10.0.0.1"])), Vec::<String>::new());
+    fn addresses_must_have_the_address_type_of_the_slice() {
+        assert_eq!(refusals(&STRATEGY, slice("IPv4", &["10.0.0.1"])), Vec::<String>::new());
         assert_eq!(
-            refusals(&BEHAVIOR, slice("IPv4", &["2001:db8::1"])),
+            refusals(&STRATEGY, slice("IPv4", &["2001:db8::1"])),
             [r#"endpoints[0].addresses: Invalid value: "2001:db8::1": must be an IPv4 address"#]
         );
         assert_eq!(
-            refusals(&BEHAVIOR, slice("FQDN", &["local"])),
+            refusals(&STRATEGY, slice("FQDN", &["local"])),
             [
                 r#"endpoints[0].addresses[0]: Invalid value: "local": should be a domain with at least two segments separated by dots"#
             ]
         );
         assert_eq!(
-            refusals(&BEHAVIOR, slice("", &[])),
+            refusals(&STRATEGY, slice("", &[])),
             ["addressType: Required value", "endpoints[0].addresses: Required value"]
         );
     }
 
     #[test]
-    fn a_slice_keeps_its_type() {
+    fn the_address_type_is_immutable() {
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, slice("FQDN", &["a.b"]), slice("IPv4", &["10.0.0.1"])),
+            refusals_of_update(&STRATEGY, slice("FQDN", &["a.b"]), slice("IPv4", &["10.0.0.1"])),
             ["addressType: Invalid value: null: field is immutable"]
         );
     }
 
     #[test]
-    fn another_label_is_another_generation() {
+    fn changed_labels_increment_the_generation() {
         let old = object(json!({"metadata": {"generation": 3, "labels": {"a": "1"}}}));
         let mut new = object(json!({"metadata": {"generation": 3, "labels": {"a": "2"}}}));
         prepare_update(&mut new, &old);

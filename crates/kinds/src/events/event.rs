@@ -1,4 +1,4 @@
-//! `Event` as `events.k8s.io` shows it: the same object, with other names for some fields.
+//! `Event` as `events.k8s.io` serves it: the same object, with other names for some fields.
 //!
 //! Nothing is lost either way, since every field of the one group has its place in the other.
 
@@ -11,7 +11,7 @@ const CORE: &str = "v1";
 /// The name under which this version is known to [`convert`].
 const EVENTS: &str = "events.k8s.io/v1";
 
-/// The core group's name of each field that has two, and the name it has here.
+/// The fields with two names: (name in the core group, name in this group).
 const NAMES: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -55,7 +55,7 @@ pub(crate) fn convert(object: &mut Object, from: &str, to: &str) {
             map.insert((*new).to_owned(), value);
         }
     }
-    // Go writes these two in the core group only.
+    // Go writes these two even if they are empty, but only in the core group.
     if to == EVENTS {
         for field in ["reportingController", "reportingInstance"] {
             if map.get(field).is_some_and(|value| value == "") {
@@ -72,7 +72,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn an_event_has_other_names_in_the_other_group() {
+    fn fields_are_renamed_for_the_events_group() {
         let core = json!({"metadata": {"name": "a.1"}, "involvedObject": {"kind": "Pod"},
             "reason": "Pulled", "message": "done", "source": {"component": "kubelet"}, "count": 1,
             "firstTimestamp": "2024-05-06T07:08:09Z", "reportingComponent": "", "reportingInstance": ""});
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back_nothing_is_lost() {
+    fn a_round_trip_through_the_events_group_loses_nothing() {
         let core = json!({"involvedObject": {"kind": "Pod"}, "message": "m", "action": "Act",
             "reportingComponent": "c", "reportingInstance": "i", "series": {"count": 2}});
         let mut event = object(core.clone());

@@ -1,4 +1,4 @@
-//! `FlowSchema`: which requests are of which priority level.
+//! `FlowSchema`: assigns requests to a priority level.
 
 use std::collections::HashSet;
 
@@ -9,10 +9,10 @@ use machinery::fields::{at, default_number, flag, list, number, part, text, text
 use machinery::{ErrorList, Object, Path, Value, json, names};
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+    Column, Columns, Now, Resource, Strategy, Version, drop_status, keep_status,
 };
 
-/// The row of `FlowSchema`.
+/// The resource of the kind `FlowSchema`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -20,11 +20,11 @@ pub fn resource() -> Resource {
     };
     Resource {
         namespaced: false,
-        ..table::row(GROUP, "FlowSchema", "flowschemas", &BEHAVIOR, version)
+        ..table::resource(GROUP, "FlowSchema", "flowschemas", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults: |object| default_number(object.map_at(&["spec"]), "matchingPrecedence", 1000),
     prepare_create: drop_status,
     prepare_update: keep_status,
@@ -32,34 +32,31 @@ static BEHAVIOR: Behavior = Behavior {
     validate_update: |new, _, errors| validate(new, errors),
     validate_status: |new, _, errors| validate_conditions(new, errors),
     generation: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 static SPEC: Path<'static> = Path::root("spec");
 
 const MAX_PRECEDENCE: i64 = 10000;
-/// The exempt schema, which alone may have the first matching precedence.
+/// The name of the only schema that may have matching precedence 1.
 const EXEMPT: &str = "exempt";
 
 const COLUMNS: &[Column] = &[
     NAME,
     column(
         "PriorityLevel",
-        "The name of the priority level that requests which match this schema have.",
+        "The name of the priority level of the requests that match this schema.",
     ),
     column(
         "MatchingPrecedence",
-        "The order in which schemas are tried: one with a low number comes before others.",
+        "The order in which schemas are tried: the lowest number is first.",
     ),
     column(
         "DistinguisherMethod",
-        "By what the requests of this schema are told apart: by their user or namespace.",
+        "How the requests of this schema are divided into flows: by user or by namespace.",
     ),
     AGE,
-    column(
-        "MissingPL",
-        "Whether the schema names a priority level that is broken or is not there.",
-    ),
+    column("MissingPL", "Whether the priority level of the schema is missing or broken."),
 ];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
@@ -135,20 +132,20 @@ fn validate_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
     for (index, subject) in list(rule, "subjects").iter().enumerate() {
         validate_subject(errors, &subjects.index(index), subject);
     }
-    let (resources, others) = (list(rule, "resourceRules"), list(rule, "nonResourceRules"));
-    if resources.is_empty() && others.is_empty() {
+    let (resources, urls) = (list(rule, "resourceRules"), list(rule, "nonResourceRules"));
+    if resources.is_empty() && urls.is_empty() {
         let message = "at least one of resourceRules and nonResourceRules has to be non-empty";
         errors.required(path, message);
     }
     let rules = path.child("resourceRules");
     for (index, rule) in resources.iter().enumerate() {
-        validate_resources(errors, &rules.index(index), rule);
+        validate_resource_rule(errors, &rules.index(index), rule);
     }
     let rules = path.child("nonResourceRules");
-    for (index, rule) in others.iter().enumerate() {
+    for (index, rule) in urls.iter().enumerate() {
         let path = rules.index(index);
         validate_verbs(errors, &path, rule);
-        let items = items(
+        let items = validate_items(
             errors,
             &path,
             rule,
@@ -183,7 +180,7 @@ fn validate_subject(errors: &mut ErrorList, path: &Path<'_>, subject: &Value) {
                 let message = format!("{field} is required when subject kind is '{kind}'");
                 errors.required(&path, &message);
             }
-            Some(it) if other == kind => validate_named(errors, &path, kind, it),
+            Some(it) if other == kind => validate_subject_name(errors, &path, kind, it),
             Some(_) => {
                 let message = format!("{field} is forbidden when subject kind is not '{other}'");
                 errors.forbidden(&path, &message);
@@ -193,7 +190,7 @@ fn validate_subject(errors: &mut ErrorList, path: &Path<'_>, subject: &Value) {
     }
 }
 
-fn validate_named(errors: &mut ErrorList, path: &Path<'_>, kind: &str, subject: &Value) {
+fn validate_subject_name(errors: &mut ErrorList, path: &Path<'_>, kind: &str, subject: &Value) {
     let name = text(subject, "name");
     required(errors, &path.child("name"), name);
     if kind != "ServiceAccount" {
@@ -211,14 +208,16 @@ fn validate_named(errors: &mut ErrorList, path: &Path<'_>, kind: &str, subject: 
     }
 }
 
-/// The items of a list that must not be empty, in which `*` must be the only one.
-fn items<'a>(
+/// Validates and returns the items of a list, in which `*` must be the only one. `missing` is the
+/// message about an empty list; a list without such a message may be empty. `plural` is the items'
+/// name in the message about `*`.
+fn validate_items<'a>(
     errors: &mut ErrorList,
     path: &Path<'_>,
     rule: &'a Value,
     key: &str,
     missing: &str,
-    words: &str,
+    plural: &str,
 ) -> Vec<&'a str> {
     let path = path.child(key);
     let items: Vec<&str> = texts(rule, key).collect();
@@ -226,7 +225,7 @@ fn items<'a>(
         errors.required(&path, missing);
     }
     if items.len() > 1 && items.contains(&"*") {
-        let message = format!("if '*' is present, must not specify other {words}");
+        let message = format!("if '*' is present, must not specify other {plural}");
         errors.invalid(&path, json!(items), &message);
     }
     items
@@ -244,25 +243,31 @@ fn validate_verbs(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
         "update",
         "watch",
     ];
-    let verbs =
-        items(errors, path, rule, "verbs", "verbs must contain at least one value", "verbs");
+    let verbs = validate_items(
+        errors,
+        path,
+        rule,
+        "verbs",
+        "verbs must contain at least one value",
+        "verbs",
+    );
     if !verbs.contains(&"*") && !verbs.iter().all(|verb| VERBS.contains(verb)) {
         errors.not_supported(&path.child("verbs"), json!(verbs), VERBS);
     }
 }
 
-fn validate_resources(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
+fn validate_resource_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
     validate_verbs(errors, path, rule);
     let missing = "resource rules must supply at least one api group";
-    items(errors, path, rule, "apiGroups", missing, "api groups");
+    validate_items(errors, path, rule, "apiGroups", missing, "api groups");
     let missing = "resource rules must supply at least one resource";
-    items(errors, path, rule, "resources", missing, "resources");
+    validate_items(errors, path, rule, "resources", missing, "resources");
     let missing = if flag(rule, "clusterScope") {
         ""
     } else {
         "resource rules that are not cluster scoped must supply at least one namespace"
     };
-    let namespaces = items(errors, path, rule, "namespaces", missing, "namespaces");
+    let namespaces = validate_items(errors, path, rule, "namespaces", missing, "namespaces");
     if namespaces.contains(&"*") {
         return;
     }
@@ -301,11 +306,11 @@ mod tests {
         for (key, value) in spec.as_object().into_iter().flatten() {
             whole[key] = value.clone();
         }
-        assert_eq!(refusals(&BEHAVIOR, json!({"spec": whole})), expected);
+        assert_eq!(refusals(&STRATEGY, json!({"spec": whole})), expected);
     }
 
     #[test]
-    fn only_the_exempt_schema_has_the_first_precedence() {
+    fn only_the_exempt_schema_may_have_precedence_1() {
         check(json!({}), &[]);
         check(
             json!({"matchingPrecedence": 1}),
@@ -316,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_needs_subjects_and_resources() {
+    fn subjects_verbs_and_urls_of_rules_are_validated() {
         check(
             json!({"rules": [{"subjects": [{"kind": "User", "group": {"name": "g"}}],
                 "nonResourceRules": [{"verbs": ["look"], "nonResourceURLs": ["a*b"]}]}]}),

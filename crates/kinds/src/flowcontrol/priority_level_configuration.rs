@@ -1,4 +1,4 @@
-//! `PriorityLevelConfiguration`: how many requests of a level are served at a time.
+//! `PriorityLevelConfiguration`: the concurrency limit and the queues of a priority level.
 
 use super::GROUP;
 use super::flow_schema::validate_conditions;
@@ -10,21 +10,21 @@ use machinery::fields::{
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+    Column, Columns, Now, Resource, Strategy, Version, drop_status, keep_status,
 };
 
-/// The row of `PriorityLevelConfiguration`.
+/// The resource of the kind `PriorityLevelConfiguration`.
 pub fn resource() -> Resource {
     let shape = "flowcontrol/v1.PriorityLevelConfiguration";
     let version = Version { status: true, ..table::v1(shape, Columns::Fixed(COLUMNS, cells)) };
     let plural = "prioritylevelconfigurations";
     Resource {
         namespaced: false,
-        ..table::row(GROUP, "PriorityLevelConfiguration", plural, &BEHAVIOR, version)
+        ..table::resource(GROUP, "PriorityLevelConfiguration", plural, &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create: drop_status,
     prepare_update: keep_status,
@@ -32,37 +32,28 @@ static BEHAVIOR: Behavior = Behavior {
     validate_update: |new, _, errors| validate(new, errors),
     validate_status: |new, _, errors| validate_conditions(new, errors),
     generation: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 static SPEC: Path<'static> = Path::root("spec");
 
 const EXEMPT: &str = "exempt";
 const MAX_QUEUES: i64 = 10_000_000;
-/// How many bits of a hash choose the queues of a flow.
+/// The number of bits of a flow's hash that choose its queues.
 const HASH_BITS: u32 = 60;
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column(
-        "Type",
-        "Whether the requests of this level are limited at all: Limited, or Exempt if not.",
-    ),
+    column("Type", "Whether the requests of this level are limited: Limited or Exempt."),
     column(
         "NominalConcurrencyShares",
-        "The part of all requests at a time that is this level's, beside other levels'.",
+        "The share of the server's concurrency limit that this level gets.",
     ),
-    column(
-        "Queues",
-        "The number of queues in which requests of this level wait for their turn to come.",
-    ),
-    column(
-        "HandSize",
-        "The number of queues that are looked at to find the shortest one for a request.",
-    ),
+    column("Queues", "The number of queues in which requests of this level wait."),
+    column("HandSize", "The number of queues of which a request gets the shortest."),
     column(
         "QueueLengthLimit",
-        "The number of requests that may wait in one queue; what comes then is refused.",
+        "The maximum number of requests that wait in one queue; further ones are refused.",
     ),
     AGE,
 ];
@@ -228,21 +219,21 @@ mod tests {
     use machinery::json;
 
     fn check(spec: Value, expected: &[&str]) {
-        assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})), expected);
+        assert_eq!(refusals(&STRATEGY, json!({"spec": spec})), expected);
     }
 
     #[test]
-    fn a_level_has_thirty_shares_and_64_queues() {
+    fn a_limited_level_defaults_to_30_shares_and_64_queues() {
         let spec = json!({"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}});
         assert_eq!(
-            created(&BEHAVIOR, json!({"spec": spec}))["spec"]["limited"],
+            created(&STRATEGY, json!({"spec": spec}))["spec"]["limited"],
             json!({"nominalConcurrencyShares": 30, "lendablePercent": 0, "limitResponse": {"type": "Queue",
                 "queuing": {"handSize": 8, "queues": 64, "queueLengthLimit": 50}}})
         );
     }
 
     #[test]
-    fn a_hand_comes_from_the_deck() {
+    fn the_hand_size_is_limited_by_the_queues_and_the_hash() {
         let limited = |queues: i64, hand: i64| json!({"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {"queues": queues, "handSize": hand}}}});
         check(
             limited(4, 5),
@@ -259,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_exempt_level_is_exempt() {
+    fn only_the_level_named_exempt_may_be_exempt() {
         check(
             json!({"type": "Exempt"}),
             &[

@@ -1,4 +1,4 @@
-//! `Ingress`: which service answers requests from outside, by host and path.
+//! `Ingress`: routes requests from outside to services, by host and path.
 
 mod validate;
 
@@ -10,10 +10,10 @@ use machinery::fields::{at, list, part, text, top};
 use machinery::{Object, Value};
 use types::columns::{AGE, NAME, age, column, first_of};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+    Column, Columns, Now, Resource, Strategy, Version, drop_status, keep_status,
 };
 
-/// The row of `Ingress`.
+/// The resource of the kind `Ingress`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -22,11 +22,11 @@ pub fn resource() -> Resource {
     Resource {
         short_names: vec!["ing".to_owned()],
         prefix: "/registry/ingress".to_owned(),
-        ..table::row(GROUP, "Ingress", "ingresses", &BEHAVIOR, version)
+        ..table::resource(GROUP, "Ingress", "ingresses", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     prepare_create: drop_status,
     prepare_update: keep_status,
     validate: validate::validate_create,
@@ -34,32 +34,23 @@ static BEHAVIOR: Behavior = Behavior {
     validate_status: validate::validate_status,
     generation: true,
     warnings,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
-/// How an ingress named its class before there was a field for it.
+/// The deprecated annotation with the class of an ingress, which `ingressClassName` replaces.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column(
-        "Class",
-        "The name of the class of the ingress, and so of the controller that serves it.",
-    ),
-    column(
-        "Hosts",
-        "The hosts whose requests the rules of this ingress are about, up to three of them.",
-    ),
-    column(
-        "Address",
-        "Where the ingress can be reached, once a controller has said where that is.",
-    ),
+    column("Class", "The class of the ingress, which determines its controller."),
+    column("Hosts", "The hosts of the rules; at most three are shown."),
+    column("Address", "The addresses of the ingress, once its controller has set them."),
     column("Ports", "Ports of TLS configurations that open"),
     AGE,
 ];
 
-/// How many hosts are shown.
-const SHOWN: usize = 3;
+/// The maximum number of hosts that are shown.
+const MAX_SHOWN: usize = 3;
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
     let spec = top(object, "spec");
@@ -81,15 +72,15 @@ fn hosts(spec: &Value) -> String {
         .iter()
         .map(|rule| text(rule, "host").to_owned())
         .filter(|host| !host.is_empty())
-        .take(SHOWN)
+        .take(MAX_SHOWN)
         .collect();
     match (hosts.len(), rules.len()) {
         (0, _) => "*".to_owned(),
-        // Rules are counted, not hosts.
-        (SHOWN, rules) if rules > SHOWN => {
-            format!("{} + {} more...", hosts.join(","), rules - SHOWN)
+        // As upstream: the number of further rules, not of further hosts.
+        (MAX_SHOWN, rules) if rules > MAX_SHOWN => {
+            format!("{} + {} more...", hosts.join(","), rules - MAX_SHOWN)
         }
-        _ => first_of(&hosts, SHOWN, ","),
+        _ => first_of(&hosts, MAX_SHOWN, ","),
     }
 }
 
@@ -136,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ingress_without_hosts_is_for_all() {
+    fn an_ingress_without_hosts_shows_a_star() {
         assert_eq!(hosts(&json!({"rules": [{}]})), "*");
     }
 }

@@ -1,4 +1,4 @@
-//! `IngressClass`: which controller serves an ingress.
+//! `IngressClass`: the controller that serves the ingresses of a class.
 
 use super::GROUP;
 use crate::table;
@@ -8,18 +8,18 @@ use crate::validation::rules::{
 use machinery::fields::{default_value, map_mut, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `IngressClass`.
+/// The resource of the kind `IngressClass`.
 pub fn resource() -> Resource {
     let version = table::v1("networking/v1.IngressClass", Columns::Fixed(COLUMNS, cells));
     Resource {
         namespaced: false,
-        ..table::row(GROUP, "IngressClass", "ingressclasses", &BEHAVIOR, version)
+        ..table::resource(GROUP, "IngressClass", "ingressclasses", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     validate,
     validate_update: |new, old, errors| {
@@ -28,7 +28,7 @@ static BEHAVIOR: Behavior = Behavior {
         validate(new, errors);
     },
     generation: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -73,7 +73,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// Must be a domain and a path.
+/// A controller is a domain and a path below it.
 fn validate_controller(errors: &mut ErrorList, path: &Path<'_>, controller: &str) {
     if controller.len() > MAX_CONTROLLER {
         errors.too_long(path, MAX_CONTROLLER);
@@ -126,9 +126,9 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_controller_has_a_domain() {
+    fn a_controller_must_be_domain_prefixed() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"spec": {"controller": "nginx"}})),
+            refusals(&STRATEGY, json!({"spec": {"controller": "nginx"}})),
             [
                 r#"spec.controller: Invalid value: "nginx": must be a domain-prefixed path (such as "acme.io/foo")"#
             ]
@@ -136,10 +136,10 @@ mod tests {
     }
 
     #[test]
-    fn a_class_stays_with_its_controller() {
+    fn the_controller_is_immutable() {
         let class = |name: &str| json!({"spec": {"controller": name}});
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, class("a.io/b"), class("a.io/a")),
+            refusals_of_update(&STRATEGY, class("a.io/b"), class("a.io/a")),
             [r#"spec.controller: Invalid value: "a.io/b": field is immutable"#]
         );
     }
@@ -149,7 +149,7 @@ mod tests {
         let parameters = json!({"kind": "K", "name": "n", "scope": "Namespace"});
         assert_eq!(
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 json!({"spec": {"controller": "a.io/a", "parameters": parameters}})
             ),
             ["spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'"]

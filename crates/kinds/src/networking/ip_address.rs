@@ -7,19 +7,19 @@ use crate::validation::rules::{add_invalid, dns_subdomain, immutable_struct, req
 use machinery::fields::{part, text, top};
 use machinery::{ErrorList, GroupResource, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `IPAddress`.
+/// The resource of the kind `IPAddress`.
 pub fn resource() -> Resource {
     let version = table::v1("networking/v1.IPAddress", Columns::Fixed(COLUMNS, cells));
     Resource {
         short_names: vec!["ip".to_owned()],
         namespaced: false,
-        ..table::row(GROUP, "IPAddress", "ipaddresses", &BEHAVIOR, version)
+        ..table::resource(GROUP, "IPAddress", "ipaddresses", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, old, errors| {
         let parent = |object| top(object, "spec").get("parentRef").unwrap_or(&Value::Null);
@@ -27,17 +27,14 @@ static BEHAVIOR: Behavior = Behavior {
         immutable_struct(errors, &path, "ParentReference", parent(new), parent(old));
     },
     validate_name: address::canonical_ip,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 static SPEC: Path<'static> = Path::root("spec");
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column(
-        "ParentRef",
-        "What the address belongs to: its resource, its namespace if it has one, its name.",
-    ),
+    column("ParentRef", "The object to which the address belongs, as resource/namespace/name."),
     AGE,
 ];
 
@@ -71,16 +68,16 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn an_address_belongs_to_something() {
-        assert_eq!(refusals(&BEHAVIOR, json!({})), ["spec.parentRef: Required value"]);
+    fn a_parent_with_resource_and_name_is_required() {
+        assert_eq!(refusals(&STRATEGY, json!({})), ["spec.parentRef: Required value"]);
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"spec": {"parentRef": {"resource": "services"}}})),
+            refusals(&STRATEGY, json!({"spec": {"parentRef": {"resource": "services"}}})),
             ["spec.parentRef.name: Required value"]
         );
     }
 
     #[test]
-    fn the_table_names_the_owner() {
+    fn the_table_shows_the_parent() {
         let address = object(json!({"metadata": {"name": "10.0.0.1"},
             "spec": {"parentRef": {"resource": "services", "namespace": "n", "name": "s"}}}));
         let cells = cells(&address, &Now { unix_seconds: 0 });

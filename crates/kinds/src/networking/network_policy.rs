@@ -1,4 +1,4 @@
-//! `NetworkPolicy`: which pods may talk to which.
+//! `NetworkPolicy`: the allowed traffic to and from pods.
 
 use super::GROUP;
 use crate::table;
@@ -7,36 +7,30 @@ use crate::validation::rules::{add_invalid, label_selector, port, supported_only
 use machinery::fields::{at, default_value, integer, list, maps_mut, part, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value, json, names};
 use types::columns::{AGE, NAME, age, column, selector};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `NetworkPolicy`.
+/// The resource of the kind `NetworkPolicy`.
 pub fn resource() -> Resource {
     let version = table::v1("networking/v1.NetworkPolicy", Columns::Fixed(COLUMNS, cells));
     Resource {
         short_names: vec!["netpol".to_owned()],
-        ..table::row(GROUP, "NetworkPolicy", "networkpolicies", &BEHAVIOR, version)
+        ..table::resource(GROUP, "NetworkPolicy", "networkpolicies", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     validate: |object, errors| validate(object, &Stored::new(), errors),
     validate_update: |new, old, errors| validate(new, &ranges(old), errors),
     generation: true,
     warnings,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
-const COLUMNS: &[Column] = &[
-    NAME,
-    column(
-        "Pod-Selector",
-        "Which pods of the namespace the policy is about, by the labels they have.",
-    ),
-    AGE,
-];
+const COLUMNS: &[Column] =
+    &[NAME, column("Pod-Selector", "The selector of the pods to which the policy applies."), AGE];
 
-/// The two directions: the field of the rules, and that of the peers in them.
+/// The two directions: (the field of the rules, the field of the peers in a rule).
 const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
@@ -60,7 +54,7 @@ fn defaults(object: &mut Object) {
     }
 }
 
-/// Calls `visit` with every peer of a policy and the place where it is.
+/// Calls `visit` with the path and the value of every peer of a policy.
 fn each_peer<'a>(policy: &'a Object, mut visit: impl FnMut(&Path<'_>, &'a Value)) {
     let spec = Path::root("spec");
     for (direction, peers) in DIRECTIONS {
@@ -75,7 +69,7 @@ fn each_peer<'a>(policy: &'a Object, mut visit: impl FnMut(&Path<'_>, &'a Value)
     }
 }
 
-/// Every range of addresses that a policy names.
+/// All IP ranges of a policy.
 fn ranges(policy: &Object) -> Stored<'_> {
     let mut found = Stored::new();
     each_peer(policy, |_, peer| {
@@ -204,10 +198,10 @@ mod tests {
     }
 
     #[test]
-    fn policy_types_default_to_the_directions_of_the_rules() {
+    fn egress_rules_add_egress_to_the_default_policy_types() {
         let policy = json!({"spec": {"egress": [{"ports": [{"port": 53}]}]}});
         assert_eq!(
-            created(&BEHAVIOR, policy),
+            created(&STRATEGY, policy),
             json!({"spec": {"egress": [{"ports": [{"port": 53, "protocol": "TCP"}]}],
                 "policyTypes": ["Ingress", "Egress"]}})
         );
@@ -216,12 +210,12 @@ mod tests {
     #[test]
     fn a_peer_is_either_a_selector_or_an_ip_block() {
         assert_eq!(
-            refusals(&BEHAVIOR, from(json!({}))),
+            refusals(&STRATEGY, from(json!({}))),
             ["spec.ingress[0].from[0]: Required value: must specify a peer"]
         );
         assert_eq!(
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 from(json!({"podSelector": {}, "ipBlock": {"cidr": "10.0.0.0/8"}}))
             ),
             ["spec.ingress[0].from[0]: Forbidden: may not specify both ipBlock and another peer"]
@@ -229,10 +223,10 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_are_parts_of_the_range() {
+    fn exceptions_must_be_strict_subsets_of_the_range() {
         assert_eq!(
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 from(
                     json!({"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16", "11.0.0.0/16", "10.0.0.0/8"]}})
                 )
@@ -246,16 +240,19 @@ mod tests {
 
     #[test]
     fn a_stored_range_may_remain_non_canonical() {
-        let odd = || from(json!({"ipBlock": {"cidr": "010.0.0.0/8"}}));
-        assert_eq!(refusals(&BEHAVIOR, odd()).len(), 1);
-        assert_eq!(refusals_of_update(&BEHAVIOR, odd(), odd()), Vec::<String>::new());
+        let non_canonical = || from(json!({"ipBlock": {"cidr": "010.0.0.0/8"}}));
+        assert_eq!(refusals(&STRATEGY, non_canonical()).len(), 1);
+        assert_eq!(
+            refusals_of_update(&STRATEGY, non_canonical(), non_canonical()),
+            Vec::<String>::new()
+        );
     }
 
     #[test]
-    fn ports_end_after_they_begin() {
+    fn an_end_port_requires_a_numeric_port_that_is_not_greater() {
         assert_eq!(
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 json!({"spec": {"ingress": [{"ports": [{"port": 90, "endPort": 80}, {"port": "http", "endPort": 80}, {"endPort": 80}]}]}})
             ),
             [

@@ -1,4 +1,4 @@
-//! `ServiceCIDR`: the addresses that services get.
+//! `ServiceCIDR`: the IP ranges from which services get their addresses.
 
 use super::GROUP;
 use crate::table;
@@ -8,10 +8,10 @@ use machinery::fields::{texts, top};
 use machinery::{ErrorList, Object, Path, Value, json};
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+    Column, Columns, Now, Resource, Strategy, Version, drop_status, keep_status,
 };
 
-/// The row of `ServiceCIDR`.
+/// The resource of the kind `ServiceCIDR`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -19,23 +19,20 @@ pub fn resource() -> Resource {
     };
     Resource {
         namespaced: false,
-        ..table::row(GROUP, "ServiceCIDR", "servicecidrs", &BEHAVIOR, version)
+        ..table::resource(GROUP, "ServiceCIDR", "servicecidrs", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     prepare_create: drop_status,
     prepare_update: keep_status,
     validate,
     validate_update,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
-const COLUMNS: &[Column] = &[
-    NAME,
-    column("CIDRs", "The ranges of addresses, one for each protocol, with commas between them."),
-    AGE,
-];
+const COLUMNS: &[Column] =
+    &[NAME, column("CIDRs", "The IP ranges, at most one for each IP family."), AGE];
 
 static SPEC: Path<'static> = Path::root("spec");
 
@@ -60,8 +57,8 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     for (index, range) in ranges.iter().enumerate() {
         address::canonical_cidr(errors, &path.index(index), range);
     }
-    let are_known = errors.len() == before;
-    if ranges.len() == 2 && are_known && !address::are_dual_stack_ranges(&ranges) {
+    let are_valid = errors.len() == before;
+    if ranges.len() == 2 && are_valid && !address::are_dual_stack_ranges(&ranges) {
         let message = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
         errors.invalid(&path, json!(ranges), message);
     }
@@ -90,32 +87,32 @@ mod tests {
     use super::*;
     use crate::validation::testing::{refusals, refusals_of_update};
 
-    fn of(ranges: &[&str]) -> Value {
+    fn service_cidr(ranges: &[&str]) -> Value {
         json!({"spec": {"cidrs": ranges}})
     }
 
     #[test]
-    fn there_is_one_range_for_each_protocol() {
+    fn there_is_at_most_one_range_for_each_ip_family() {
         assert_eq!(
-            refusals(&BEHAVIOR, of(&["10.0.0.0/24", "2001:db8::/64"])),
+            refusals(&STRATEGY, service_cidr(&["10.0.0.0/24", "2001:db8::/64"])),
             Vec::<String>::new()
         );
-        assert_eq!(refusals(&BEHAVIOR, of(&["10.0.0.0/24", "10.1.0.0/24"])).len(), 1);
+        assert_eq!(refusals(&STRATEGY, service_cidr(&["10.0.0.0/24", "10.1.0.0/24"])).len(), 1);
         assert_eq!(
-            refusals(&BEHAVIOR, json!({})),
+            refusals(&STRATEGY, json!({})),
             ["spec.cidrs: Required value: at least one CIDR required"]
         );
     }
 
     #[test]
-    fn a_range_stays_and_another_may_come() {
-        let one = || of(&["10.0.0.0/24"]);
+    fn a_range_is_immutable_but_a_second_may_be_added() {
+        let one = || service_cidr(&["10.0.0.0/24"]);
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, of(&["10.0.0.0/24", "2001:db8::/64"]), one()),
+            refusals_of_update(&STRATEGY, service_cidr(&["10.0.0.0/24", "2001:db8::/64"]), one()),
             Vec::<String>::new()
         );
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, of(&["10.1.0.0/24"]), one()),
+            refusals_of_update(&STRATEGY, service_cidr(&["10.1.0.0/24"]), one()),
             [r#"spec.cidrs[0]: Invalid value: "10.1.0.0/24": field is immutable"#]
         );
     }

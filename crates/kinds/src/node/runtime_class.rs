@@ -1,4 +1,4 @@
-//! `RuntimeClass`: how containers are run.
+//! `RuntimeClass`: the runtime handler that runs the containers of a pod.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -10,18 +10,18 @@ use machinery::field_path::ErrorType;
 use machinery::fields::{at, part, top};
 use machinery::{ErrorList, Object, Path, Value, json, names};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `RuntimeClass`.
+/// The resource of the kind `RuntimeClass`.
 pub fn resource() -> Resource {
     let version = table::v1("node/v1.RuntimeClass", Columns::Fixed(COLUMNS, cells));
     Resource {
         namespaced: false,
-        ..table::row("node.k8s.io", "RuntimeClass", "runtimeclasses", &BEHAVIOR, version)
+        ..table::resource("node.k8s.io", "RuntimeClass", "runtimeclasses", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, old, errors| {
         let handler = |object| top(object, "handler");
@@ -30,7 +30,7 @@ static BEHAVIOR: Behavior = Behavior {
     },
     unconditional_update: false,
     create_on_update: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[NAME, column("Handler", ""), AGE];
@@ -75,10 +75,10 @@ mod tests {
     use crate::validation::testing::{refusals, refusals_of_update};
 
     #[test]
-    fn a_class_names_its_handler_and_keeps_it() {
-        assert_eq!(refusals(&BEHAVIOR, json!({})), ["handler: Required value"]);
+    fn the_handler_is_required_and_immutable() {
+        assert_eq!(refusals(&STRATEGY, json!({})), ["handler: Required value"]);
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, json!({"handler": "b"}), json!({"handler": "a"})),
+            refusals_of_update(&STRATEGY, json!({"handler": "b"}), json!({"handler": "a"})),
             ["handler: Invalid value: null: field is immutable"]
         );
     }

@@ -15,19 +15,19 @@ const RETRY_AFTER: u32 = 10;
 /// The message if a budget does not allow the eviction.
 pub const VIOLATES: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
-/// Whether a budget protects the pod: not if it is not running or is being deleted.
+/// Whether budgets apply to the pod: not if it is pending, finished or being deleted.
 pub fn needs_budget(pod: &Object) -> bool {
     let phase = pod.str_at(&["status", "phase"]);
     !matches!(phase, "Succeeded" | "Failed" | "Pending") && pod.deletion_timestamp().is_none()
 }
 
-/// Whether a budget guards the pod as it is now.
+/// Whether the eviction of the pod must be allowed by the budget.
 pub fn covers(budget: &Object, pod: &Object) -> bool {
     let is_ready = condition(top(pod, "status"), "Ready") == "True";
     selects(budget, pod) && (is_ready || !always_evicts_unready(budget))
 }
 
-/// Whether a pod that is not ready may go without being counted.
+/// Whether the budget does not count the eviction of a pod that is not ready.
 fn always_evicts_unready(budget: &Object) -> bool {
     let status = top(budget, "status");
     let (healthy, wanted) = (number(status, "currentHealthy"), number(status, "desiredHealthy"));
@@ -35,8 +35,8 @@ fn always_evicts_unready(budget: &Object) -> bool {
     text(top(budget, "spec"), "unhealthyPodEvictionPolicy") == "AlwaysAllow" || is_enough
 }
 
-/// The answer for a pod that several budgets guard.
-pub fn more_than_one() -> Status {
+/// The error about a pod that several budgets cover.
+pub fn more_than_one_budget() -> Status {
     let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
     Status::new(500, Reason::Unknown, message)
 }
@@ -50,10 +50,10 @@ pub fn check_disruption_allowed(budget: &Object) -> Result<(), Status> {
         return Err(with_cause(Status::too_many_requests(VIOLATES, RETRY_AFTER), why));
     }
     let allowed = number(status, "disruptionsAllowed");
-    let forbidden = |why: &str, told: &str| {
+    let forbidden = |why: &str, cause: &str| {
         let what = GroupResource::new("policy", "poddisruptionbudget");
         let none = format!("The disruption budget {name} does not allow evicting pods currently");
-        Err(with_cause(Status::forbidden(&what, name, why), format!("{none}: {told}")))
+        Err(with_cause(Status::forbidden(&what, name, why), format!("{none}: {cause}")))
     };
     if allowed < 0 {
         let why = "pdb disruptions allowed is negative";
@@ -85,13 +85,13 @@ pub fn record_disruption(budget: &mut Object, pod: &str, now: &str) {
 /// Why a budget allows no disruption.
 fn refusal_reason(name: &str, status: &Value) -> String {
     let (healthy, wanted) = (number(status, "currentHealthy"), number(status, "desiredHealthy"));
-    let told = list(status, "conditions").iter().find(|it| {
+    let condition = list(status, "conditions").iter().find(|it| {
         text(it, "type") == "DisruptionAllowed"
             && text(it, "status") == "False"
             && !text(it, "message").is_empty()
     });
     let none = format!("The disruption budget {name} does not allow evicting pods currently");
-    match told.map(|it| (text(it, "reason"), text(it, "message"))) {
+    match condition.map(|it| (text(it, "reason"), text(it, "message"))) {
         Some(("SyncFailed", message)) => format!("{none} because it failed sync: {message}"),
         _ if healthy <= wanted => format!(
             "The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently"
@@ -129,7 +129,7 @@ mod tests {
 
     fn why(budget: &Object) -> String {
         let status = check_disruption_allowed(budget).expect_err("the eviction is refused");
-        status.details.expect("it says why").causes[0].message.clone()
+        status.details.expect("the refusal has details").causes[0].message.clone()
     }
 
     #[test]
@@ -161,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_not_ready_is_not_missed_where_enough_are() {
+    fn an_unready_pod_is_not_covered_if_enough_pods_are_healthy() {
         let budget = budget(json!({"desiredHealthy": 2, "currentHealthy": 2}));
         assert!(covers(&budget, &pod("True")));
         assert!(!covers(&budget, &pod("False")));
     }
 
     #[test]
-    fn other_pods_are_free_to_go() {
+    fn a_pod_that_is_not_selected_is_not_covered() {
         let mut other = pod("True");
         other.set_meta("labels", json!({"app": "b"}));
         assert!(!covers(&budget(json!({})), &other));

@@ -1,4 +1,4 @@
-//! `PodDisruptionBudget`: how many pods may be missing on purpose at a time.
+//! `PodDisruptionBudget`: limits the number of pods that evictions disrupt at a time.
 
 use crate::table;
 use crate::validation::rules::{
@@ -9,10 +9,10 @@ use machinery::selector::LabelSelector;
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age, column, integer};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+    Column, Columns, Now, Resource, Strategy, Version, drop_status, keep_status,
 };
 
-/// The row of `PodDisruptionBudget`.
+/// The resource of the kind `PodDisruptionBudget`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -20,11 +20,17 @@ pub fn resource() -> Resource {
     };
     Resource {
         short_names: vec!["pdb".to_owned()],
-        ..table::row("policy", "PodDisruptionBudget", "poddisruptionbudgets", &BEHAVIOR, version)
+        ..table::resource(
+            "policy",
+            "PodDisruptionBudget",
+            "poddisruptionbudgets",
+            &STRATEGY,
+            version,
+        )
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     prepare_create: drop_status,
     prepare_update: keep_status,
     validate,
@@ -33,17 +39,14 @@ static BEHAVIOR: Behavior = Behavior {
     validate_name: names::path_segment,
     generation: true,
     unconditional_update: false,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
     NAME,
     column("Min Available", "The minimum number of pods that must be available."),
     column("Max Unavailable", "The maximum number of pods that may be unavailable."),
-    integer(
-        "Allowed Disruptions",
-        "How many pods may be disrupted at this time, as the budget's controller found it.",
-    ),
+    integer("Allowed Disruptions", "The number of pods that may be disrupted now."),
     AGE,
 ];
 
@@ -63,7 +66,7 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     ]
 }
 
-/// Whether the budget is about this pod. One without a selector is about none.
+/// Whether the budget selects this pod. A budget without a selector selects none.
 pub(super) fn selects(budget: &Object, pod: &Object) -> bool {
     LabelSelector::from_value(at(top(budget, "spec"), &["selector"]))
         .is_ok_and(|selector| selector.matches(|key| pod.label(key)))
@@ -104,7 +107,7 @@ mod tests {
     use machinery::json;
 
     fn check(spec: Value, expected: &[&str]) {
-        assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})), expected);
+        assert_eq!(refusals(&STRATEGY, json!({"spec": spec})), expected);
     }
 
     #[test]
@@ -121,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_bound() {
+    fn min_available_and_max_unavailable_are_exclusive() {
         check(
             json!({"minAvailable": 1, "maxUnavailable": "1%"}),
             &[
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_eviction_policy_is_one_of_two() {
+    fn an_unknown_eviction_policy_is_refused() {
         check(
             json!({"unhealthyPodEvictionPolicy": "Never"}),
             &[

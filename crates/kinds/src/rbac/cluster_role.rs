@@ -1,4 +1,4 @@
-//! `ClusterRole`: what may be done in every namespace, or outside of them all.
+//! `ClusterRole`: permissions in every namespace and on what is not namespaced.
 
 use super::GROUP;
 use super::role::{RuleScope, validate_rules};
@@ -8,23 +8,23 @@ use machinery::fields::{list, top};
 use machinery::selector::LabelSelector;
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{PLAIN, plain_cells};
-use types::resource::{Behavior, Columns, Resource};
+use types::resource::{Columns, Resource, Strategy};
 
-/// The row of `ClusterRole`.
+/// The resource of the kind `ClusterRole`.
 pub fn resource() -> Resource {
     let version = table::v1("rbac/v1.ClusterRole", Columns::Fixed(PLAIN, plain_cells));
     Resource {
         namespaced: false,
-        ..table::row(GROUP, "ClusterRole", "clusterroles", &BEHAVIOR, version)
+        ..table::resource(GROUP, "ClusterRole", "clusterroles", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, _, errors| validate(new, errors),
     validate_name: names::path_segment,
     create_on_update: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 fn validate(object: &Object, errors: &mut ErrorList) {
@@ -55,11 +55,11 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_rule_is_about_resources_or_about_paths() {
+    fn a_rule_cannot_have_both_resources_and_urls() {
         let rule = json!({"verbs": ["get"], "nonResourceURLs": ["/x"], "resources": ["pods"]});
         assert_eq!(
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 json!({"rules": [rule, {"verbs": ["get"], "nonResourceURLs": ["/y"]}]})
             ),
             [
@@ -69,9 +69,9 @@ mod tests {
     }
 
     #[test]
-    fn an_aggregation_selects_something() {
+    fn an_aggregation_rule_needs_selectors() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"aggregationRule": {}})),
+            refusals(&STRATEGY, json!({"aggregationRule": {}})),
             [
                 "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil"
             ]

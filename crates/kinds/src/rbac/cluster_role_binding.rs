@@ -1,37 +1,37 @@
-//! `ClusterRoleBinding`: the subjects of a role in the whole cluster.
+//! `ClusterRoleBinding`: grants a cluster role to subjects, in the whole cluster.
 
 use super::GROUP;
 use super::role::RuleScope;
-use super::role_binding::{cells, defaults, same_role, validate_binding};
+use super::role_binding::{cells, defaults, validate_binding, validate_same_role};
 use crate::table;
 use machinery::{ErrorList, Object, names};
 use types::columns::{AGE, NAME, column, wide};
-use types::resource::{Behavior, Column, Columns, Resource};
+use types::resource::{Column, Columns, Resource, Strategy};
 
-/// The row of `ClusterRoleBinding`.
+/// The resource of the kind `ClusterRoleBinding`.
 pub fn resource() -> Resource {
     let version = table::v1("rbac/v1.ClusterRoleBinding", Columns::Fixed(COLUMNS, cells));
     Resource {
         namespaced: false,
-        ..table::row(GROUP, "ClusterRoleBinding", "clusterrolebindings", &BEHAVIOR, version)
+        ..table::resource(GROUP, "ClusterRoleBinding", "clusterrolebindings", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     validate,
     validate_update: |new, old, errors| {
         validate(new, errors);
-        same_role(new, old, errors);
+        validate_same_role(new, old, errors);
     },
     validate_name: names::path_segment,
     create_on_update: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column("Role", "The cluster role that is bound, by its name, after the word ClusterRole."),
+    column("Role", "The role that is bound, as ClusterRole/name."),
     AGE,
     wide("Users", "Users in the clusterRoleBinding"),
     wide("Groups", "Groups in the clusterRoleBinding"),
@@ -53,7 +53,7 @@ mod tests {
         let binding = json!({"roleRef": {"kind": "Role", "name": "r"},
             "subjects": [{"kind": "ServiceAccount", "name": "s"}]});
         assert_eq!(
-            refusals(&BEHAVIOR, binding),
+            refusals(&STRATEGY, binding),
             [
                 r#"roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole""#,
                 "subjects[0].namespace: Required value",

@@ -1,31 +1,31 @@
-//! `Role`: what may be done in one namespace.
+//! `Role`: permissions in one namespace.
 
 use super::GROUP;
 use crate::table;
 use machinery::fields::{list, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{PLAIN, plain_cells};
-use types::resource::{Behavior, Columns, Resource};
+use types::resource::{Columns, Resource, Strategy};
 
-/// The row of `Role`.
+/// The resource of the kind `Role`.
 pub fn resource() -> Resource {
     let version = table::v1("rbac/v1.Role", Columns::Fixed(PLAIN, plain_cells));
-    table::row(GROUP, "Role", "roles", &BEHAVIOR, version)
+    table::resource(GROUP, "Role", "roles", &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, _, errors| validate(new, errors),
     validate_name: names::path_segment,
     create_on_update: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 fn validate(object: &Object, errors: &mut ErrorList) {
     validate_rules(object, errors, RuleScope::Namespace);
 }
 
-/// Where the rules of a role hold.
+/// Whether a role or a binding is namespaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RuleScope {
     Namespace,
@@ -41,13 +41,18 @@ pub(super) fn validate_rules(role: &Object, errors: &mut ErrorList, scope: RuleS
 }
 
 fn validate_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, scope: RuleScope) {
-    validate_reach(errors, path, rule, scope);
+    validate_rule_resources(errors, path, rule, scope);
     if list(rule, "verbs").is_empty() {
         errors.declarative(|errors| errors.required(&path.child("verbs"), ""));
     }
 }
 
-fn validate_reach(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, scope: RuleScope) {
+fn validate_rule_resources(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    rule: &Value,
+    scope: RuleScope,
+) {
     let is_empty = |key| list(rule, key).is_empty();
     if !is_empty("nonResourceURLs") {
         let path = path.child("nonResourceURLs");
@@ -80,7 +85,7 @@ mod tests {
     #[test]
     fn a_rule_needs_verbs_and_resources() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"rules": [{"verbs": []}]})),
+            refusals(&STRATEGY, json!({"rules": [{"verbs": []}]})),
             [
                 "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
                 "rules[0].resources: Required value: resource rules must supply at least one resource",
@@ -90,9 +95,9 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_no_namespaces_business() {
+    fn a_role_cannot_have_non_resource_urls() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"rules": [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]})),
+            refusals(&STRATEGY, json!({"rules": [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]})),
             [
                 r#"rules[0].nonResourceURLs: Invalid value: ["/x"]: namespaced rules cannot apply to non-resource URLs"#
             ]

@@ -1,4 +1,4 @@
-//! `RoleBinding`: the subjects of a role in one namespace.
+//! `RoleBinding`: grants a role to subjects, in one namespace.
 
 use super::GROUP;
 use super::role::RuleScope;
@@ -7,32 +7,29 @@ use crate::validation::rules::{add_invalid, immutable_struct, required, supporte
 use machinery::fields::{default_text, maps_mut, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age, column, wide};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `RoleBinding`.
+/// The resource of the kind `RoleBinding`.
 pub fn resource() -> Resource {
     let version = table::v1("rbac/v1.RoleBinding", Columns::Fixed(COLUMNS, cells));
-    table::row(GROUP, "RoleBinding", "rolebindings", &BEHAVIOR, version)
+    table::resource(GROUP, "RoleBinding", "rolebindings", &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     validate,
     validate_update: |new, old, errors| {
         validate(new, errors);
-        same_role(new, old, errors);
+        validate_same_role(new, old, errors);
     },
     validate_name: names::path_segment,
     create_on_update: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column(
-        "Role",
-        "The role that is bound: a Role of this namespace, or a ClusterRole, by its name.",
-    ),
+    column("Role", "The role that is bound, as Role/name or ClusterRole/name."),
     AGE,
     wide("Users", "Users in the roleBinding"),
     wide("Groups", "Groups in the roleBinding"),
@@ -42,7 +39,7 @@ const COLUMNS: &[Column] = &[
 /// The cells of both kinds of bindings.
 pub(super) fn cells(object: &Object, now: &Now) -> Vec<Value> {
     let role = top(object, "roleRef");
-    let named = |kind: &str| -> Value {
+    let subjects_of = |kind: &str| -> Value {
         let names: Vec<String> = subjects(object)
             .iter()
             .filter(|subject| text(subject, "kind") == kind)
@@ -59,9 +56,9 @@ pub(super) fn cells(object: &Object, now: &Now) -> Vec<Value> {
         object.name().into(),
         format!("{}/{}", text(role, "kind"), text(role, "name")).into(),
         age(object, now),
-        named("User"),
-        named("Group"),
-        named("ServiceAccount"),
+        subjects_of("User"),
+        subjects_of("Group"),
+        subjects_of("ServiceAccount"),
     ]
 }
 
@@ -69,7 +66,7 @@ fn subjects(binding: &Object) -> &[Value] {
     top(binding, "subjects").as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The default group of roles, users and groups.
+/// Sets the default `apiGroup` of roles, users and groups.
 pub(super) fn defaults(object: &mut Object) {
     default_text(object.map_at(&["roleRef"]), "apiGroup", GROUP);
     for subject in maps_mut(object.map_mut(), "subjects") {
@@ -127,7 +124,7 @@ fn validate_subject(errors: &mut ErrorList, path: &Path<'_>, subject: &Value, sc
 }
 
 /// The role of a binding is immutable: the right to change subjects must not grant other roles.
-pub(super) fn same_role(new: &Object, old: &Object, errors: &mut ErrorList) {
+pub(super) fn validate_same_role(new: &Object, old: &Object, errors: &mut ErrorList) {
     let path = Path::root("roleRef");
     errors.declarative(|errors| {
         immutable_struct(errors, &path, "RoleRef", top(new, "roleRef"), top(old, "roleRef"));
@@ -140,7 +137,7 @@ mod tests {
     use crate::validation::testing::{created, object, refusals, refusals_of_update};
     use machinery::json;
 
-    fn to(name: &str) -> Value {
+    fn binding_to(name: &str) -> Value {
         json!({"roleRef": {"kind": "Role", "name": name}})
     }
 
@@ -149,7 +146,7 @@ mod tests {
         let binding = json!({"roleRef": {"kind": "Role", "name": "r"},
             "subjects": [{"kind": "User", "name": "u"}, {"kind": "ServiceAccount", "name": "s"}]});
         assert_eq!(
-            created(&BEHAVIOR, binding),
+            created(&STRATEGY, binding),
             json!({"roleRef": {"apiGroup": GROUP, "kind": "Role", "name": "r"},
                 "subjects": [{"kind": "User", "apiGroup": GROUP, "name": "u"}, {"kind": "ServiceAccount", "name": "s"}]})
         );
@@ -159,7 +156,7 @@ mod tests {
     fn a_binding_names_a_role_and_subjects_of_known_kinds() {
         assert_eq!(
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 json!({"roleRef": {"apiGroup": "x", "kind": "Y"}, "subjects": [{"kind": "Robot", "name": "r"}]})
             ),
             [
@@ -172,9 +169,9 @@ mod tests {
     }
 
     #[test]
-    fn a_binding_stays_with_its_role() {
+    fn the_role_of_a_binding_is_immutable() {
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, to("b"), to("a")),
+            refusals_of_update(&STRATEGY, binding_to("b"), binding_to("a")),
             [
                 r#"roleRef: Invalid value: {"APIGroup":"rbac.authorization.k8s.io","Kind":"Role","Name":"b"}: field is immutable"#
             ]
@@ -182,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_sorts_subjects_by_their_kind() {
+    fn the_table_groups_subjects_by_kind() {
         let binding = object(
             json!({"metadata": {"name": "b"}, "roleRef": {"kind": "Role", "name": "r"},
             "subjects": [{"kind": "User", "name": "u"}, {"kind": "Group", "name": "g"}, {"kind": "User", "name": "v"},

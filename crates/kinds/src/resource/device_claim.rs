@@ -13,20 +13,20 @@ use machinery::fields::{
 use machinery::{ErrorList, Map, Path, Value, names};
 
 const MAX_REQUESTS: usize = 32;
-const MAX_ALTERNATIVES: usize = 8;
+const MAX_SUBREQUESTS: usize = 8;
 const MAX_SELECTORS: usize = 32;
 const MAX_PARAMETERS: usize = 10 << 10;
 const MAX_IDENTIFIER: usize = 32;
 
-/// The default number of devices is one. `spec` is that of a claim or of a template.
+/// Sets the defaults of requests. `spec` is that of a claim, or of the claims of a template.
 pub(super) fn defaults(spec: &mut Map<String, Value>) {
     let Some(devices) = spec.get_mut("devices").and_then(Value::as_object_mut) else { return };
     for request in maps_mut(devices, "requests") {
         if let Some(exactly) = request.get_mut("exactly").and_then(Value::as_object_mut) {
             request_defaults(exactly);
         }
-        for alternative in maps_mut(request, "firstAvailable") {
-            request_defaults(alternative);
+        for subrequest in maps_mut(request, "firstAvailable") {
+            request_defaults(subrequest);
         }
     }
 }
@@ -41,21 +41,21 @@ fn request_defaults(request: &mut Map<String, Value>) {
     }
 }
 
-/// Validates the spec of a claim or of a template for claims.
+/// Validates the spec of a claim, or of the claims of a template.
 pub(super) fn validate(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let (path, devices) = (path.child("devices"), at(spec, &["devices"]));
     let requests = list(devices, "requests");
     validate_requests(errors, &path.child("requests"), requests);
-    let known = &names_of(requests);
+    let request_names = &names_of(requests);
     let constraints = path.child("constraints");
     for (index, constraint) in list(devices, "constraints").iter().enumerate() {
-        validate_constraint(errors, &constraints.index(index), constraint, known);
+        validate_constraint(errors, &constraints.index(index), constraint, request_names);
     }
-    let settings = path.child("config");
-    for (index, setting) in list(devices, "config").iter().enumerate() {
-        let path = settings.index(index);
-        validate_references(errors, &path.child("requests"), setting, known);
-        validate_setting(errors, &path, setting);
+    let configurations = path.child("config");
+    for (index, configuration) in list(devices, "config").iter().enumerate() {
+        let path = configurations.index(index);
+        validate_references(errors, &path.child("requests"), configuration, request_names);
+        validate_configuration(errors, &path, configuration);
     }
 }
 
@@ -82,8 +82,8 @@ fn validate_requests(errors: &mut ErrorList, path: &Path<'_>, requests: &[Value]
                 }
                 validate_request(errors, &path, exactly);
             }
-            (None, alternatives) => {
-                validate_alternatives(errors, &path.child("firstAvailable"), alternatives);
+            (None, subrequests) => {
+                validate_subrequests(errors, &path.child("firstAvailable"), subrequests);
             }
             (Some(_), _) => {
                 let message = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
@@ -91,15 +91,15 @@ fn validate_requests(errors: &mut ErrorList, path: &Path<'_>, requests: &[Value]
             }
         }
     }
-    each_once(errors, path, requests);
+    validate_unique_names(errors, path, requests);
 }
 
 /// Names must be unique.
-fn each_once(errors: &mut ErrorList, path: &Path<'_>, requests: &[Value]) {
+fn validate_unique_names(errors: &mut ErrorList, path: &Path<'_>, requests: &[Value]) {
     let mut seen = HashSet::new();
     for (index, request) in requests.iter().enumerate() {
         if !seen.insert(text(request, "name")) {
-            let shown = in_order(request);
+            let shown = json_in_go_order(request);
             errors.declarative(|errors| {
                 errors.add(ErrorType::Duplicate, &path.index(index), None, &shown);
             });
@@ -108,7 +108,7 @@ fn each_once(errors: &mut ErrorList, path: &Path<'_>, requests: &[Value]) {
 }
 
 /// The JSON of a request with its fields in the order of upstream's structs.
-fn in_order(value: &Value) -> String {
+fn json_in_go_order(value: &Value) -> String {
     const ORDER: &[&str] = &[
         "name",
         "exactly",
@@ -131,25 +131,25 @@ fn in_order(value: &Value) -> String {
             fields.sort_by_key(|(key, _)| ORDER.iter().position(|it| it == key));
             let fields: Vec<String> = fields
                 .iter()
-                .map(|(key, value)| format!("\"{key}\":{}", in_order(value)))
+                .map(|(key, value)| format!("\"{key}\":{}", json_in_go_order(value)))
                 .collect();
             format!("{{{}}}", fields.join(","))
         }
         Value::Array(items) => {
-            format!("[{}]", items.iter().map(in_order).collect::<Vec<_>>().join(","))
+            format!("[{}]", items.iter().map(json_in_go_order).collect::<Vec<_>>().join(","))
         }
         other => other.to_string(),
     }
 }
 
-fn validate_alternatives(errors: &mut ErrorList, path: &Path<'_>, alternatives: &[Value]) {
-    if alternatives.len() > MAX_ALTERNATIVES {
-        return errors.too_many(path, alternatives.len(), MAX_ALTERNATIVES);
+fn validate_subrequests(errors: &mut ErrorList, path: &Path<'_>, subrequests: &[Value]) {
+    if subrequests.len() > MAX_SUBREQUESTS {
+        return errors.too_many(path, subrequests.len(), MAX_SUBREQUESTS);
     }
-    for (index, alternative) in alternatives.iter().enumerate() {
+    for (index, subrequest) in subrequests.iter().enumerate() {
         let path = path.index(index);
-        dns_label(errors, &path.child("name"), text(alternative, "name"));
-        let class = text(alternative, "deviceClassName");
+        dns_label(errors, &path.child("name"), text(subrequest, "name"));
+        let class = text(subrequest, "deviceClassName");
         errors.declarative(|errors| {
             let path = path.child("deviceClassName");
             required(errors, &path, class);
@@ -157,9 +157,9 @@ fn validate_alternatives(errors: &mut ErrorList, path: &Path<'_>, alternatives: 
                 add_invalid(errors, &path, class, names::long_name(class));
             }
         });
-        validate_request(errors, &path, alternative);
+        validate_request(errors, &path, subrequest);
     }
-    each_once(errors, path, alternatives);
+    validate_unique_names(errors, path, subrequests);
 }
 
 fn validate_request(errors: &mut ErrorList, path: &Path<'_>, request: &Value) {
@@ -202,7 +202,7 @@ fn validate_toleration(errors: &mut ErrorList, path: &Path<'_>, toleration: &Val
     });
 }
 
-/// Validates the expressions that choose devices, for being there.
+/// Requires that each selector has an expression.
 pub(super) fn validate_selectors(errors: &mut ErrorList, path: &Path<'_>, selectors: &[Value]) {
     if selectors.len() > MAX_SELECTORS {
         return errors.too_many(path, selectors.len(), MAX_SELECTORS);
@@ -221,9 +221,9 @@ fn validate_constraint(
     errors: &mut ErrorList,
     path: &Path<'_>,
     constraint: &Value,
-    known: &Names<'_>,
+    request_names: &RequestNames<'_>,
 ) {
-    validate_references(errors, &path.child("requests"), constraint, known);
+    validate_references(errors, &path.child("requests"), constraint, request_names);
     let attribute = ["matchAttribute", "distinctAttribute"]
         .into_iter()
         .find_map(|key| Some((key, part(constraint, key)?.as_str()?)));
@@ -238,7 +238,7 @@ fn validate_constraint(
     }
 }
 
-/// Must be the name of an attribute with its domain.
+/// Validates a fully qualified attribute name: a domain, a slash and an identifier.
 fn validate_attribute(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     match name.split('/').collect::<Vec<_>>().as_slice() {
         [identifier] => validate_identifier(errors, path, identifier),
@@ -262,7 +262,7 @@ fn validate_attribute(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     }
 }
 
-/// Must be a name that a program in C could use.
+/// Validates a C identifier.
 pub(super) fn validate_identifier(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     const MESSAGE: &str = "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')";
     if name.len() > MAX_IDENTIFIER {
@@ -274,45 +274,54 @@ pub(super) fn validate_identifier(errors: &mut ErrorList, path: &Path<'_>, name:
     }
 }
 
-/// The names of requests, each alone and with each of its alternatives.
-type Names<'a> = HashSet<(&'a str, Option<&'a str>)>;
+/// The names of requests, (request, None), and of their subrequests, (request, Some(subrequest)).
+type RequestNames<'a> = HashSet<(&'a str, Option<&'a str>)>;
 
-fn names_of(requests: &[Value]) -> Names<'_> {
-    let mut names = Names::new();
+fn names_of(requests: &[Value]) -> RequestNames<'_> {
+    let mut names = RequestNames::new();
     for request in requests {
         let name = text(request, "name");
         names.insert((name, None));
-        let alternatives = list(request, "firstAvailable").iter();
-        names.extend(alternatives.map(|it| (name, Some(text(it, "name")))));
+        let subrequests = list(request, "firstAvailable").iter();
+        names.extend(subrequests.map(|it| (name, Some(text(it, "name")))));
     }
     names
 }
 
-/// Must name requests of the claim; a request's alternative is named after a slash.
-fn validate_references(errors: &mut ErrorList, path: &Path<'_>, owner: &Value, known: &Names<'_>) {
+/// Validates that `requests` in `owner` are names of requests, or of subrequests after a slash.
+fn validate_references(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    owner: &Value,
+    request_names: &RequestNames<'_>,
+) {
     const UNKNOWN: &str = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
     for (index, name) in texts(owner, "requests").enumerate() {
         let path = path.index(index);
-        let (request, alternative) =
+        let (request, subrequest) =
             name.split_once('/').map_or((name, None), |(name, rest)| (name, Some(rest)));
-        if alternative.is_some_and(|it| it.contains('/')) {
+        if subrequest.is_some_and(|it| it.contains('/')) {
             errors.invalid(&path, name, UNKNOWN);
             continue;
         }
         for segment in name.split('/') {
             dns_label(errors, &path, segment);
         }
-        if !known.contains(&(request, alternative)) {
+        if !request_names.contains(&(request, subrequest)) {
             errors.invalid(&path, name, UNKNOWN);
         }
     }
     errors.declarative(|errors| unique(errors, path, texts(owner, "requests")));
 }
 
-/// Validates the settings for a driver.
-pub(super) fn validate_setting(errors: &mut ErrorList, path: &Path<'_>, setting: &Value) {
+/// Validates a configuration for a driver.
+pub(super) fn validate_configuration(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    configuration: &Value,
+) {
     let path = path.child("opaque");
-    let Some(opaque) = part(setting, "opaque") else { return errors.required(&path, "") };
+    let Some(opaque) = part(configuration, "opaque") else { return errors.required(&path, "") };
     declared_driver_name(errors, &path.child("driver"), text(opaque, "driver"));
     let path = path.child("parameters");
     match at(opaque, &["parameters"]) {
@@ -343,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constraint_is_about_requests_of_the_claim() {
+    fn a_constraint_needs_known_requests_and_a_qualified_attribute() {
         check(
             json!({"requests": [request("a")],
                 "constraints": [{"requests": ["a", "b"], "matchAttribute": "x"}]}),
@@ -355,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_request_of_a_name_is_shown_whole() {
+    fn a_duplicate_request_is_reported_with_all_its_fields() {
         check(
             json!({"requests": [request("a"), request("a")]}),
             &[
@@ -365,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_for_a_driver() {
+    fn a_configuration_needs_a_driver_and_parameters() {
         check(
             json!({"config": [{}, {"opaque": {"driver": "d", "parameters": 1}}, {"opaque": {"parameters": {}}}]}),
             &[

@@ -1,30 +1,30 @@
-//! `DeviceClass`: devices of one sort, and how they are set up.
+//! `DeviceClass`: selectors and driver configuration for a class of devices.
 
 use super::GROUP;
-use super::device_claim::{validate_selectors, validate_setting};
+use super::device_claim::{validate_configuration, validate_selectors};
 use crate::table;
 use crate::validation::rules::qualified_name;
 use machinery::fields::{list, part, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `DeviceClass`.
+/// The resource of the kind `DeviceClass`.
 pub fn resource() -> Resource {
     let version = table::v1("resource/v1.DeviceClass", Columns::Fixed(COLUMNS, cells));
     Resource {
         namespaced: false,
-        ..table::row(GROUP, "DeviceClass", "deviceclasses", &BEHAVIOR, version)
+        ..table::resource(GROUP, "DeviceClass", "deviceclasses", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, _, errors| validate(new, errors),
     validate_name: names::long_name,
     generation: true,
     returns_deleted: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 pub(super) const COLUMNS: &[Column] = &[NAME, AGE];
@@ -36,9 +36,9 @@ pub(super) fn cells(object: &Object, now: &Now) -> Vec<Value> {
 fn validate(object: &Object, errors: &mut ErrorList) {
     let (path, spec) = (Path::root("spec"), top(object, "spec"));
     validate_selectors(errors, &path.child("selectors"), list(spec, "selectors"));
-    let settings = path.child("config");
-    for (index, setting) in list(spec, "config").iter().enumerate() {
-        validate_setting(errors, &settings.index(index), setting);
+    let configurations = path.child("config");
+    for (index, configuration) in list(spec, "config").iter().enumerate() {
+        validate_configuration(errors, &configurations.index(index), configuration);
     }
     if let Some(name) = part(spec, "extendedResourceName").and_then(Value::as_str) {
         let path = path.child("extendedResourceName");
@@ -57,9 +57,9 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_selector_is_an_expression() {
+    fn a_selector_needs_an_expression() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"spec": {"selectors": [{}, {"cel": {}}]}})),
+            refusals(&STRATEGY, json!({"spec": {"selectors": [{}, {"cel": {}}]}})),
             [
                 "spec.selectors[0].cel: Required value",
                 "spec.selectors[1].cel.expression: Required value"

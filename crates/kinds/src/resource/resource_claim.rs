@@ -7,19 +7,19 @@ use machinery::fields::{at, list, part, same, top};
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+    Column, Columns, Now, Resource, Strategy, Version, drop_status, keep_status,
 };
 
-/// The row of `ResourceClaim`.
+/// The resource of the kind `ResourceClaim`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
         ..table::v1("resource/v1.ResourceClaim", Columns::Fixed(COLUMNS, cells))
     };
-    table::row(GROUP, "ResourceClaim", "resourceclaims", &BEHAVIOR, version)
+    table::resource(GROUP, "ResourceClaim", "resourceclaims", &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults: |object| device_claim::defaults(object.map_at(&["spec"])),
     prepare_create: drop_status,
     prepare_update: keep_status,
@@ -37,15 +37,12 @@ static BEHAVIOR: Behavior = Behavior {
         }
     },
     returns_deleted: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column(
-        "State",
-        "What has become of the claim: pending, allocated, reserved, deleted, or several.",
-    ),
+    column("State", "The states of the claim: pending, allocated, reserved, deleted."),
     AGE,
 ];
 
@@ -86,9 +83,9 @@ mod tests {
     }
 
     #[test]
-    fn one_device_is_wanted_unless_more_are() {
+    fn the_default_number_of_devices_is_one() {
         let created =
-            created(&BEHAVIOR, claim(json!({"name": "r", "exactly": {"deviceClassName": "c"}})));
+            created(&STRATEGY, claim(json!({"name": "r", "exactly": {"deviceClassName": "c"}})));
         assert_eq!(
             created["spec"]["devices"]["requests"][0]["exactly"],
             json!({"deviceClassName": "c", "allocationMode": "ExactCount", "count": 1})
@@ -96,9 +93,9 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_for_devices_of_a_class() {
+    fn a_request_needs_a_name_a_class_and_a_known_mode() {
         assert_eq!(
-            refusals(&BEHAVIOR, claim(json!({"exactly": {"allocationMode": "Some"}}))),
+            refusals(&STRATEGY, claim(json!({"exactly": {"allocationMode": "Some"}}))),
             [
                 r#"spec.devices.requests[0].name: Invalid value: "": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"#,
                 "spec.devices.requests[0].exactly.deviceClassName: Required value",
@@ -108,9 +105,9 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_stays_as_it_is() {
+    fn the_spec_is_immutable() {
         let of = |class: &str| claim(json!({"name": "r", "exactly": {"deviceClassName": class}}));
-        assert_eq!(refusals_of_update(&BEHAVIOR, of("b"), of("a")).len(), 1);
+        assert_eq!(refusals_of_update(&STRATEGY, of("b"), of("a")).len(), 1);
     }
 
     #[test]

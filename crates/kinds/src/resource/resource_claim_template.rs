@@ -1,4 +1,4 @@
-//! `ResourceClaimTemplate`: from which the claims of pods are made.
+//! `ResourceClaimTemplate`: the template of the claims that are created for pods.
 
 use super::device_class::{COLUMNS, cells};
 use super::{GROUP, device_claim};
@@ -6,15 +6,15 @@ use crate::table;
 use crate::validation::rules::{immutable_struct, labels};
 use machinery::fields::{at, map_mut, top};
 use machinery::{ErrorList, Object, Path};
-use types::resource::{Behavior, Columns, Resource};
+use types::resource::{Columns, Resource, Strategy};
 
-/// The row of `ResourceClaimTemplate`.
+/// The resource of the kind `ResourceClaimTemplate`.
 pub fn resource() -> Resource {
     let version = table::v1("resource/v1.ResourceClaimTemplate", Columns::Fixed(COLUMNS, cells));
-    table::row(GROUP, "ResourceClaimTemplate", "resourceclaimtemplates", &BEHAVIOR, version)
+    table::resource(GROUP, "ResourceClaimTemplate", "resourceclaimtemplates", &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults: |object| {
         if let Some(spec) = map_mut(object.map_at(&["spec"]), "spec") {
             device_claim::defaults(spec);
@@ -27,7 +27,7 @@ static BEHAVIOR: Behavior = Behavior {
         validate(new, errors);
     },
     returns_deleted: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 fn validate(object: &Object, errors: &mut ErrorList) {
@@ -45,10 +45,10 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_template_makes_claims_that_are_in_order() {
+    fn the_claim_spec_of_a_template_is_validated() {
         assert_eq!(
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 json!({"spec": {"spec": {"devices": {"requests": [{"name": "r"}]}}}})
             ),
             [

@@ -1,4 +1,4 @@
-//! `ResourceSlice`: devices that a driver has to offer.
+//! `ResourceSlice`: devices that a driver offers.
 
 use std::collections::HashSet;
 
@@ -10,9 +10,9 @@ use crate::validation::rules::{dns_label, dns_subdomain, immutable, positive};
 use machinery::fields::{at, entries, flag, list, number, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource, Version};
+use types::resource::{Column, Columns, Now, Resource, Strategy, Version};
 
-/// The row of `ResourceSlice`.
+/// The resource of the kind `ResourceSlice`.
 pub fn resource() -> Resource {
     let version = Version {
         selectable: [selectable("spec.nodeName", ""), selectable("spec.driver", "")].into(),
@@ -20,18 +20,18 @@ pub fn resource() -> Resource {
     };
     Resource {
         namespaced: false,
-        ..table::row(GROUP, "ResourceSlice", "resourceslices", &BEHAVIOR, version)
+        ..table::resource(GROUP, "ResourceSlice", "resourceslices", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, old, errors| {
         validate_pool(new, errors);
         let field = |object, path: &[&str]| at(top(object, "spec"), path).clone();
         for path in [&["pool", "name"][..], &["driver"], &["nodeName"]] {
-            let place = path.iter().fold(String::from("spec"), |place, it| place + "." + it);
-            immutable(errors, &Path::root(&place), &field(new, path), &field(old, path));
+            let shown = path.iter().fold(String::from("spec"), |shown, it| shown + "." + it);
+            immutable(errors, &Path::root(&shown), &field(new, path), &field(old, path));
         }
         validate_devices(new, errors);
     },
@@ -40,7 +40,7 @@ static BEHAVIOR: Behavior = Behavior {
     },
     generation: true,
     returns_deleted: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -109,7 +109,7 @@ fn validate_devices(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// An attribute is one number, flag, text or version.
+/// An attribute has an integer, a boolean, a string or a version.
 fn validate_attributes(errors: &mut ErrorList, path: &Path<'_>, device: &Value) {
     const MAX_VALUE: usize = 64;
     for (name, attribute) in entries(device, "attributes") {
@@ -135,7 +135,8 @@ fn validate_attributes(errors: &mut ErrorList, path: &Path<'_>, device: &Value) 
 /// after `-` or `+`.
 fn is_version(text: &str) -> bool {
     let (text, build) = text.split_once('+').map_or((text, None), |(it, rest)| (it, Some(rest)));
-    let (numbers, early) = text.split_once('-').map_or((text, None), |(it, rest)| (it, Some(rest)));
+    let (numbers, prerelease) =
+        text.split_once('-').map_or((text, None), |(it, rest)| (it, Some(rest)));
     let is_word = |word: &str| {
         !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
     };
@@ -146,12 +147,12 @@ fn is_version(text: &str) -> bool {
     };
     numbers.split('.').count() == 3
         && numbers.split('.').all(is_number)
-        && [early, build].into_iter().flatten().all(|it| it.split('.').all(is_word))
+        && [prerelease, build].into_iter().flatten().all(|it| it.split('.').all(is_word))
 }
 
-/// Devices are at one node, at some, at all, or each says for itself.
+/// Exactly one field says which nodes can use the devices.
 fn validate_nodes(errors: &mut ErrorList, spec: &Value) {
-    const ONE: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
+    const EXACTLY_ONE: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
     match part(spec, "nodeName").and_then(Value::as_str) {
         Some("") => {
             let message = "must be either unset or set to a non-empty string";
@@ -163,16 +164,20 @@ fn validate_nodes(errors: &mut ErrorList, spec: &Value) {
     if let Some(selector) = part(spec, "nodeSelector") {
         validate_node_selector(errors, &SPEC.child("nodeSelector"), selector);
     }
-    let ways = [
+    let selections = [
         !text(spec, "nodeName").is_empty(),
         part(spec, "nodeSelector").is_some(),
         flag(spec, "allNodes"),
         flag(spec, "perDeviceNodeSelection"),
     ];
-    match ways.iter().filter(|it| **it).count() {
-        0 => errors.required(&SPEC, ONE),
+    match selections.iter().filter(|it| **it).count() {
+        0 => errors.required(&SPEC, EXACTLY_ONE),
         1 => {}
-        _ => errors.invalid(&SPEC, Value::Null, &format!("{ONE}, but multiple fields are set")),
+        _ => errors.invalid(
+            &SPEC,
+            Value::Null,
+            &format!("{EXACTLY_ONE}, but multiple fields are set"),
+        ),
     }
 }
 
@@ -187,10 +192,10 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_has_a_driver_a_pool_and_a_place() {
-        assert_eq!(refusals(&BEHAVIOR, slice("d")), Vec::<String>::new());
+    fn driver_pool_and_node_selection_are_required() {
+        assert_eq!(refusals(&STRATEGY, slice("d")), Vec::<String>::new());
         assert_eq!(
-            refusals(&BEHAVIOR, json!({})),
+            refusals(&STRATEGY, json!({})),
             [
                 "spec.driver: Required value",
                 "spec.pool.name: Required value",
@@ -201,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_has_three_numbers() {
+    fn versions_follow_semver() {
         for (text, expected) in
             [("1.2.3", true), ("1.0.0-rc.1+x", true), ("1.2", false), ("01.0.0", false)]
         {
@@ -210,9 +215,9 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_stays_with_its_driver() {
+    fn the_driver_is_immutable() {
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, slice("e"), slice("d")),
+            refusals_of_update(&STRATEGY, slice("e"), slice("d")),
             [r#"spec.driver: Invalid value: "e": field is immutable"#]
         );
     }

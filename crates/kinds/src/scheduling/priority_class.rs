@@ -1,37 +1,43 @@
-//! `PriorityClass`: which pods go first, and which make room for them.
+//! `PriorityClass`: the priority of pods, and whether they preempt others.
 
 use crate::table;
 use crate::validation::rules::{immutable, one_of};
 use machinery::fields::{default_value, flag, number, part, text, top};
 use machinery::{ErrorList, Object, Path, Value, json};
 use types::columns::{AGE, NAME, age, boolean, column, integer};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `PriorityClass`.
+/// The resource of the kind `PriorityClass`.
 pub fn resource() -> Resource {
     let version = table::v1("scheduling/v1.PriorityClass", Columns::Fixed(COLUMNS, cells));
     Resource {
         short_names: vec!["pc".to_owned()],
         namespaced: false,
-        ..table::row("scheduling.k8s.io", "PriorityClass", "priorityclasses", &BEHAVIOR, version)
+        ..table::resource(
+            "scheduling.k8s.io",
+            "PriorityClass",
+            "priorityclasses",
+            &STRATEGY,
+            version,
+        )
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
-    // It is counted once and never again: what matters of a class does not change.
+    // As upstream: the generation is set once and does not count changes.
     prepare_create: |object| object.set_meta("generation", 1),
     validate,
     validate_update,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
-/// The highest priority of a class that is not the system's.
-const MAX_OF_USERS: i64 = 1_000_000_000;
+/// The maximum priority of a class that is not a system class.
+const MAX_USER_PRIORITY: i64 = 1_000_000_000;
 
 const RESERVED: &str = "system-";
 
-/// The classes that every plane has: name, value, description.
+/// The system classes: (name, value, description).
 const SYSTEM: [(&str, i64, &str); 2] = [
     (
         "system-node-critical",
@@ -45,12 +51,12 @@ const SYSTEM: [(&str, i64, &str); 2] = [
     ),
 ];
 
-/// Whether a name is kept for the system's own classes, none of which is the default.
+/// Whether a name is reserved for system classes.
 pub fn is_reserved(name: &str) -> bool {
     name.starts_with(RESERVED)
 }
 
-/// The classes that every plane has from the beginning.
+/// The system classes, which every plane has from the beginning.
 pub fn system_classes() -> Vec<Value> {
     SYSTEM
         .iter()
@@ -62,24 +68,18 @@ pub fn system_classes() -> Vec<Value> {
 
 const COLUMNS: &[Column] = &[
     NAME,
-    integer(
-        "Value",
-        "The priority of the pods of the class; the higher it is, the sooner they run.",
-    ),
-    boolean(
-        "Global-Default",
-        "Whether pods that name no class are of this one; at most one class is it.",
-    ),
+    integer("Value", "The priority of the pods of the class; higher ones are scheduled first."),
+    boolean("Global-Default", "Whether this is the class of pods that do not name one."),
     AGE,
-    column("PreemptionPolicy", "Whether pods of the class may make others of a lower priority go."),
+    column("PreemptionPolicy", "Whether pods of the class may preempt pods of a lower priority."),
 ];
 
-fn whole(object: &Object) -> Value {
+fn as_value(object: &Object) -> Value {
     Value::Object(object.map().clone())
 }
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
-    let class = whole(object);
+    let class = as_value(object);
     vec![
         object.name().into(),
         number(&class, "value").into(),
@@ -94,7 +94,7 @@ fn defaults(object: &mut Object) {
 }
 
 fn validate(object: &Object, errors: &mut ErrorList) {
-    let class = whole(object);
+    let class = as_value(object);
     let value = number(&class, "value");
     if is_reserved(object.name()) {
         if let Some(why) = system_name_error(object.name(), value, flag(&class, "globalDefault")) {
@@ -104,8 +104,9 @@ fn validate(object: &Object, errors: &mut ErrorList) {
             );
             errors.forbidden(&path.child("name"), &message);
         }
-    } else if value > MAX_OF_USERS {
-        let message = format!("maximum allowed value of a user defined priority is {MAX_OF_USERS}");
+    } else if value > MAX_USER_PRIORITY {
+        let message =
+            format!("maximum allowed value of a user defined priority is {MAX_USER_PRIORITY}");
         errors.forbidden(&Path::root("value"), &message);
     }
     if part(&class, "preemptionPolicy").is_some() {
@@ -129,7 +130,7 @@ fn system_name_error(name: &str, value: i64, is_default: bool) -> Option<String>
 }
 
 fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
-    if number(&whole(new), "value") != number(&whole(old), "value") {
+    if number(&as_value(new), "value") != number(&as_value(old), "value") {
         errors.forbidden(&Path::root("value"), "may not be changed in an update.");
     }
     let policy = |object| top(object, "preemptionPolicy");
@@ -142,34 +143,34 @@ mod tests {
     use crate::validation::testing::{created, refusals, refusals_of_update};
 
     #[test]
-    fn a_class_lets_its_pods_push_others_away() {
+    fn the_default_policy_preempts_lower_priorities() {
         assert_eq!(
-            created(&BEHAVIOR, json!({"value": 5})),
+            created(&STRATEGY, json!({"value": 5})),
             json!({"metadata": {"generation": 1}, "value": 5, "preemptionPolicy": "PreemptLowerPriority"})
         );
     }
 
     #[test]
-    fn the_highest_priorities_are_the_systems() {
+    fn high_values_and_system_names_are_reserved() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"metadata": {"name": "a"}, "value": 1_000_000_001})),
+            refusals(&STRATEGY, json!({"metadata": {"name": "a"}, "value": 1_000_000_001})),
             ["value: Forbidden: maximum allowed value of a user defined priority is 1000000000"]
         );
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"metadata": {"name": "system-x"}, "value": 1})),
+            refusals(&STRATEGY, json!({"metadata": {"name": "system-x"}, "value": 1})),
             [
                 "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: system-x is not a known system priority class"
             ]
         );
         for class in system_classes() {
-            assert_eq!(refusals(&BEHAVIOR, class), Vec::<String>::new());
+            assert_eq!(refusals(&STRATEGY, class), Vec::<String>::new());
         }
     }
 
     #[test]
-    fn the_value_of_a_class_stays() {
+    fn the_value_is_immutable() {
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, json!({"value": 2}), json!({"value": 1})),
+            refusals_of_update(&STRATEGY, json!({"value": 2}), json!({"value": 1})),
             ["value: Forbidden: may not be changed in an update."]
         );
     }

@@ -1,4 +1,4 @@
-//! `CSIDriver`: what a driver for volumes can do.
+//! `CSIDriver`: the capabilities of a volume driver.
 
 use std::collections::HashSet;
 
@@ -10,25 +10,25 @@ use machinery::fields::{
 };
 use machinery::{ErrorList, Object, Path, Value, json};
 use types::columns::{AGE, NAME, age, boolean, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `CSIDriver`.
+/// The resource of the kind `CSIDriver`.
 pub fn resource() -> Resource {
     let version = table::v1("storage/v1.CSIDriver", Columns::Fixed(COLUMNS, cells));
     Resource {
         namespaced: false,
-        ..table::row(GROUP, "CSIDriver", "csidrivers", &BEHAVIOR, version)
+        ..table::resource(GROUP, "CSIDriver", "csidrivers", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_update,
     validate,
     validate_update,
     unconditional_update: false,
     returns_deleted: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -41,24 +41,18 @@ const COLUMNS: &[Column] = &[
     ),
     boolean(
         "PodInfoOnMount",
-        "Whether the driver is told of the pod when it mounts a volume for that pod.",
+        "Whether the driver gets information about the pod for which it mounts a volume.",
     ),
     boolean(
         "StorageCapacity",
-        "Whether the driver says how much room it has, for the scheduler to heed.",
+        "Whether the scheduler considers the storage capacity that the driver publishes.",
     ),
     column(
         "TokenRequests",
-        "The audiences of the tokens that the driver gets for the pods that it serves.",
+        "The audiences of the service account tokens that the driver gets for pods.",
     ),
-    boolean(
-        "RequiresRepublish",
-        "Whether the driver wants to be called again and again for mounted volumes.",
-    ),
-    column(
-        "Modes",
-        "What kinds of volumes the driver makes: Persistent, Ephemeral, or both of them.",
-    ),
+    boolean("RequiresRepublish", "Whether the driver is called periodically for mounted volumes."),
+    column("Modes", "The lifecycle modes of the driver's volumes: Persistent, Ephemeral or both."),
     AGE,
 ];
 
@@ -95,7 +89,7 @@ fn defaults(object: &mut Object) {
     }
 }
 
-/// Changes are counted, though nothing is counted at the beginning.
+/// As upstream: changes of the spec are counted, but the generation is not set at creation.
 fn prepare_update(new: &mut Object, old: &Object) {
     if !same(top(new, "spec"), top(old, "spec")) {
         new.set_meta("generation", old.generation() + 1);
@@ -148,7 +142,7 @@ fn validate_tokens(errors: &mut ErrorList, path: &Path<'_>, requests: &[Value]) 
 
 fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     validate(new, errors);
-    // The first path is Kubernetes' own slip of the pen.
+    // As upstream: the path of `attachRequired` is misspelled.
     for (field, shown) in
         [("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")]
     {
@@ -163,9 +157,9 @@ mod tests {
     use crate::validation::testing::{created, refusals_of_update};
 
     #[test]
-    fn a_driver_attaches_persistent_volumes() {
+    fn the_defaults_of_a_driver() {
         assert_eq!(
-            created(&BEHAVIOR, json!({"spec": {"podInfoOnMount": true}})),
+            created(&STRATEGY, json!({"spec": {"podInfoOnMount": true}})),
             json!({"spec": {"attachRequired": true, "podInfoOnMount": true, "storageCapacity": false,
                 "requiresRepublish": false, "seLinuxMount": false, "fsGroupPolicy": "ReadWriteOnceWithFSType",
                 "volumeLifecycleModes": ["Persistent"]}})
@@ -173,9 +167,9 @@ mod tests {
     }
 
     #[test]
-    fn how_volumes_get_to_a_node_stays() {
+    fn attach_required_is_immutable() {
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, json!({"spec": {"attachRequired": false}}), json!({})),
+            refusals_of_update(&STRATEGY, json!({"spec": {"attachRequired": false}}), json!({})),
             ["spec.attachedRequired: Invalid value: false: field is immutable"]
         );
     }

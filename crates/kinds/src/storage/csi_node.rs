@@ -1,4 +1,4 @@
-//! `CSINode`: which drivers for volumes a node has.
+//! `CSINode`: the volume drivers of a node.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,29 +9,29 @@ use crate::validation::rules::{at_least_zero, immutable_struct, qualified_name, 
 use machinery::fields::{at, integer as integer_at, list, text, texts, top};
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{AGE, NAME, age, integer};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `CSINode`.
+/// The resource of the kind `CSINode`.
 pub fn resource() -> Resource {
     let version = table::v1("storage/v1.CSINode", Columns::Fixed(COLUMNS, cells));
-    Resource { namespaced: false, ..table::row(GROUP, "CSINode", "csinodes", &BEHAVIOR, version) }
+    Resource {
+        namespaced: false,
+        ..table::resource(GROUP, "CSINode", "csinodes", &STRATEGY, version)
+    }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate,
     validate_update,
     unconditional_update: false,
     returns_deleted: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 const MAX_NODE_ID: usize = 256;
 
-const COLUMNS: &[Column] = &[
-    NAME,
-    integer("Drivers", "The number of drivers for volumes that the node has told the server of."),
-    AGE,
-];
+const COLUMNS: &[Column] =
+    &[NAME, integer("Drivers", "The number of volume drivers of the node."), AGE];
 
 fn drivers(object: &Object) -> &[Value] {
     list(top(object, "spec"), "drivers")
@@ -77,11 +77,11 @@ fn validate_driver(errors: &mut ErrorList, path: &Path<'_>, driver: &Value) {
     }
 }
 
-/// The drivers of a node are immutable, except for the number of volumes.
+/// The drivers of a node are immutable, except for `allocatable`, the number of volumes.
 fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     validate(new, errors);
     let path = Path::root("spec");
-    let lasting = |driver: &Value| {
+    let without_allocatable = |driver: &Value| {
         let mut driver = driver.clone();
         driver.as_object_mut().map(|driver| driver.remove("allocatable"));
         driver
@@ -92,7 +92,7 @@ fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     }
     for driver in drivers(old) {
         for now in by_name.get(text(driver, "name")).into_iter().flatten() {
-            let (now, before) = (lasting(now), lasting(driver));
+            let (now, before) = (without_allocatable(now), without_allocatable(driver));
             immutable_struct(errors, &path.child("drivers"), "CSINodeDriver", &now, &before);
         }
     }
@@ -108,7 +108,7 @@ mod tests {
     fn drivers_are_unique_and_have_a_node_id() {
         assert_eq!(
             refusals(
-                &BEHAVIOR,
+                &STRATEGY,
                 json!({"spec": {"drivers": [{"name": "d", "nodeID": "n"}, {"name": "d"}]}})
             ),
             [
@@ -119,9 +119,9 @@ mod tests {
     }
 
     #[test]
-    fn only_the_number_of_volumes_changes() {
+    fn only_the_allocatable_count_of_a_driver_is_mutable() {
         let node = |id: &str, count: i64| json!({"spec": {"drivers": [{"name": "d", "nodeID": id, "allocatable": {"count": count}}]}});
-        assert_eq!(refusals_of_update(&BEHAVIOR, node("n", 2), node("n", 1)), Vec::<String>::new());
-        assert_eq!(refusals_of_update(&BEHAVIOR, node("m", 1), node("n", 1)).len(), 1);
+        assert_eq!(refusals_of_update(&STRATEGY, node("n", 2), node("n", 1)), Vec::<String>::new());
+        assert_eq!(refusals_of_update(&STRATEGY, node("m", 1), node("n", 1)).len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! `CSIStorageCapacity`: how much room a driver has for volumes of a class.
+//! `CSIStorageCapacity`: the capacity of a driver for volumes of a class.
 
 use super::GROUP;
 use crate::table;
@@ -8,15 +8,15 @@ use machinery::fields::{part, top};
 use machinery::quantity::Quantity;
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{PLAIN, plain_cells};
-use types::resource::{Behavior, Columns, Resource};
+use types::resource::{Columns, Resource, Strategy};
 
-/// The row of `CSIStorageCapacity`.
+/// The resource of the kind `CSIStorageCapacity`.
 pub fn resource() -> Resource {
     let version = table::v1("storage/v1.CSIStorageCapacity", Columns::Fixed(PLAIN, plain_cells));
-    table::row(GROUP, "CSIStorageCapacity", "csistoragecapacities", &BEHAVIOR, version)
+    table::resource(GROUP, "CSIStorageCapacity", "csistoragecapacities", &STRATEGY, version)
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     validate,
     validate_update: |new, old, errors| {
         validate(new, errors);
@@ -25,7 +25,7 @@ static BEHAVIOR: Behavior = Behavior {
         }
     },
     unconditional_update: false,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 fn validate(object: &Object, errors: &mut ErrorList) {
@@ -33,9 +33,9 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     let class = object.str_at(&["storageClassName"]);
     dns_subdomain(errors, &Path::root("storageClassName"), class);
     let whole = Value::Object(object.map().clone());
-    if let Some(room) = part(&whole, "capacity").map(amount).filter(Quantity::is_negative) {
+    if let Some(capacity) = part(&whole, "capacity").map(amount).filter(Quantity::is_negative) {
         let message = "must be greater than or equal to 0";
-        errors.invalid(&Path::root("capacity"), room.to_string(), message);
+        errors.invalid(&Path::root("capacity"), capacity.to_string(), message);
     }
 }
 
@@ -46,9 +46,9 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn there_is_no_less_than_no_room() {
+    fn a_negative_capacity_is_refused() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"storageClassName": "c", "capacity": "-1"})),
+            refusals(&STRATEGY, json!({"storageClassName": "c", "capacity": "-1"})),
             [r#"capacity: Invalid value: "-1": must be greater than or equal to 0"#]
         );
     }

@@ -1,4 +1,4 @@
-//! What the kinds of this group have in common: names of drivers, and parameters for them.
+//! Validation that several kinds have in common: names of drivers, and their parameters.
 
 use crate::validation::rules::{add_invalid, qualified_name};
 use machinery::field_path::ErrorType;
@@ -9,7 +9,7 @@ const MAX_PARAMETERS: usize = 512;
 const MAX_PARAMETERS_SIZE: usize = 256 << 10;
 const MAX_NAME: usize = 63;
 
-/// Must be the name of something that makes volumes; upper and lower case are the same.
+/// Validates the name of a provisioner, which is not case-sensitive.
 pub(super) fn validate_provisioner(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     if name.is_empty() {
         errors.required(path, "");
@@ -18,7 +18,7 @@ pub(super) fn validate_provisioner(errors: &mut ErrorList, path: &Path<'_>, name
     }
 }
 
-/// Must be the name of a driver for volumes.
+/// Validates the name of a driver.
 pub(crate) fn validate_driver_name(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     if name.is_empty() {
         return errors.required(path, "");
@@ -29,7 +29,7 @@ pub(crate) fn validate_driver_name(errors: &mut ErrorList, path: &Path<'_>, name
     add_invalid(errors, path, name, names::dns1123_subdomain(&name.to_lowercase()));
 }
 
-/// The same where the rule is [declarative](ErrorList::declarative) with the field.
+/// The same, for fields whose rule upstream is [declarative](ErrorList::declarative).
 pub(crate) fn declared_driver_name(errors: &mut ErrorList, path: &Path<'_>, name: &str) {
     errors.declarative(|errors| {
         if name.is_empty() {
@@ -43,7 +43,7 @@ pub(crate) fn declared_driver_name(errors: &mut ErrorList, path: &Path<'_>, name
     });
 }
 
-/// Must not be too much for a driver to read. `object` has the parameters.
+/// Limits the number and the size of the `parameters` of an object.
 pub(super) fn validate_parameters(errors: &mut ErrorList, object: &Value) {
     let path = Path::root("parameters");
     if entries(object, "parameters").count() > MAX_PARAMETERS {

@@ -1,4 +1,4 @@
-//! `StorageClass`: how volumes are made on demand.
+//! `StorageClass`: how volumes are provisioned on demand.
 
 use std::collections::HashSet;
 
@@ -9,48 +9,46 @@ use crate::validation::rules::{declared_immutable, qualified_name, supported_onl
 use machinery::fields::{default_value, flag, list, part, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `StorageClass`.
+/// The resource of the kind `StorageClass`.
 pub fn resource() -> Resource {
     let version = table::v1("storage/v1.StorageClass", Columns::Fixed(COLUMNS, cells));
     Resource {
         short_names: vec!["sc".to_owned()],
         namespaced: false,
-        ..table::row(GROUP, "StorageClass", "storageclasses", &BEHAVIOR, version)
+        ..table::resource(GROUP, "StorageClass", "storageclasses", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior =
-    Behavior { defaults, validate, validate_update, returns_deleted: true, ..Behavior::PLAIN };
+static STRATEGY: Strategy =
+    Strategy { defaults, validate, validate_update, returns_deleted: true, ..Strategy::DEFAULT };
 
 const COLUMNS: &[Column] = &[
     NAME,
     column("Provisioner", "provisioner indicates the type of the provisioner."),
     column(
         "ReclaimPolicy",
-        "What becomes of a volume of the class when its claim is gone: Delete or Retain.",
+        "What happens to a volume of the class when its claim is deleted: Delete or Retain.",
     ),
     column(
         "VolumeBindingMode",
-        "When a claim gets its volume: at once, or when the first pod wants to use it.",
+        "When a claim is bound to a volume: Immediate or WaitForFirstConsumer.",
     ),
-    column(
-        "AllowVolumeExpansion",
-        "Whether claims of this class may grow after they were given a volume.",
-    ),
+    column("AllowVolumeExpansion", "Whether claims of this class may be expanded."),
     AGE,
 ];
 
-/// The annotations that make a class the one of claims that name none.
-const DEFAULT: [&str; 2] = [
+/// The annotations that mark the class of claims without a class.
+const DEFAULT_CLASS_ANNOTATIONS: [&str; 2] = [
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
     let class = Value::Object(object.map().clone());
-    let is_default = DEFAULT.iter().any(|it| object.annotation(it) == Some("true"));
+    let is_default =
+        DEFAULT_CLASS_ANNOTATIONS.iter().any(|it| object.annotation(it) == Some("true"));
     let mark = if is_default { " (default)" } else { "" };
     let or = |key, other: &'static str| match part(&class, key).and_then(Value::as_str) {
         Some(value) => value.to_owned(),
@@ -129,17 +127,17 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn volumes_are_made_at_once_and_go_with_their_claim() {
+    fn the_defaults_are_delete_and_immediate() {
         assert_eq!(
-            created(&BEHAVIOR, json!({"provisioner": "a.io/b"})),
+            created(&STRATEGY, json!({"provisioner": "a.io/b"})),
             json!({"provisioner": "a.io/b", "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"})
         );
     }
 
     #[test]
-    fn a_class_needs_a_provisioner() {
+    fn a_class_needs_a_provisioner_and_known_policies() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"reclaimPolicy": "Recycle", "volumeBindingMode": "Late"})),
+            refusals(&STRATEGY, json!({"reclaimPolicy": "Recycle", "volumeBindingMode": "Late"})),
             [
                 "provisioner: Required value",
                 r#"reclaimPolicy: Unsupported value: "Recycle": supported values: "Delete", "Retain""#,
@@ -155,7 +153,7 @@ mod tests {
             "volumeBindingMode": "Immediate", "parameters": {"size": size}})
         };
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, class("Retain", "2"), class("Delete", "1")),
+            refusals_of_update(&STRATEGY, class("Retain", "2"), class("Delete", "1")),
             [
                 "parameters: Invalid value: null: field is immutable",
                 "reclaimPolicy: Invalid value: null: field is immutable",

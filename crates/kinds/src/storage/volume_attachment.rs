@@ -1,4 +1,4 @@
-//! `VolumeAttachment`: that a volume is to be at a node.
+//! `VolumeAttachment`: the attachment of a volume to a node.
 
 use super::GROUP;
 use super::driver::{declared_driver_name, validate_driver_name};
@@ -9,10 +9,10 @@ use machinery::fields::{at, entries, flag, integer, part, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{AGE, NAME, age, boolean, column};
 use types::resource::{
-    Behavior, Column, Columns, Now, Resource, Version, drop_status, keep_status,
+    Column, Columns, Now, Resource, Strategy, Version, drop_status, keep_status,
 };
 
-/// The row of `VolumeAttachment`.
+/// The resource of the kind `VolumeAttachment`.
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
@@ -20,11 +20,11 @@ pub fn resource() -> Resource {
     };
     Resource {
         namespaced: false,
-        ..table::row(GROUP, "VolumeAttachment", "volumeattachments", &BEHAVIOR, version)
+        ..table::resource(GROUP, "VolumeAttachment", "volumeattachments", &STRATEGY, version)
     }
 }
 
-static BEHAVIOR: Behavior = Behavior {
+static STRATEGY: Strategy = Strategy {
     prepare_create: drop_status,
     prepare_update: keep_status,
     validate,
@@ -32,7 +32,7 @@ static BEHAVIOR: Behavior = Behavior {
     validate_status: validate_update,
     unconditional_update: false,
     returns_deleted: true,
-    ..Behavior::PLAIN
+    ..Strategy::DEFAULT
 };
 
 static SPEC: Path<'static> = Path::root("spec");
@@ -44,14 +44,11 @@ const COLUMNS: &[Column] = &[
     NAME,
     Column {
         format: "name",
-        ..column(
-            "Attacher",
-            "The name of the driver that attaches the volume and takes it away again.",
-        )
+        ..column("Attacher", "The name of the driver that attaches and detaches the volume.")
     },
-    column("PV", "The name of the persistent volume that is attached, unless it is given inline."),
-    column("Node", "The name of the node to which the volume is attached, or is to be attached."),
-    boolean("Attached", "Whether the volume is there: the attacher says so when its work is done."),
+    column("PV", "The name of the persistent volume, unless it is given inline."),
+    column("Node", "The name of the node to which the volume is attached."),
+    boolean("Attached", "Whether the attacher has attached the volume."),
     AGE,
 ];
 
@@ -70,10 +67,10 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
 fn validate(object: &Object, errors: &mut ErrorList) {
     let attacher = text(top(object, "spec"), "attacher");
     declared_driver_name(errors, &SPEC.child("attacher"), attacher);
-    validate_rest(object, errors);
+    validate_all_but_attacher(object, errors);
 }
 
-fn validate_rest(object: &Object, errors: &mut ErrorList) {
+fn validate_all_but_attacher(object: &Object, errors: &mut ErrorList) {
     let spec = top(object, "spec");
     validate_source(errors, &SPEC.child("source"), at(spec, &["source"]));
     dns_subdomain(errors, &SPEC.child("nodeName"), text(spec, "nodeName"));
@@ -81,10 +78,11 @@ fn validate_rest(object: &Object, errors: &mut ErrorList) {
 }
 
 fn validate_source(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
-    const ONE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+    const EXACTLY_ONE: &str =
+        "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
     match (part(source, "inlineVolumeSpec"), part(source, "persistentVolumeName")) {
-        (None, None) => errors.required(path, ONE),
-        (Some(_), Some(_)) => errors.forbidden(path, ONE),
+        (None, None) => errors.required(path, EXACTLY_ONE),
+        (Some(_), Some(_)) => errors.forbidden(path, EXACTLY_ONE),
         (None, Some(name)) => {
             let (path, name) =
                 (path.child("persistentVolumeName"), name.as_str().unwrap_or_default());
@@ -123,7 +121,7 @@ fn validate_status(errors: &mut ErrorList, status: &Value) {
 fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     let attacher = text(top(new, "spec"), "attacher");
     validate_driver_name(errors, &SPEC.child("attacher"), attacher);
-    validate_rest(new, errors);
+    validate_all_but_attacher(new, errors);
     declared_immutable(errors, &SPEC, top(new, "spec"), top(old, "spec"));
 }
 
@@ -134,9 +132,9 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn an_attachment_needs_attacher_source_and_node() {
+    fn an_attachment_needs_an_attacher_and_a_source() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"spec": {"nodeName": "n"}})),
+            refusals(&STRATEGY, json!({"spec": {"nodeName": "n"}})),
             [
                 "spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName",
                 "spec.attacher: Required value",

@@ -1,4 +1,4 @@
-//! `VolumeAttributesClass`: what of a volume can be changed while it is used.
+//! `VolumeAttributesClass`: attributes of volumes that can be changed after provisioning.
 
 use super::GROUP;
 use super::driver::{validate_parameters, validate_provisioner};
@@ -6,26 +6,29 @@ use crate::table;
 use machinery::fields::{entries, same, text, top};
 use machinery::{ErrorList, Object, Path, Value};
 use types::columns::{AGE, NAME, age, column};
-use types::resource::{Behavior, Column, Columns, Now, Resource};
+use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// The row of `VolumeAttributesClass`.
+/// The resource of the kind `VolumeAttributesClass`.
 pub fn resource() -> Resource {
     let version = table::v1("storage/v1.VolumeAttributesClass", Columns::Fixed(COLUMNS, cells));
     Resource {
         short_names: vec!["vac".to_owned()],
         namespaced: false,
-        ..table::row(GROUP, "VolumeAttributesClass", "volumeattributesclasses", &BEHAVIOR, version)
+        ..table::resource(
+            GROUP,
+            "VolumeAttributesClass",
+            "volumeattributesclasses",
+            &STRATEGY,
+            version,
+        )
     }
 }
 
-static BEHAVIOR: Behavior =
-    Behavior { validate, validate_update, returns_deleted: true, ..Behavior::PLAIN };
+static STRATEGY: Strategy =
+    Strategy { validate, validate_update, returns_deleted: true, ..Strategy::DEFAULT };
 
-const COLUMNS: &[Column] = &[
-    NAME,
-    column("DriverName", "The name of the driver that the class is for, which does not change."),
-    AGE,
-];
+const COLUMNS: &[Column] =
+    &[NAME, column("DriverName", "The name of the driver of the class."), AGE];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
     vec![object.name().into(), object.str_at(&["driverName"]).into(), age(object, now)]
@@ -57,9 +60,9 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_class_has_a_driver_and_parameters_and_keeps_them() {
+    fn driver_and_parameters_are_required_and_immutable() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({})),
+            refusals(&STRATEGY, json!({})),
             [
                 "driverName: Required value",
                 "parameters: Required value: must contain at least one key/value pair"
@@ -67,7 +70,7 @@ mod tests {
         );
         let class = |speed: &str| json!({"driverName": "d", "parameters": {"speed": speed}});
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, class("2"), class("1")),
+            refusals_of_update(&STRATEGY, class("2"), class("1")),
             ["parameters: Forbidden: updates to parameters are forbidden."]
         );
     }

@@ -57,7 +57,7 @@ impl Shelf {
             normalize(ty, &mut value, &mut |_| {}).unwrap();
         }
         let mut object = Object::from_value(value).unwrap();
-        (self.resource.behavior.defaults)(&mut object);
+        (self.resource.strategy.defaults)(&mut object);
         object.set_meta("uid", "u");
         object
     }
@@ -71,7 +71,7 @@ impl Shelf {
         self.seconds += 1;
         let versions = ResourceVersions { resource: &self.resource, schemas: &self.schemas };
         let request = Request {
-            schema: versions.node(self.resource.storage),
+            schema: versions.type_ref(self.resource.storage),
             api_version: &self.resource.api_version(self.version()),
             kind: &self.resource.kind,
             subresource,

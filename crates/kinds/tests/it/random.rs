@@ -26,7 +26,7 @@ impl Random {
         let mut object = Map::new();
         for field in ty.fields() {
             // Without `kind` and `apiVersion`, which messages do not have.
-            if field.tag != 0 && depth < 8 && self.below(depth + 2) == 0 {
+            if field.number != 0 && depth < 8 && self.below(depth + 2) == 0 {
                 object.insert(field.json().to_owned(), self.field(ty, field, depth));
             }
         }

@@ -72,7 +72,7 @@ fn make_sensible(object: &mut Object) {
 #[test]
 fn objects_of_every_kind_go_through_each_version_and_lose_nothing() {
     for (seed, resource) in (1..).zip(kinds::table::builtin()) {
-        let Some(convert) = resource.behavior.convert else { continue };
+        let Some(convert) = resource.strategy.convert else { continue };
         let hub = resource.api_version(resource.hub());
         let ty = of_kind(&hub, &resource.kind).unwrap();
         for version in resource.versions.iter().map(|it| resource.api_version(it)) {
@@ -82,7 +82,7 @@ fn objects_of_every_kind_go_through_each_version_and_lose_nothing() {
                 object.set_type(&hub, &resource.kind);
                 make_sensible(&mut object);
                 // Defaults are set before an object is converted to any version.
-                (resource.behavior.defaults)(&mut object);
+                (resource.strategy.defaults)(&mut object);
                 let mut back = object.clone();
                 convert(&mut back, &hub, &version);
                 convert(&mut back, &version, &hub);

@@ -9,42 +9,43 @@ use machinery::{Map, Value};
 /// See the [module documentation](self).
 #[derive(Debug)]
 pub struct CustomSchema {
-    root: Custom,
+    root: SchemaNode,
 }
 
-/// Whether fields are kept that no schema declares.
+/// What happens to fields that no schema declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unknown {
-    Dropped,
-    Kept,
+enum UnknownFields {
+    Pruned,
+    Preserved,
 }
 
 impl CustomSchema {
-    /// Compiles a version's `openAPIV3Schema`. `keeps_unknown` is the CRD's
+    /// Compiles a version's `openAPIV3Schema`. `preserves_unknown` is the CRD's
     /// `spec.preserveUnknownFields`.
-    pub fn compile(openapi_v3_schema: Option<&Value>, keeps_unknown: bool) -> Self {
-        let unknown = if keeps_unknown { Unknown::Kept } else { Unknown::Dropped };
+    pub fn compile(openapi_v3_schema: Option<&Value>, preserves_unknown: bool) -> Self {
+        let unknown =
+            if preserves_unknown { UnknownFields::Preserved } else { UnknownFields::Pruned };
         let Some(schema) = openapi_v3_schema.and_then(Value::as_object) else {
-            return Self { root: Custom::Deduced };
+            return Self { root: SchemaNode::Deduced };
         };
         let mut root = Composite::compile(schema, unknown);
         root.add_object_fields();
-        Self { root: Custom::Composite(root.into()) }
+        Self { root: SchemaNode::Composite(root.into()) }
     }
 
-    /// The node of an object.
+    /// The schema of a whole object.
     pub fn root(&self) -> TypeRef<'_> {
-        self.root.node()
+        self.root.type_ref()
     }
 }
 
 /// A part of a [`CustomSchema`].
 #[derive(Debug, Clone, Copy)]
-pub struct CustomTypeRef<'a>(&'a Custom);
+pub struct CustomTypeRef<'a>(&'a SchemaNode);
 
-/// A node of the tree; most of them are scalars, and small.
+/// A node of the schema. Most nodes are scalars, so that composites are boxed.
 #[derive(Debug)]
-enum Custom {
+enum SchemaNode {
     Scalar(Scalar),
     /// The metadata of an object.
     Metadata,
@@ -57,21 +58,21 @@ enum Custom {
 struct Composite {
     forms: Forms,
     /// Sorted by name.
-    fields: Box<[Declared]>,
-    others: Option<Custom>,
-    items: Option<Custom>,
+    fields: Box<[DeclaredField]>,
+    others: Option<SchemaNode>,
+    items: Option<SchemaNode>,
     keys: Box<[Box<str>]>,
 }
 
 #[derive(Debug)]
-struct Declared {
+struct DeclaredField {
     name: Box<str>,
     default: Option<Value>,
-    node: Custom,
+    node: SchemaNode,
 }
 
-impl Custom {
-    fn compile(schema: &Map<String, Value>, unknown: Unknown) -> Self {
+impl SchemaNode {
+    fn compile(schema: &Map<String, Value>, unknown: UnknownFields) -> Self {
         let any = flag(schema, "x-kubernetes-int-or-string");
         let scalar = match text(schema, "type") {
             _ if any => None,
@@ -89,7 +90,7 @@ impl Custom {
         }
     }
 
-    fn node(&self) -> TypeRef<'_> {
+    fn type_ref(&self) -> TypeRef<'_> {
         match self {
             Self::Deduced => TypeRef::Deduced,
             Self::Metadata => {
@@ -110,23 +111,23 @@ impl Custom {
 impl<'a> CustomTypeRef<'a> {
     pub(super) fn forms(self) -> Forms {
         match self.0 {
-            Custom::Scalar(scalar) => Forms::scalar(*scalar),
-            Custom::Composite(composite) => composite.forms,
-            Custom::Metadata | Custom::Deduced => Forms::DEDUCED,
+            SchemaNode::Scalar(scalar) => Forms::scalar(*scalar),
+            SchemaNode::Composite(composite) => composite.forms,
+            SchemaNode::Metadata | SchemaNode::Deduced => Forms::DEDUCED,
         }
     }
 
     pub(super) fn field(self, name: &str) -> Option<TypeRef<'a>> {
-        Some(self.0.composite()?.declared(name)?.node.node())
+        Some(self.0.composite()?.declared(name)?.node.type_ref())
     }
 
     pub(super) fn others(self) -> Option<TypeRef<'a>> {
-        self.0.composite()?.others.as_ref().map(Custom::node)
+        self.0.composite()?.others.as_ref().map(SchemaNode::type_ref)
     }
 
     pub(super) fn items(self) -> TypeRef<'a> {
         let items = self.0.composite().and_then(|it| it.items.as_ref());
-        items.map_or(TypeRef::Untyped, Custom::node)
+        items.map_or(TypeRef::Untyped, SchemaNode::type_ref)
     }
 
     pub(super) fn key(self, index: usize) -> Option<&'a str> {
@@ -140,37 +141,38 @@ impl<'a> CustomTypeRef<'a> {
 }
 
 impl Composite {
-    fn compile(schema: &Map<String, Value>, unknown: Unknown) -> Self {
-        // Once kept, unknown fields are kept all the way down.
-        let kept = flag(schema, "x-kubernetes-preserve-unknown-fields");
-        let unknown = if kept { Unknown::Kept } else { unknown };
+    fn compile(schema: &Map<String, Value>, unknown: UnknownFields) -> Self {
+        // Unknown fields are preserved in everything below, too.
+        let preserved = flag(schema, "x-kubernetes-preserve-unknown-fields");
+        let unknown = if preserved { UnknownFields::Preserved } else { unknown };
         let properties = schema.get("properties").and_then(Value::as_object);
-        let mut fields: Vec<Declared> = properties
+        let mut fields: Vec<DeclaredField> = properties
             .into_iter()
             .flatten()
             .filter_map(|(name, it)| {
                 let it = it.as_object()?;
                 let default = it.get("default").filter(|default| !default.is_null()).cloned();
-                Some(Declared {
+                Some(DeclaredField {
                     name: name.as_str().into(),
                     default,
-                    node: Custom::compile(it, unknown),
+                    node: SchemaNode::compile(it, unknown),
                 })
             })
             .collect();
         fields.sort_by(|a, b| a.name.cmp(&b.name));
         let others = match schema.get("additionalProperties") {
-            Some(Value::Object(schema)) => Some(Custom::compile(schema, unknown)),
+            Some(Value::Object(schema)) => Some(SchemaNode::compile(schema, unknown)),
             Some(Value::Bool(false)) => None,
-            Some(Value::Bool(true)) => Some(Custom::Deduced),
-            _ => (unknown == Unknown::Kept || fields.is_empty()).then_some(Custom::Deduced),
+            Some(Value::Bool(true)) => Some(SchemaNode::Deduced),
+            _ => (unknown == UnknownFields::Preserved || fields.is_empty())
+                .then_some(SchemaNode::Deduced),
         };
         let items = schema.get("items").and_then(Value::as_object);
         let mut composite = Self {
-            forms: forms(schema, fields.is_empty() && matches!(others, Some(Custom::Deduced))),
+            forms: forms(schema, fields.is_empty() && matches!(others, Some(SchemaNode::Deduced))),
             fields: fields.into(),
             others,
-            items: items.map(|items| Custom::compile(items, unknown)),
+            items: items.map(|items| SchemaNode::compile(items, unknown)),
             keys: texts(schema, "x-kubernetes-list-map-keys").map(Box::from).collect(),
         };
         if flag(schema, "x-kubernetes-embedded-resource") {
@@ -179,19 +181,23 @@ impl Composite {
         composite
     }
 
-    fn declared(&self, name: &str) -> Option<&Declared> {
+    fn declared(&self, name: &str) -> Option<&DeclaredField> {
         let at = self.fields.binary_search_by(|it| (*it.name).cmp(name)).ok()?;
         Some(&self.fields[at])
     }
 
-    /// Declares what every object has; what the schema says of it does not matter.
+    /// Declares the fields that every object has, in place of those in the schema.
     fn add_object_fields(&mut self) {
-        let text = || Custom::Scalar(Scalar::String);
-        let own = [("apiVersion", text()), ("kind", text()), ("metadata", Custom::Metadata)];
+        let text = || SchemaNode::Scalar(Scalar::String);
+        let own = [("apiVersion", text()), ("kind", text()), ("metadata", SchemaNode::Metadata)];
         let mut fields = std::mem::take(&mut self.fields).into_vec();
         fields.retain(|it| own.iter().all(|(name, _)| **name != *it.name));
         let own = own.into_iter();
-        fields.extend(own.map(|(name, node)| Declared { name: name.into(), default: None, node }));
+        fields.extend(own.map(|(name, node)| DeclaredField {
+            name: name.into(),
+            default: None,
+            node,
+        }));
         fields.sort_by(|a, b| a.name.cmp(&b.name));
         self.fields = fields.into();
         if self.forms.map == Some(MapRule::FreeForm) {

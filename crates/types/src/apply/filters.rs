@@ -1,5 +1,5 @@
-//! [`filter`]: which fields a request to a resource or a subresource cannot change, since the
-//! kind puts them back.
+//! [`filter`]: the fields that a request to a resource or a subresource cannot change, because they
+//! are reset.
 //!
 //! Upstream: `GetResetFields` of each strategy.
 
@@ -12,8 +12,9 @@ const ONLY_STATUS: Filter = Filter::Without(&[&["metadata"], &["spec"]]);
 /// Any element of a list.
 const ANY: Option<&str> = None;
 
-/// The kinds whose `/status` resets metadata as well, as that of all custom resources does.
-const METADATA_IS_KEPT: [(&str, &str); 13] = [
+/// The built-in kinds whose `/status` resets metadata as well, as that of all custom resources
+/// does.
+const STATUS_RESETS_METADATA: [(&str, &str); 13] = [
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
     ("apiregistration.k8s.io", "APIService"),
     ("certificates.k8s.io", "PodCertificateRequest"),
@@ -29,12 +30,13 @@ const METADATA_IS_KEPT: [(&str, &str); 13] = [
     ("storagemigration.k8s.io", "StorageVersionMigration"),
 ];
 
-/// Which fields count in a request to `subresource`, which is empty for the resource itself.
+/// The fields that a request to `subresource` can change; it is empty for the resource itself.
 pub fn filter(resource: &Resource, version: &Version, subresource: &str) -> Filter {
     let kind = (resource.group.as_str(), resource.kind.as_str());
     match (kind, subresource) {
         (_, "status")
-            if resource.conventions.status_resets_metadata || METADATA_IS_KEPT.contains(&kind) =>
+            if resource.conventions.status_resets_metadata
+                || STATUS_RESETS_METADATA.contains(&kind) =>
         {
             ONLY_STATUS
         }

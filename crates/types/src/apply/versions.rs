@@ -19,7 +19,7 @@ pub struct ResourceVersions<'a> {
 
 impl<'a> ResourceVersions<'a> {
     /// The schema of the version at an index of [`Resource::versions`].
-    pub fn node(&self, version: usize) -> TypeRef<'a> {
+    pub fn type_ref(&self, version: usize) -> TypeRef<'a> {
         match (&self.resource.versions[version].shape, self.schemas.get(version)) {
             (Shape::Typed(ty), _) => TypeRef::Type(ty),
             (Shape::Structural(_), Some(schema)) => schema.root(),
@@ -28,20 +28,20 @@ impl<'a> ResourceVersions<'a> {
     }
 
     fn find(&self, api_version: &str) -> Option<usize> {
-        let is_it = |version: &Version| self.resource.api_version(version) == api_version;
-        self.resource.versions.iter().position(is_it)
+        let has_version = |version: &Version| self.resource.api_version(version) == api_version;
+        self.resource.versions.iter().position(has_version)
     }
 }
 
 impl<'a> Versions<TypeRef<'a>> for ResourceVersions<'a> {
     fn schema(&self, api_version: &str) -> Option<TypeRef<'a>> {
-        self.find(api_version).map(|version| self.node(version))
+        self.find(api_version).map(|version| self.type_ref(version))
     }
 
     fn convert(&self, object: &Object, api_version: &str) -> Result<Object, String> {
         let mut object = object.clone();
         let hub = self.resource.api_version(self.resource.hub());
-        if let Some(convert) = self.resource.behavior.convert {
+        if let Some(convert) = self.resource.strategy.convert {
             let from = object.api_version().to_owned();
             if from != hub {
                 convert(&mut object, &from, &hub);

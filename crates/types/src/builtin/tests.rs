@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A field by its path from a type, lists and maps crossed silently.
+/// A field by its path from a type; the path goes through the elements of lists and maps.
 fn at(ty: &str, path: &str) -> &'static Field {
     let mut ty = find(ty).unwrap();
     let mut steps = path.split('.').peekable();
@@ -26,24 +26,24 @@ fn every_type_is_found_by_its_name() {
 }
 
 #[test]
-fn every_field_is_found_by_its_name_and_tags_are_unique() {
+fn every_field_is_found_by_its_name_and_field_numbers_are_unique() {
     for ty in all() {
         for field in ty.fields() {
             assert!(std::ptr::eq(ty.field(field.json()).unwrap(), field), "{}", ty.name());
         }
-        let tags: Vec<u16> = ty.wire().iter().map(|field| field.tag).collect();
-        assert!(tags.is_sorted_by(|one, next| one < next), "{}: {tags:?}", ty.name());
+        let numbers: Vec<u16> = ty.wire().iter().map(|field| field.number).collect();
+        assert!(numbers.is_sorted_by(|one, next| one < next), "{}: {numbers:?}", ty.name());
     }
 }
 
 #[test]
-fn both_faces_of_a_type_have_the_same_fields() {
+fn json_and_protobuf_have_the_same_fields() {
     fn count(ty: &Type) -> usize {
         ty.wire().iter().map(|it| if it.inline { count(it.message().unwrap()) } else { 1 }).sum()
     }
     for ty in all() {
-        let metadata = if ty.is_kind { 2 } else { 0 };
-        assert_eq!(ty.fields().len(), count(ty) + metadata, "{}", ty.name());
+        let type_meta = if ty.is_kind { 2 } else { 0 };
+        assert_eq!(ty.fields().len(), count(ty) + type_meta, "{}", ty.name());
     }
 }
 
@@ -83,7 +83,7 @@ fn the_table_is_about_as_large_as_the_api() {
 #[test]
 fn a_container_is_described_as_upstream_does() {
     let env = at("core/v1.Pod", "spec.containers.env");
-    assert_eq!((env.tag, env.container, env.list), (7, Container::List, ListType::Map));
+    assert_eq!((env.number, env.container, env.list), (7, Container::List, ListType::Map));
     assert_eq!((env.merge, env.merge_key()), (true, Some("name")));
     let ports = at("core/v1.Pod", "spec.containers.ports");
     assert_eq!(ports.keys().collect::<Vec<_>>(), ["containerPort", "protocol"]);
@@ -93,7 +93,7 @@ fn a_container_is_described_as_upstream_does() {
     let volumes = at("core/v1.PodSpec", "volumes");
     assert!(volumes.merge && volumes.retain_keys);
     assert!(at("core/v1.PodSpec", "containers").required);
-    assert_eq!(at("core/v1.PodSpec", "containers").tag, 2);
+    assert_eq!(at("core/v1.PodSpec", "containers").number, 2);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_service_is_described_as_upstream_does() {
 }
 
 #[test]
-fn lists_atoms_and_unions_of_other_groups() {
+fn list_types_atomic_types_and_unions_are_marked() {
     assert_eq!(at("meta/v1.ObjectMeta", "finalizers").list, ListType::Set);
     assert_eq!(at("meta/v1.ObjectMeta", "ownerReferences").merge_key(), Some("uid"));
     assert!(find("meta/v1.LabelSelector").unwrap().atomic);
@@ -126,7 +126,7 @@ fn inlined_messages_are_flat_in_json_and_nested_in_protobuf() {
         "core/v1.EmptyDirVolumeSource"
     );
     let source = &volume.wire()[1];
-    assert!(source.inline && source.tag == 2);
+    assert!(source.inline && source.number == 2);
     assert_eq!(source.message().unwrap().name(), "core/v1.VolumeSource");
     assert!(volume.field("volumeSource").is_none());
     let probe = find("core/v1.Probe").unwrap();

@@ -5,15 +5,15 @@
 #[error("{message}")]
 pub struct Error {
     pub(super) message: String,
-    /// What upstream's other decoder says, if that is something else.
-    pub(super) from_values: Option<String>,
-    /// The place of a wrong number, and how the message shows it.
+    /// The message of upstream's `FromUnstructured`, if it differs.
+    pub(super) from_unstructured: Option<String>,
+    /// The path of a wrong number, and its text in the message.
     pub(super) number: Option<(String, String)>,
 }
 
 impl Error {
     pub(super) fn new(message: String) -> Self {
-        Self { message, from_values: None, number: None }
+        Self { message, from_unstructured: None, number: None }
     }
 
     /// The same error with a wrong number as it was sent; `literal` returns that by its path.
@@ -28,8 +28,9 @@ impl Error {
         self
     }
 
-    /// What upstream says when it makes an object from values that were read before.
-    pub fn from_values(&self) -> &str {
-        self.from_values.as_deref().unwrap_or(&self.message)
+    /// The message of upstream's `FromUnstructured`, which converts values that are decoded
+    /// already.
+    pub fn from_unstructured(&self) -> &str {
+        self.from_unstructured.as_deref().unwrap_or(&self.message)
     }
 }

@@ -39,7 +39,7 @@ fn structs_are_written_even_when_empty() {
 }
 
 #[test]
-fn a_node_without_conditions_is_unknown() {
+fn unset_structs_are_written_with_their_zero_fields() {
     check(
         "core/v1.NodeStatus",
         json!({}),
@@ -92,7 +92,7 @@ fn nulls_in_lists_and_maps_become_zeros() {
 }
 
 #[test]
-fn amounts_times_and_bytes_get_their_canonical_form() {
+fn quantities_times_and_bytes_get_their_canonical_form() {
     check(
         "core/v1.ResourceRequirements",
         json!({"limits": {"cpu": 0.5, "memory": "1024Mi", "x": "1000m"}}),
@@ -121,7 +121,7 @@ fn amounts_times_and_bytes_get_their_canonical_form() {
 }
 
 #[test]
-fn ports_are_numbers_or_names() {
+fn a_target_port_is_a_number_or_a_name() {
     check(
         "core/v1.ServiceSpec",
         json!({"ports": [{"port": 1, "targetPort": "http"}, {"port": 2}]}),
@@ -130,7 +130,7 @@ fn ports_are_numbers_or_names() {
 }
 
 #[test]
-fn raw_values_are_left_alone() {
+fn raw_values_are_unchanged() {
     let any = json!({"a": null, "b": [0, ""], "c": {}});
     check(
         "apps/v1.ControllerRevision",
@@ -196,7 +196,7 @@ fn a_wrong_type_is_reported_in_the_words_of_go() {
 }
 
 #[test]
-fn go_names_its_own_types_and_embedded_structs() {
+fn errors_name_go_types_and_embedded_structs() {
     refused(
         "core/v1.Pod",
         json!({"spec": {"containers": {}}}),
@@ -225,7 +225,7 @@ fn go_names_its_own_types_and_embedded_structs() {
 }
 
 #[test]
-fn numbers_must_fit() {
+fn numbers_out_of_range_are_refused() {
     for (sent, shown) in [(json!(2_147_483_648_i64), "2147483648"), (json!(1.5), "1.5")] {
         let place = "Go struct field ServicePort.targetPort of type int32";
         let message = format!("json: cannot unmarshal number {shown} into {place}");
@@ -254,7 +254,7 @@ fn malformed_values_are_reported_without_a_path() {
 }
 
 #[test]
-fn every_empty_object_is_normal_after_one_pass() {
+fn the_normalization_of_empty_objects_is_idempotent() {
     for ty in crate::all() {
         let (once, _) = normalized(ty.name(), json!({})).unwrap();
         let (twice, _) = normalized(ty.name(), once.clone()).unwrap();

@@ -29,6 +29,7 @@ struct Package {
     types: HashMap<String, Texts>,
 }
 
+/// (start, end)
 type Span = (usize, usize);
 
 #[derive(Debug, Default)]
@@ -41,7 +42,7 @@ impl Descriptions {
     pub(super) fn new() -> Self {
         let mut descriptions =
             Self { every_kind: schema::openapi::Descriptions::default(), unpacked: HashMap::new() };
-        // Two small packages that have what all others repeat.
+        // Two types whose common fields have the descriptions of those of all kinds.
         let status = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
         let class = "io.k8s.api.scheduling.v1.PriorityClass";
         let mut take =
@@ -50,19 +51,19 @@ impl Descriptions {
         let kind = take(status, "kind");
         let list_metadata = take(status, "metadata");
         let metadata = take(class, "metadata");
-        let brief = &mut descriptions.every_kind;
-        for (brief, text) in [
+        let common = &mut descriptions.every_kind;
+        for (target, text) in [
             (
-                &mut brief.embedded_api_version,
+                &mut common.embedded_api_version,
                 with_link_of(EMBEDDED_API_VERSION, api_version.as_deref()),
             ),
-            (&mut brief.api_version, api_version),
-            (&mut brief.embedded_kind, with_link_of(EMBEDDED_KIND, kind.as_deref())),
-            (&mut brief.kind, kind),
-            (&mut brief.list_metadata, list_metadata),
-            (&mut brief.metadata, metadata),
+            (&mut common.api_version, api_version),
+            (&mut common.embedded_kind, with_link_of(EMBEDDED_KIND, kind.as_deref())),
+            (&mut common.kind, kind),
+            (&mut common.list_metadata, list_metadata),
+            (&mut common.metadata, metadata),
         ] {
-            *brief = text.unwrap_or_else(|| brief.clone());
+            *target = text.unwrap_or_else(|| target.clone());
         }
         descriptions
     }
@@ -76,7 +77,7 @@ impl Descriptions {
     /// The description of a field of a type, whose OpenAPI name is `name`.
     pub(super) fn of_field(&mut self, ty: &Type, name: &str, field: &str) -> Option<Cow<'_, str>> {
         // The fields of all lists have the same descriptions.
-        if let Some(item) = listed(ty) {
+        if let Some(item) = kind_of_list(ty) {
             return Some(match field {
                 "apiVersion" => self.every_kind.api_version.as_ref().into(),
                 "kind" => self.every_kind.kind.as_ref().into(),
@@ -116,7 +117,7 @@ fn with_link_of(text: &str, other: Option<&str>) -> Option<Cow<'static, str>> {
 }
 
 /// The kind of which `ty` is a list.
-pub(super) fn listed(ty: &Type) -> Option<&'static str> {
+pub(super) fn kind_of_list(ty: &Type) -> Option<&'static str> {
     let item = ty.field("items").filter(|_| ty.is_kind)?.message()?;
     Some(item.short_name()).filter(|item| ty.short_name() == format!("{item}List"))
 }

@@ -8,7 +8,7 @@ use machinery::{Value, json};
 pub(super) struct Leaf {
     package: &'static str,
     short: &'static str,
-    /// The one package, apiextensions, that has types like these in each version.
+    /// The version of apiextensions, the one group that has such types in each version; else empty.
     version: &'static str,
 }
 

@@ -60,7 +60,7 @@ fn item(owner: &'static Type, item: Item) -> Map<String, Value> {
     schema
 }
 
-/// The default that is declared, or else what Go has in a field that is always there.
+/// The declared default, or else Go's zero for a field that Go always writes.
 fn default(field: &Field) -> Option<Value> {
     if let Some(declared) = field.default() {
         return Some(serde_json::from_str(declared).expect("the table's defaults are JSON"));

@@ -27,7 +27,7 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn every_reference_has_a_schema() {
     let schemas = schemas(all(), &[]);
     let mut found = BTreeSet::new();
     schemas.values().for_each(|it| references(it, &mut found));
@@ -83,7 +83,7 @@ fn lists_have_their_merge_strategies() {
 }
 
 #[test]
-fn a_reference_with_something_to_add_is_wrapped() {
+fn a_reference_with_siblings_is_wrapped_in_all_of() {
     let meta = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
     check("core/v1.ConfigMap", "metadata", &json!({"allOf": [{"$ref": meta}], "default": {}}));
     let object = "#/components/schemas/io.k8s.api.core.v1.ObjectReference";
@@ -104,7 +104,7 @@ fn defaults_are_the_declared_ones_or_those_of_go() {
 }
 
 #[test]
-fn maps_of_quantities_and_of_bytes() {
+fn maps_have_the_schema_of_their_values() {
     let quantity = "#/components/schemas/io.k8s.apimachinery.pkg.api.resource.Quantity";
     let limits = json!({"type": "object", "additionalProperties": {"$ref": quantity}});
     check("core/v1.ResourceRequirements", "limits", &limits);
@@ -114,7 +114,7 @@ fn maps_of_quantities_and_of_bytes() {
 }
 
 #[test]
-fn kinds_are_named_and_those_of_all_groups_often() {
+fn kinds_have_their_group_versions() {
     let pod = schema_of("core/v1.Pod", "io.k8s.api.core.v1.Pod");
     assert_eq!(
         pod["x-kubernetes-group-version-kind"],
@@ -142,7 +142,7 @@ fn unions_and_atomic_types_are_marked() {
 }
 
 #[test]
-fn lists_of_kinds_describe_themselves() {
+fn lists_of_kinds_have_generated_descriptions() {
     let list = schema_of("core/v1.PodList", "io.k8s.api.core.v1.PodList");
     assert_eq!(list["description"], "PodList is a list of Pod");
     assert_eq!(list["required"], json!(["items"]));
@@ -150,7 +150,7 @@ fn lists_of_kinds_describe_themselves() {
 }
 
 #[test]
-fn every_kind_has_its_common_fields_explained() {
+fn common_fields_have_long_descriptions() {
     let descriptions = common_descriptions();
     assert!(
         descriptions.api_version.len() > 60
@@ -191,6 +191,6 @@ fn enumerations_list_their_values() {
         "protocol",
         &json!({"type": "string", "enum": ["SCTP", "TCP", "UDP"]}),
     );
-    // Any condition will do.
+    // The types of conditions are not an enumeration.
     check("core/v1.PodCondition", "type", &json!({"type": "string", "default": ""}));
 }

@@ -18,7 +18,7 @@ impl Serialize for FieldSet<'_> {
             Value::Object(set) => out.serialize_entry(name, &FieldSet(set)),
             other => out.serialize_entry(name, other),
         };
-        // The map is sorted by text, which is right but for the values of two such elements.
+        // The map is sorted by text, which is right unless it has two elements of a list.
         if self.0.keys().filter(|name| is_element(name)).count() < 2 {
             self.0.iter().try_for_each(|(name, value)| write(name, value))?;
         } else {
@@ -33,7 +33,7 @@ impl Serialize for FieldSet<'_> {
     }
 }
 
-/// Whether a member is an element of a list, known by its key, value or index.
+/// Whether a member is an element of a list, identified by its key, value or index.
 fn is_element(name: &str) -> bool {
     matches!(name.split_once(':'), Some(("k" | "v" | "i", _)))
 }

@@ -16,7 +16,7 @@ use machinery::timestamp;
 /// stack, but far more than that of any schema in a CRD, the one recursive type.
 pub(super) const DEPTH_MAX: usize = 300;
 
-/// The first second that JSON can write, and the last.
+/// The seconds that JSON can write: from the year 0 to the end of 9999.
 const TIMES: std::ops::RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
 
 /// Merges a message into an object that is `depth` levels down.
@@ -30,11 +30,11 @@ pub(super) fn message(
         return Err(too_deep());
     }
     let mut reader = Reader::new(bytes);
-    while let Some((tag, layout)) = reader.key(ty.short_name())? {
-        let found = ty.wire().binary_search_by_key(&tag, |field| field.tag.into());
+    while let Some((field_number, wire_type)) = reader.key(ty.short_name())? {
+        let found = ty.wire().binary_search_by_key(&field_number, |field| field.number.into());
         match found {
-            Ok(at) => field(ty, &ty.wire()[at], layout, &mut reader, object, depth)?,
-            Err(_) => reader.skip(layout)?,
+            Ok(at) => field(ty, &ty.wire()[at], wire_type, &mut reader, object, depth)?,
+            Err(_) => reader.skip(wire_type)?,
         }
     }
     Ok(())
@@ -43,28 +43,28 @@ pub(super) fn message(
 fn field(
     owner: &'static Type,
     field: &'static Field,
-    layout: WireType,
+    wire_type: WireType,
     reader: &mut Reader<'_>,
     object: &mut Map<String, Value>,
     depth: usize,
 ) -> Result<(), Error> {
     if let Some(inline) = field.message().filter(|_| field.inline) {
-        return message(inline, length(field, layout, reader)?, object, depth);
+        return message(inline, length_delimited(field, wire_type, reader)?, object, depth);
     }
     match field.container {
         Container::One => {
             let slot = slot(object, field.json(), Value::Null);
-            value(owner, field, layout, reader, slot, depth + 1)
+            value(owner, field, wire_type, reader, slot, depth + 1)
         }
         Container::List => {
             let Value::Array(list) = slot(object, field.json(), Value::Array(Vec::new())) else {
                 return Ok(());
             };
-            if is_packed(field.item, layout) {
+            if is_packed(field.item, wire_type) {
                 return packed(field.item, reader.bytes()?, list);
             }
             let mut element = Value::Null;
-            value(owner, field, layout, reader, &mut element, depth + 2)?;
+            value(owner, field, wire_type, reader, &mut element, depth + 2)?;
             list.push(element);
             Ok(())
         }
@@ -72,12 +72,12 @@ fn field(
             let Value::Object(map) = slot(object, field.json(), Value::Object(Map::new())) else {
                 return Ok(());
             };
-            entry(owner, field, length(field, layout, reader)?, map, depth + 2)
+            entry(owner, field, length_delimited(field, wire_type, reader)?, map, depth + 2)
         }
     }
 }
 
-/// The value of a member, which begins as `first`.
+/// The value of a member, which is inserted as `first` if it is missing.
 fn slot<'a>(object: &'a mut Map<String, Value>, name: &str, first: Value) -> &'a mut Value {
     // Looked up twice, so that only the first element of a list costs a copy of the name.
     if object.contains_key(name) {
@@ -97,20 +97,20 @@ fn entry(
     let mut reader = Reader::new(bytes);
     let mut key = String::new();
     let mut found = Value::Null;
-    while let Some((tag, layout)) = reader.key("entry")? {
-        match tag {
-            1 => key = text(length(field, layout, &mut reader)?),
-            2 => value(owner, field, layout, &mut reader, &mut found, depth)?,
-            _ => reader.skip(layout)?,
+    while let Some((field_number, wire_type)) = reader.key("entry")? {
+        match field_number {
+            1 => key = text(length_delimited(field, wire_type, &mut reader)?),
+            2 => value(owner, field, wire_type, &mut reader, &mut found, depth)?,
+            _ => reader.skip(wire_type)?,
         }
     }
     map.insert(key, found);
     Ok(())
 }
 
-/// Go reads a list of numbers in both ways in which it may be written: one by one, or in one piece.
-fn is_packed(item: Item, layout: WireType) -> bool {
-    layout == WireType::Length
+/// Whether a list of numbers is packed into one field. Go reads lists in both forms.
+fn is_packed(item: Item, wire_type: WireType) -> bool {
+    wire_type == WireType::Length
         && matches!(item, Item::Int32 | Item::Int64 | Item::Bool | Item::Double)
 }
 
@@ -125,30 +125,30 @@ fn packed(item: Item, bytes: &[u8], list: &mut Vec<Value>) -> Result<(), Error> 
     Ok(())
 }
 
-/// One value, which for a message may hold a part of it already.
+/// Reads one value into `into`, which may hold a part of a message already.
 fn value(
     owner: &'static Type,
     field: &'static Field,
-    layout: WireType,
+    wire_type: WireType,
     reader: &mut Reader<'_>,
     into: &mut Value,
     depth: usize,
 ) -> Result<(), Error> {
     *into = match field.item {
         Item::Int32 | Item::Int64 | Item::Bool => {
-            expect(field, layout, WireType::Varint)?;
+            expect(field, wire_type, WireType::Varint)?;
             number(field.item, reader.varint()?)
         }
         Item::Double => {
-            expect(field, layout, WireType::Fixed64)?;
+            expect(field, wire_type, WireType::Fixed64)?;
             double(reader)?
         }
         Item::Message(id) => {
-            let bytes = length(field, layout, reader)?;
+            let bytes = length_delimited(field, wire_type, reader)?;
             return message(id.get(), bytes, as_object(into), depth);
         }
         _ => {
-            let bytes = length(field, layout, reader)?;
+            let bytes = length_delimited(field, wire_type, reader)?;
             special(owner, field.item, bytes, depth)?
         }
     };
@@ -159,10 +159,10 @@ fn as_object(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
-    value.as_object_mut().expect("it was just made one")
+    value.as_object_mut().expect("an object was just assigned")
 }
 
-/// A message that JSON does not write as an object.
+/// A length-delimited value that JSON does not write as an object.
 fn special(owner: &'static Type, item: Item, bytes: &[u8], depth: usize) -> Result<Value, Error> {
     let schema = |bytes: &[u8], depth: usize| {
         let mut object = Map::new();
@@ -175,8 +175,10 @@ fn special(owner: &'static Type, item: Item, bytes: &[u8], depth: usize) -> Resu
         _ => {}
     }
     let parts = Parts::read(item, bytes)?;
-    let all = |tag: u32| parts.bytes.iter().filter(move |it| it.0 == tag).map(|it| it.1);
-    let last = |tag: u32| all(tag).next_back();
+    let all = |field_number: u32| {
+        parts.bytes.iter().filter(move |it| it.0 == field_number).map(|it| it.1)
+    };
+    let last = |field_number: u32| all(field_number).next_back();
     match item {
         Item::Quantity => Ok(last(1).map_or_else(|| "0".into(), |it| text(it).into())),
         Item::IntOrString => match parts.first {
@@ -205,11 +207,11 @@ fn special(owner: &'static Type, item: Item, bytes: &[u8], depth: usize) -> Resu
 /// The fields of one of the small messages that are not objects in JSON.
 #[derive(Default)]
 struct Parts<'a> {
-    /// The number with the tag 1.
+    /// The number of field 1.
     first: u64,
-    /// The number with the tag 2.
+    /// The number of field 2.
     second: u64,
-    /// Everything else, with its tag.
+    /// Everything else: (field number, bytes).
     bytes: Vec<(u32, &'a [u8])>,
 }
 
@@ -217,12 +219,12 @@ impl<'a> Parts<'a> {
     fn read(item: Item, bytes: &'a [u8]) -> Result<Self, Error> {
         let mut parts = Self::default();
         let mut reader = Reader::new(bytes);
-        while let Some((tag, layout)) = reader.key(format_args!("{item:?}"))? {
-            match (tag, layout) {
+        while let Some((field_number, wire_type)) = reader.key(format_args!("{item:?}"))? {
+            match (field_number, wire_type) {
                 (1, WireType::Varint) => parts.first = reader.varint()?,
                 (2, WireType::Varint) => parts.second = reader.varint()?,
-                (_, WireType::Length) => parts.bytes.push((tag, reader.bytes()?)),
-                _ => reader.skip(layout)?,
+                (_, WireType::Length) => parts.bytes.push((field_number, reader.bytes()?)),
+                _ => reader.skip(wire_type)?,
             }
         }
         Ok(parts)
@@ -242,7 +244,7 @@ fn time(item: Item, seconds: u64, nanos: u64) -> Result<Value, Error> {
     Ok(timestamp::format_micros(seconds, nanos).into())
 }
 
-/// A value that was JSON all the time.
+/// A value that is JSON text within the message.
 fn raw(bytes: &[u8], depth: usize) -> Result<Value, Error> {
     if bytes.is_empty() {
         return Ok(Value::Null);
@@ -283,8 +285,12 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn length<'a>(field: &Field, layout: WireType, reader: &mut Reader<'a>) -> Result<&'a [u8], Error> {
-    expect(field, layout, WireType::Length)?;
+fn length_delimited<'a>(
+    field: &Field,
+    wire_type: WireType,
+    reader: &mut Reader<'a>,
+) -> Result<&'a [u8], Error> {
+    expect(field, wire_type, WireType::Length)?;
     reader.bytes()
 }
 
@@ -293,7 +299,7 @@ fn expect(field: &Field, found: WireType, wanted: WireType) -> Result<(), Error>
         return Ok(());
     }
     let (found, json) = (found as u8, field.json());
-    // Nearly all of Go's fields are called what JSON calls them, but for the first letter.
+    // Nearly every Go field has the name of the JSON field, with an upper-case first letter.
     let mut name = json.to_owned();
     if let Some(first) = name.get_mut(..1) {
         first.make_ascii_uppercase();

@@ -26,14 +26,14 @@ pub fn write_message(
     read(json, Fields { ty, out })
 }
 
-/// Appends the same as the field `tag` of a message, e.g. as an item of a list.
+/// Appends the message as a field of another message, e.g. as an item of a list.
 pub fn write_field(
-    tag: u16,
+    field_number: u16,
     ty: &'static Type,
     json: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), serde_json::Error> {
-    let nested = Nested::begin(out, tag);
+    let nested = Nested::begin(out, field_number);
     read(json, Fields { ty, out })?;
     nested.end(out);
     Ok(())
@@ -41,7 +41,7 @@ pub fn write_field(
 
 fn read(json: &[u8], fields: Fields<'_>) -> Result<(), serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_slice(json);
-    // How deep it may be was validated when it came in.
+    // The depth was limited when the object was decoded.
     reader.disable_recursion_limit();
     fields.deserialize(&mut reader)?;
     reader.end()
@@ -70,14 +70,19 @@ impl<'de> Visitor<'de> for Fields<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Self { ty, out } = self;
-        while let Some(field) = map.next_key_seed(Name(ty))? {
+        while let Some(field) = map.next_key_seed(FieldName(ty))? {
             match field {
-                // `kind` and `apiVersion` have no tag: the envelope has them.
-                Some(field) if field.tag != 0 => {
-                    let around = begin_inline(ty, field, out);
-                    let what = ExpectedValue::of(field);
-                    map.next_value_seed(Slot { owner: ty, what, tag: field.tag, out: &mut *out })?;
-                    around.into_iter().rev().for_each(|it| it.end(out));
+                // `kind` and `apiVersion` are in the envelope.
+                Some(field) if field.number != 0 => {
+                    let inline_messages = begin_inline(ty, field, out);
+                    let expected = ExpectedValue::of(field);
+                    map.next_value_seed(Slot {
+                        owner: ty,
+                        expected,
+                        field_number: field.number,
+                        out: &mut *out,
+                    })?;
+                    inline_messages.into_iter().rev().for_each(|it| it.end(out));
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
@@ -88,7 +93,7 @@ impl<'de> Visitor<'de> for Fields<'_> {
     }
 }
 
-/// Begins the inline messages that a field is in, the outermost first: for nearly all none.
+/// Begins the inline messages that contain a field, the outermost first. Most fields have none.
 fn begin_inline(ty: &Type, field: &Field, out: &mut Vec<u8>) -> Vec<Nested> {
     let mut begun = Vec::new();
     let mut ty = ty;
@@ -96,18 +101,18 @@ fn begin_inline(ty: &Type, field: &Field, out: &mut Vec<u8>) -> Vec<Nested> {
         let has_field =
             |it: &&Type| it.field(field.json()).is_some_and(|it| std::ptr::eq(it, field));
         let mut inline = ty.wire().iter().filter(|it| it.inline);
-        let found = inline.find_map(|it| Some((it.tag, it.message().filter(has_field)?)));
-        let Some((tag, inner)) = found else { break };
-        begun.push(Nested::begin(out, tag));
+        let found = inline.find_map(|it| Some((it.number, it.message().filter(has_field)?)));
+        let Some((field_number, inner)) = found else { break };
+        begun.push(Nested::begin(out, field_number));
         ty = inner;
     }
     begun
 }
 
-/// The name of a field, looked up.
-struct Name(&'static Type);
+/// Looks up a field by its name.
+struct FieldName(&'static Type);
 
-impl<'de> DeserializeSeed<'de> for Name {
+impl<'de> DeserializeSeed<'de> for FieldName {
     type Value = Option<&'static Field>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -115,7 +120,7 @@ impl<'de> DeserializeSeed<'de> for Name {
     }
 }
 
-impl Visitor<'_> for Name {
+impl Visitor<'_> for FieldName {
     type Value = Option<&'static Field>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -127,7 +132,7 @@ impl Visitor<'_> for Name {
     }
 }
 
-/// The key of an entry of a map, which begins the entry.
+/// Begins an entry of a map with its key: (field number of the map, output).
 struct EntryKey<'a>(u16, &'a mut Vec<u8>);
 
 impl<'de> DeserializeSeed<'de> for EntryKey<'_> {
@@ -146,14 +151,14 @@ impl Visitor<'_> for EntryKey<'_> {
     }
 
     fn visit_str<E>(self, key: &str) -> Result<Nested, E> {
-        let Self(tag, out) = self;
-        let entry = Nested::begin(out, tag);
+        let Self(field_number, out) = self;
+        let entry = Nested::begin(out, field_number);
         push_bytes(out, 1, key.as_bytes());
         Ok(entry)
     }
 }
 
-/// What a value should be.
+/// The type of a value.
 #[derive(Clone, Copy)]
 enum ExpectedValue {
     List(&'static Field),
@@ -177,34 +182,34 @@ impl ExpectedValue {
     }
 }
 
-/// The destination of a value: the field `tag` of the message that is being written.
+/// The destination of a value: a field of the message that is being written.
 struct Slot<'a> {
     /// The type that the field belongs to.
     owner: &'static Type,
-    what: ExpectedValue,
-    tag: u16,
+    expected: ExpectedValue,
+    field_number: u16,
     out: &'a mut Vec<u8>,
 }
 
 impl Slot<'_> {
-    /// A place in the message that this value is, or in the same one for a value of a list.
-    fn inner(&mut self, what: ExpectedValue, tag: u16) -> Slot<'_> {
-        Slot { owner: self.owner, what, tag, out: self.out }
+    /// The slot of a field of this message, or of an element of this list.
+    fn inner(&mut self, expected: ExpectedValue, field_number: u16) -> Slot<'_> {
+        Slot { owner: self.owner, expected, field_number, out: self.out }
     }
 
     /// Writes a value that is a message, with the output of `fields`.
     fn message(self, fields: impl FnOnce(&mut Vec<u8>)) {
-        let nested = Nested::begin(self.out, self.tag);
+        let nested = Nested::begin(self.out, self.field_number);
         fields(self.out);
         nested.end(self.out);
     }
 
     fn integer(self, value: i64) {
-        let ExpectedValue::Other(item) = self.what else { return };
+        let ExpectedValue::Other(item) = self.expected else { return };
         match item {
-            Item::Int32 | Item::Int64 => push_int(self.out, self.tag, value),
+            Item::Int32 | Item::Int64 => push_int(self.out, self.field_number, value),
             #[expect(clippy::cast_precision_loss, reason = "as JSON's numbers are read elsewhere")]
-            Item::Double => push_double(self.out, self.tag, value as f64),
+            Item::Double => push_double(self.out, self.field_number, value as f64),
             Item::Quantity => self.message(|out| push_bytes(out, 1, value.to_string().as_bytes())),
             // {type (1), intVal (2)}
             Item::IntOrString => self.message(|out| {
@@ -216,12 +221,12 @@ impl Slot<'_> {
     }
 
     fn text(self, text: &str) {
-        let ExpectedValue::Other(item) = self.what else { return };
+        let ExpectedValue::Other(item) = self.expected else { return };
         match item {
-            Item::String => push_bytes(self.out, self.tag, text.as_bytes()),
+            Item::String => push_bytes(self.out, self.field_number, text.as_bytes()),
             Item::Bytes => {
                 if let Ok(bytes) = BASE64_STANDARD.decode(text) {
-                    push_bytes(self.out, self.tag, &bytes);
+                    push_bytes(self.out, self.field_number, &bytes);
                 }
             }
             Item::Quantity => self.message(|out| push_bytes(out, 1, text.as_bytes())),
@@ -249,7 +254,7 @@ impl<'de> DeserializeSeed<'de> for Slot<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        match self.what {
+        match self.expected {
             // {raw (1)}, with the JSON text unchanged
             ExpectedValue::Other(Item::RawExtension | Item::Json | Item::FieldsV1) => {
                 let raw = Box::<RawValue>::deserialize(deserializer)?;
@@ -275,8 +280,8 @@ impl<'de> Visitor<'de> for Slot<'_> {
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<(), E> {
-        match self.what {
-            ExpectedValue::Other(Item::Bool) => push_int(self.out, self.tag, value.into()),
+        match self.expected {
+            ExpectedValue::Other(Item::Bool) => push_int(self.out, self.field_number, value.into()),
             // {allows (1)}
             ExpectedValue::Other(Item::SchemaOrBool) => {
                 self.message(|out| push_int(out, 1, value.into()));
@@ -299,8 +304,8 @@ impl<'de> Visitor<'de> for Slot<'_> {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<(), E> {
-        if let ExpectedValue::Other(Item::Double) = self.what {
-            push_double(self.out, self.tag, value);
+        if let ExpectedValue::Other(Item::Double) = self.expected {
+            push_double(self.out, self.field_number, value);
         }
         Ok(())
     }
@@ -311,10 +316,10 @@ impl<'de> Visitor<'de> for Slot<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
-        let (element, tag) = match self.what {
+        let (element, field_number) = match self.expected {
             ExpectedValue::List(field) => {
                 while list
-                    .next_element_seed(self.inner(ExpectedValue::one(field), field.tag))?
+                    .next_element_seed(self.inner(ExpectedValue::one(field), field.number))?
                     .is_some()
                 {}
                 return Ok(());
@@ -330,23 +335,23 @@ impl<'de> Visitor<'de> for Slot<'_> {
                 return Ok(());
             }
         };
-        let nested = Nested::begin(self.out, self.tag);
-        while list.next_element_seed(self.inner(element, tag))?.is_some() {}
+        let nested = Nested::begin(self.out, self.field_number);
+        while list.next_element_seed(self.inner(element, field_number))?.is_some() {}
         nested.end(self.out);
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        match self.what {
+        match self.expected {
             // Each entry is a message, {key (1), value (2)}.
             ExpectedValue::Map(field) => {
-                while let Some(entry) = map.next_key_seed(EntryKey(self.tag, self.out))? {
+                while let Some(entry) = map.next_key_seed(EntryKey(self.field_number, self.out))? {
                     map.next_value_seed(self.inner(ExpectedValue::one(field), 2))?;
                     entry.end(self.out);
                 }
             }
             ExpectedValue::Message(ty) => {
-                let nested = Nested::begin(self.out, self.tag);
+                let nested = Nested::begin(self.out, self.field_number);
                 Fields { ty, out: self.out }.visit_map(map)?;
                 nested.end(self.out);
             }
@@ -354,13 +359,13 @@ impl<'de> Visitor<'de> for Slot<'_> {
             ExpectedValue::Other(
                 it @ (Item::SchemaOrBool | Item::SchemaOrArray | Item::SchemaOrStrings),
             ) => {
-                let nested = Nested::begin(self.out, self.tag);
-                let mut tag = 1;
+                let nested = Nested::begin(self.out, self.field_number);
+                let mut field_number = 1;
                 if it == Item::SchemaOrBool {
                     push_int(self.out, 1, 1);
-                    tag = 2;
+                    field_number = 2;
                 }
-                self.inner(ExpectedValue::Message(self.owner), tag).visit_map(map)?;
+                self.inner(ExpectedValue::Message(self.owner), field_number).visit_map(map)?;
                 nested.end(self.out);
             }
             _ => while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {},

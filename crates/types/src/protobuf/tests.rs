@@ -45,8 +45,8 @@ fn normalized(ty: &'static Type, value: &Value) -> Value {
     value
 }
 
-/// An object out of its envelope, with what the envelope says of it.
-fn opened(bytes: &[u8]) -> Value {
+/// The object in an envelope, with the `apiVersion` and `kind` of the envelope.
+fn read_object(bytes: &[u8]) -> Value {
     let envelope = Envelope::read(bytes).unwrap();
     let ty = of_kind(&envelope.api_version, &envelope.kind).unwrap();
     let mut object = decode(ty, envelope.raw).unwrap();
@@ -67,21 +67,21 @@ fn read(ty: &str, message: &[u8]) -> Result<Value, String> {
 }
 
 #[test]
-fn the_output_of_go_is_read() {
+fn objects_written_by_go_are_decoded() {
     for (name, json, hex) in VECTORS {
         let json: Value = serde_json::from_str(json).unwrap();
-        let found = opened(&unhex(hex));
+        let found = read_object(&unhex(hex));
         let ty = of_kind(json["apiVersion"].as_str().unwrap(), json["kind"].as_str().unwrap());
         assert_eq!(found, normalized(ty.unwrap(), &json), "{name}");
     }
 }
 
 #[test]
-fn the_output_means_the_same_as_that_of_go() {
+fn encoded_objects_decode_as_those_of_go() {
     for (name, json, hex) in VECTORS {
         let ours = encode(&serde_json::from_str(json).unwrap()).unwrap();
         let theirs = unhex(hex);
-        assert_eq!(opened(&ours), opened(&theirs), "{name}");
+        assert_eq!(read_object(&ours), read_object(&theirs), "{name}");
         assert!(ours.len() <= theirs.len(), "{name}: Go writes zeroes, we do not");
     }
 }
@@ -97,20 +97,20 @@ fn kinds_of_every_group_are_found_and_unknown_ones_are_not() {
 }
 
 #[test]
-fn an_object_has_its_type_in_front() {
+fn an_envelope_has_the_type_before_the_message() {
     let secret = encode(&json!({"apiVersion": "v1", "kind": "Secret", "type": "t"})).unwrap();
     assert_eq!(secret, b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Secret\x12\x03\x1a\x01t");
 }
 
 #[test]
-fn an_event_has_its_length_in_front() {
+fn an_event_has_its_length_before_it() {
     let mut out = vec![b'-'];
     write_event("ADDED", b"object", &mut out);
     assert_eq!(out, b"-\0\0\0\x11\x0a\x05ADDED\x12\x08\x0a\x06object");
 }
 
 #[test]
-fn long_messages_have_long_lengths() {
+fn messages_of_every_length_can_be_read_back() {
     for length in [0, 1, 127, 128, 16_383, 16_384, 2_097_152] {
         let text = "x".repeat(length);
         let map = json!({"data": {"key": text}});
@@ -130,7 +130,7 @@ fn the_fields_of_inline_messages_are_merged() {
 }
 
 #[test]
-fn numbers_may_come_in_one_piece() {
+fn packed_numbers_are_decoded() {
     let mut bytes = Vec::new();
     push_bytes(&mut bytes, 4, &[1, 2, 0x80, 1]);
     push_int(&mut bytes, 4, -1);
@@ -148,12 +148,12 @@ fn a_zero_time_is_null_and_text_need_not_be_utf_8() {
 
 #[test]
 fn mismatched_values_are_not_written() {
-    let odd = json!({
+    let mismatched = json!({
         "spec": [], "metadata": {"name": 7, "labels": "x", "finalizers": {"a": 1}, "uid": "u"},
         "status": {"startTime": "yesterday", "conditions": 1, "phase": {"a": []}}, "kind": null,
     });
     let left = json!({"metadata": {"uid": "u"}, "status": {}});
-    assert_eq!(read("core/v1.Pod", &message("core/v1.Pod", &odd)), Ok(left));
+    assert_eq!(read("core/v1.Pod", &message("core/v1.Pod", &mismatched)), Ok(left));
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn errors_about_malformed_messages_are_those_of_go() {
 }
 
 #[test]
-fn a_message_without_envelope_is_refused() {
+fn malformed_envelopes_are_refused() {
     let why = |bytes: &[u8]| Envelope::read(bytes).unwrap_err().to_string();
     assert_eq!(why(b""), "empty data");
     assert_eq!(why(b"k8s\0"), "empty body");
@@ -191,7 +191,7 @@ fn a_message_without_envelope_is_refused() {
 }
 
 #[test]
-fn unknown_fields_and_groups_are_passed_over() {
+fn unknown_fields_and_groups_are_skipped() {
     let mut bytes = b"\xf8\x07\x01\xf9\x0700000000\xfd\x070000\xfa\x07\x01x".to_vec();
     bytes.extend(b"\xfb\x07\x08\x01\xfb\x07\xfc\x07\xfc\x07\x0a\x01n");
     assert_eq!(read("meta/v1.ObjectMeta", &bytes), Ok(json!({"name": "n"})));
@@ -240,7 +240,7 @@ proptest! {
         let _ = Envelope::read(&[b"k8s\0", &*bytes].concat());
     }
 
-    /// Nearer to the truth than arbitrary bytes, so that the innermost functions see some of it.
+    /// These bytes are mostly valid, so that they reach the innermost functions.
     #[test]
     fn damaged_objects_are_an_object_or_an_error(
         vector in any::<prop::sample::Index>(),

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-/// How a value is laid out, the lower three bits of its key.
+/// The form of a value: the lower three bits of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WireType {
     Varint,
@@ -31,7 +31,7 @@ impl WireType {
     }
 }
 
-/// The bytes are not the message that they should be: the words of Go's reader.
+/// The bytes are not a valid message. The text is that of Go's reader.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
@@ -53,8 +53,8 @@ impl Error {
 }
 
 /// Appends the key of a field.
-pub(super) fn push_key(out: &mut Vec<u8>, tag: u16, layout: WireType) {
-    push_varint(out, u64::from(tag) << 3 | layout as u64);
+pub(super) fn push_key(out: &mut Vec<u8>, field_number: u16, wire_type: WireType) {
+    push_varint(out, u64::from(field_number) << 3 | wire_type as u64);
 }
 
 /// Appends a number, seven bits a byte, the lowest first.
@@ -66,21 +66,21 @@ pub(super) fn push_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value.to_le_bytes()[0]);
 }
 
-/// Appends a field that is a number; negative ones as if they had 64 bits.
-pub(super) fn push_int(out: &mut Vec<u8>, tag: u16, value: i64) {
-    push_key(out, tag, WireType::Varint);
+/// Appends a field that is a number; a negative one always as 64 bits.
+pub(super) fn push_int(out: &mut Vec<u8>, field_number: u16, value: i64) {
+    push_key(out, field_number, WireType::Varint);
     push_varint(out, value.cast_unsigned());
 }
 
 /// Appends a field that is a floating point number.
-pub(super) fn push_double(out: &mut Vec<u8>, tag: u16, value: f64) {
-    push_key(out, tag, WireType::Fixed64);
+pub(super) fn push_double(out: &mut Vec<u8>, field_number: u16, value: f64) {
+    push_key(out, field_number, WireType::Fixed64);
     out.extend(value.to_le_bytes());
 }
 
 /// Appends a field that is bytes, text, or a message that is written already.
-pub(super) fn push_bytes(out: &mut Vec<u8>, tag: u16, bytes: &[u8]) {
-    push_key(out, tag, WireType::Length);
+pub(super) fn push_bytes(out: &mut Vec<u8>, field_number: u16, bytes: &[u8]) {
+    push_key(out, field_number, WireType::Length);
     push_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
@@ -92,8 +92,8 @@ pub(super) struct Nested {
 }
 
 impl Nested {
-    pub(super) fn begin(out: &mut Vec<u8>, tag: u16) -> Self {
-        push_key(out, tag, WireType::Length);
+    pub(super) fn begin(out: &mut Vec<u8>, field_number: u16) -> Self {
+        push_key(out, field_number, WireType::Length);
         // Most messages are short enough for a length of one byte.
         out.push(0);
         Self { start: out.len() }
@@ -130,23 +130,25 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    /// The tag and the layout of the next field of a `message`; None at the end.
+    /// The field number and the wire type of the next field; None at the end. Errors name the
+    /// `message`.
     pub(super) fn key(&mut self, message: impl Display) -> Result<Option<(u32, WireType)>, Error> {
         if self.rest.is_empty() {
             return Ok(None);
         }
         let key = self.varint()?;
-        let layout = WireType::of(key)?;
-        if layout == WireType::EndGroup {
+        let wire_type = WireType::of(key)?;
+        if wire_type == WireType::EndGroup {
             let why = format!("proto: {message}: wiretype end group for non-group");
             return Err(Error::new(why));
         }
-        let tag = u32::try_from(key >> 3).ok().filter(|it| (1..1 << 29).contains(it));
+        let field_number = u32::try_from(key >> 3).ok().filter(|it| (1..1 << 29).contains(it));
+        // As in Go: the wire type in the message is the whole key.
         let illegal = || {
-            let tag = key >> 3;
-            Error::new(format!("proto: {message}: illegal tag {tag} (wire type {key})"))
+            let number = key >> 3;
+            Error::new(format!("proto: {message}: illegal tag {number} (wire type {key})"))
         };
-        Ok(Some((tag.ok_or_else(illegal)?, layout)))
+        Ok(Some((field_number.ok_or_else(illegal)?, wire_type)))
     }
 
     pub(super) fn varint(&mut self) -> Result<u64, Error> {
@@ -179,11 +181,11 @@ impl<'a> Reader<'a> {
     }
 
     /// Skips the value of an unknown field.
-    pub(super) fn skip(&mut self, layout: WireType) -> Result<(), Error> {
+    pub(super) fn skip(&mut self, wire_type: WireType) -> Result<(), Error> {
         let mut groups = 0_usize;
-        let mut layout = layout;
+        let mut wire_type = wire_type;
         loop {
-            match layout {
+            match wire_type {
                 WireType::Varint => {
                     self.varint()?;
                 }
@@ -202,7 +204,7 @@ impl<'a> Reader<'a> {
             if groups == 0 {
                 return Ok(());
             }
-            layout = WireType::of(self.varint()?)?;
+            wire_type = WireType::of(self.varint()?)?;
         }
     }
 

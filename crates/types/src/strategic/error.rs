@@ -10,7 +10,7 @@ use super::go_value;
 /// variants with another code are documented as such.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The patch is some other JSON: a bad request (400).
+    /// The patch is JSON, but not an object: a bad request (400).
     #[error("json: cannot unmarshal {0} into Go value of type map[string]interface {{}}")]
     NotAnObject(&'static str),
     /// `$deleteFromPrimitiveList` without a field: a bad request (400).
@@ -23,8 +23,8 @@ pub enum Error {
     /// `$setElementOrder` without a field: a bad request (400).
     #[error("invalid patch format of setElementOrder list")]
     ElementOrder,
-    /// A list that merges has lists in it: unprocessable (422). Upstream's answer then has not this
-    /// message but the general one of its code.
+    /// A list that merges has lists in it: unprocessable (422). Upstream's response has the general
+    /// message of that code instead of this one.
     #[error("lists of lists are not supported")]
     ListOfLists,
     /// An element lacks its merge key.
@@ -38,15 +38,15 @@ pub enum Error {
     /// Objects should merge in a list whose elements have no merge key.
     #[error("cannot merge lists without merge key for {kind}")]
     NoDeclaredKey {
-        /// What Go has as an element.
+        /// The `reflect.Kind` of an element in Go.
         kind: &'static str,
     },
     /// A `$patch` that does not exist.
     #[error("unknown patch type: {directive} in map: {patch}")]
     UnknownDirective {
-        /// What the patch says.
+        /// The value of `$patch`.
         directive: String,
-        /// The object that says it, as Go writes it.
+        /// The object with the directive, as Go writes it.
         patch: String,
     },
     /// `$patch: merge` in an element of a list.
@@ -79,7 +79,8 @@ pub enum Error {
         /// The requested order, as Go writes it.
         order: String,
     },
-    /// The type has no such field, and one that has been there before cannot be merged.
+    /// The type has no such field, so that the values of the original and the patch cannot be
+    /// merged.
     #[error("unable to find api field in struct {type_name} for the json field {key:?}")]
     UnknownField {
         /// The type's name.
@@ -90,13 +91,13 @@ pub enum Error {
     /// Objects or lists should merge in a map, whose values have no type upstream.
     #[error("merging an object in json but data type is not struct, instead is: {kind}")]
     NotAStruct {
-        /// What Go has there.
+        /// The `reflect.Kind` of the map in Go.
         kind: &'static str,
     },
     /// A list should merge in a field that is no list.
     #[error("expected slice or array type, but got: {owner}")]
     NotAList {
-        /// What Go has as the owner of the field.
+        /// The `reflect.Kind` of the owner of the field in Go.
         owner: &'static str,
     },
     /// A list of lists should merge.

@@ -25,6 +25,7 @@ enum Verb {
 /// A value as `%s` writes it: `twist`, but `%!s(int64=1)`.
 pub(super) fn as_text(value: &Value) -> String {
     match value {
+        // `%s` writes a nil value as it writes a nil type.
         Value::Null => type_of(value).to_owned(),
         value => render(value, Verb::S),
     }
@@ -68,7 +69,8 @@ fn render_object(fields: &Map<String, Value>, verb: Verb) -> String {
     format!("map[{}]", fields.join(" "))
 }
 
-/// The Go type of a decoded value, as `%s` writes it.
+/// The Go type of a decoded value, as `%s` writes it. Null has no type in Go: its `reflect.TypeOf`
+/// is nil, which `%s` writes as `%!s(<nil>)`.
 pub(super) fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",

@@ -8,7 +8,7 @@ use super::order::{self, Positions};
 use super::schema::ListField;
 use super::{DIRECTIVE, Error, go_value, merge_objects};
 
-/// What the elements of lists that merge are; all of them are of one type.
+/// The type of the elements of lists that merge, which is the same for all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Elements {
     Objects,
@@ -34,9 +34,9 @@ impl Elements {
 #[derive(Debug, Default)]
 pub(super) struct Merged {
     pub(super) elements: Vec<Value>,
-    /// The order that the original had, as upstream remembers it: the first new elements take the
-    /// places that deleted ones leave free at the end.
-    pub(super) remains: Positions,
+    /// The order of the original, as upstream computes it: the first new elements take the
+    /// positions that deleted ones leave free at the end.
+    pub(super) server_order: Positions,
 }
 
 /// The result of merging a patch into `original`.
@@ -51,27 +51,27 @@ pub(super) fn merge(
     match Elements::of(&original, patch)? {
         Elements::Objects => merge_maps(list, original, patch),
         Elements::Primitives => {
-            let remains = Positions::of(&original, list.key)?;
+            let server_order = Positions::of(&original, list.key)?;
             let mut seen = Positions::default();
             let mut merged = original;
             merged.extend_from_slice(patch);
             merged.retain(|value| seen.add(value));
-            let wanted = Positions::of(patch, list.key)?;
-            let elements = order::arrange(merged, &wanted, &remains, list.key)?;
-            Ok(Merged { elements, remains })
+            let patch_order = Positions::of(patch, list.key)?;
+            let elements = order::arrange(merged, &patch_order, &server_order, list.key)?;
+            Ok(Merged { elements, server_order })
         }
     }
 }
 
 fn merge_maps(list: ListField, mut original: Vec<Value>, patch: &[Value]) -> Result<Merged, Error> {
     let key = list.key.ok_or(Error::NoDeclaredKey { kind: list.element.kind() })?;
-    let places = original.len();
-    let mut plain = Vec::with_capacity(patch.len());
+    let original_len = original.len();
+    let mut without_directive = Vec::with_capacity(patch.len());
     let mut deleted: HashSet<&Value> = HashSet::new();
     let mut replace = false;
     for object in patch.iter().filter_map(Value::as_object) {
         let Some(directive) = object.get(DIRECTIVE) else {
-            plain.push(object);
+            without_directive.push(object);
             continue;
         };
         match directive.as_str() {
@@ -87,44 +87,45 @@ fn merge_maps(list: ListField, mut original: Vec<Value>, patch: &[Value]) -> Res
         original.retain(|element| element.get(key).is_none_or(|id| !deleted.contains(id)));
     }
     if replace {
-        let remains = Positions::of(&original, list.key)?;
-        let elements: Vec<Value> = plain.into_iter().cloned().map(Value::Object).collect();
-        let live = Positions::of(&elements, list.key)?;
-        let elements = order::arrange(elements, &Positions::default(), &live, list.key)?;
-        return Ok(Merged { elements, remains });
+        let server_order = Positions::of(&original, list.key)?;
+        let elements: Vec<Value> =
+            without_directive.into_iter().cloned().map(Value::Object).collect();
+        let own_order = Positions::of(&elements, list.key)?;
+        let elements = order::arrange(elements, &Positions::default(), &own_order, list.key)?;
+        return Ok(Merged { elements, server_order });
     }
-    let live = original.len();
-    let merged = merge_plain(list, key, original, &plain)?;
-    let mut wanted = Positions::default();
-    for object in &plain {
-        wanted.add(merge_key_of(object, key)?);
+    let kept_len = original.len();
+    let merged = merge_elements(list, key, original, &without_directive)?;
+    let mut patch_order = Positions::default();
+    for object in &without_directive {
+        patch_order.add(merge_key_of(object, key)?);
     }
-    let live = Positions::of(&merged[..live], list.key)?;
-    let remains = Positions::of(&merged[..places.min(merged.len())], list.key)?;
-    let elements = order::arrange(merged, &wanted, &live, list.key)?;
-    Ok(Merged { elements, remains })
+    let kept_order = Positions::of(&merged[..kept_len], list.key)?;
+    let server_order = Positions::of(&merged[..original_len.min(merged.len())], list.key)?;
+    let elements = order::arrange(merged, &patch_order, &kept_order, list.key)?;
+    Ok(Merged { elements, server_order })
 }
 
 /// Each element merges into the first one with its key, of the original or of the patch itself, or
 /// else is appended.
-fn merge_plain(
+fn merge_elements(
     list: ListField,
     key: &'static str,
     mut merged: Vec<Value>,
     patch: &[&Map<String, Value>],
 ) -> Result<Vec<Value>, Error> {
-    let mut places: HashMap<Value, usize> = HashMap::with_capacity(merged.len());
+    let mut indexes: HashMap<Value, usize> = HashMap::with_capacity(merged.len());
     for (at, element) in merged.iter().enumerate() {
         if let Some(id) = element.get(key) {
-            places.entry(id.clone()).or_insert(at);
+            indexes.entry(id.clone()).or_insert(at);
         }
     }
     for object in patch {
         let id = merge_key_of(object, key)?;
-        if let Some(Value::Object(old)) = places.get(id).map(|at| &mut merged[*at]) {
+        if let Some(Value::Object(old)) = indexes.get(id).map(|at| &mut merged[*at]) {
             merge_objects(list.element, old, object)?;
         } else {
-            places.insert(id.clone(), merged.len());
+            indexes.insert(id.clone(), merged.len());
             merged.push(Value::Object((*object).clone()));
         }
     }

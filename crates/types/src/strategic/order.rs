@@ -5,8 +5,8 @@
 //! before the other one:
 //!
 //! ```text
-//! had a b c, patch names b d      named: b d   others: a c      a before b: a b d c
-//! had a b,   patch names c        named: c     others: a b      c is new, so it goes first: c a b
+//! old list a b c, patch names b d     named: b d   others: a c     a before b: a b d c
+//! old list a b,   patch names c       named: c     others: a b     c is new and goes first: c a b
 //! ```
 
 use std::collections::HashMap;
@@ -46,36 +46,39 @@ impl Positions {
     }
 }
 
-/// Sorts the elements: those in `wanted` in that order, and the others as in `live`.
+/// Sorts the elements: those in `patch_order` in that order, and the others as in `server_order`.
 pub(super) fn arrange(
     elements: Vec<Value>,
-    wanted: &Positions,
-    live: &Positions,
+    patch_order: &Positions,
+    server_order: &Positions,
     key: Option<&'static str>,
 ) -> Result<Vec<Value>, Error> {
-    let (mut named, mut others, mut strangers) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut named, mut others, mut in_neither) = (Vec::new(), Vec::new(), Vec::new());
     for element in elements {
         let id = identity(&element, key)?;
-        let stood = live.0.get(id).copied();
-        match (wanted.0.get(id), stood) {
-            (Some(place), _) => named.push((*place, stood, element)),
-            (None, Some(_)) => others.push((stood, element)),
-            (None, None) => strangers.push((stood, element)),
+        let server_position = server_order.0.get(id).copied();
+        match (patch_order.0.get(id), server_position) {
+            (Some(place), _) => named.push((*place, server_position, element)),
+            (None, Some(_)) => others.push((server_position, element)),
+            (None, None) => in_neither.push((server_position, element)),
         }
     }
     named.sort_by_key(|(place, ..)| *place);
-    others.sort_by_key(|(stood, _)| *stood);
-    // Only an empty `$setElementOrder` leaves elements that are in neither order, and upstream's
-    // sort turns them around.
-    others.extend(strangers.into_iter().rev());
+    others.sort_by_key(|(server_position, _)| *server_position);
+    // Only with an empty `$setElementOrder` are elements in neither order, and upstream's
+    // sort reverses them.
+    others.extend(in_neither.into_iter().rev());
 
     let mut arranged = Vec::with_capacity(named.len() + others.len());
     let mut others = others.into_iter().peekable();
-    for (_, stood, element) in named {
-        let stands_before = |other: &(Option<usize>, Value)| {
-            other.0.zip(stood).is_some_and(|(other, stood)| other < stood)
+    for (_, server_position, element) in named {
+        let is_before = |other: &(Option<usize>, Value)| {
+            other
+                .0
+                .zip(server_position)
+                .is_some_and(|(other, server_position)| other < server_position)
         };
-        while let Some((_, other)) = others.next_if(stands_before) {
+        while let Some((_, other)) = others.next_if(is_before) {
             arranged.push(other);
         }
         arranged.push(element);
@@ -113,41 +116,42 @@ fn as_list(value: &Value) -> Result<&Vec<Value>, Error> {
     value.as_array().ok_or_else(|| Error::not_a_list(value))
 }
 
-/// The list in that order; nothing if there is neither an old nor a new one.
+/// The merged list in `order`; None if there is neither an old nor a new list.
 fn merge_ordered(
     list: ListField,
     old: Option<&Vec<Value>>,
     new: Option<&Vec<Value>>,
     order: &[Value],
 ) -> Result<Option<Vec<Value>>, Error> {
-    let (was, change) = (old.map_or(&[][..], Vec::as_slice), new.map_or(&[][..], Vec::as_slice));
-    check_order(change, order, list.key)?;
+    let (old_elements, new_elements) =
+        (old.map_or(&[][..], Vec::as_slice), new.map_or(&[][..], Vec::as_slice));
+    check_order(new_elements, order, list.key)?;
     if old.is_none() && new.is_none() {
         return Ok(None);
     }
     if list.key.is_none() {
-        let mut all = order.iter().chain(was).chain(change);
+        let mut all = order.iter().chain(old_elements).chain(new_elements);
         if let Some(composite) = all.find(|value| value.is_object() || value.is_array()) {
             return Err(Error::unhashable(composite));
         }
     }
-    let (merged, live) = match (old, new) {
+    let (merged, server_order) = match (old, new) {
         (Some(old), Some(new)) if list.merge => {
             let merged = list::merge(list, old.clone(), new)?;
-            (merged.elements, merged.remains)
+            (merged.elements, merged.server_order)
         }
-        (Some(_), Some(new)) => (new.clone(), Positions::of(was, list.key)?),
-        (Some(old), None) => (old.clone(), Positions::of(was, list.key)?),
+        (Some(_), Some(new)) => (new.clone(), Positions::of(old_elements, list.key)?),
+        (Some(old), None) => (old.clone(), Positions::of(old_elements, list.key)?),
         (None, _) => {
-            let elements = change.iter().cloned().filter_map(without_directives);
+            let elements = new_elements.iter().cloned().filter_map(without_directives);
             (elements.collect(), Positions::default())
         }
     };
-    Elements::of(was, change)?;
-    arrange(merged, &Positions::of(order, list.key)?, &live, list.key).map(Some)
+    Elements::of(old_elements, new_elements)?;
+    arrange(merged, &Positions::of(order, list.key)?, &server_order, list.key).map(Some)
 }
 
-/// Whether the patch's list is a part of the order, as far as both have the same elements.
+/// Checks that the elements of the patch's list are in the order of `$setElementOrder`.
 fn check_order(patch: &[Value], order: &[Value], key: Option<&'static str>) -> Result<(), Error> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());

@@ -4,7 +4,7 @@
 use super::Error;
 use crate::{Container, Emit, Field, Item, Type};
 
-/// The one field whose object is replaced by the patch's; the table of types has no marker for it.
+/// The one field with the patch strategy `replace`, for which the table of types has no marker.
 const REPLACED: (&str, &str) = ("policy/v1.PodDisruptionBudgetSpec", "selector");
 
 /// What an object is in Go.
@@ -15,7 +15,7 @@ pub(super) enum Schema {
     /// A struct of that name with a special JSON form. Its fields are unknown here, so that
     /// primitive values merge but objects below them do not.
     Opaque(&'static str),
-    /// Anything else, by its kind. Of a map the values are unknown as well.
+    /// Anything else, by its kind. The types of the values of a map are unknown as well.
     Other(&'static str),
 }
 
@@ -67,7 +67,7 @@ impl Schema {
         Ok(ListField { element, merge: field.merge, key: field.merge_key() })
     }
 
-    /// What Go calls it.
+    /// Go's `reflect.Kind`.
     pub(super) fn kind(self) -> &'static str {
         match self {
             Self::Struct { pointer: true, .. } => "ptr",
@@ -98,7 +98,7 @@ impl Schema {
         }
     }
 
-    /// Upper and lower case matter only if fields differ in nothing else, as in Go.
+    /// As in Go, a name that does not match exactly is matched without regard to case.
     fn field(self, key: &str) -> Result<(&'static Type, &'static Field), Error> {
         let unknown = |type_name| Error::UnknownField { type_name, key: key.to_owned() };
         match self {

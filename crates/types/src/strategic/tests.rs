@@ -102,7 +102,7 @@ mod objects {
     }
 
     #[test]
-    fn an_unknown_directive_counts_only_where_there_is_an_object() {
+    fn an_unknown_directive_is_an_error_only_if_the_object_exists() {
         let patch = json!({"data": {"$patch": "twist", "k": "v"}});
         check(
             "core/v1.ConfigMap",
@@ -152,7 +152,7 @@ mod objects {
     }
 
     #[test]
-    fn only_the_retained_keys_stay() {
+    fn retain_keys_removes_all_other_fields() {
         let original =
             json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2}}});
         check(
@@ -197,7 +197,7 @@ mod objects {
     }
 
     #[test]
-    fn a_patch_is_an_object() {
+    fn a_patch_must_be_an_object() {
         let message = "json: cannot unmarshal array into Go value of type map[string]interface {}";
         refused("core/v1.Pod", json!({}), &json!([]), message);
     }
@@ -250,20 +250,20 @@ mod lists_of_objects {
     }
 
     #[test]
-    fn elements_are_deleted() {
+    fn a_delete_directive_removes_an_element() {
         let delete = json!({"name": "c", "$patch": "delete"});
         check_containers(&json!({"containers": [delete]}), &["d=i"]);
         check_containers(&json!({"containers": [{"name": "e"}, delete]}), &["e=?", "d=i"]);
     }
 
     #[test]
-    fn a_list_is_replaced() {
+    fn a_replace_directive_replaces_a_list() {
         let patch = json!({"containers": [{"name": "e", "image": "i"}, {"$patch": "replace"}]});
         check_containers(&patch, &["e=i"]);
     }
 
     #[test]
-    fn lists_that_do_not_merge_are_taken_from_the_patch() {
+    fn a_list_without_merge_strategy_is_replaced() {
         check(
             "core/v1.NodeSpec",
             json!({"taints": [{"key": "a", "effect": "NoSchedule"}]}),
@@ -314,7 +314,7 @@ mod lists_of_primitives {
     use super::*;
 
     #[test]
-    fn a_list_that_merges_is_a_set() {
+    fn a_merged_list_of_primitives_is_a_set() {
         check_finalizers(&["a", "b"], &json!({"finalizers": ["c"]}), &["c", "a", "b"]);
         check_finalizers(
             &["a", "b", "c"],
@@ -367,7 +367,7 @@ mod element_order {
     use super::*;
 
     #[test]
-    fn the_order_is_obeyed() {
+    fn elements_get_the_order_of_the_patch() {
         let order = json!([{"name": "d"}, {"name": "e"}, {"name": "c"}]);
         check_containers(
             &json!({
@@ -380,7 +380,7 @@ mod element_order {
     }
 
     #[test]
-    fn elements_outside_of_the_order_keep_their_successor() {
+    fn elements_outside_of_the_order_are_placed_by_their_former_position() {
         let conditions = json!([{"type": "PodScheduled"}]);
         let order = json!([{"type": "Initialized"}, {"type": "Ready"}]);
         check(
@@ -411,7 +411,7 @@ mod element_order {
     }
 
     #[test]
-    fn a_new_list_comes_without_directives() {
+    fn a_new_list_has_no_directives() {
         check(
             "core/v1.PodSpec",
             json!({}),
@@ -447,7 +447,7 @@ mod element_order {
     }
 
     #[test]
-    fn an_order_is_for_lists_that_exist() {
+    fn an_order_for_something_other_than_a_mergeable_list_is_refused() {
         let cases = [
             (
                 "$setElementOrder/volumes",

@@ -83,7 +83,7 @@ impl Mutation {
                     resource: &served.resource,
                     schemas: served.apply_schemas(),
                 };
-                overlay(versions.node(version), object.map_mut(), &config)
+                overlay(versions.type_ref(version), object.map_mut(), &config)
                     .map_err(|error| format!("error applying patch: {error}"))?;
                 shape::shape(served, version, &mut object)?;
                 Ok(object)

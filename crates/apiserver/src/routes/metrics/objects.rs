@@ -6,7 +6,7 @@ use crate::metrics::exposition::MetricType;
 
 /// Appends the number of objects of each stored resource.
 pub(super) fn append(text: &mut String, catalog: &Catalog) {
-    let stored = || catalog.served().iter().filter(|it| it.resource.behavior.unstored.is_none());
+    let stored = || catalog.served().iter().filter(|it| it.resource.strategy.unstored.is_none());
     let name = "apiserver_resource_objects";
     exposition::append_head(
         text,

@@ -10,7 +10,7 @@ use super::{FACTOR, TICKS, processor_time};
 use kinds::core::pod::security_standards::is_significant;
 use machinery::{ErrorList, Object, Value, json};
 use types::Resource;
-use types::resource::{Action, Behavior};
+use types::resource::{Action, Strategy};
 
 /// Creates an element from its number.
 type One = fn(usize) -> Value;
@@ -24,25 +24,25 @@ fn address(n: usize) -> String {
 }
 
 /// Calls all functions of a kind that an update uses.
-fn update(behavior: &Behavior, new: &Object, old: &Object) {
+fn update(strategy: &Strategy, new: &Object, old: &Object) {
     let mut changed = new.clone();
-    (behavior.prepare_update)(&mut changed, old);
+    (strategy.prepare_update)(&mut changed, old);
     let errors = &mut ErrorList::new();
-    match behavior.validate_in {
+    match strategy.validate_in {
         Some(validate) => validate(&changed, Some(old), "v1", errors),
-        None => (behavior.validate_update)(&changed, old, errors),
+        None => (strategy.validate_update)(&changed, old, errors),
     }
     let mut changed = new.clone();
-    (behavior.prepare_status)(&mut changed, old);
-    (behavior.validate_status)(&changed, old, &mut ErrorList::new());
-    for subresource in behavior.subresources {
+    (strategy.prepare_status)(&mut changed, old);
+    (strategy.validate_status)(&changed, old, &mut ErrorList::new());
+    for subresource in strategy.subresources {
         let Action::Replace { prepare, validate, .. } = &subresource.action else { continue };
         let mut changed = new.clone();
         prepare(&mut changed, old);
         validate(&changed, old, &mut ErrorList::new());
     }
-    (behavior.warnings)(new);
-    if let Some(warnings) = behavior.update_warnings {
+    (strategy.warnings)(new);
+    if let Some(warnings) = strategy.update_warnings {
         warnings(new, old);
     }
 }
@@ -74,7 +74,7 @@ fn check_of(
 
 fn check(all: &[Resource], kind: &str, size: usize, object: impl Fn(usize, usize) -> Value) {
     let resource = all.iter().find(|it| it.kind == kind).unwrap();
-    check_of(kind, size, object, |new, old| update(resource.behavior, new, old));
+    check_of(kind, size, object, |new, old| update(resource.strategy, new, old));
 }
 
 #[test]

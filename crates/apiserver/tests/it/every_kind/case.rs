@@ -21,7 +21,7 @@ pub(super) struct Case {
 /// All cases, in the order of the table.
 pub(super) fn cases() -> Vec<Case> {
     let mut manifests = manifests();
-    let stored = kinds::table::builtin().into_iter().filter(|it| it.behavior.unstored.is_none());
+    let stored = kinds::table::builtin().into_iter().filter(|it| it.strategy.unstored.is_none());
     let cases = stored.filter_map(|resource| {
         let of = |it: &Value| {
             it["kind"] == *resource.kind
@@ -153,7 +153,7 @@ fn each_kind_has_one_manifest_and_each_manifest_a_kind() {
     let kinds: BTreeSet<String> = cases().iter().map(Case::name).collect();
     let missing: Vec<String> = kinds::table::builtin()
         .iter()
-        .filter(|it| it.behavior.unstored.is_none())
+        .filter(|it| it.strategy.unstored.is_none())
         .map(|it| it.group_kind().to_string())
         .filter(|it| !kinds.contains(it))
         .collect();

@@ -91,7 +91,7 @@ fn an_update_of_the_status_changes_nothing_else() {
         "status": {"phase": "X"}}));
     let mut new = object(json!({"metadata": {"name": "a", "managedFields": [1]}, "spec": {"n": 2},
         "status": {"phase": "Y"}}));
-    (BEHAVIOR.prepare_status)(&mut new, &old);
+    (STRATEGY.prepare_status)(&mut new, &old);
     assert_eq!(
         new.into_value(),
         json!({"metadata": {"name": "a", "labels": {"k": "v"}, "managedFields": [1]},

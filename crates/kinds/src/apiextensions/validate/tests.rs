@@ -1,6 +1,6 @@
 //! CRDs that kube-apiserver refused, and its messages.
 
-use super::super::crd::BEHAVIOR;
+use super::super::crd::STRATEGY;
 use super::*;
 use crate::validation::testing::{created, object, refusals, refusals_of_update};
 use machinery::json;
@@ -17,8 +17,8 @@ fn widgets(change: impl FnOnce(&mut Value)) -> Value {
 }
 
 /// The errors about a changed CRD, sorted.
-fn add_invalid(change: impl FnOnce(&mut Value)) -> Vec<String> {
-    let mut messages = refusals(&BEHAVIOR, widgets(change));
+fn sorted_errors(change: impl FnOnce(&mut Value)) -> Vec<String> {
+    let mut messages = refusals(&STRATEGY, widgets(change));
     messages.sort();
     messages
 }
@@ -27,7 +27,7 @@ const LABEL: &str = "a DNS-1035 label must consist of lower case alphanumeric ch
 
 #[test]
 fn a_good_crd_is_accepted() {
-    assert_eq!(add_invalid(|_| {}), [""; 0]);
+    assert_eq!(sorted_errors(|_| {}), [""; 0]);
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn the_name_is_made_of_the_plural_and_the_group() {
     let mut crd = widgets(|_| {});
     crd["metadata"]["name"] = json!("wrong.example.dev");
     assert_eq!(
-        refusals(&BEHAVIOR, crd),
+        refusals(&STRATEGY, crd),
         [
             r#"metadata.name: Invalid value: "wrong.example.dev": must be spec.names.plural+"."+spec.group"#
         ]
@@ -45,14 +45,14 @@ fn the_name_is_made_of_the_plural_and_the_group() {
 #[test]
 fn a_group_is_a_domain() {
     assert_eq!(
-        add_invalid(|spec| spec["group"] = json!("network"))[1],
+        sorted_errors(|spec| spec["group"] = json!("network"))[1],
         r#"spec.group: Invalid value: "network": should be a domain with at least one dot"#
     );
 }
 
 #[test]
-fn names_are_labels_and_the_scope_is_one_of_two() {
-    let found = add_invalid(|spec| {
+fn names_are_dns_labels_and_the_scope_is_cluster_or_namespaced() {
+    let found = sorted_errors(|spec| {
         spec["scope"] = json!("Galaxy");
         spec["names"] = json!({"plural": "widgets", "kind": "", "shortNames": ["A_B"],
             "categories": ["C D"], "singular": "W W", "listKind": ""});
@@ -74,13 +74,13 @@ fn names_are_labels_and_the_scope_is_one_of_two() {
 #[test]
 fn there_is_exactly_one_storage_version() {
     assert_eq!(
-        add_invalid(|spec| spec["versions"] = json!([])),
+        sorted_errors(|spec| spec["versions"] = json!([])),
         [
             "spec.versions: Invalid value: []: must have exactly one version marked as storage version",
             "status.storedVersions: Invalid value: null: must have at least one stored version",
         ]
     );
-    let found = add_invalid(|spec| {
+    let found = sorted_errors(|spec| {
         let mut second = spec["versions"][0].clone();
         second["name"] = json!("V2");
         spec["versions"].as_array_mut().unwrap().push(second);
@@ -98,11 +98,11 @@ fn there_is_exactly_one_storage_version() {
 #[test]
 fn v1_needs_a_schema_and_keeps_no_unknown_fields() {
     assert_eq!(
-        add_invalid(|spec| spec["versions"][0]["schema"] = Value::Null),
+        sorted_errors(|spec| spec["versions"][0]["schema"] = Value::Null),
         ["spec.versions[0].schema.openAPIV3Schema: Required value"]
     );
     assert_eq!(
-        add_invalid(|spec| spec["preserveUnknownFields"] = json!(true)),
+        sorted_errors(|spec| spec["preserveUnknownFields"] = json!(true)),
         [
             "spec.preserveUnknownFields: Invalid value: true: cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         ]
@@ -113,12 +113,12 @@ fn v1_needs_a_schema_and_keeps_no_unknown_fields() {
 fn errors_of_identical_versions_are_at_the_top_and_others_per_version() {
     let pattern = json!({"openAPIV3Schema": {"type": "object",
         "properties": {"a": {"type": "string", "pattern": "["}}}});
-    let shared = add_invalid(|spec| spec["versions"][0]["schema"] = pattern.clone());
+    let shared = sorted_errors(|spec| spec["versions"][0]["schema"] = pattern.clone());
     assert!(
         shared[0].starts_with("spec.validation.openAPIV3Schema.properties[a].pattern: "),
         "{shared:?}"
     );
-    let apart = add_invalid(|spec| {
+    let apart = sorted_errors(|spec| {
         let mut second = spec["versions"][0].clone();
         second["name"] = json!("v2");
         second["storage"] = json!(false);
@@ -133,7 +133,7 @@ fn errors_of_identical_versions_are_at_the_top_and_others_per_version() {
 
 #[test]
 fn paths_of_scale_and_columns_begin_with_a_dot() {
-    let found = add_invalid(|spec| {
+    let found = sorted_errors(|spec| {
         let version = &mut spec["versions"][0];
         version["subresources"] = json!({"scale": {"specReplicasPath": ".status.x",
             "statusReplicasPath": "spec.x", "labelSelectorPath": "[0]"}});
@@ -157,7 +157,7 @@ fn paths_of_scale_and_columns_begin_with_a_dot() {
 
 #[test]
 fn selectable_fields_are_scalars_that_exist() {
-    let found = add_invalid(|spec| {
+    let found = sorted_errors(|spec| {
         let version = &mut spec["versions"][0];
         version["schema"]["openAPIV3Schema"]["properties"] =
             json!({"a": {"type": "string"}, "l": {"type": "array", "items": {"type": "string"}}});
@@ -175,9 +175,9 @@ fn selectable_fields_are_scalars_that_exist() {
 }
 
 #[test]
-fn rules_are_compiled_when_a_crd_is_made() {
+fn rules_are_compiled_when_a_crd_is_created() {
     let rules = |rule: &str| {
-        add_invalid(|spec| {
+        sorted_errors(|spec| {
             spec["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] =
                 json!([{"rule": rule}]);
         })
@@ -188,8 +188,8 @@ fn rules_are_compiled_when_a_crd_is_made() {
 }
 
 /// The errors of a CRD whose objects are converted by this webhook.
-fn of_webhook(config: &Value, reviews: &Value) -> Vec<String> {
-    add_invalid(|spec| {
+fn errors_of_webhook(config: &Value, reviews: &Value) -> Vec<String> {
+    sorted_errors(|spec| {
         spec["conversion"] = json!({"strategy": "Webhook", "webhook": {
             "clientConfig": config, "conversionReviewVersions": reviews}});
     })
@@ -198,19 +198,19 @@ fn of_webhook(config: &Value, reviews: &Value) -> Vec<String> {
 #[test]
 fn a_conversion_webhook_needs_an_address_and_a_supported_review_version() {
     let (url, none) = (json!({"url": "https://x"}), Vec::<String>::new());
-    assert_eq!(of_webhook(&url, &json!(["v1"])), none);
-    assert_eq!(of_webhook(&url, &json!(["v9", "v1beta1"])), none);
+    assert_eq!(errors_of_webhook(&url, &json!(["v1"])), none);
+    assert_eq!(errors_of_webhook(&url, &json!(["v9", "v1beta1"])), none);
     let service = json!({"service": {"namespace": "a", "name": "b", "port": 443}});
-    assert_eq!(of_webhook(&service, &json!(["v1"])), none);
+    assert_eq!(errors_of_webhook(&service, &json!(["v1"])), none);
     assert_eq!(
-        of_webhook(&json!({}), &json!(["v2"])),
+        errors_of_webhook(&json!({}), &json!(["v2"])),
         [
             r#"spec.conversion.conversionReviewVersions: Invalid value: ["v2"]: must include at least one of v1, v1beta1"#,
             "spec.conversion.webhookClientConfig: Required value: exactly one of url or service is required",
         ]
     );
     assert_eq!(
-        of_webhook(&json!({"url": "http://x"}), &json!(["v1"])),
+        errors_of_webhook(&json!({"url": "http://x"}), &json!(["v1"])),
         [
             r#"spec.conversion.webhookClientConfig.url: Invalid value: "http": 'https' is the only allowed URL scheme; desired format: https://host[/path]"#
         ]
@@ -219,16 +219,16 @@ fn a_conversion_webhook_needs_an_address_and_a_supported_review_version() {
 
 #[test]
 fn an_established_crd_needs_a_valid_ca_bundle() {
-    let trusting = |bundle: &str| {
+    let with_ca_bundle = |bundle: &str| {
         widgets(|spec| {
             spec["conversion"] = json!({"strategy": "Webhook", "webhook": {
                 "clientConfig": {"url": "https://x", "caBundle": bundle},
                 "conversionReviewVersions": ["v1"]}});
         })
     };
-    let rubbish = trusting("cnViYmlzaA==");
-    assert_eq!(refusals(&BEHAVIOR, rubbish.clone()), Vec::<String>::new());
-    let errors = errors_once_established(trusting(""), rubbish);
+    let invalid = with_ca_bundle("cnViYmlzaA==");
+    assert_eq!(refusals(&STRATEGY, invalid.clone()), Vec::<String>::new());
+    let errors = errors_once_established(with_ca_bundle(""), invalid);
     assert_eq!(
         errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
         [
@@ -239,12 +239,12 @@ fn an_established_crd_needs_a_valid_ca_bundle() {
 
 /// The errors of a change of an established CRD.
 fn errors_once_established(old: Value, new: Value) -> ErrorList {
-    let mut established = object(created(&BEHAVIOR, old));
+    let mut established = object(created(&STRATEGY, old));
     let conditions = json!([{"type": "Established", "status": "True"}]);
     established.map_at(&["status"]).insert("conditions".to_owned(), conditions);
     let mut new = object(new);
-    (BEHAVIOR.defaults)(&mut new);
-    (BEHAVIOR.prepare_update)(&mut new, &established);
+    (STRATEGY.defaults)(&mut new);
+    (STRATEGY.prepare_update)(&mut new, &established);
     let mut errors = ErrorList::new();
     validate_in(&new, Some(&established), "apiextensions.k8s.io/v1", &mut errors);
     errors
@@ -255,33 +255,37 @@ fn groups_of_kubernetes_need_an_approval_in_v1_only() {
     let mut crd = widgets(|spec| spec["group"] = json!("sample.k8s.io"));
     crd["metadata"]["name"] = json!("widgets.sample.k8s.io");
     assert_eq!(
-        refusals(&BEHAVIOR, crd.clone()),
+        refusals(&STRATEGY, crd.clone()),
         [
             r#"metadata.annotations[api-approved.kubernetes.io]: Required value: protected groups must have approval annotation "api-approved.kubernetes.io", see https://github.com/kubernetes/enhancements/pull/1111"#
         ]
     );
     let mut errors = ErrorList::new();
-    validate_in(&object(created(&BEHAVIOR, crd.clone())), None, "v1beta1", &mut errors);
+    validate_in(&object(created(&STRATEGY, crd.clone())), None, "v1beta1", &mut errors);
     assert!(errors.is_empty(), "{}", errors.summary());
     crd["metadata"]["annotations"] =
         json!({"api-approved.kubernetes.io": "unapproved, an experiment"});
-    assert_eq!(refusals(&BEHAVIOR, crd), [""; 0]);
+    assert_eq!(refusals(&STRATEGY, crd), [""; 0]);
 }
 
 #[test]
-fn the_first_example_of_the_textbooks_is_accepted_in_v1beta1() {
+fn a_v1beta1_crd_without_a_schema_is_accepted_and_updated_in_v1() {
     let mut network = object(json!({"apiVersion": "apiextensions.k8s.io/v1beta1",
         "kind": "CustomResourceDefinition", "metadata": {"name": "networks.samplecrd.k8s.io"},
         "spec": {"group": "samplecrd.k8s.io", "version": "v1", "scope": "Namespaced",
             "names": {"kind": "Network", "plural": "networks"}}}));
-    let convert = BEHAVIOR.convert.unwrap();
+    let convert = STRATEGY.convert.unwrap();
     convert(&mut network, "apiextensions.k8s.io/v1beta1", "apiextensions.k8s.io/v1");
-    let network = object(created(&BEHAVIOR, network.into_value()));
+    let network = object(created(&STRATEGY, network.into_value()));
     let mut errors = ErrorList::new();
     validate_in(&network, None, "v1beta1", &mut errors);
     assert!(errors.is_empty(), "{}", errors.summary());
     validate_in(&network, Some(&network), "v1", &mut errors);
-    assert!(errors.is_empty(), "an update in v1 does not hold it to v1: {}", errors.summary());
+    assert!(
+        errors.is_empty(),
+        "an update in v1 must not enforce the rules of v1: {}",
+        errors.summary()
+    );
 }
 
 #[test]
@@ -292,7 +296,7 @@ fn names_and_scope_are_immutable() {
         spec["group"] = json!("other.example.dev");
     });
     assert_eq!(
-        refusals_of_update(&BEHAVIOR, new.clone(), old.clone()),
+        refusals_of_update(&STRATEGY, new.clone(), old.clone()),
         [r#"spec.group: Invalid value: "other.example.dev": field is immutable"#],
         "before it is established, the scope may still change"
     );

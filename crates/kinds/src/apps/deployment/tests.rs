@@ -1,4 +1,4 @@
-//! Tests of deployment, as sentences.
+//! Defaults, validation and columns of deployments.
 
 use super::*;
 use crate::validation::testing::{created, defaulted, lines, object, refusals, refusals_of_update};
@@ -16,9 +16,9 @@ fn with(field: &str, value: Value) -> Value {
 }
 
 #[test]
-fn rolling_updates_default_to_a_quarter() {
+fn rolling_updates_default_to_25_percent() {
     let strategy =
-        |spec: Value| defaulted(&BEHAVIOR, json!({"spec": spec}))["spec"]["strategy"].clone();
+        |spec: Value| defaulted(&STRATEGY, json!({"spec": spec}))["spec"]["strategy"].clone();
     assert_eq!(
         strategy(json!({})),
         json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}})
@@ -31,15 +31,15 @@ fn rolling_updates_default_to_a_quarter() {
 }
 
 #[test]
-fn a_creator_does_not_set_the_status() {
-    let deployment = created(&BEHAVIOR, json!({"spec": spec(), "status": {"replicas": 7}}));
+fn the_status_is_reset_at_creation() {
+    let deployment = created(&STRATEGY, json!({"spec": spec(), "status": {"replicas": 7}}));
     assert_eq!(deployment["status"], json!({}));
 }
 
 #[test]
-fn without_a_spec_there_is_little_to_deploy() {
+fn selector_and_containers_are_required() {
     assert_eq!(
-        refusals(&BEHAVIOR, json!({})),
+        refusals(&STRATEGY, json!({})),
         [
             "spec.selector: Required value",
             "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`",
@@ -49,16 +49,16 @@ fn without_a_spec_there_is_little_to_deploy() {
 }
 
 #[test]
-fn a_rollout_must_be_able_to_move() {
+fn max_unavailable_is_at_most_100_percent_and_not_zero_if_max_surge_is() {
     let strategy = |rolling: Value| with("strategy", json!({"rollingUpdate": rolling}));
     assert_eq!(
-        refusals(&BEHAVIOR, strategy(json!({"maxSurge": "0%", "maxUnavailable": 0}))),
+        refusals(&STRATEGY, strategy(json!({"maxSurge": "0%", "maxUnavailable": 0}))),
         [
             "spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0"
         ]
     );
     assert_eq!(
-        refusals(&BEHAVIOR, strategy(json!({"maxSurge": "200%", "maxUnavailable": "101%"}))),
+        refusals(&STRATEGY, strategy(json!({"maxSurge": "200%", "maxUnavailable": "101%"}))),
         [
             r#"spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "101%": must not be greater than 100%"#
         ]
@@ -66,16 +66,16 @@ fn a_rollout_must_be_able_to_move() {
 }
 
 #[test]
-fn strategies_are_judged() {
+fn invalid_strategies_are_refused() {
     assert_eq!(
-        refusals(&BEHAVIOR, with("strategy", json!({"type": "Odd"}))),
+        refusals(&STRATEGY, with("strategy", json!({"type": "Odd"}))),
         [
             r#"spec.strategy: Unsupported value: {"Type":"Odd","RollingUpdate":null}: supported values: "Recreate", "RollingUpdate""#
         ]
     );
     let recreate = json!({"type": "Recreate", "rollingUpdate": {"maxSurge": 1}});
     assert_eq!(
-        refusals(&BEHAVIOR, with("strategy", recreate)),
+        refusals(&STRATEGY, with("strategy", recreate)),
         [
             "spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"
         ]
@@ -83,23 +83,23 @@ fn strategies_are_judged() {
 }
 
 #[test]
-fn the_deadline_is_later_than_readiness() {
+fn progress_deadline_and_revision_history_limit_are_validated() {
     assert_eq!(
-        refusals(&BEHAVIOR, with("minReadySeconds", json!(600))),
+        refusals(&STRATEGY, with("minReadySeconds", json!(600))),
         ["spec.progressDeadlineSeconds: Invalid value: 600: must be greater than minReadySeconds"]
     );
     assert_eq!(
-        refusals(&BEHAVIOR, with("revisionHistoryLimit", json!(-1))),
+        refusals(&STRATEGY, with("revisionHistoryLimit", json!(-1))),
         ["spec.revisionHistoryLimit: Invalid value: -1: must be greater than or equal to 0"]
     );
 }
 
 #[test]
-fn the_selector_stays() {
+fn the_selector_is_immutable() {
     let mut new = json!({"spec": spec()});
     new["spec"]["selector"] = json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]});
     assert_eq!(
-        refusals_of_update(&BEHAVIOR, new, json!({"spec": spec()})),
+        refusals_of_update(&STRATEGY, new, json!({"spec": spec()})),
         [
             r#"spec.selector: Invalid value: {"matchExpressions":[{"key":"app","operator":"Exists"}]}: field is immutable"#
         ]
@@ -107,7 +107,7 @@ fn the_selector_stays() {
 }
 
 #[test]
-fn new_annotations_are_a_new_generation() {
+fn changed_annotations_increment_the_generation() {
     let old = object(json!({"metadata": {"generation": 3}}));
     let mut new = object(json!({"metadata": {"generation": 3, "labels": {"a": "b"}}}));
     prepare_update(&mut new, &old);
@@ -118,7 +118,7 @@ fn new_annotations_are_a_new_generation() {
 }
 
 #[test]
-fn a_status_changes_neither_spec_nor_labels() {
+fn a_status_update_keeps_spec_and_labels() {
     let old = object(json!({"metadata": {"name": "a"}, "spec": {"replicas": 1}}));
     let mut new = object(json!({"metadata": {"name": "a", "labels": {"x": "y"}},
         "spec": {"replicas": 2}, "status": {"replicas": 1}}));
@@ -130,7 +130,7 @@ fn a_status_changes_neither_spec_nor_labels() {
 }
 
 #[test]
-fn a_status_adds_up() {
+fn inconsistent_status_counters_are_refused() {
     let status = |status: Value| object(json!({"status": status}));
     let mut errors = ErrorList::new();
     let new = status(json!({"replicas": -1, "readyReplicas": 3, "collisionCount": 1}));
@@ -148,7 +148,7 @@ fn a_status_adds_up() {
 }
 
 #[test]
-fn the_table_counts_pods() {
+fn the_table_shows_replicas_images_and_selector() {
     let mut deployment = with("replicas", json!(2));
     deployment["status"] = json!({"readyReplicas": 1, "updatedReplicas": 2});
     let mut cells = cells(&object(deployment), &Now { unix_seconds: 0 });

@@ -1,4 +1,4 @@
-//! Tests of stateful set, as sentences.
+//! Defaults, validation and warnings of stateful sets.
 
 use super::*;
 use crate::validation::testing::{created, defaulted, lines, object, refusals, refusals_of_update};
@@ -21,7 +21,7 @@ fn claim(spec: Value) -> Value {
 
 #[test]
 fn the_defaults_of_a_stateful_set() {
-    let set = created(&BEHAVIOR, with("volumeClaimTemplates", json!([claim(json!({}))])));
+    let set = created(&STRATEGY, with("volumeClaimTemplates", json!([claim(json!({}))])));
     let spec = &set["spec"];
     assert_eq!(spec["podManagementPolicy"], "OrderedReady");
     assert_eq!(
@@ -41,9 +41,9 @@ fn the_defaults_of_a_stateful_set() {
 }
 
 #[test]
-fn a_chosen_strategy_is_left_as_it_is() {
+fn a_given_strategy_type_gets_no_rolling_update_parameters() {
     let strategy = |strategy: Value| {
-        defaulted(&BEHAVIOR, with("updateStrategy", strategy))["spec"]["updateStrategy"].clone()
+        defaulted(&STRATEGY, with("updateStrategy", strategy))["spec"]["updateStrategy"].clone()
     };
     assert_eq!(strategy(json!({"type": "RollingUpdate"})), json!({"type": "RollingUpdate"}));
     assert_eq!(strategy(json!({"type": "OnDelete"})), json!({"type": "OnDelete"}));
@@ -52,7 +52,7 @@ fn a_chosen_strategy_is_left_as_it_is() {
 #[test]
 fn policies_and_strategies_are_validated() {
     let check = |field: &str, value: Value, expected: &[&str]| {
-        assert_eq!(refusals(&BEHAVIOR, with(field, value)), expected);
+        assert_eq!(refusals(&STRATEGY, with(field, value)), expected);
     };
     check(
         "podManagementPolicy",
@@ -98,7 +98,7 @@ fn policies_and_strategies_are_validated() {
 }
 
 #[test]
-fn claims_are_volumes_of_the_pods() {
+fn claim_templates_are_validated_and_can_be_mounted() {
     let mut set = with(
         "volumeClaimTemplates",
         json!([claim(json!({"accessModes": ["ReadWriteOnce"],
@@ -106,9 +106,9 @@ fn claims_are_volumes_of_the_pods() {
     );
     set["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] =
         json!([{"name": "v", "mountPath": "/v"}]);
-    assert_eq!(refusals(&BEHAVIOR, set), Vec::<String>::new());
+    assert_eq!(refusals(&STRATEGY, set), Vec::<String>::new());
     assert_eq!(
-        refusals(&BEHAVIOR, with("volumeClaimTemplates", json!([claim(json!({}))]))),
+        refusals(&STRATEGY, with("volumeClaimTemplates", json!([claim(json!({}))]))),
         [
             "spec.volumeClaimTemplates[0].spec.accessModes: Required value: at least 1 access mode is required",
             "spec.volumeClaimTemplates[0].spec.resources[storage]: Required value",
@@ -117,10 +117,10 @@ fn claims_are_volumes_of_the_pods() {
 }
 
 #[test]
-fn names_set_by_the_controller_are_not_validated() {
+fn a_hostname_which_the_controller_replaces_is_not_validated() {
     let mut set = with("replicas", json!(1));
     set["spec"]["template"]["spec"]["hostname"] = "_".into();
-    assert_eq!(refusals(&BEHAVIOR, set), Vec::<String>::new());
+    assert_eq!(refusals(&STRATEGY, set), Vec::<String>::new());
 }
 
 #[test]
@@ -128,14 +128,14 @@ fn fields_of_the_pod_identity_are_immutable() {
     let mut new = with("serviceName", json!("t"));
     new["spec"]["podManagementPolicy"] = "Parallel".into();
     assert_eq!(
-        refusals_of_update(&BEHAVIOR, new, with("replicas", json!(1))),
+        refusals_of_update(&STRATEGY, new, with("replicas", json!(1))),
         [
             r#"spec.serviceName: Invalid value: "t": field is immutable"#,
             r#"spec.podManagementPolicy: Invalid value: "Parallel": field is immutable"#,
         ]
     );
     let claims = with("volumeClaimTemplates", json!([claim(json!({}))]));
-    let refusals = refusals_of_update(&BEHAVIOR, claims, with("replicas", json!(1)));
+    let refusals = refusals_of_update(&STRATEGY, claims, with("replicas", json!(1)));
     assert!(
         refusals[0].starts_with(
             r#"spec.volumeClaimTemplates: Invalid value: [{"name":"v","Spec":{"AccessModes":null,"#
@@ -145,17 +145,17 @@ fn fields_of_the_pod_identity_are_immutable() {
 }
 
 #[test]
-fn a_template_that_was_wrong_before_is_tolerated() {
+fn the_template_is_not_validated_if_the_stored_set_is_invalid() {
     let mut old = with("replicas", json!(1));
     old["spec"]["template"]["spec"]["containers"][0]["image"] = "".into();
     let mut new = old.clone();
     new["spec"]["replicas"] = 2.into();
-    assert_eq!(refusals(&BEHAVIOR, new.clone()).len(), 1);
-    assert_eq!(refusals_of_update(&BEHAVIOR, new, old), Vec::<String>::new());
+    assert_eq!(refusals(&STRATEGY, new.clone()).len(), 1);
+    assert_eq!(refusals_of_update(&STRATEGY, new, old), Vec::<String>::new());
 }
 
 #[test]
-fn a_status_adds_up() {
+fn inconsistent_status_counters_are_refused() {
     let mut errors = ErrorList::new();
     let status = object(json!({"status": {"replicas": 1, "currentReplicas": 2,
         "availableReplicas": 1}}));
@@ -170,12 +170,12 @@ fn a_status_adds_up() {
 }
 
 #[test]
-fn fractions_of_bytes_cause_warnings() {
+fn fractional_storage_and_a_negative_history_limit_cause_warnings() {
     let claims = json!([claim(json!({"resources": {"requests": {"storage": "500m"}}}))]);
     let mut set = with("volumeClaimTemplates", claims);
     set["spec"]["revisionHistoryLimit"] = (-1).into();
     assert_eq!(
-        (BEHAVIOR.warnings)(&object(set)),
+        (STRATEGY.warnings)(&object(set)),
         [
             r#"spec.volumeClaimTemplates[0].resources.requests[storage]: fractional byte value "500m" is invalid, must be an integer"#,
             "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended",

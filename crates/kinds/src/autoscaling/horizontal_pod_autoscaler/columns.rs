@@ -8,41 +8,27 @@ use types::resource::{Column, Now};
 
 pub(super) const COLUMNS: &[Column] = &[
     NAME,
-    column(
-        "Reference",
-        "What is scaled: its kind and its name, with a slash between the two of them.",
-    ),
-    column(
-        "Targets",
-        "Each metric by which the number of pods is found: what it is, and what it should be.",
-    ),
-    column(
-        "MinPods",
-        "The number of pods below which the autoscaler does not go; it is 1 by default.",
-    ),
-    column(
-        "MaxPods",
-        "The number of pods above which the autoscaler does not go, whatever it measures.",
-    ),
-    column(
-        "Replicas",
-        "The number of pods that there were when the autoscaler last looked at them.",
-    ),
+    column("Reference", "The object that is scaled, as kind/name."),
+    column("Targets", "The current value and the target value of each metric."),
+    column("MinPods", "The minimum number of pods, 1 by default."),
+    column("MaxPods", "The maximum number of pods."),
+    column("Replicas", "The number of pods that the autoscaler last observed."),
     AGE,
 ];
 
-/// How many metrics are shown.
-const SHOWN: usize = 2;
+/// The maximum number of metrics that are shown.
+const MAX_SHOWN: usize = 2;
 
 pub(super) fn cells(object: &Object, now: &Now) -> Vec<Value> {
     let (spec, status) = (top(object, "spec"), top(object, "status"));
     let target = at(spec, &["scaleTargetRef"]);
-    let least = integer(spec, "minReplicas").map_or("<unset>".to_owned(), |it| it.to_string());
+    let min_replicas =
+        integer(spec, "minReplicas").map_or("<unset>".to_owned(), |it| it.to_string());
     vec![
         object.name().into(),
         format!("{}/{}", text(target, "kind"), text(target, "name")).into(),
         metrics(spec, status).into(),
-        least.into(),
+        min_replicas.into(),
         number(spec, "maxReplicas").into(),
         number(status, "currentReplicas").into(),
         age(object, now),
@@ -56,7 +42,7 @@ fn metrics(spec: &Value, status: &Value) -> String {
         .enumerate()
         .map(|(index, metric)| self::metric(metric, current.get(index).unwrap_or(&Value::Null)))
         .collect();
-    if shown.is_empty() { "<none>".to_owned() } else { first_of(&shown, SHOWN, ", ") }
+    if shown.is_empty() { "<none>".to_owned() } else { first_of(&shown, MAX_SHOWN, ", ") }
 }
 
 fn metric(metric: &Value, status: &Value) -> String {

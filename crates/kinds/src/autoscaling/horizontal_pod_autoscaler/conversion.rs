@@ -1,7 +1,7 @@
-//! An autoscaler in `v1` and in `v2`.
+//! Conversion of autoscalers between `v1` and `v2`.
 //!
-//! `v1` has a field for one metric, the use of the processors. All others, and what they measured
-//! last, are in annotations there, in the form in which Kubernetes writes them:
+//! `v1` has a field for one metric, the CPU utilization. All other metrics, and all current values,
+//! are in annotations there, in the form in which Kubernetes writes them:
 //!
 //! ```text
 //! v2  spec.metrics: [{cpu 60%}, {pods: requests 10}]
@@ -31,8 +31,8 @@ const ANNOTATIONS: &[&str] = &[
     "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
 ];
 
-/// A field of a metric: its path in `v2`, its name in `v1`, and the value of an unset field in
-/// `v1`.
+/// A field of a metric: (its path in `v2`, its name in `v1`, the value in `v1` if it is unset; None
+/// if an unset field is omitted).
 type Renamed = (&'static [&'static str], &'static str, Option<&'static str>);
 
 /// The fields of each kind of metric, in the order in which Go writes them.
@@ -83,8 +83,8 @@ const SOURCES: &[(&str, &[Renamed])] = &[
     ),
 ];
 
-/// The same for what was measured.
-const MEASURED: &[(&str, &[Renamed])] = &[
+/// The same for the items of `status.currentMetrics`.
+const CURRENT_SOURCES: &[(&str, &[Renamed])] = &[
     (
         "object",
         &[
@@ -154,24 +154,25 @@ fn to_v1(object: &mut Object) {
     let others: Vec<String> = metrics
         .iter()
         .filter(|metric| utilization(metric, "target").is_none())
-        .map(|metric| written(metric, SOURCES))
+        .map(|metric| metric_to_v1(metric, SOURCES))
         .collect();
     if let Some(percent) = metrics.iter().find_map(|metric| utilization(metric, "target")) {
         spec.insert("targetCPUUtilizationPercentage".to_owned(), percent.into());
     }
     let status = object.map_at(&["status"]);
-    let measured = status.remove("currentMetrics").unwrap_or_default();
+    let current = status.remove("currentMetrics").unwrap_or_default();
     let conditions = status.remove("conditions").unwrap_or_default();
-    let measured = measured.as_array().map_or(&[][..], Vec::as_slice);
+    let current = current.as_array().map_or(&[][..], Vec::as_slice);
     // The last one counts, as it does in Kubernetes.
-    let percent = measured.iter().rev().find_map(|metric| utilization(metric, "current"));
+    let percent = current.iter().rev().find_map(|metric| utilization(metric, "current"));
     if let Some(percent) = percent {
         status.insert("currentCPUUtilizationPercentage".to_owned(), percent.into());
     }
     for count in ["currentReplicas", "desiredReplicas"] {
         status.entry(count).or_insert_with(|| 0.into());
     }
-    let measured: Vec<String> = measured.iter().map(|metric| written(metric, MEASURED)).collect();
+    let current: Vec<String> =
+        current.iter().map(|metric| metric_to_v1(metric, CURRENT_SOURCES)).collect();
     let conditions: Vec<String> = conditions
         .as_array()
         .into_iter()
@@ -179,14 +180,14 @@ fn to_v1(object: &mut Object) {
         .map(|condition| ordered(condition, CONDITION))
         .collect();
     for (annotation, items) in
-        [(METRICS, others), (CURRENT_METRICS, measured), (CONDITIONS, conditions)]
+        [(METRICS, others), (CURRENT_METRICS, current), (CONDITIONS, conditions)]
     {
         if !items.is_empty() {
             annotate(object, annotation, &format!("[{}]", items.join(",")));
         }
     }
     if !behavior.is_null() {
-        annotate(object, BEHAVIOR, &written_behavior(&behavior));
+        annotate(object, BEHAVIOR, &behavior_to_v1(&behavior));
     }
 }
 
@@ -194,8 +195,8 @@ fn to_v2(object: &mut Object) {
     let stored = |annotation: &str| -> Option<Value> {
         serde_json::from_str(object.annotation(annotation)?).ok()
     };
-    let metrics = stored(METRICS).and_then(|it| read_all(&it, SOURCES));
-    let measured = stored(CURRENT_METRICS).and_then(|it| read_all(&it, MEASURED));
+    let metrics = stored(METRICS).and_then(|it| metrics_to_v2(&it, SOURCES));
+    let current = stored(CURRENT_METRICS).and_then(|it| metrics_to_v2(&it, CURRENT_SOURCES));
     let conditions = stored(CONDITIONS).filter(Value::is_array);
     let behavior = stored(BEHAVIOR).map(uncapitalized).filter(|it| {
         ["scaleUp", "scaleDown"].iter().any(|direction| part(it, direction).is_some())
@@ -203,7 +204,7 @@ fn to_v2(object: &mut Object) {
     drop_annotations(object);
     let spec = object.map_at(&["spec"]);
     let mut metrics = metrics.unwrap_or_default();
-    metrics.iter_mut().for_each(name_target);
+    metrics.iter_mut().for_each(set_target_type);
     let percent = spec.remove("targetCPUUtilizationPercentage").and_then(|it| it.as_i64());
     let percent = percent.or_else(|| metrics.is_empty().then_some(DEFAULT_UTILIZATION));
     if let Some(Value::Array(cpu)) = percent.map(default_metrics) {
@@ -215,13 +216,13 @@ fn to_v2(object: &mut Object) {
     }
     let status = object.map_at(&["status"]);
     let percent = status.remove("currentCPUUtilizationPercentage").and_then(|it| it.as_i64());
-    let measured = measured.map(Value::Array).or_else(|| {
+    let current = current.map(Value::Array).or_else(|| {
         percent.map(|percent| {
             json!([{"type": "Resource", "resource": {"name": "cpu",
                 "current": {"averageUtilization": percent}}}])
         })
     });
-    status.insert("currentMetrics".to_owned(), measured.unwrap_or_default());
+    status.insert("currentMetrics".to_owned(), current.unwrap_or_default());
     if let Some(conditions) = conditions {
         status.insert("conditions".to_owned(), conditions);
     }
@@ -240,20 +241,20 @@ fn drop_annotations(object: &mut Object) {
     }
 }
 
-/// Go escapes these three wherever they occur.
+/// Sets an annotation to JSON as Go writes it, with `<`, `>` and `&` escaped.
 fn annotate(object: &mut Object, annotation: &str, json: &str) {
     let json = json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
     object.map_at(&["metadata", "annotations"]).insert(annotation.to_owned(), json.into());
 }
 
-/// How busy the processors are or should be, if that is what the metric is about.
+/// The CPU utilization in percent; `side` is `target` or `current`. None for other metrics.
 fn utilization(metric: &Value, side: &str) -> Option<i64> {
     let resource = part(metric, "resource").filter(|it| text(it, "name") == "cpu")?;
     integer(at(resource, &[side]), "averageUtilization")
 }
 
 /// A metric of `v2` as JSON of `v1`.
-fn written(metric: &Value, table: &[(&str, &[Renamed])]) -> String {
+fn metric_to_v1(metric: &Value, table: &[(&str, &[Renamed])]) -> String {
     let kind = Value::from(text(metric, "type"));
     let Some((source, fields)) = table.iter().find(|(source, _)| part(metric, source).is_some())
     else {
@@ -282,8 +283,8 @@ fn ordered(value: &Value, order: &[&str]) -> String {
     format!("{{{}}}", fields.join(","))
 }
 
-/// The rules as JSON of a Go struct that has no other names for its fields than Go's.
-fn written_behavior(behavior: &Value) -> String {
+/// The scaling behavior as JSON of upstream's internal Go type, whose fields have no JSON names.
+fn behavior_to_v1(behavior: &Value) -> String {
     let rules = |direction: &str| {
         let Some(rules) = part(behavior, direction) else { return "null".to_owned() };
         let field = |key: &str| at(rules, &[key]).to_string();
@@ -306,7 +307,7 @@ fn written_behavior(behavior: &Value) -> String {
     format!("{{\"ScaleUp\":{},\"ScaleDown\":{}}}", rules("scaleUp"), rules("scaleDown"))
 }
 
-/// Go's names as the API's, at every depth; null is omitted.
+/// Renames Go's fields to those of the API, at every depth, and omits null.
 fn uncapitalized(value: Value) -> Value {
     match value {
         Value::Object(map) => map
@@ -323,12 +324,12 @@ fn uncapitalized(value: Value) -> Value {
     }
 }
 
-/// All metrics of `v1`, as `v2` has them; None if it is no list of metrics.
-fn read_all(metrics: &Value, table: &[(&str, &[Renamed])]) -> Option<Vec<Value>> {
-    metrics.as_array()?.iter().map(|metric| read(metric, table)).collect()
+/// Metrics in JSON of `v1`, as `v2` has them; None if they are not a list of metrics.
+fn metrics_to_v2(metrics: &Value, table: &[(&str, &[Renamed])]) -> Option<Vec<Value>> {
+    metrics.as_array()?.iter().map(|metric| metric_to_v2(metric, table)).collect()
 }
 
-fn read(metric: &Value, table: &[(&str, &[Renamed])]) -> Option<Value> {
+fn metric_to_v2(metric: &Value, table: &[(&str, &[Renamed])]) -> Option<Value> {
     let mut result = Object::default();
     result
         .map_mut()
@@ -347,7 +348,7 @@ fn read(metric: &Value, table: &[(&str, &[Renamed])]) -> Option<Value> {
 }
 
 /// Sets the type of a target, which in `v1` follows from the fields that are set.
-fn name_target(metric: &mut Value) {
+fn set_target_type(metric: &mut Value) {
     let found = SOURCES.iter().find(|(source, _)| part(metric, source).is_some());
     let Some((source, _)) = found else { return };
     let Some(target) = metric[*source].get_mut("target").and_then(Value::as_object_mut) else {
@@ -360,7 +361,7 @@ fn name_target(metric: &mut Value) {
         "resource" | "containerResource" if is_set("averageUtilization") => "Utilization",
         _ => "AverageValue",
     };
-    // `v1` cannot leave this one out.
+    // `v1` always has a `targetValue`, which is "0" if it is unset.
     if *source == "object" && is_set("averageValue") && is_set("value") && target["value"] == "0" {
         target.remove("value");
     }
@@ -402,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back_nothing_is_lost() {
+    fn a_round_trip_through_v1_loses_nothing() {
         let mut scaler = object(v2());
         convert(&mut scaler, V2, V1);
         convert(&mut scaler, V1, V2);
@@ -410,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn an_autoscaler_of_the_first_version_measures_the_processors() {
+    fn a_v1_autoscaler_without_metrics_gets_the_default_metric() {
         let mut scaler = object(json!({"spec": {"maxReplicas": 1}, "status": {}}));
         convert(&mut scaler, V1, V2);
         assert_eq!(scaler.get(&["spec", "metrics"]), Some(&default_metrics(80)));

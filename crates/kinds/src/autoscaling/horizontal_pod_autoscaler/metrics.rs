@@ -1,6 +1,6 @@
 //! Validation of the metrics of an autoscaler.
 
-use super::validate::{Group, validate_reference};
+use super::validate::{ApiVersionRule, validate_reference};
 use crate::validation::quantities::{amount, container_resource_name};
 use crate::validation::rules::{add_invalid, dns_label, supported_only};
 use machinery::fields::{at, integer, list, part, text};
@@ -15,26 +15,27 @@ const SOURCES: &[(&str, &str)] = &[
     ("Resource", "resource"),
 ];
 
-/// Validates all metrics; `group` is the requirement for the group of the described objects.
+/// Validates all metrics; `rule` is that for the `apiVersion` of the described objects.
 pub(super) fn validate_metrics(
     errors: &mut ErrorList,
     path: &Path<'_>,
     spec: &Value,
-    group: Group,
+    rule: ApiVersionRule,
 ) {
     let metrics = list(spec, "metrics");
     for (index, metric) in metrics.iter().enumerate() {
-        validate_metric(errors, &path.index(index), metric, group);
+        validate_metric(errors, &path.index(index), metric, rule);
     }
-    let outside = |metric: &Value| matches!(text(metric, "type"), "Object" | "External");
-    if integer(spec, "minReplicas") == Some(0) && !metrics.iter().any(outside) {
-        // Without pods there is nothing to measure.
+    let is_independent_of_pods =
+        |metric: &Value| matches!(text(metric, "type"), "Object" | "External");
+    if integer(spec, "minReplicas") == Some(0) && !metrics.iter().any(is_independent_of_pods) {
+        // The other metrics cannot be measured without pods.
         let message = "must specify at least one Object or External metric to support scaling to zero replicas";
         errors.forbidden(path, message);
     }
 }
 
-fn validate_metric(errors: &mut ErrorList, path: &Path<'_>, metric: &Value, group: Group) {
+fn validate_metric(errors: &mut ErrorList, path: &Path<'_>, metric: &Value, rule: ApiVersionRule) {
     let kind = text(metric, "type");
     if kind.is_empty() {
         errors.required(&path.child("type"), "must specify a metric source type");
@@ -46,7 +47,7 @@ fn validate_metric(errors: &mut ErrorList, path: &Path<'_>, metric: &Value, grou
         .filter(|source| part(metric, source).is_some())
         .collect();
     if let Some(first) = present.first() {
-        validate_source(errors, &path.child(first), first, &metric[*first], group);
+        validate_source(errors, &path.child(first), first, &metric[*first], rule);
     }
     let expected = SOURCES.iter().find(|(it, _)| *it == kind).map(|(_, source)| *source);
     if let Some(source) = expected.filter(|source| !present.contains(source)) {
@@ -66,15 +67,15 @@ fn validate_source(
     path: &Path<'_>,
     kind: &str,
     source: &Value,
-    group: Group,
+    rule: ApiVersionRule,
 ) {
     match kind {
         "object" => {
             let described = at(source, &["describedObject"]);
-            validate_reference(errors, &path.child("describedObject"), described, group);
+            validate_reference(errors, &path.child("describedObject"), described, rule);
         }
         "containerResource" => {
-            resource_name(errors, path, source);
+            require_resource_name(errors, path, source);
             if !text(source, "name").is_empty() {
                 container_resource_name(errors, &path.child("name"), text(source, "name"));
             }
@@ -83,7 +84,7 @@ fn validate_source(
                 container => dns_label(errors, &path.child("container"), container),
             }
         }
-        "resource" => resource_name(errors, path, source),
+        "resource" => require_resource_name(errors, path, source),
         _ => {}
     }
     if matches!(kind, "object" | "external" | "pods") {
@@ -96,10 +97,10 @@ fn validate_source(
     let target = at(source, &["target"]);
     let path = path.child("target");
     validate_target(errors, &path, target);
-    validate_choice(errors, &path, kind, target);
+    validate_target_fields(errors, &path, kind, target);
 }
 
-fn resource_name(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
+fn require_resource_name(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     if text(source, "name").is_empty() {
         errors.required(&path.child("name"), "must specify a resource name");
     }
@@ -115,8 +116,8 @@ fn validate_target(errors: &mut ErrorList, path: &Path<'_>, target: &Value) {
         errors.invalid(&path.child("type"), kind, message);
     }
     for key in ["value", "averageValue"] {
-        let wrong = |it: &machinery::quantity::Quantity| it.is_negative() || it.is_zero();
-        if let Some(amount) = part(target, key).map(amount).filter(wrong) {
+        let is_not_positive = |it: &machinery::quantity::Quantity| it.is_negative() || it.is_zero();
+        if let Some(amount) = part(target, key).map(amount).filter(is_not_positive) {
             errors.invalid(&path.child(key), amount.to_string(), "must be positive");
         }
     }
@@ -126,8 +127,8 @@ fn validate_target(errors: &mut ErrorList, path: &Path<'_>, target: &Value) {
     }
 }
 
-/// Which kinds of targets a metric may, must or may not have.
-fn validate_choice(errors: &mut ErrorList, path: &Path<'_>, kind: &str, target: &Value) {
+/// Validates which fields of the target are set: each type of metric requires and forbids others.
+fn validate_target_fields(errors: &mut ErrorList, path: &Path<'_>, kind: &str, target: &Value) {
     let is_set = |key| part(target, key).is_some();
     let average = path.child("averageValue");
     match kind {
@@ -173,7 +174,12 @@ mod tests {
 
     fn check(metric: Value, expected: &[&str]) {
         let mut errors = ErrorList::new();
-        validate_metrics(&mut errors, &Path::root("m"), &json!({"metrics": [metric]}), Group::Any);
+        validate_metrics(
+            &mut errors,
+            &Path::root("m"),
+            &json!({"metrics": [metric]}),
+            ApiVersionRule::GroupOptional,
+        );
         assert_eq!(lines(&errors), expected);
     }
 
@@ -207,7 +213,12 @@ mod tests {
     #[test]
     fn scaling_to_zero_needs_object_or_external_metrics() {
         let mut errors = ErrorList::new();
-        validate_metrics(&mut errors, &Path::root("m"), &json!({"minReplicas": 0}), Group::Any);
+        validate_metrics(
+            &mut errors,
+            &Path::root("m"),
+            &json!({"minReplicas": 0}),
+            ApiVersionRule::GroupOptional,
+        );
         assert_eq!(
             lines(&errors),
             [

@@ -12,7 +12,7 @@ const MAX_WINDOW_SECONDS: i64 = 3600;
 
 static SPEC: Path<'static> = Path::root("spec");
 
-/// Validates an autoscaler that was `old` before.
+/// Validates an autoscaler that replaces `old`.
 pub(super) fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     let spec = top(new, "spec");
     let old_spec = old.map(|old| top(old, "spec"));
@@ -22,21 +22,21 @@ pub(super) fn validate(new: &Object, old: Option<&Object>, errors: &mut ErrorLis
         let old = at(old, &["scaleTargetRef"]);
         ["apiVersion", "kind"].iter().all(|key| text(old, key) == text(target, key))
     });
-    let group = match text(target, "kind") {
-        _ if is_same => Group::Whatever,
-        // The only thing in the core group that can be scaled.
-        "ReplicationController" => Group::Any,
-        _ => Group::Named,
+    let rule = match text(target, "kind") {
+        _ if is_same => ApiVersionRule::Unchecked,
+        // The only kind of the core group that can be scaled.
+        "ReplicationController" => ApiVersionRule::GroupOptional,
+        _ => ApiVersionRule::GroupRequired,
     };
-    validate_reference(errors, &SPEC.child("scaleTargetRef"), target, group);
-    let was_odd = old_spec.is_some_and(|old| {
+    validate_reference(errors, &SPEC.child("scaleTargetRef"), target, rule);
+    let was_invalid = old_spec.is_some_and(|old| {
         list(old, "metrics").iter().any(|metric| {
             let described = at(metric, &["object", "describedObject"]);
-            bad_api_version(text(described, "apiVersion"), Group::Any).is_some()
+            bad_api_version(text(described, "apiVersion"), ApiVersionRule::GroupOptional).is_some()
         })
     });
-    let group = if was_odd { Group::Whatever } else { Group::Any };
-    validate_metrics(errors, &SPEC.child("metrics"), spec, group);
+    let rule = if was_invalid { ApiVersionRule::Unchecked } else { ApiVersionRule::GroupOptional };
+    validate_metrics(errors, &SPEC.child("metrics"), spec, rule);
     for direction in ["scaleUp", "scaleDown"] {
         if let Some(rules) = part(at(spec, &["behavior"]), direction) {
             validate_rules(errors, &SPEC.child("behavior").child(direction), rules);
@@ -62,13 +62,13 @@ fn validate_bounds(errors: &mut ErrorList, spec: &Value) {
 
 /// The requirement for the `apiVersion` of a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Group {
-    /// Anything: it is stored already.
-    Whatever,
-    /// A version, with a group or without.
-    Any,
-    /// A group and a version.
-    Named,
+pub(super) enum ApiVersionRule {
+    /// Not validated, because the stored object has the same or another invalid one.
+    Unchecked,
+    /// A version, with or without a group.
+    GroupOptional,
+    /// A version with a group.
+    GroupRequired,
 }
 
 /// Validates a reference to an object of any kind.
@@ -76,20 +76,20 @@ pub(super) fn validate_reference(
     errors: &mut ErrorList,
     path: &Path<'_>,
     reference: &Value,
-    group: Group,
+    rule: ApiVersionRule,
 ) {
     required_segment(errors, &path.child("kind"), text(reference, "kind"));
     required_segment(errors, &path.child("name"), text(reference, "name"));
     let version = text(reference, "apiVersion");
-    if let Some(message) = bad_api_version(version, group) {
+    if let Some(message) = bad_api_version(version, rule) {
         errors.invalid(&path.child("apiVersion"), version, &message);
     }
 }
 
-fn bad_api_version(version: &str, group: Group) -> Option<String> {
-    match (version.matches('/').count(), group) {
-        (_, Group::Whatever) | (1, _) | (0, Group::Any) => None,
-        (0, Group::Named) => Some("apiVersion must specify API group".to_owned()),
+fn bad_api_version(version: &str, rule: ApiVersionRule) -> Option<String> {
+    match (version.matches('/').count(), rule) {
+        (_, ApiVersionRule::Unchecked) | (1, _) | (0, ApiVersionRule::GroupOptional) => None,
+        (0, ApiVersionRule::GroupRequired) => Some("apiVersion must specify API group".to_owned()),
         _ => Some(format!("unexpected GroupVersion string: {version}")),
     }
 }
@@ -140,7 +140,7 @@ pub(super) fn validate_status(new: &Object, _: &Object, errors: &mut ErrorList) 
 
 #[cfg(test)]
 mod tests {
-    use super::super::BEHAVIOR;
+    use super::super::STRATEGY;
     use crate::validation::testing::{refusals, refusals_of_update};
     use machinery::{Value, json};
 
@@ -153,11 +153,11 @@ mod tests {
     }
 
     fn check(changes: Value, expected: &[&str]) {
-        assert_eq!(refusals(&BEHAVIOR, scaler(changes)), expected);
+        assert_eq!(refusals(&STRATEGY, scaler(changes)), expected);
     }
 
     #[test]
-    fn bounds_are_in_order() {
+    fn replica_bounds_are_validated() {
         check(json!({}), &[]);
         check(
             json!({"minReplicas": 5}),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_has_a_group_unless_it_is_old() {
+    fn a_changed_target_needs_a_group_unless_it_is_a_replication_controller() {
         let target =
             json!({"scaleTargetRef": {"apiVersion": "v1", "kind": "Deployment", "name": "d"}});
         check(
@@ -183,7 +183,7 @@ mod tests {
             ],
         );
         assert_eq!(
-            refusals_of_update(&BEHAVIOR, scaler(target.clone()), scaler(target)),
+            refusals_of_update(&STRATEGY, scaler(target.clone()), scaler(target)),
             Vec::<String>::new()
         );
         check(
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_have_policies_within_reason() {
+    fn scaling_windows_policies_and_periods_are_limited() {
         check(
             json!({"behavior": {"scaleUp": {"stabilizationWindowSeconds": 3601, "selectPolicy": "Best",
                 "policies": [{"type": "Pods", "value": 0, "periodSeconds": 1801}]}}}),

@@ -2,10 +2,11 @@
 
 use machinery::field_path::quote;
 
-/// From the first to the last, both included.
+/// (the first index, the last index)
 type Interval = (i64, i64);
 
-/// The number of indexes, or the error about the text; all are below `completions`.
+/// The number of indexes in `text`, or upstream's message if one is malformed or not below
+/// `completions`.
 pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
     let mut total = 0;
     let mut last: Option<i64> = None;
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn indexes_rise_and_stay_below_the_number_of_completions() {
+    fn indexes_increase_and_are_below_completions() {
         let check = |text: &str, why: &str| assert_eq!(count(text, 5), Err(why.to_owned()));
         check("5", r#"too large index: "5""#);
         check("x", r#"cannot convert string to integer for index: "x""#);

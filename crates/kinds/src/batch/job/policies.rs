@@ -59,7 +59,7 @@ fn validate_failure_rule(
     errors.add(ErrorType::Invalid, path, None, problem);
 }
 
-/// Must be one of `supported`, which the message also lists if there is nothing.
+/// Requires one of `supported`, which the message about a missing value lists too.
 fn one_of(errors: &mut ErrorList, path: &Path<'_>, value: &str, supported: &[&str]) {
     if value.is_empty() {
         let listed: Vec<String> = supported.iter().map(|it| quote(it)).collect();
@@ -117,7 +117,7 @@ fn validate_exit_codes(
     }
 }
 
-/// Validates when a job with `completions` has done enough.
+/// Validates the success policy of a job with this number of completions.
 pub(super) fn validate_success_policy(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -139,21 +139,21 @@ pub(super) fn validate_success_policy(
 }
 
 fn validate_success_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, completions: i64) {
-    let (count, chosen) = (integer(rule, "succeededCount"), part(rule, "succeededIndexes"));
-    if count.is_none() && chosen.is_none() {
+    let (count, succeeded) = (integer(rule, "succeededCount"), part(rule, "succeededIndexes"));
+    if count.is_none() && succeeded.is_none() {
         let message = "at least one of succeededCount or succeededIndexes must be specified";
         errors.required(path, message);
     }
     let mut total = 0;
-    if let Some(chosen) = chosen.and_then(Value::as_str) {
+    if let Some(succeeded) = succeeded.and_then(Value::as_str) {
         let path = path.child("succeededIndexes");
-        if chosen.len() > MAX_INDEXES {
+        if succeeded.len() > MAX_INDEXES {
             errors.too_long(&path, MAX_INDEXES);
         }
-        match indexes::count(chosen, completions) {
+        match indexes::count(succeeded, completions) {
             Ok(found) => total = found,
             Err(why) => {
-                errors.invalid(&path, chosen, &format!("error parsing succeededIndexes: {why}"));
+                errors.invalid(&path, succeeded, &format!("error parsing succeededIndexes: {why}"));
             }
         }
     }
@@ -166,7 +166,7 @@ fn validate_success_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value, 
         );
         errors.invalid(&path, count, &message);
     }
-    if chosen.is_some() && count > total {
+    if succeeded.is_some() && count > total {
         let message = format!(
             "must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
         );
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_looks_at_exit_codes_or_at_conditions() {
+    fn a_failure_rule_has_exit_codes_or_conditions() {
         check_failure(
             json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1, 2], "containerName": "c"}}),
             &[],
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn success_is_some_indexes_or_a_number_of_them() {
+    fn a_success_rule_has_indexes_or_a_count() {
         check_success(json!({"succeededIndexes": "0-2", "succeededCount": 2}), &[]);
         check_success(
             json!({}),

@@ -1,4 +1,4 @@
-//! The rules for a job's spec, and for that of a template for jobs.
+//! Defaults, validation and warnings of the spec of a job or a job template.
 
 use super::{NAME_LABELS, UID_LABELS, is_indexed, policies};
 use crate::core::pod::{template_warnings, validate_template};
@@ -11,18 +11,19 @@ use machinery::fields::{
 use machinery::selector::LabelSelector;
 use machinery::{ErrorList, Map, Object, Path, Value, names};
 
-/// More pods than this at a time would make the list of completed indexes too long.
+/// The maximum `parallelism` and `maxFailedIndexes` of an indexed job: with more, the list of its
+/// completed indexes could become too long.
 const MAX_INDEXED: i64 = 100_000;
 
-/// From this many completions on there are stricter limits.
+/// The number of completions above which [`MAX_WITH_MANY`] applies.
 const MANY_COMPLETIONS: i64 = 100_000;
 
-/// The stricter limit of pods at a time, and of failed indexes.
+/// The maximum `parallelism` and `maxFailedIndexes` of an indexed job with many completions.
 const MAX_WITH_MANY: i64 = 10_000;
 
 const MAX_MANAGED_BY: usize = 63;
 
-/// Fills in what a job and a template for jobs have in common.
+/// Sets the defaults that a job and a job template have in common.
 pub(in crate::batch) fn spec_defaults(spec: &mut Map<String, Value>) {
     workload::template_defaults(spec);
     let Some(policy) = map_mut(spec, "podFailurePolicy") else { return };
@@ -37,10 +38,10 @@ pub(in crate::batch) fn spec_defaults(spec: &mut Map<String, Value>) {
 pub(super) fn validate(job: &Object, errors: &mut ErrorList) {
     validate_generated_selector(errors, job);
     validate_job_spec(errors, top(job, "spec"));
-    validate_host_names(errors, job);
+    validate_hostnames(errors, job);
 }
 
-/// Validates the spec of a job, selector and all.
+/// Validates the spec of a job, including the selector.
 pub(super) fn validate_job_spec(errors: &mut ErrorList, spec: &Value) {
     validate_spec(errors, &SPEC, spec);
     match part(spec, "selector") {
@@ -53,7 +54,7 @@ pub(super) fn validate_job_spec(errors: &mut ErrorList, spec: &Value) {
     }
 }
 
-/// The labels and the selector that the server makes must not contradict those of the author.
+/// Labels and selectors of the user must not contradict the generated ones.
 fn validate_generated_selector(errors: &mut ErrorList, job: &Object) {
     let spec = top(job, "spec");
     if flag(spec, "manualSelector") || part(spec, "selector").is_none() {
@@ -83,8 +84,8 @@ fn validate_generated_selector(errors: &mut ErrorList, job: &Object) {
     }
 }
 
-/// The pods of an indexed job are named after the job and their index.
-pub(super) fn validate_host_names(errors: &mut ErrorList, job: &Object) {
+/// The hostname of a pod of an indexed job is the job's name and the pod's index.
+pub(super) fn validate_hostnames(errors: &mut ErrorList, job: &Object) {
     let spec = top(job, "spec");
     let completions = number(spec, "completions");
     if !is_indexed(spec) || completions <= 0 {
@@ -97,7 +98,7 @@ pub(super) fn validate_host_names(errors: &mut ErrorList, job: &Object) {
     }
 }
 
-/// Validates the spec of a job or of a template for jobs, but for the selector.
+/// Validates the spec of a job or a job template, except for the selector.
 pub(in crate::batch) fn validate_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     for field in [
         "parallelism",
@@ -115,7 +116,7 @@ pub(in crate::batch) fn validate_spec(errors: &mut ErrorList, path: &Path<'_>, s
         errors.required(&path.child("backoffLimitPerIndex"), message);
     }
     if part(spec, "managedBy").is_some() {
-        validate_manager(errors, &path.child("managedBy"), text(spec, "managedBy"));
+        validate_managed_by(errors, &path.child("managedBy"), text(spec, "managedBy"));
     }
     validate_completion_mode(errors, path, spec);
     if part(spec, "podFailurePolicy").is_some() {
@@ -145,8 +146,8 @@ pub(in crate::batch) fn validate_spec(errors: &mut ErrorList, path: &Path<'_>, s
     validate_restart_policy(errors, &path, spec);
 }
 
-/// Must be a domain and a path below it.
-fn validate_manager(errors: &mut ErrorList, path: &Path<'_>, manager: &str) {
+/// Validates `managedBy`, which must be a domain and a path below it.
+fn validate_managed_by(errors: &mut ErrorList, path: &Path<'_>, manager: &str) {
     const PATH_BYTES: &[u8] = b"/-._~%!$&'()*+,;=:";
     if manager.is_empty() {
         errors.required(path, "");
@@ -228,12 +229,12 @@ fn validate_indexed(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     }
 }
 
-/// A pod that is always started again never completes.
+/// Refuses `Always`, with which a pod never completes.
 fn validate_restart_policy(errors: &mut ErrorList, template: &Path<'_>, spec: &Value) {
     let path = template.child("spec");
     let path = path.child("restartPolicy");
     match text(at(spec, &["template", "spec"]), "restartPolicy") {
-        // The default of pods, which the author may not have chosen.
+        // `Always` is the default of pods, so it is reported as a missing value.
         "" | "Always" => errors.required(&path, r#"valid values: "OnFailure", "Never""#),
         "Never" => {}
         "OnFailure" if part(spec, "podFailurePolicy").is_none() => {}
@@ -245,8 +246,8 @@ fn validate_restart_policy(errors: &mut ErrorList, template: &Path<'_>, spec: &V
     }
 }
 
-/// The warnings for the spec of a job or of a template for jobs at `path`.
-pub(in crate::batch) fn warn_of_spec(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
+/// Adds the warnings about the spec of a job or a job template at `path`.
+pub(in crate::batch) fn add_spec_warnings(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
     let has_many = number(spec, "completions") > MANY_COMPLETIONS
         && number(spec, "parallelism") > MAX_WITH_MANY;
     if is_indexed(spec) && has_many {

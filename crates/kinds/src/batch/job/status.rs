@@ -1,4 +1,4 @@
-//! The rules for a job's status: consistent numbers and conditions, and a final state that does not
+//! Validation of a job's status: consistent numbers and conditions, and a final state that does not
 //! change.
 //!
 //! Most rules apply only if a field changes that they check, so that a status that is invalid
@@ -32,12 +32,12 @@ pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList
     validate_uncounted(errors, change.new);
     change.validate_conditions(errors);
     change.validate_times(errors);
-    change.validate_end(errors);
+    change.validate_finished(errors);
     change.validate_indexes(errors);
     change.validate_monotonic(errors);
 }
 
-/// A pod that is not counted yet is waiting in one place.
+/// The uids of pods that are not counted yet are unique and not empty.
 fn validate_uncounted(errors: &mut ErrorList, status: &Value) {
     let uncounted = at(status, &["uncountedTerminatedPods"]);
     let path = STATUS.child("uncountedTerminatedPods");
@@ -144,19 +144,19 @@ impl Change<'_> {
     }
 
     /// A finished job has no active pods.
-    fn validate_end(&self, errors: &mut ErrorList) {
+    fn validate_finished(&self, errors: &mut ErrorList) {
         if !is_finished(self.new) {
             return self.validate_ready(errors);
         }
-        let ends = !is_finished(self.old);
+        let finishes = !is_finished(self.old);
         let active = number(self.new, "active");
-        if active > 0 && (ends || self.changes_number("active")) {
+        if active > 0 && (finishes || self.changes_number("active")) {
             let message = "active>0 is invalid for finished job";
             errors.invalid(&STATUS.child("active"), active, message);
         }
         let was_never_run =
             flag(self.spec, "suspend") && integer(self.spec, "completions") == Some(0);
-        let start_changes = ends || self.changes("startTime");
+        let start_changes = finishes || self.changes("startTime");
         if part(self.new, "startTime").is_none() && start_changes && !was_never_run {
             let message = "startTime is required for finished job";
             errors.required(&STATUS.child("startTime"), message);
@@ -164,13 +164,13 @@ impl Change<'_> {
         let uncounted = at(self.new, &["uncountedTerminatedPods"]);
         let has_uncounted =
             !list(uncounted, "failed").is_empty() || !list(uncounted, "succeeded").is_empty();
-        if has_uncounted && (ends || self.changes("uncountedTerminatedPods")) {
+        if has_uncounted && (finishes || self.changes("uncountedTerminatedPods")) {
             let path = STATUS.child("uncountedTerminatedPods");
             let message = "must be empty for finished job";
             go_struct::invalid(errors, &path, "UncountedTerminatedPods", uncounted, message);
         }
         let terminating = number(self.new, "terminating");
-        if terminating > 0 && (ends || self.changes("terminating")) {
+        if terminating > 0 && (finishes || self.changes("terminating")) {
             let message = "terminating>0 is invalid for finished job";
             errors.invalid(&STATUS.child("terminating"), terminating, message);
         }
@@ -222,7 +222,7 @@ impl Change<'_> {
         }
     }
 
-    /// What a status may not take back.
+    /// Terminal conditions, counters and times cannot be reset.
     fn validate_monotonic(&self, errors: &mut ErrorList) {
         let is_undone = |condition| is_true(self.old, condition) && !is_true(self.new, condition);
         for condition in ["Failed", "Complete", "FailureTarget"] {
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_the_end() {
+    fn terminal_conditions_and_the_failed_counter_cannot_be_reset() {
         check(
             json!({"failed": 1}),
             json!({"failed": 2, "conditions": conditions(&["FailureTarget", "Failed"])}),
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_runs_has_one_beginning() {
+    fn the_start_time_of_an_unsuspended_job_is_immutable() {
         check(
             json!({"startTime": "2024-01-02T00:00:00Z"}),
             json!({"startTime": "2024-01-01T00:00:00Z"}),

@@ -1,4 +1,4 @@
-//! Tests of job, as sentences.
+//! Defaults, validation and columns of jobs.
 
 use super::*;
 use crate::validation::testing::{created, defaulted, object, refusals, refusals_of_update};
@@ -13,23 +13,23 @@ fn job(spec: Value) -> Value {
 }
 
 fn check(spec: Value, expected: &[&str]) {
-    assert_eq!(refusals(&BEHAVIOR, job(spec)), expected);
+    assert_eq!(refusals(&STRATEGY, job(spec)), expected);
 }
 
 fn check_update(new: Value, old: Value, expected: &[&str]) {
-    let generated = created(&BEHAVIOR, job(json!({})));
+    let generated = created(&STRATEGY, job(json!({})));
     let with_selector = |spec| {
         let mut job = job(spec);
         job["spec"]["selector"] = generated["spec"]["selector"].clone();
         job["spec"]["template"]["metadata"] = generated["spec"]["template"]["metadata"].clone();
         job
     };
-    assert_eq!(refusals_of_update(&BEHAVIOR, with_selector(new), with_selector(old)), expected);
+    assert_eq!(refusals_of_update(&STRATEGY, with_selector(new), with_selector(old)), expected);
 }
 
 #[test]
 fn a_job_selects_its_pods_by_its_uid() {
-    let job = created(&BEHAVIOR, job(json!({})));
+    let job = created(&STRATEGY, job(json!({})));
     let labels = json!({"batch.kubernetes.io/controller-uid": "u", "controller-uid": "u",
         "batch.kubernetes.io/job-name": "a", "job-name": "a"});
     assert_eq!(job["spec"]["template"]["metadata"]["labels"], labels);
@@ -42,30 +42,30 @@ fn a_job_selects_its_pods_by_its_uid() {
 
 #[test]
 fn a_manual_selector_adds_no_labels() {
-    let job = created(&BEHAVIOR, job(json!({"manualSelector": true})));
+    let job = created(&STRATEGY, job(json!({"manualSelector": true})));
     assert_eq!(job["spec"].get("selector"), None);
     assert_eq!(job["metadata"].get("labels"), None);
 }
 
 #[test]
-fn completions_default_to_one() {
+fn completions_and_parallelism_default_to_one() {
     let counts = |spec| {
-        let job = defaulted(&BEHAVIOR, job(spec));
+        let job = defaulted(&STRATEGY, job(spec));
         (job["spec"]["completions"].clone(), job["spec"]["parallelism"].clone())
     };
     assert_eq!(counts(json!({})), (json!(1), json!(1)));
     assert_eq!(counts(json!({"parallelism": 3})), (Value::Null, json!(3)));
     assert_eq!(counts(json!({"completions": 3})), (json!(3), json!(1)));
-    let indexed = defaulted(&BEHAVIOR, job(json!({"backoffLimitPerIndex": 1})));
+    let indexed = defaulted(&STRATEGY, job(json!({"backoffLimitPerIndex": 1})));
     assert_eq!(indexed["spec"]["backoffLimit"], i32::MAX);
 }
 
 #[test]
-fn labels_of_others_are_refused() {
+fn a_wrong_job_name_label_is_refused() {
     let mut job = job(json!({}));
     job["spec"]["template"]["metadata"] = json!({"labels": {"job-name": "b"}});
     assert_eq!(
-        refusals(&BEHAVIOR, job),
+        refusals(&STRATEGY, job),
         [
             r#"spec.template.metadata.labels[job-name]: Invalid value: {"batch.kubernetes.io/controller-uid":"u","batch.kubernetes.io/job-name":"a","controller-uid":"u","job-name":"b"}: must be 'a'"#
         ]
@@ -73,11 +73,11 @@ fn labels_of_others_are_refused() {
 }
 
 #[test]
-fn a_selector_of_ones_own_needs_a_word() {
+fn a_custom_selector_requires_manual_selector() {
     let mut job = job(json!({"selector": {"matchLabels": {"x": "y"}}}));
     job["spec"]["template"]["metadata"] = json!({"labels": {"x": "y"}});
     assert_eq!(
-        refusals(&BEHAVIOR, job),
+        refusals(&STRATEGY, job),
         [
             r#"spec.selector: Invalid value: {"matchLabels":{"batch.kubernetes.io/controller-uid":"u","x":"y"}}: `selector` not auto-generated"#
         ]
@@ -85,11 +85,11 @@ fn a_selector_of_ones_own_needs_a_word() {
 }
 
 #[test]
-fn pods_of_a_job_come_to_an_end() {
+fn restart_policy_always_is_refused() {
     let mut job = job(json!({}));
     job["spec"]["template"]["spec"]["restartPolicy"] = "Always".into();
     assert_eq!(
-        refusals(&BEHAVIOR, job),
+        refusals(&STRATEGY, job),
         [r#"spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never""#]
     );
 }
@@ -130,7 +130,7 @@ fn indexed_jobs_have_limits() {
 }
 
 #[test]
-fn another_manager_has_a_domain() {
+fn managed_by_must_be_domain_prefixed() {
     check(json!({"managedBy": "example.com/mine"}), &[]);
     check(
         json!({"managedBy": "mine"}),
@@ -141,7 +141,7 @@ fn another_manager_has_a_domain() {
 }
 
 #[test]
-fn a_failure_policy_narrows_the_others() {
+fn a_pod_failure_policy_requires_replacement_policy_failed() {
     let policy = json!({"rules": [{"action": "Ignore", "onPodConditions": [{"type": "X"}]}]});
     check(
         json!({"podFailurePolicy": policy, "podReplacementPolicy": "TerminatingOrFailed"}),
@@ -152,7 +152,7 @@ fn a_failure_policy_narrows_the_others() {
 }
 
 #[test]
-fn the_work_of_a_job_does_not_change() {
+fn completions_are_immutable_but_parallelism_is_not() {
     check_update(json!({"parallelism": 3}), json!({"parallelism": 2}), &[]);
     check_update(
         json!({"completions": 5, "backoffLimit": -1}),
@@ -165,7 +165,7 @@ fn the_work_of_a_job_does_not_change() {
 }
 
 #[test]
-fn indexes_are_added_with_the_pods_for_them() {
+fn completions_of_an_indexed_job_change_together_with_parallelism() {
     let indexed = |completions: i64, parallelism: i64| json!({"completionMode": "Indexed", "completions": completions, "parallelism": parallelism});
     check_update(indexed(3, 3), indexed(2, 2), &[]);
     check_update(
@@ -178,7 +178,7 @@ fn indexes_are_added_with_the_pods_for_them() {
 }
 
 #[test]
-fn a_template_changes_while_its_job_is_suspended() {
+fn scheduling_fields_of_the_template_may_change_while_suspended() {
     let template = |pod: Value| {
         let mut template = job(json!({}))["spec"]["template"].clone();
         for (key, value) in pod.as_object().into_iter().flatten() {
@@ -187,37 +187,37 @@ fn a_template_changes_while_its_job_is_suspended() {
         json!({"suspend": true, "template": template})
     };
     check_update(template(json!({"nodeSelector": {"a": "b"}})), template(json!({})), &[]);
-    let old = created(&BEHAVIOR, job(template(json!({}))));
+    let old = created(&STRATEGY, job(template(json!({}))));
     let mut new = old.clone();
     new["spec"]["template"]["spec"]["dnsPolicy"] = "Default".into();
-    let refused = refusals_of_update(&BEHAVIOR, new.clone(), old.clone());
+    let refused = refusals_of_update(&STRATEGY, new.clone(), old.clone());
     assert!(refused[0].starts_with(r#"spec.template.spec: Invalid value: {"Volumes":null,"#));
     let mut running = old;
     running["spec"]["suspend"] = false.into();
-    let refused = refusals_of_update(&BEHAVIOR, new, running);
+    let refused = refusals_of_update(&STRATEGY, new, running);
     assert!(refused[0].starts_with(
         r#"spec.template: Invalid value: {"labels":{"batch.kubernetes.io/controller-uid":"u","#
     ));
 }
 
 #[test]
-fn the_table_shows_how_far_it_is() {
-    let row = |status: Value, spec: Value| {
+fn the_table_shows_status_completions_and_duration() {
+    let shown = |status: Value, spec: Value| {
         let mut job = job(spec);
         job["status"] = status;
         let cells = cells(&object(job), &Now { unix_seconds: 1_704_067_210 });
         Value::from(cells[1..4].to_vec())
     };
-    assert_eq!(row(json!({}), json!({"completions": 2})), json!(["Running", "0/2", ""]));
+    assert_eq!(shown(json!({}), json!({"completions": 2})), json!(["Running", "0/2", ""]));
     assert_eq!(
-        row(
+        shown(
             json!({"startTime": "2024-01-01T00:00:00Z", "succeeded": 1}),
             json!({"parallelism": 3})
         ),
         json!(["Running", "1/1 of 3", "10s"])
     );
     assert_eq!(
-        row(
+        shown(
             json!({"startTime": "2024-01-01T00:00:00Z", "completionTime": "2024-01-01T00:01:00Z",
                 "succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}),
             json!({"completions": 1})

@@ -1,7 +1,8 @@
-//! What may change of a job: how many pods it runs at a time, and little else. A suspended job, of
-//! which nothing runs, may change where and with what its pods will run.
+//! Validation of changes of a job. Most fields are immutable; `parallelism` is not. While a job is
+//! suspended and has no active pods, the scheduling fields and the resources of its template may
+//! change too.
 
-use super::spec::{validate_host_names, validate_job_spec};
+use super::spec::{validate_hostnames, validate_job_spec};
 use super::{is_indexed, is_true};
 use crate::validation::go_struct;
 use crate::validation::rules::{IMMUTABLE, immutable};
@@ -29,10 +30,10 @@ pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList
             go_struct::invalid(errors, &SPEC.child(field), name, new, IMMUTABLE);
         }
     }
-    validate_host_names(errors, new);
+    validate_hostnames(errors, new);
 }
 
-/// An indexed job may get more or fewer indexes, all of which run at the same time.
+/// `completions` are immutable, except that they may change to `parallelism` in an indexed job.
 fn validate_completions(errors: &mut ErrorList, new: &Value, old: &Value) {
     let path = SPEC.child("completions");
     let (after, before) = (at(new, &["completions"]), at(old, &["completions"]));
@@ -49,7 +50,7 @@ fn validate_template(errors: &mut ErrorList, new: &Object, old: &Object) {
     let template = |job| at(top(job, "spec"), &["template"]);
     let (after, before) = (template(new), template(old));
     let path = SPEC.child("template");
-    if !may_be_rescheduled(old) {
+    if !is_template_mutable(old) {
         if !same(after, before) {
             let shown = go_struct::with_inline_metadata(after);
             go_struct::invalid(errors, &path, "PodTemplateSpec", &shown, IMMUTABLE);
@@ -57,22 +58,22 @@ fn validate_template(errors: &mut ErrorList, new: &Object, old: &Object) {
         return;
     }
     let pod = at(after, &["spec"]);
-    let expected = with_changeable_parts_of(at(before, &["spec"]), pod);
+    let expected = with_mutable_fields_of(at(before, &["spec"]), pod);
     if !same(pod, &Value::Object(expected)) {
         go_struct::invalid(errors, &path.child("spec"), "PodSpec", pod, IMMUTABLE);
     }
 }
 
-/// Whether the job is suspended, and nothing of it runs any longer.
-fn may_be_rescheduled(job: &Object) -> bool {
+/// Whether the job is suspended and has no active pods.
+fn is_template_mutable(job: &Object) -> bool {
     let status = top(job, "status");
     flag(top(job, "spec"), "suspend")
         && (part(status, "startTime").is_none() || is_true(status, "Suspended"))
         && number(status, "active") == 0
 }
 
-/// The old spec of the pods with everything from the new one that may change.
-fn with_changeable_parts_of(old: &Value, new: &Value) -> Map<String, Value> {
+/// The old pod spec with the mutable fields of the new one.
+fn with_mutable_fields_of(old: &Value, new: &Value) -> Map<String, Value> {
     let mut expected = old.as_object().cloned().unwrap_or_default();
     for field in ["nodeSelector", "tolerations", "schedulingGates"] {
         match part(new, field) {
@@ -86,7 +87,7 @@ fn with_changeable_parts_of(old: &Value, new: &Value) -> Map<String, Value> {
         affinity.insert("nodeAffinity".to_owned(), nodes);
     }
     for field in ["containers", "initContainers"] {
-        take_resources(&mut expected, field, list(new, field));
+        copy_resources(&mut expected, field, list(new, field));
     }
     if let Some(affinity) = map_mut(&mut expected, "affinity") {
         affinity.retain(|_, value| !value.is_null());
@@ -94,7 +95,7 @@ fn with_changeable_parts_of(old: &Value, new: &Value) -> Map<String, Value> {
     expected
 }
 
-fn take_resources(spec: &mut Map<String, Value>, field: &str, new: &[Value]) {
+fn copy_resources(spec: &mut Map<String, Value>, field: &str, new: &[Value]) {
     if maps_mut(spec, field).count() != new.len() {
         return;
     }

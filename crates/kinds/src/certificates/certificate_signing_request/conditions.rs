@@ -61,9 +61,9 @@ pub(super) fn validate(object: &Object, errors: &mut ErrorList) {
     let mut seen: HashSet<&str> = HashSet::new();
     for (index, condition) in all(object).iter().enumerate() {
         let kind = text(condition, "type");
-        let path_of_type = path.index(index);
-        let path_of_type = path_of_type.child("type");
-        required(errors, &path_of_type, kind);
+        let type_path = path.index(index);
+        let type_path = type_path.child("type");
+        required(errors, &type_path, kind);
         let statuses: &[&str] =
             if FINAL.contains(&kind) { &["True"] } else { &["False", "True", "Unknown"] };
         let item = path.index(index);
@@ -77,26 +77,26 @@ pub(super) fn validate(object: &Object, errors: &mut ErrorList) {
             errors.invalid(&path, kind, message);
         }
         if seen.contains(&kind) {
-            errors.duplicate(&path_of_type, kind);
+            errors.duplicate(&type_path, kind);
         }
         seen.insert(kind);
     }
 }
 
-/// Validates a change of anything but a decision and the certificate.
+/// Validates a change of the object itself, which must not change decisions or the certificate.
 pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     validate_change(new, old, errors);
-    same_decisions(new, old, errors);
+    validate_same_decisions(new, old, errors);
     if certificate(new) != certificate(old) {
         let message = "updates may not set certificate content";
         errors.forbidden(&Path::root("status").child("certificate"), message);
     }
 }
 
-/// Validates a change of `/status`: the certificate may come, once.
+/// Validates a change of `/status`: the certificate may be set once.
 pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList) {
     validate_change(new, old, errors);
-    same_decisions(new, old, errors);
+    validate_same_decisions(new, old, errors);
     if certificate(new) != certificate(old) && !certificate(old).is_empty() {
         let message = "updates may not modify existing certificate content";
         errors.forbidden(&Path::root("status").child("certificate"), message);
@@ -122,7 +122,7 @@ fn validate_change(new: &Object, old: &Object, errors: &mut ErrorList) {
     }
 }
 
-fn same_decisions(new: &Object, old: &Object, errors: &mut ErrorList) {
+fn validate_same_decisions(new: &Object, old: &Object, errors: &mut ErrorList) {
     for kind in DECISIONS {
         let (now, before) = (of_type(new, kind), of_type(old, kind));
         let what = if now.len() > before.len() {

@@ -256,7 +256,7 @@ pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList
 
 #[cfg(test)]
 mod tests {
-    use super::super::BEHAVIOR;
+    use super::super::STRATEGY;
     use crate::validation::testing::{refusals, refusals_of_update};
     use machinery::{Value, json};
 
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn a_volume_is_somewhere_and_has_a_size() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({"spec": {}})),
+            refusals(&STRATEGY, json!({"spec": {}})),
             [
                 "spec.accessModes: Required value",
                 "spec.capacity: Required value",
@@ -280,7 +280,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            refusals(&BEHAVIOR, volume(json!({"hostPath": {"path": "/x"}}))),
+            refusals(&STRATEGY, volume(json!({"hostPath": {"path": "/x"}}))),
             Vec::<String>::new()
         );
     }
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn a_local_volume_needs_node_affinity() {
         assert_eq!(
-            refusals(&BEHAVIOR, volume(json!({"local": {"path": "/mnt"}}))),
+            refusals(&STRATEGY, volume(json!({"local": {"path": "/mnt"}}))),
             ["spec.nodeAffinity: Required value: Local volume requires node affinity"]
         );
     }
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn a_volume_stays_where_it_is() {
         let at = |path: &str| volume(json!({"hostPath": {"path": path}}));
-        let found = refusals_of_update(&BEHAVIOR, at("/b"), at("/a"));
+        let found = refusals_of_update(&STRATEGY, at("/b"), at("/a"));
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n"), "{}", found[0]);
     }

@@ -73,14 +73,14 @@ pub(super) fn validate(new: &Object, old: &Object, errors: &mut ErrorList) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BEHAVIOR, spec_defaults};
+    use super::super::{STRATEGY, spec_defaults};
     use super::*;
     use crate::validation::testing::{created, lines, object};
     use machinery::json;
 
     fn pod(ephemeral: &Value) -> Object {
         let mut pod = object(created(
-            &BEHAVIOR,
+            &STRATEGY,
             json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
         ));
         pod.map_at(&["spec"]).insert("ephemeralContainers".to_owned(), ephemeral.clone());

@@ -170,14 +170,14 @@ fn restarts(container: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::BEHAVIOR;
+    use super::super::STRATEGY;
     use super::*;
     use crate::validation::testing::{created, lines, object};
     use machinery::json;
 
     fn pod(resources: Value) -> Object {
         object(created(
-            &BEHAVIOR,
+            &STRATEGY,
             json!({"metadata": {"name": "a"},
             "spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]}}),
         ))

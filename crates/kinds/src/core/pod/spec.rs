@@ -257,13 +257,13 @@ fn validate_file_refs(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::BEHAVIOR;
+    use super::super::STRATEGY;
     use super::*;
     use crate::validation::testing::{lines, refusals};
 
     fn check(spec: Value, expected: &[&str]) {
         let pod = json!({"metadata": {"name": "a"}, "spec": spec});
-        assert_eq!(refusals(&BEHAVIOR, pod), expected);
+        assert_eq!(refusals(&STRATEGY, pod), expected);
     }
 
     #[test]

@@ -206,7 +206,7 @@ fn only_adds(new: &Value, old: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::BEHAVIOR;
+    use super::super::STRATEGY;
     use super::*;
     use crate::validation::testing::refusals_of_update;
 
@@ -219,7 +219,7 @@ mod tests {
     }
 
     fn check(new: Value, old: Value, expected: &[&str]) {
-        assert_eq!(refusals_of_update(&BEHAVIOR, spec(new), spec(old)), expected);
+        assert_eq!(refusals_of_update(&STRATEGY, spec(new), spec(old)), expected);
     }
 
     #[test]

@@ -59,12 +59,12 @@ fn default_modes(service: &mut Object) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::BEHAVIOR;
+    use super::super::STRATEGY;
     use super::*;
     use crate::validation::testing::defaulted;
 
     fn check(spec: Value, expected: Value) {
-        assert_eq!(defaulted(&BEHAVIOR, json!({"spec": spec}))["spec"], expected);
+        assert_eq!(defaulted(&STRATEGY, json!({"spec": spec}))["spec"], expected);
     }
 
     #[test]

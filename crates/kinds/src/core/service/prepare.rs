@@ -155,13 +155,13 @@ fn drop_node_ports(spec: &mut Map<String, Value>, before: &Value, after: &Value)
 
 #[cfg(test)]
 mod tests {
-    use super::super::BEHAVIOR;
+    use super::super::STRATEGY;
     use super::*;
     use crate::validation::testing::{created, defaulted, object};
 
     fn updated(new: Value, old: Value) -> Value {
         let old = object(json!({"spec": old, "status": {"loadBalancer": {}}}));
-        let mut new = object(defaulted(&BEHAVIOR, json!({"spec": new})));
+        let mut new = object(defaulted(&STRATEGY, json!({"spec": new})));
         prepare_update(&mut new, &old);
         new.into_value()["spec"].clone()
     }
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn families_are_filled_in() {
         let families = |spec: Value| {
-            let service = created(&BEHAVIOR, json!({"spec": spec}));
+            let service = created(&STRATEGY, json!({"spec": spec}));
             (service["spec"]["ipFamilies"].clone(), service["spec"]["ipFamilyPolicy"].clone())
         };
         assert_eq!(
@@ -198,7 +198,7 @@ mod tests {
     fn a_name_for_another_host_has_no_internal_policy() {
         let policy = |policy: &str| {
             let spec = json!({"type": "ExternalName", "internalTrafficPolicy": policy});
-            created(&BEHAVIOR, json!({"spec": spec}))["spec"]["internalTrafficPolicy"].clone()
+            created(&STRATEGY, json!({"spec": spec}))["spec"]["internalTrafficPolicy"].clone()
         };
         assert_eq!(policy("Cluster"), Value::Null);
         assert_eq!(policy("Local"), Value::Null);

@@ -132,13 +132,13 @@ fn validate_ingress(errors: &mut ErrorList, path: &Path<'_>, ingress: &Value, st
 
 #[cfg(test)]
 mod tests {
-    use super::super::BEHAVIOR;
+    use super::super::STRATEGY;
     use super::*;
     use crate::validation::testing::{lines, object, refusals_of_update};
 
     fn check(new: Value, old: Value, expected: &[&str]) {
         let service = |spec| json!({"spec": spec});
-        assert_eq!(refusals_of_update(&BEHAVIOR, service(new), service(old)), expected);
+        assert_eq!(refusals_of_update(&STRATEGY, service(new), service(old)), expected);
     }
 
     #[test]

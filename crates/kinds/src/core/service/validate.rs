@@ -266,12 +266,12 @@ fn validate_traffic(spec: &Value, errors: &mut ErrorList) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::BEHAVIOR;
+    use super::super::STRATEGY;
     use crate::validation::testing::refusals;
     use machinery::{Value, json};
 
     fn check(spec: Value, expected: &[&str]) {
-        assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})), expected);
+        assert_eq!(refusals(&STRATEGY, json!({"spec": spec})), expected);
     }
 
     #[test]

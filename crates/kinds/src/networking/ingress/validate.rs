@@ -23,16 +23,16 @@ pub(super) fn validate_create(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// Validates a change. Names of secrets that were invalid before are allowed.
+/// Validates a change. Invalid names of secrets are allowed if the stored ingress has one.
 pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     let mut found = ErrorList::new();
     validate(new, &mut found);
-    let was_odd = list(top(old, "spec"), "tls").iter().any(|tls| {
+    let was_invalid = list(top(old, "spec"), "tls").iter().any(|tls| {
         let name = text(tls, "secretName");
         !name.is_empty() && !names::dns1123_subdomain(name).is_empty()
     });
     for error in found.into_inner() {
-        if !(was_odd && error.field.ends_with(".secretName")) {
+        if !(was_invalid && error.field.ends_with(".secretName")) {
             errors.push(error);
         }
     }
@@ -71,16 +71,18 @@ fn validate(object: &Object, errors: &mut ErrorList) {
 }
 
 fn validate_host(errors: &mut ErrorList, path: &Path<'_>, host: &str) {
-    let found = if host.contains('*') { wildcard(host) } else { names::dns1123_subdomain(host) };
+    let found =
+        if host.contains('*') { wildcard_errors(host) } else { names::dns1123_subdomain(host) };
     add_invalid(errors, path, host, found);
 }
 
-/// `*.` and a DNS subdomain.
-fn wildcard(host: &str) -> Vec<String> {
+/// The errors of a host that must be `*.` and a DNS subdomain.
+fn wildcard_errors(host: &str) -> Vec<String> {
     let mut found = Vec::new();
     if host.len() > names::SUBDOMAIN_MAX {
         found.push(format!("must be no more than {} characters", names::SUBDOMAIN_MAX));
     }
+    // The length is that of the whole host, so the message about the rest is ignored.
     let rest = host.strip_prefix("*.").unwrap_or_default();
     if !names::dns1123_subdomain(rest).iter().all(|it| it.starts_with("must be no more")) {
         found.push(r"a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')".to_owned());
@@ -103,16 +105,16 @@ fn validate_rule(errors: &mut ErrorList, path: &Path<'_>, rule: &Value) {
     if list(http, "paths").is_empty() {
         errors.required(&path, "");
     }
-    for (index, it) in list(http, "paths").iter().enumerate() {
-        validate_path(errors, &path.index(index), it);
+    for (index, http_path) in list(http, "paths").iter().enumerate() {
+        validate_path(errors, &path.index(index), http_path);
     }
 }
 
-fn validate_path(errors: &mut ErrorList, path: &Path<'_>, it: &Value) {
-    let Some(kind) = part(it, "pathType").and_then(Value::as_str) else {
+fn validate_path(errors: &mut ErrorList, path: &Path<'_>, http_path: &Value) {
+    let Some(kind) = part(http_path, "pathType").and_then(Value::as_str) else {
         return errors.required(&path.child("pathType"), "pathType must be specified");
     };
-    let (field, value) = (path.child("path"), text(it, "path"));
+    let (field, value) = (path.child("path"), text(http_path, "path"));
     let is_relative = !value.starts_with('/');
     match kind {
         "Exact" | "Prefix" => {
@@ -138,7 +140,7 @@ fn validate_path(errors: &mut ErrorList, path: &Path<'_>, it: &Value) {
             supported_only(errors, &path.child("pathType"), kind, kinds);
         }
     }
-    validate_backend(errors, &path.child("backend"), at(it, &["backend"]));
+    validate_backend(errors, &path.child("backend"), at(http_path, &["backend"]));
 }
 
 fn validate_backend(errors: &mut ErrorList, path: &Path<'_>, backend: &Value) {
@@ -167,8 +169,8 @@ fn validate_service(errors: &mut ErrorList, backend: &Path<'_>, service: &Value)
         name => add_invalid(errors, &path.child("name"), name, names::dns1123_label(name)),
     }
     let path = path.child("port");
-    let to = at(service, &["port"]);
-    match (text(to, "name"), number(to, "number")) {
+    let service_port = at(service, &["port"]);
+    match (text(service_port, "name"), number(service_port, "number")) {
         ("", 0) => errors.required(backend, "port name or number is required"),
         ("", number) => port(errors, &path.child("number"), number),
         (name, 0) => add_invalid(errors, &path.child("name"), name, names::port_name(name)),
@@ -201,13 +203,13 @@ pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList
 
 #[cfg(test)]
 mod tests {
-    use super::super::BEHAVIOR;
+    use super::super::STRATEGY;
     use crate::validation::testing::refusals;
     use machinery::{Value, json};
 
     fn check(path: Value, expected: &[&str]) {
         let spec = json!({"rules": [{"http": {"paths": [path]}}]});
-        assert_eq!(refusals(&BEHAVIOR, json!({"spec": spec})), expected);
+        assert_eq!(refusals(&STRATEGY, json!({"spec": spec})), expected);
     }
 
     fn backend() -> Value {
@@ -215,15 +217,15 @@ mod tests {
     }
 
     #[test]
-    fn an_ingress_leads_somewhere() {
+    fn a_default_backend_or_rules_are_required() {
         assert_eq!(
-            refusals(&BEHAVIOR, json!({})),
+            refusals(&STRATEGY, json!({})),
             ["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"]
         );
     }
 
     #[test]
-    fn a_path_has_a_type_and_a_backend() {
+    fn a_path_needs_a_type_and_a_backend() {
         check(
             json!({"path": "x"}),
             &["spec.rules[0].http.paths[0].pathType: Required value: pathType must be specified"],
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_reached_by_one_port() {
+    fn a_service_backend_needs_a_port() {
         let backend = json!({"service": {"name": "s", "port": {}}});
         check(
             json!({"path": "/", "pathType": "Exact", "backend": backend}),
@@ -251,15 +253,15 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_a_name() {
+    fn a_host_is_a_dns_name_or_a_wildcard() {
         let rule = |host: &str| json!({"spec": {"rules": [{"host": host}]}});
-        assert_eq!(refusals(&BEHAVIOR, rule("*.example.com")), Vec::<String>::new());
+        assert_eq!(refusals(&STRATEGY, rule("*.example.com")), Vec::<String>::new());
         assert_eq!(
-            refusals(&BEHAVIOR, rule("10.0.0.1")),
+            refusals(&STRATEGY, rule("10.0.0.1")),
             [
                 r#"spec.rules[0].host: Invalid value: "10.0.0.1": must be a DNS name, not an IP address"#
             ]
         );
-        assert_eq!(refusals(&BEHAVIOR, rule("*.*.com")).len(), 1);
+        assert_eq!(refusals(&STRATEGY, rule("*.*.com")).len(), 1);
     }
 }

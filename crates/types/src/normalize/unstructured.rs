@@ -1,11 +1,11 @@
-//! The errors of upstream's other decoder, which converts values instead of text: it names no
-//! fields, only Go's types.
+//! The errors of upstream's `runtime.FromUnstructured`, which converts decoded values instead of
+//! text: they name Go types, but no fields.
 
 use serde_json::Value;
 
 use super::Item;
 
-/// Go's word for the kind of a value.
+/// Go's `reflect.Kind` of a value.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "invalid",
@@ -18,9 +18,9 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// The error about a value that is no `item`, whose Go type is `wanted`; None if the item can be
-/// read from text even then.
-pub(super) fn wrong_type(item: Item, found: &Value, wanted: &str) -> Option<String> {
+/// The error about a value that is not an `item`; None if `FromUnstructured` decodes the item from
+/// JSON text, and has the error of that decoder.
+pub(super) fn wrong_type(item: Item, found: &Value, go_type: &str) -> Option<String> {
     let found = kind(found);
     let basic = match item {
         Item::Message(_) => return Some(format!("cannot restore struct from: {found}")),
@@ -32,9 +32,9 @@ pub(super) fn wrong_type(item: Item, found: &Value, wanted: &str) -> Option<Stri
         Item::Double => "float64",
         _ => return None,
     };
-    // Go would make a character of a number.
+    // Go would convert a number to the character with that code.
     if (basic, found) == ("string", "int64") {
-        return Some(format!("cannot convert {found} to {wanted}"));
+        return Some(format!("cannot convert {found} to {go_type}"));
     }
     Some(format!("unrecognized type: {basic}"))
 }

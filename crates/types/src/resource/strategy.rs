@@ -1,17 +1,17 @@
-//! [`Behavior`]: the functions and facts of a kind that are not in its schema.
+//! [`Strategy`]: the functions and facts of a kind that are not in its schema.
 
 use machinery::{ErrorList, Object};
 
 /// Validates an object that replaces `old`: (new, old, the request's `apiVersion`).
 pub type ValidateIn = fn(&Object, Option<&Object>, &str, &mut ErrorList);
 
-/// What a kind does differently: functions of their arguments, all on the hub version.
+/// What a kind does differently from others: pure functions, all on objects of the hub version.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact about the kind, not a state")]
-pub struct Behavior {
-    /// Fills in what the user left out, before admission.
+pub struct Strategy {
+    /// Sets the defaults of unset fields, before admission.
     pub defaults: fn(&mut Object),
-    /// Resets what a creator may not set (status), sets what only the server sets.
+    /// Resets the fields that a creation may not set (status), and sets those of the server.
     pub prepare_create: fn(&mut Object),
     /// The same for an update of the main resource, with the stored state.
     pub prepare_update: fn(&mut Object, &Object),
@@ -27,7 +27,7 @@ pub struct Behavior {
     /// For kinds whose rules depend on the version of the request: replaces `validate` and
     /// `validate_update`.
     pub validate_in: Option<ValidateIn>,
-    /// How `metadata.name` is checked: errors in Kubernetes' words.
+    /// Validates `metadata.name`, and returns Kubernetes' messages.
     pub validate_name: fn(&str) -> Vec<String>,
     /// Whether `metadata.generation` counts changes of anything but metadata and status.
     pub generation: bool,
@@ -50,42 +50,42 @@ pub struct Behavior {
     pub update_warnings: Option<fn(&Object, &Object) -> Vec<String>>,
     /// What happens to dependents if an object is deleted without a propagation policy.
     pub garbage_collection: GarbageCollectionPolicy,
-    /// The error about a label of a field selector that the kind does not have.
+    /// The error about a label of a field selector that is not selectable.
     pub unknown_label: fn(&str) -> String,
-    /// What there is below an object besides `/status` and `/scale`.
+    /// The subresources besides `/status` and `/scale`.
     pub subresources: &'static [Subresource],
     /// The storage version that discovery announces, where kube-apiserver's is not ours.
     pub storage_version: Option<&'static str>,
-    /// For kinds that are not stored: how their creation is answered.
+    /// For kinds that are not stored: which of them it is.
     pub unstored: Option<UnstoredKind>,
 }
 
 /// A kind that is not stored: the response to its creation is the object with a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnstoredKind {
-    /// A `TokenReview`.
-    Token,
-    /// A `SelfSubjectReview`.
-    SelfSubject,
-    /// A `SubjectAccessReview`.
-    Access,
-    /// A `LocalSubjectAccessReview`.
-    LocalAccess,
-    /// A `SelfSubjectAccessReview`.
-    SelfAccess,
-    /// A `SelfSubjectRulesReview`.
-    SelfRules,
-    /// A `Binding` of a pod to a node.
+    /// Authenticates the token in it.
+    TokenReview,
+    /// Returns the user of the request.
+    SelfSubjectReview,
+    /// Authorizes any user.
+    SubjectAccessReview,
+    /// Authorizes any user in one namespace.
+    LocalSubjectAccessReview,
+    /// Authorizes the user of the request.
+    SelfSubjectAccessReview,
+    /// Lists the permissions of the user of the request.
+    SelfSubjectRulesReview,
+    /// Binds a pod to a node.
     Binding,
-    /// A `ComponentStatus`, which is read, not created.
-    Components,
+    /// Is read, not created.
+    ComponentStatus,
 }
 
 impl UnstoredKind {
     /// The verbs of discovery.
     pub fn verbs(self) -> &'static [&'static str] {
         match self {
-            Self::Components => &["get", "list"],
+            Self::ComponentStatus => &["get", "list"],
             _ => &["create"],
         }
     }
@@ -102,12 +102,12 @@ pub enum GarbageCollectionPolicy {
     Unsupported,
 }
 
-/// Something below an object: `/finalize`, `/binding`, `/eviction`.
+/// A subresource, such as `/finalize`, `/binding`, `/eviction`.
 #[derive(Debug)]
 pub struct Subresource {
     /// The last part of the path.
     pub name: &'static str,
-    /// The group of the kind that is sent and answered; empty for that of the resource.
+    /// The group of the kind in requests and responses; empty for that of the resource.
     pub group: &'static str,
     /// Its version; empty for that of the resource.
     pub version: &'static str,
@@ -117,7 +117,7 @@ pub struct Subresource {
     pub action: Action,
 }
 
-/// What can be done with a subresource that is read and changed like the object.
+/// The verbs of a subresource that is read and changed like the object.
 pub const READ_AND_WRITE: &[&str] = &["get", "patch", "update"];
 
 /// What a request to a [`Subresource`] does with its body.
@@ -126,18 +126,18 @@ pub enum Action {
     /// It is read, replaced and patched like the object, but changes only what `prepare` leaves of
     /// the change.
     Replace {
-        /// Takes from the old object what may not be changed here.
+        /// Restores the fields of the old object that cannot be changed here.
         prepare: fn(&mut Object, &Object),
         /// Validates the change.
         validate: fn(&Object, &Object, &mut ErrorList),
-        /// What can be done with it.
+        /// The verbs of discovery.
         verbs: &'static [&'static str],
     },
     /// It is posted, and changes the stored object: (stored, body, now).
     Post(fn(&mut Object, &Object, &str) -> Result<(), machinery::Status>),
     /// It is posted, and deletes the object with the `deleteOptions` in it.
     Evict,
-    /// It is posted, and the answer has a token for the object, which is a service account.
+    /// It is posted, and the response has a token for the object, which is a service account.
     Token,
     /// It is a connection to the object, with these verbs.
     Connect(&'static [&'static str]),
@@ -153,18 +153,19 @@ impl Action {
     }
 }
 
-/// How a kind that cleans up after itself comes to its end: namespaces and CRDs.
+/// The hooks of a kind whose deletion first deletes other objects: namespaces and CRDs.
 #[derive(Debug)]
 pub struct DeletionHooks {
     /// Marks an object whose deletion begins at the given time.
     pub begin: fn(&mut Object, &str),
-    /// Whether an object that is being deleted must be kept, apart from finalizers.
+    /// Whether an object that is being deleted must still be kept, for other reasons than
+    /// finalizers.
     pub held: fn(&Object) -> bool,
 }
 
-impl Behavior {
-    /// A kind without special behavior.
-    pub const PLAIN: Behavior = Behavior {
+impl Strategy {
+    /// The strategy of a kind that differs from others in nothing.
+    pub const DEFAULT: Strategy = Strategy {
         defaults: |_| {},
         prepare_create: |_| {},
         prepare_update: |_, _| {},
@@ -203,12 +204,12 @@ pub fn drop_status(object: &mut Object) {
     };
 }
 
-/// What an update of anything but `/status` leaves alone.
+/// Restores the stored status, which only an update of `/status` can change.
 pub fn keep_status(new: &mut Object, old: &Object) {
     machinery::fields::keep(new, old, "status");
 }
 
-/// What an update of `/status` leaves alone: everything outside metadata and status.
+/// Restores everything except metadata and status, which an update of `/status` cannot change.
 pub fn keep_all_but_status(new: &mut Object, old: &Object) {
     let kept: Vec<String> = new.map().keys().chain(old.map().keys()).cloned().collect();
     for key in kept {
