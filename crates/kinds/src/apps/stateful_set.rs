@@ -8,7 +8,7 @@ use crate::table;
 use crate::validation::go_struct;
 use crate::validation::quantities::{amount, is_fractional};
 use crate::validation::rules::{
-    IMMUTABLE, at_least_zero, at_most_all, count_or_percent, dns_label, immutable, labels,
+    IMMUTABLE, at_least_zero, at_most_100_percent, count_or_percent, dns_label, immutable, labels,
     supported_only,
 };
 use crate::validation::workload::columns::{CONTAINERS, IMAGES, containers};
@@ -157,7 +157,7 @@ fn validate_spec(spec: &Value, template: Template, errors: &mut ErrorList) {
     let start = number(at(spec, &["ordinals"]), "start");
     at_least_zero(errors, &SPEC.child("ordinals.start"), start);
     workload::validate_selector(errors, spec, "statefulset");
-    validate_pods(errors, spec, template);
+    validate_always_restarted_template(errors, spec, template);
     workload::validate_always_restarted(
         errors,
         &SPEC.child("template"),
@@ -194,11 +194,11 @@ fn validate_rolling(errors: &mut ErrorList, path: &Path<'_>, rolling: &Value) {
         if rollout::is_zero(unavailable) {
             errors.invalid(&path, unavailable.clone(), "cannot be 0");
         }
-        at_most_all(errors, &path, unavailable);
+        at_most_100_percent(errors, &path, unavailable);
     }
 }
 
-fn validate_pods(errors: &mut ErrorList, spec: &Value, judged: Template) {
+fn validate_always_restarted_template(errors: &mut ErrorList, spec: &Value, judged: Template) {
     let Some(selector) = workload::selector_of(spec) else {
         return workload::invalid_selector(errors, at(spec, &["selector"]), "");
     };
