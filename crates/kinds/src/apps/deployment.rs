@@ -118,7 +118,7 @@ fn prepare_status(new: &mut Object, old: &Object) {
 fn validate(deployment: &Object, errors: &mut ErrorList) {
     let spec = top(deployment, "spec");
     at_least_zero(errors, &SPEC.child("replicas"), number(spec, "replicas"));
-    super::replica_set::validate_always_restarted_template(errors, spec);
+    super::replica_set::validate_pods(errors, spec);
     validate_strategy(errors, &SPEC.child("strategy"), at(spec, &["strategy"]));
     for field in ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"] {
         at_least_zero(errors, &SPEC.child(field), number(spec, field));

@@ -88,11 +88,11 @@ fn validate(set: &Object, errors: &mut ErrorList) {
     for field in ["replicas", "minReadySeconds"] {
         at_least_zero(errors, &SPEC.child(field), number(spec, field));
     }
-    validate_always_restarted_template(errors, spec);
+    validate_pods(errors, spec);
 }
 
 /// Validates the selector and the template of a replica set, or of a deployment, which makes them.
-pub(super) fn validate_always_restarted_template(errors: &mut ErrorList, spec: &Value) {
+pub(super) fn validate_pods(errors: &mut ErrorList, spec: &Value) {
     workload::validate_selector(errors, spec, "deployment");
     let Some(selector) = workload::selector_of(spec) else {
         let message = "invalid label selector";

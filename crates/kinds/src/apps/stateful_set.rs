@@ -157,7 +157,7 @@ fn validate_spec(spec: &Value, template: Template, errors: &mut ErrorList) {
     let start = number(at(spec, &["ordinals"]), "start");
     at_least_zero(errors, &SPEC.child("ordinals.start"), start);
     workload::validate_selector(errors, spec, "statefulset");
-    validate_always_restarted_template(errors, spec, template);
+    validate_pods(errors, spec, template);
     workload::validate_always_restarted(
         errors,
         &SPEC.child("template"),
@@ -198,7 +198,7 @@ fn validate_rolling(errors: &mut ErrorList, path: &Path<'_>, rolling: &Value) {
     }
 }
 
-fn validate_always_restarted_template(errors: &mut ErrorList, spec: &Value, judged: Template) {
+fn validate_pods(errors: &mut ErrorList, spec: &Value, judged: Template) {
     let Some(selector) = workload::selector_of(spec) else {
         return workload::invalid_selector(errors, at(spec, &["selector"]), "");
     };
