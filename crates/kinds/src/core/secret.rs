@@ -77,7 +77,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
         }
         "kubernetes.io/dockercfg" => validate_registry_config(data, ".dockercfg", errors),
         "kubernetes.io/dockerconfigjson" => {
-            validate_registry_config(data, ".dockerconfigjson", errors)
+            validate_registry_config(data, ".dockerconfigjson", errors);
         }
         "kubernetes.io/basic-auth"
             if !data.contains_key("username") && !data.contains_key("password") =>

@@ -235,7 +235,8 @@ fn annotated(key: &str, value: &str) -> String {
 struct BadValues<'a>(BTreeSet<&'a str>);
 
 impl<'a> BadValues<'a> {
-    /// Adds `value` unless it is allowed. Returns whether it was added.
+    /// Adds `value` unless it is allowed. Returns whether it was added. Callers combine the results
+    /// with `|` and not `||`, so that all bad values are added.
     fn add_unless(&mut self, value: &'a str, is_allowed: bool) -> bool {
         if !is_allowed {
             self.0.insert(value);

@@ -248,8 +248,8 @@ pub(super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
     Some(Violation::new("seccompProfile", format!("forbidden {word} {bad}")))
 }
 
-/// Adds the type of a seccomp or AppArmor profile to `bad` if it is set and not allowed. Returns
-/// whether it is.
+/// Adds the type of a seccomp or `AppArmor` profile to `bad` if it is set and not allowed. Returns
+/// whether it was added.
 pub(super) fn bad_profile<'a>(profile: &'a Value, bad: &mut BadValues<'a>) -> bool {
     let kind = text(profile, "type");
     profile.is_object() && bad.add_unless(kind, matches!(kind, "RuntimeDefault" | "Localhost"))
