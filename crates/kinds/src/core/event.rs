@@ -160,8 +160,8 @@ fn at_most(errors: &mut ErrorList, field: &str, value: &str, limit: usize) {
     }
 }
 
-/// The stricter rules for an event that is created through `events.k8s.io`; it is given in the
-/// form of the core group.
+/// The stricter rules for an event that is created through `events.k8s.io`; `object` has the form
+/// of the core group.
 fn validate_strictly(object: &Object, errors: &mut ErrorList) {
     validate(object, "reportingController", errors);
     validate_series(object, errors);

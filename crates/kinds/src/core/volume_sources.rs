@@ -134,8 +134,8 @@ fn iscsi_name_format(name: &str) -> IscsiNameFormat {
     if is_valid { IscsiNameFormat::Valid } else { IscsiNameFormat::Invalid }
 }
 
-/// Whether an iSCSI qualified name is valid after `iqn`: `.2001-04.com.example:storage`, the month in
-/// which the domain was registered, the domain, and a name that its owner chose.
+/// Whether an iSCSI qualified name is valid after `iqn`: `.2001-04.com.example:storage`, the month
+/// in which the domain was registered, the domain, and a name that its owner chose.
 fn is_qualified(rest: &str) -> bool {
     let Some((date, rest)) = rest.strip_prefix('.').and_then(|rest| rest.split_once('.')) else {
         return false;

@@ -1,5 +1,5 @@
-//! Validation of IP addresses and CIDR ranges. Some stored objects have forms that are no longer valid
-//! or that cause warnings, since older versions of Kubernetes accepted them.
+//! Validation of IP addresses and CIDR ranges. Some stored objects have forms that are no longer
+//! valid or that cause warnings, since older versions of Kubernetes accepted them.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -31,8 +31,8 @@ pub(crate) fn is_dual_stack(addresses: &[&str]) -> bool {
         && addresses.iter().any(|address| parse(address).is_some_and(|it| it.is_ipv4()))
 }
 
-/// The addresses or ranges that the stored object has in a field; empty for a new object. They are not
-/// validated again.
+/// The addresses or ranges that the stored object has in a field; empty for a new object. They are
+/// not validated again.
 pub(crate) type Stored<'a> = HashSet<&'a str>;
 
 /// Must be an address, unless the stored object has it already.

@@ -1,5 +1,5 @@
-//! Rules for single fields, which the validation of all kinds uses, with Kubernetes' messages. A rule
-//! adds an error to `errors` if the value at `path` violates it.
+//! Rules for single fields, which the validation of all kinds uses, with Kubernetes' messages. A
+//! rule adds an error to `errors` if the value at `path` violates it.
 
 use std::collections::HashSet;
 

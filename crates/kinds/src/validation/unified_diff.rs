@@ -1,8 +1,8 @@
 //! The difference between two texts in the format of `diff -u`, computed as Python's difflib does.
 //! Upstream shows the output of a Go port of difflib in some errors.
 //!
-//! That search takes quadratic time, so its steps are limited by a [`DiffBudget`]. A difference that
-//! is not found within the budget, or whose text is very long, is replaced by a note.
+//! The algorithm takes quadratic time, so its steps are limited by a [`DiffBudget`]. A difference
+//! that is not found within the budget, or whose text is very long, is replaced by a note.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -97,8 +97,8 @@ fn write_lines(out: &mut String, mark: char, lines: &[&str]) {
     }
 }
 
-/// The position of a hunk: `12,3` is three lines from line 12. The length of a single line is omitted;
-/// an empty range has the number of the line before it.
+/// The position of a hunk: `12,3` is three lines from line 12. The length of a single line is
+/// omitted; an empty range has the number of the line before it.
 fn position(range: &Range<usize>) -> String {
     match range.len() {
         1 => (range.start + 1).to_string(),
@@ -210,7 +210,8 @@ fn longest_match(
     budget: &mut DiffBudget,
 ) -> Option<Match> {
     let mut best = Match { left: l.start, right: r.start, length: 0 };
-    // The length of the match that ends at the previous left line and at each line of the right text.
+    // The length of the match that ends at the previous left line and at each line of the right
+    // text.
     let mut runs: HashMap<usize, usize> = HashMap::new();
     for i in l.clone() {
         let mut next = HashMap::new();

@@ -1,5 +1,5 @@
-//! The rules that all workloads share: a pod template, a selector that must match its labels, and the
-//! warnings about the template.
+//! The rules that all workloads share: a pod template, a selector that must match its labels, and
+//! the warnings about the template.
 //!
 //! ```text
 //! spec: {selector: {matchLabels: {app: a}}, template: {metadata: {labels: {app: a}}, spec: …}}

@@ -1,5 +1,5 @@
-//! Random objects lose nothing when they are encoded as protobuf or YAML and decoded again, or converted
-//! to another version of their kind and back.
+//! Random objects lose nothing when they are encoded as protobuf or YAML and decoded again, or
+//! converted to another version of their kind and back.
 
 use crate::random;
 use machinery::codec::yaml;
@@ -29,8 +29,8 @@ fn encoding_and_decoding_preserves_objects_of_every_type() {
     }
 }
 
-/// Makes a random object valid enough to be converted: a metric gets one source, which its type names,
-/// a CRD gets a scope and versions.
+/// Makes a random object valid enough to be converted: a metric gets one source, which its type
+/// names, a CRD gets a scope and versions.
 fn make_convertible(object: &mut Object) {
     const SOURCES: [(&str, &str); 5] = [
         ("Object", "object"),

@@ -205,8 +205,8 @@ fn validate_classes(errors: &mut ErrorList, root: &Path<'_>, spec: &Value) {
     }
 }
 
-/// The volume source of a spec. `controllerExpandSecretRef` is left out if `other` does not have it,
-/// since it may be added later.
+/// The volume source of a spec. `controllerExpandSecretRef` is left out if `other` does not have
+/// it, since it may be added later.
 fn source_of(spec: &Value, other: &Value) -> Value {
     const EXPAND_SECRET: &str = "controllerExpandSecretRef";
     let mut source = json!({});

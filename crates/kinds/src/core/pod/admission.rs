@@ -1,5 +1,5 @@
-//! The rules of the admission plugins `DefaultTolerationSeconds`, `Priority`, `AlwaysPullImages` and
-//! `LimitPodHardAntiAffinityTopology` for pods.
+//! The rules of the admission plugins `DefaultTolerationSeconds`, `Priority`, `AlwaysPullImages`
+//! and `LimitPodHardAntiAffinityTopology` for pods.
 
 use std::collections::HashSet;
 
@@ -35,8 +35,8 @@ fn set_priority(pod: &mut Object, value: i64, policy: &str) {
     default_value(spec, "preemptionPolicy", policy.into());
 }
 
-/// Sets the priority of a pod to that of its priority class; `class` is None if it is not stored. The
-/// error says why the pod is forbidden.
+/// Sets the priority of a pod to that of its priority class; `class` is None if it is not stored.
+/// The error says why the pod is forbidden.
 pub fn assign_priority(pod: &mut Object, class: Option<&Object>) -> Result<(), String> {
     let name = pod.str_at(&["spec", "priorityClassName"]);
     let (value, policy) = match (name, class) {

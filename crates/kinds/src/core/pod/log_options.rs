@@ -15,8 +15,8 @@ pub struct LogOptions {
 }
 
 impl LogOptions {
-    /// Parses the options of a query; `parameter` returns the first value of the parameter of a name.
-    /// `integer` parses a number. Errors are those of Go's parsers.
+    /// Parses the options of a query; `parameter` returns the first value of the parameter of a
+    /// name. `integer` parses a number. Errors are those of Go's parsers.
     pub fn parse<'a>(
         parameter: impl Fn(&str) -> Option<&'a str>,
         integer: impl Fn(&str) -> Result<i64, String>,

@@ -1,8 +1,8 @@
 //! Warnings about ports of containers that conflict with each other.
 //!
 //! Ports of the same number and protocol are indexed by host port and host IP, so that only
-//! conflicting ports are compared. The number of warnings is limited: a pod of the maximum size could
-//! otherwise cause hundreds of millions of them.
+//! conflicting ports are compared. The number of warnings is limited: a pod of the maximum size
+//! could otherwise cause hundreds of millions of them.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,8 @@ use machinery::field_path::quote;
 use machinery::fields::{list, number, text};
 use machinery::{Path, Value};
 
-/// The maximum number of warnings about conflicts. A client receives only the first few kilobytes of them.
+/// The maximum number of warnings about conflicts. A client receives only the first few kilobytes
+/// of them.
 const WARNINGS_MAX: usize = 1000;
 
 /// A port of a container.

@@ -4,8 +4,8 @@ use crate::validation::quantities::amount;
 use machinery::Value;
 use machinery::fields::{at, entries, list};
 
-/// `Guaranteed` if every container's requests of cpu and memory equal its limits, `BestEffort` if no
-/// container has any, else `Burstable`. Pod-level resources take precedence.
+/// `Guaranteed` if every container's requests of cpu and memory equal its limits, `BestEffort` if
+/// no container has any, else `Burstable`. Pod-level resources take precedence.
 pub fn class_of(spec: &Value) -> &'static str {
     let pod_level = at(spec, &["resources"]);
     if ["requests", "limits"].iter().any(|part| entries(pod_level, part).next().is_some()) {

@@ -1,5 +1,5 @@
-//! The rules of the admission plugin `RuntimeClass`: a pod gets the overhead, the node selector and the
-//! tolerations of its runtime class.
+//! The rules of the admission plugin `RuntimeClass`: a pod gets the overhead, the node selector and
+//! the tolerations of its runtime class.
 
 use std::collections::HashSet;
 
@@ -13,8 +13,8 @@ pub fn class_of(pod: &Object) -> &str {
 
 const MISMATCH: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 
-/// Adds the overhead, node selector and tolerations of a class to a pod; the error says why the pod is
-/// refused.
+/// Adds the overhead, node selector and tolerations of a class to a pod; the error says why the pod
+/// is refused.
 pub fn apply(pod: &mut Object, class: &Object) -> Result<(), String> {
     let fixed = at(top(class, "overhead"), &["podFixed"]);
     if top(class, "overhead").is_object() {
@@ -59,8 +59,8 @@ fn select_nodes(pod: &mut Object, wanted: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// The maximum number of tolerations that are compared with each other. Of more, only equal ones are
-/// merged.
+/// The maximum number of tolerations that are compared with each other. Of more, only equal ones
+/// are merged.
 const COMPARED_MAX: usize = 1000;
 
 /// The tolerations without those that another one covers.
@@ -109,8 +109,8 @@ fn covers(wide: &Value, narrow: &Value) -> bool {
     }
 }
 
-/// The error about an overhead that differs from that of the class; `class` is None if the pod has no
-/// class.
+/// The error about an overhead that differs from that of the class; `class` is None if the pod has
+/// no class.
 pub fn overhead_refusal(pod: &Object, class: Option<&Object>) -> Option<&'static str> {
     let own = at(top(pod, "spec"), &["overhead"]);
     match class.map(|it| top(it, "overhead")).filter(|it| it.is_object()) {

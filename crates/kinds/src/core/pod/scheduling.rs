@@ -220,8 +220,8 @@ fn validate_label_keys(errors: &mut ErrorList, path: &Path<'_>, term: &Value) {
     for (index, key) in match_keys.iter().enumerate() {
         indexes.entry(key).or_insert(index);
     }
-    // The expressions include those that were made from the keys, so a key that the selector already
-    // has occurs twice.
+    // The expressions include those that were made from the keys, so a key that the selector
+    // already has occurs twice.
     for expression in list(selector, "matchExpressions") {
         let key = text(expression, "key");
         if let Some(index) = indexes.get(key).filter(|_| seen.contains(key)) {

@@ -1,8 +1,8 @@
 //! The Pod Security Standards: the checks of the levels baseline and restricted.
 //!
-//! A check that changed with a version of Kubernetes is in the table several times; the last one whose
-//! minimum version is not newer than that of the policy applies. A check of the level restricted may
-//! override one of the level baseline.
+//! A check that changed with a version of Kubernetes is in the table several times; the last one
+//! whose minimum version is not newer than that of the policy applies. A check of the level
+//! restricted may override one of the level baseline.
 //!
 //! ```text
 //! violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true), runAsNonRoot != …
@@ -245,7 +245,8 @@ impl<'a> BadValues<'a> {
     }
 }
 
-/// The metadata and the spec of a pod, or of the pod template of a workload; None for other objects.
+/// The metadata and the spec of a pod, or of the pod template of a workload; None for other
+/// objects.
 pub fn template<'a>(
     group: &str,
     plural: &str,
@@ -265,8 +266,8 @@ pub fn template<'a>(
     template.is_object().then(|| (at(template, &["metadata"]), at(template, &["spec"])))
 }
 
-/// Whether an update of a pod must be checked: it has new containers or images. All other fields that
-/// the standards check are immutable.
+/// Whether an update of a pod must be checked: it has new containers or images. All other fields
+/// that the standards check are immutable.
 pub fn is_significant(new: &Object, old: &Object) -> bool {
     let (new, old) = (top(new, "spec"), top(old, "spec"));
     let differ = |part| {

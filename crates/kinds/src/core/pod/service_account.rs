@@ -1,6 +1,6 @@
-//! The rules of the admission plugin `ServiceAccount`: injects the token and the image pull secrets of
-//! a pod's service account, and restricts the secrets that mirror pods and the pods of some accounts
-//! may use.
+//! The rules of the admission plugin `ServiceAccount`: injects the token and the image pull secrets
+//! of a pod's service account, and restricts the secrets that mirror pods and the pods of some
+//! accounts may use.
 
 use std::collections::HashSet;
 
@@ -13,8 +13,8 @@ pub const DEFAULT_ACCOUNT: &str = "default";
 
 const VOLUME_PREFIX: &str = "kube-api-access-";
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// The expiration of injected tokens. Upstream adds seven seconds to an hour, so that such tokens can
-/// be recognized (`WarnOnlyBoundTokenExpirationSeconds`).
+/// The expiration of injected tokens. Upstream adds seven seconds to an hour, so that such tokens
+/// can be recognized (`WarnOnlyBoundTokenExpirationSeconds`).
 const TOKEN_SECONDS: i64 = 3607;
 /// The annotation of mirror pods, which represent the static pods of a kubelet.
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -114,8 +114,8 @@ fn token_volume(name: &str) -> Value {
     })
 }
 
-/// The reason why a mirror pod is refused, if there is one: it may not use service accounts, secrets
-/// or tokens.
+/// The reason why a mirror pod is refused, if there is one: it may not use service accounts,
+/// secrets or tokens.
 pub fn mirror_refusal(pod: &Object) -> Option<&'static str> {
     let spec = top(pod, "spec");
     if !is_mirror(pod) {

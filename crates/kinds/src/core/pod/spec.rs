@@ -177,8 +177,8 @@ fn validate_claims<'a>(
             seen.insert(name);
         }
         let sources = ["resourceClaimName", "resourceClaimTemplateName"];
-        let given = sources.iter().filter(|source| part(claim, source).is_some()).count();
-        let problem = match given {
+        let count = sources.iter().filter(|source| part(claim, source).is_some()).count();
+        let problem = match count {
             0 => "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
             1 => "",
             _ => {

@@ -40,8 +40,8 @@ fn raise(to: &mut Amounts, other: &Amounts) {
 
 /// The total of the containers of a pod; `part` is `requests` or `limits`.
 ///
-/// The time that this takes grows with the number of amounts: a container changes the amounts of its
-/// own resources only, since `greatest` is never less than `sidecars`.
+/// The time that this takes grows with the number of amounts: a container changes the amounts of
+/// its own resources only, since `greatest` is never less than `sidecars`.
 pub(super) fn sum_of_containers(spec: &Value, part: &str) -> Amounts {
     let of = |container| amounts(at(container, &["resources"]), part);
     let mut total = Amounts::new();

@@ -120,8 +120,8 @@ impl Measure {
         }
     }
 
-    /// Whether a request may increase the usage of an object, so that quotas must be checked. `old` is
-    /// None for a new object.
+    /// Whether a request may increase the usage of an object, so that quotas must be checked. `old`
+    /// is None for a new object.
     pub fn may_grow(&self, subresource: &str, new: &Object, old: Option<&Object>) -> bool {
         match (self, subresource, old) {
             (_, "", None)

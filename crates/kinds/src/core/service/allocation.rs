@@ -147,8 +147,8 @@ pub fn node_ports(service: &Object) -> Vec<u16> {
     ports
 }
 
-/// Adds the error about a requested address that cannot be allocated; `why` is `provided IP is already
-/// allocated` or similar.
+/// Adds the error about a requested address that cannot be allocated; `why` is `provided IP is
+/// already allocated` or similar.
 pub fn refuse_cluster_ip(service: &Object, address: &str, why: &str, errors: &mut ErrorList) {
     let path = Path::root("spec");
     let requested: Vec<&str> = texts(spec_of(service), "clusterIPs").collect();

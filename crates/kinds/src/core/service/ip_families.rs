@@ -60,8 +60,8 @@ pub(super) fn set_defaults(service: &mut Object, old: Option<&Object>) {
     service.map_at(&["spec"]).insert("ipFamilies".to_owned(), families);
 }
 
-/// Whether an update does not change the families or addresses of a service that prefers dual stack.
-/// Such an update is neither defaulted nor validated.
+/// Whether an update does not change the families or addresses of a service that prefers dual
+/// stack. Such an update is neither defaulted nor validated.
 fn is_unchanged_prefer_dual_stack(service: &Object, old: Option<&Object>) -> bool {
     let Some(old) = old else { return false };
     let (new, old) = (spec_of(service), spec_of(old));

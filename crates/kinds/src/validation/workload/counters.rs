@@ -1,5 +1,5 @@
-//! Validation of the counters in the status of workloads: none may be negative, and none may be greater
-//! than the counter of which it is a part.
+//! Validation of the counters in the status of workloads: none may be negative, and none may be
+//! greater than the counter of which it is a part.
 
 use crate::validation::rules::at_least_zero;
 use machinery::fields::{integer, number};

@@ -14,8 +14,8 @@ use machinery::fields::{at, entries, list, top};
 use machinery::quantity::Quantity;
 use machinery::{Object, Value};
 
-/// The maximum number of comparisons for one object. A pod that can be stored has fewer than 200,000
-/// quantities, so a namespace with a few limit ranges does not reach the limit.
+/// The maximum number of comparisons for one object. A pod that can be stored has fewer than
+/// 200,000 quantities, so a namespace with a few limit ranges does not reach the limit.
 const COMPARED_MAX: usize = 2_000_000;
 
 /// Violations are collected until their messages have this many bytes, each message counted once.

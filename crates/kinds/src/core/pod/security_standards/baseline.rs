@@ -8,8 +8,8 @@ use super::{
 use machinery::Value;
 use machinery::fields::{annotation, at, entries, flag, list, number, text, texts};
 
-/// The names of the containers that violate a check; None if there are none. `is_bad` also adds their
-/// values to `bad`.
+/// The names of the containers that violate a check; None if there are none. `is_bad` also adds
+/// their values to `bad`.
 fn bad_containers<'a>(
     pod: &Pod<'a>,
     bad: &mut BadValues<'a>,

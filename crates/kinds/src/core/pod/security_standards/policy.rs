@@ -104,11 +104,11 @@ pub struct Policy {
 const PREFIX: &str = "pod-security.kubernetes.io/";
 
 impl Policy {
-    /// Parses the labels of a namespace. An invalid level adds to `errors`, and counts as restricted
-    /// for `enforce` and as privileged otherwise; an invalid version counts as latest.
+    /// Parses the labels of a namespace. An invalid level adds to `errors`, and counts as
+    /// restricted for `enforce` and as privileged otherwise; an invalid version counts as latest.
     pub fn of<'a>(label: impl Fn(&str) -> Option<&'a str>, errors: &mut ErrorList) -> Self {
-        // The outer `Option` is None if the label is missing; the `Err` has the level that replaces an
-        // invalid one.
+        // The outer `Option` is None if the label is missing; the `Err` has the level that replaces
+        // an invalid one.
         let mut read = |mode: &str, if_invalid: Level| {
             let key = format!("{PREFIX}{mode}");
             let level = label(&key).map(|text| {
@@ -137,8 +137,8 @@ impl Policy {
         };
         let mut policy =
             Self { enforce: or_default(enforce), audit: or_default(audit), warn: or_default(warn) };
-        // Without a label for warnings, the enforced level also causes warnings: it is not enforced on
-        // pod templates.
+        // Without a label for warnings, the enforced level also causes warnings: it is not enforced
+        // on pod templates.
         if let (None, Some(Ok(level))) = (warn.0, enforce.0)
             && level > policy.warn.level
         {

@@ -1,4 +1,5 @@
-//! The checks that the level restricted adds: a pod must give up the privileges that it does not need.
+//! The checks that the level restricted adds: a pod must give up the privileges that it does not
+//! need.
 
 use super::baseline::bad_profile;
 use super::{BadValues, Pod, Violation, container_context, named, offenders, plural, quoted};
