@@ -1,4 +1,4 @@
-//! Functions for the tests of all kinds: default, prepare and validate an object of a kind.
+//! What the tests of every kind have in common: run one function of its behavior, show the result.
 
 use machinery::{ErrorList, Object, Value};
 use types::resource::Behavior;
