@@ -30,7 +30,7 @@ fn limited_kind(attributes: &Attributes<'_>) -> Option<LimitedKind> {
 /// Sets the default requests and limits of a pod's containers.
 pub(super) fn mutate(attributes: &Attributes<'_>, object: &mut Object) -> Result<(), Status> {
     let Some(LimitedKind::Pod) = limited_kind(attributes) else { return Ok(()) };
-    enforcement::fill_in(&ranges(attributes), object)
+    enforcement::set_defaults(&ranges(attributes), object)
         .map_err(|error| Status::too_large(&error.to_string()))
 }
 

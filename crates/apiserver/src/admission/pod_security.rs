@@ -71,7 +71,7 @@ fn namespace_policy(attributes: &Attributes<'_>) -> Option<Policy> {
     let namespaces = catalog.resource("", "namespaces")?;
     let namespace = namespaces.cache.get(&namespaces.key("", attributes.namespace))?;
     let policy = Policy::of(|key| namespace.label(key), &mut ErrorList::new());
-    Some(policy).filter(|it| !it.is_open())
+    Some(policy).filter(|it| !it.is_fully_privileged())
 }
 
 /// Validates the labels of a namespace, and warns about existing pods that violate its new level.

@@ -6,7 +6,9 @@
 use super::rollout;
 use crate::table;
 use crate::validation::go_struct;
-use crate::validation::rules::{at_least_zero, at_most_all, count_or_percent, label_selector};
+use crate::validation::rules::{
+    at_least_zero, at_most_100_percent, count_or_percent, label_selector,
+};
 use crate::validation::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers, labels};
 use crate::validation::workload::{self, SPEC, counters};
 use machinery::fields::{at, default_text, default_value, map_mut, number, part, same, text, top};
@@ -141,7 +143,7 @@ fn validate(set: &Object, errors: &mut ErrorList) {
     if !selector_value.is_null() {
         workload::refuse_empty_selector(errors, selector_value, "daemonset");
     }
-    workload::validate_pods(errors, &path, template, "DaemonSet");
+    workload::validate_always_restarted_template(errors, &path, template, "DaemonSet");
     at_least_zero(errors, &SPEC.child("minReadySeconds"), number(spec, "minReadySeconds"));
     validate_strategy(errors, &SPEC.child("updateStrategy"), at(spec, &["updateStrategy"]));
     let limit = number(spec, "revisionHistoryLimit");
@@ -167,8 +169,8 @@ fn validate_rolling(errors: &mut ErrorList, path: &Path<'_>, rolling: &Value) {
     let (unavailable_path, surge_path) = (path.child("maxUnavailable"), path.child("maxSurge"));
     count_or_percent(errors, &unavailable_path, unavailable);
     count_or_percent(errors, &surge_path, surge);
-    at_most_all(errors, &unavailable_path, unavailable);
-    at_most_all(errors, &surge_path, surge);
+    at_most_100_percent(errors, &unavailable_path, unavailable);
+    at_most_100_percent(errors, &surge_path, surge);
     match (rollout::is_zero(unavailable), rollout::is_zero(surge)) {
         (false, false) => {
             let message = "may not be set when maxUnavailable is non-zero";

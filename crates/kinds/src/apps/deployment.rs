@@ -3,7 +3,7 @@
 use super::rollout;
 use crate::table;
 use crate::validation::go_struct;
-use crate::validation::rules::{at_least_zero, at_most_all, count_or_percent};
+use crate::validation::rules::{at_least_zero, at_most_100_percent, count_or_percent};
 use crate::validation::workload::columns::{CONTAINERS, IMAGES, SELECTOR, containers};
 use crate::validation::workload::{self, SPEC, counters};
 use machinery::fields::{
@@ -155,7 +155,7 @@ fn validate_rolling(errors: &mut ErrorList, path: &Path<'_>, rolling: &Value) {
         let message = "may not be 0 when `maxSurge` is 0";
         errors.invalid(&unavailable_path, unavailable.clone(), message);
     }
-    at_most_all(errors, &unavailable_path, unavailable);
+    at_most_100_percent(errors, &unavailable_path, unavailable);
 }
 
 fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {

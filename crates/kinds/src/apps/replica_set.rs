@@ -97,7 +97,12 @@ pub(super) fn validate_pods(errors: &mut ErrorList, spec: &Value) {
     let path = SPEC.child("template");
     // An empty selector, which is a separate error, matches everything.
     workload::validate_match(errors, &path, &selector, workload::template_labels(spec));
-    workload::validate_pods(errors, &path, at(spec, &["template"]), "ReplicaSet");
+    workload::validate_always_restarted_template(
+        errors,
+        &path,
+        at(spec, &["template"]),
+        "ReplicaSet",
+    );
 }
 
 /// Validates the counters of replica sets and replication controllers.

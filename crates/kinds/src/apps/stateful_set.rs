@@ -8,7 +8,7 @@ use crate::table;
 use crate::validation::go_struct;
 use crate::validation::quantities::{amount, is_fractional};
 use crate::validation::rules::{
-    IMMUTABLE, at_least_zero, at_most_all, count_or_percent, dns_label, immutable, labels,
+    IMMUTABLE, at_least_zero, at_most_100_percent, count_or_percent, dns_label, immutable, labels,
     supported_only,
 };
 use crate::validation::workload::columns::{CONTAINERS, IMAGES, containers};
@@ -194,7 +194,7 @@ fn validate_rolling(errors: &mut ErrorList, path: &Path<'_>, rolling: &Value) {
         if rollout::is_zero(unavailable) {
             errors.invalid(&path, unavailable.clone(), "cannot be 0");
         }
-        at_most_all(errors, &path, unavailable);
+        at_most_100_percent(errors, &path, unavailable);
     }
 }
 

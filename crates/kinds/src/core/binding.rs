@@ -1,5 +1,5 @@
-//! `Binding`: the old way to bind a pod to a node; `pods/binding` is the new one. And
-//! `ComponentStatus`, the old way to read the health of the server.
+//! `Binding`: binds a pod to a node; superseded by the subresource `pods/binding`. Also the
+//! deprecated `ComponentStatus`: the health of the components of the control plane.
 
 use crate::table;
 use machinery::{Object, Value};
@@ -29,8 +29,8 @@ pub fn component_status() -> Resource {
 const COMPONENT_COLUMNS: &[Column] = &[
     NAME,
     column("Status", "Whether the component is healthy"),
-    column("Message", "What the component says of its health"),
-    column("Error", "Why the component could not be asked"),
+    column("Message", "The component's message about its health"),
+    column("Error", "The error of the health check"),
 ];
 
 fn cells(object: &Object, _: &Now) -> Vec<Value> {

@@ -8,11 +8,11 @@ use machinery::{ErrorList, Object, Path, Value, names};
 use types::columns::{AGE, NAME, age, column};
 use types::resource::{Column, Columns, Now, Resource, Strategy};
 
-/// What all values of a config map or a secret may add up to, in bytes.
+/// The maximum total size of the values of a config map or a secret, in bytes.
 pub(crate) const MAX_SIZE: usize = 1024 * 1024;
 
-/// The error about a change to something that was made immutable.
-pub(crate) const FROZEN: &str = "field is immutable when `immutable` is set";
+/// The error about a change of an immutable config map or secret.
+const FIELD_IMMUTABLE: &str = "field is immutable when `immutable` is set";
 
 /// The resource of the kind `ConfigMap`.
 pub fn resource() -> Resource {
@@ -30,11 +30,8 @@ pub fn resource() -> Resource {
 
 static STRATEGY: Strategy = Strategy { validate, validate_update, ..Strategy::DEFAULT };
 
-const COLUMNS: &[Column] = &[
-    NAME,
-    column("Data", "How many keys the config map has, those with binary values among them."),
-    AGE,
-];
+const COLUMNS: &[Column] =
+    &[NAME, column("Data", "The number of keys, including those with binary values."), AGE];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
     let count = |key| top(object, key).as_object().map_or(0, machinery::Map::len);
@@ -67,23 +64,23 @@ fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     validate(new, errors);
 }
 
-/// An immutable object stays immutable, and so do these parts of it.
+/// Validates that an immutable object stays immutable and that `fields` do not change.
 pub(crate) fn validate_immutable(
     new: &Object,
     old: &Object,
-    parts: &[&str],
+    fields: &[&str],
     errors: &mut ErrorList,
 ) {
-    let is_frozen = |object: &Object| top(object, "immutable").as_bool().unwrap_or(false);
-    if !is_frozen(old) {
+    let is_immutable = |object: &Object| top(object, "immutable").as_bool().unwrap_or(false);
+    if !is_immutable(old) {
         return;
     }
-    if !is_frozen(new) {
-        errors.forbidden(&Path::root("immutable"), FROZEN);
+    if !is_immutable(new) {
+        errors.forbidden(&Path::root("immutable"), FIELD_IMMUTABLE);
     }
-    for part in parts {
-        if !same(top(new, part), top(old, part)) {
-            errors.forbidden(&Path::root(part), FROZEN);
+    for field in fields {
+        if !same(top(new, field), top(old, field)) {
+            errors.forbidden(&Path::root(field), FIELD_IMMUTABLE);
         }
     }
 }
@@ -99,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_in_both_bags_is_a_duplicate() {
+    fn a_key_in_data_and_binary_data_is_a_duplicate() {
         check(
             json!({"data": {"k": "v"}, "binaryData": {"k": "eA=="}}),
             &[r#"data[k]: Invalid value: "k": duplicate of key present in binaryData"#],
@@ -107,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn all_values_together_have_a_limit() {
+    fn the_total_size_of_all_values_is_limited() {
         check(json!({"data": {"k": "x".repeat(MAX_SIZE)}}), &[]);
         check(
             json!({"data": {"k": "x".repeat(MAX_SIZE)}, "binaryData": {"b": "eA=="}}),
@@ -129,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_counts_both_bags() {
+    fn the_table_counts_the_keys_of_data_and_binary_data() {
         let config_map = object(json!({"metadata": {"name": "a"}, "data": {"k": "v"},
             "binaryData": {"b": "eA=="}}));
         assert_eq!(cells(&config_map, &Now { unix_seconds: 0 })[..2], [json!("a"), json!(2)]);

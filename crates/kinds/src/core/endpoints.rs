@@ -1,4 +1,4 @@
-//! `Endpoints`: the addresses of a service, all in one object, replaced by `EndpointSlice`.
+//! `Endpoints`: all addresses of a service in one object; superseded by `EndpointSlice`.
 
 use crate::table;
 use crate::validation::address;
@@ -35,11 +35,8 @@ static STRATEGY: Strategy = Strategy {
     ..Strategy::DEFAULT
 };
 
-const COLUMNS: &[Column] = &[
-    NAME,
-    column("Endpoints", "The addresses that are ready, each with each port, up to three of them."),
-    AGE,
-];
+const COLUMNS: &[Column] =
+    &[NAME, column("Endpoints", "The ready addresses with their ports, at most three."), AGE];
 
 const ADDRESSES: [&str; 2] = ["addresses", "notReadyAddresses"];
 
@@ -47,15 +44,17 @@ fn subsets(object: &Object) -> &[Value] {
     top(object, "subsets").as_array().map_or(&[], Vec::as_slice)
 }
 
-const SHOWN: usize = 3;
+/// The number of address-port pairs in the table's cell.
+const SHOWN_MAX: usize = 3;
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
-    // Each address is shown with each port: those that are not shown are counted, not formatted.
+    // Each address is shown with each port. Pairs beyond the limit are only counted, since a large
+    // object has too many to format them all.
     let (mut shown, mut count) = (Vec::new(), 0_usize);
     for subset in subsets(object) {
         let (addresses, ports) = (list(subset, "addresses"), list(subset, "ports"));
         count = count.saturating_add(addresses.len().saturating_mul(ports.len().max(1)));
-        let left = SHOWN - shown.len();
+        let left = SHOWN_MAX - shown.len();
         if ports.is_empty() {
             shown.extend(addresses.iter().take(left).map(|it| text(it, "ip").to_owned()));
         }
@@ -65,7 +64,7 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
             if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
         }));
     }
-    let shown = match (subsets(object), count.saturating_sub(SHOWN)) {
+    let shown = match (subsets(object), count.saturating_sub(SHOWN_MAX)) {
         ([], _) => "<none>".to_owned(),
         (_, 0) => shown.join(","),
         (_, more) => format!("{} + {more} more...", shown.join(",")),
@@ -115,11 +114,11 @@ fn validate_address(errors: &mut ErrorList, path: &Path<'_>, address: &Value) {
     address::endpoint_ip(errors, &path.child("ip"), ip);
 }
 
-fn validate_port(errors: &mut ErrorList, path: &Path<'_>, value: &Value, is_one_of_many: bool) {
+fn validate_port(errors: &mut ErrorList, path: &Path<'_>, value: &Value, is_name_required: bool) {
     let name = text(value, "name");
     if !name.is_empty() {
         dns_label(errors, &path.child("name"), name);
-    } else if is_one_of_many {
+    } else if is_name_required {
         errors.required(&path.child("name"), "");
     }
     port(errors, &path.child("port"), number(value, "port"));
@@ -155,7 +154,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_subset_has_addresses_that_can_be_reached() {
+    fn a_subset_requires_addresses_that_are_not_loopback() {
         assert_eq!(
             refusals(
                 &STRATEGY,

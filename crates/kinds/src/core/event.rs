@@ -1,7 +1,7 @@
 //! `Event`: something that happened to an object. It is served in two groups, see
-//! [`crate::events::event`], and forgotten after an hour.
+//! [`crate::events::event`], and deleted after an hour.
 
-use crate::events::event as other_face;
+use crate::events::event as events_v1;
 use crate::table::{self, selectable};
 use crate::validation::rules::{add_invalid, immutable, immutable_struct, qualified_name};
 use machinery::fields::{number, part, text, top};
@@ -33,7 +33,7 @@ pub fn resource() -> Resource {
         ttl_seconds: Some(3600),
         ..table::resource("", "Event", "events", &STRATEGY, core)
     };
-    resource.versions.push(other_face::version(Columns::Fixed(COLUMNS, cells)));
+    resource.versions.push(events_v1::version(Columns::Fixed(COLUMNS, cells)));
     resource
 }
 
@@ -42,37 +42,21 @@ static STRATEGY: Strategy = Strategy {
     validate_name: names::path_segment,
     create_on_update: true,
     garbage_collection: GarbageCollectionPolicy::Unsupported,
-    convert: Some(other_face::convert),
+    convert: Some(events_v1::convert),
     ..Strategy::DEFAULT
 };
 
 const COLUMNS: &[Column] = &[
-    column(
-        "Last Seen",
-        "How long ago the event was seen last, in the largest units that are not zero.",
-    ),
-    column(
-        "Type",
-        "Normal or Warning so far; programs should expect that there may be more one day.",
-    ),
-    column(
-        "Reason",
-        "Why it happened, in one word that programs can understand as well as people.",
-    ),
+    column("Last Seen", "The time since the event was last seen."),
+    column("Type", "The type of the event: Normal or Warning; more types may be added."),
+    column("Reason", "The machine-readable reason of the event."),
     column("Object", "The object that this event is about."),
-    wide("Subobject", "The part of the object that the event is about, as a path of its fields."),
-    wide("Source", "Who reported the event: the component, and the instance of it after a comma."),
-    column("Message", "What happened, in words that are meant for people and may change any time."),
-    wide(
-        "First Seen",
-        "How long ago the event was seen first, in the largest units that are not zero.",
-    ),
+    wide("Subobject", "The field path of the part of the object that the event is about."),
+    wide("Source", "The component that reported the event, and its instance."),
+    column("Message", "The human-readable description of the event."),
+    wide("First Seen", "The time since the event was first seen."),
     wide("Count", "The number of times this event has occurred."),
-    Column {
-        name: "Name",
-        format: "name",
-        ..wide("", "The name of the event, which no other event in its namespace has.")
-    },
+    Column { name: "Name", format: "name", ..wide("", "The name of the event.") },
 ];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
@@ -120,7 +104,8 @@ fn reporter(object: &Object) -> String {
     }
 }
 
-/// The newer group is stricter than the older.
+/// Validates an event by the rules of the group in `version`; `events.k8s.io` is stricter than the
+/// core group.
 fn validate_in(new: &Object, old: Option<&Object>, version: &str, errors: &mut ErrorList) {
     if version.starts_with("events.k8s.io") && names::path_segment(new.name()).is_empty() {
         let path = Path::root("metadata");
@@ -137,19 +122,20 @@ fn validate_in(new: &Object, old: Option<&Object>, version: &str, errors: &mut E
 /// the two groups call differently.
 fn validate(object: &Object, reporter: &str, errors: &mut ErrorList) {
     let namespace = object.namespace();
-    let about = object.str_at(&["involvedObject", "namespace"]);
-    let is_new_style = !object.str_at(&["eventTime"]).is_empty();
-    let agrees = match (about, is_new_style) {
+    let involved_namespace = object.str_at(&["involvedObject", "namespace"]);
+    let has_event_time = !object.str_at(&["eventTime"]).is_empty();
+    let agrees = match (involved_namespace, has_event_time) {
         ("", true) => matches!(namespace, "default" | "kube-system"),
         ("", false) => matches!(namespace, "" | "default"),
         (_, true) => true,
-        (about, false) => namespace == about,
+        (_, false) => namespace == involved_namespace,
     };
     if !agrees {
         let path = Path::root("involvedObject");
-        errors.invalid(&path.child("namespace"), about, "does not match event.namespace");
+        let message = "does not match event.namespace";
+        errors.invalid(&path.child("namespace"), involved_namespace, message);
     }
-    if !is_new_style {
+    if !has_event_time {
         return;
     }
     let controller = object.str_at(&["reportingComponent"]);
@@ -166,6 +152,7 @@ fn required(errors: &mut ErrorList, field: &str, value: &str) {
     crate::validation::rules::required(errors, &Path::root(field), value);
 }
 
+/// Limits the length of a text; as upstream, the error shows an empty value.
 fn at_most(errors: &mut ErrorList, field: &str, value: &str, limit: usize) {
     if value.len() > limit {
         let message = format!("can have at most {limit} characters");
@@ -173,8 +160,8 @@ fn at_most(errors: &mut ErrorList, field: &str, value: &str, limit: usize) {
     }
 }
 
-/// The stricter rules for an event that is created through `events.k8s.io`; it is given in the
-/// form of the core group.
+/// The stricter rules for an event that is created through `events.k8s.io`; `object` has the form
+/// of the core group.
 fn validate_strictly(object: &Object, errors: &mut ErrorList) {
     validate(object, "reportingController", errors);
     validate_series(object, errors);
@@ -198,7 +185,7 @@ fn validate_strictly(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// The stricter rules for an update through `events.k8s.io`: only the series may go on.
+/// The stricter rules for an update through `events.k8s.io`: only the series may change.
 fn validate_update_strictly(new: &Object, old: &Object, errors: &mut ErrorList) {
     validate(new, "reportingController", errors);
     if top(new, "series") != top(old, "series") {
@@ -229,6 +216,7 @@ fn validate_update_strictly(new: &Object, old: &Object, errors: &mut ErrorList) 
                 immutable(errors, &path, value, before);
             }
             _ => {
+                // An unset text equals an empty one.
                 let text = |value: &Value| Value::from(value.as_str().unwrap_or_default());
                 immutable(errors, &path, &text(value), &text(before));
             }

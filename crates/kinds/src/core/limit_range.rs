@@ -33,14 +33,14 @@ static STRATEGY: Strategy = Strategy {
     ..Strategy::DEFAULT
 };
 
-/// The defaults of a container follow from each other: the default limit is the maximum, the
-/// default request is the default limit, or else the minimum.
+/// Sets the defaults of containers: the default limit is the maximum, the default request is the
+/// default limit or else the minimum.
 fn defaults(object: &mut Object) {
     for limit in maps_mut(object.map_at(&["spec"]), "limits") {
         if limit.get("type").is_some_and(|kind| kind == "Container") {
-            fill(limit, "default", "max");
-            fill(limit, "defaultRequest", "default");
-            fill(limit, "defaultRequest", "min");
+            default_from(limit, "default", "max");
+            default_from(limit, "defaultRequest", "default");
+            default_from(limit, "defaultRequest", "min");
         }
     }
 }
@@ -52,7 +52,8 @@ fn prepare_create(range: &mut Object) {
     }
 }
 
-fn fill(limit: &mut Map<String, Value>, to: &str, from: &str) {
+/// Copies the quantities of the field `from` that the field `to` does not have.
+fn default_from(limit: &mut Map<String, Value>, to: &str, from: &str) {
     let source = limit.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
     if source.is_empty() {
         return;
@@ -84,7 +85,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
                 "either minimum or maximum storage value is required, but neither was provided";
             errors.required(&path.child("limits"), message);
         }
-        let names: BTreeSet<&str> = PARTS
+        let names: BTreeSet<&str> = FIELDS
             .iter()
             .filter(|part| kind != "Pod" || !part.starts_with("default"))
             .flat_map(|part| entries(limit, part))
@@ -97,7 +98,8 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-const PARTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
+/// The fields of a limit that map resources to quantities.
+const FIELDS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
 
 fn validate_type(errors: &mut ErrorList, path: &Path<'_>, kind: &str) {
     let before = errors.len();
@@ -110,7 +112,7 @@ fn validate_type(errors: &mut ErrorList, path: &Path<'_>, kind: &str) {
 }
 
 fn validate_names(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, kind: &str) {
-    for part in PARTS {
+    for part in FIELDS {
         let path = path.child(part);
         if kind == "Pod" && part.starts_with("default") {
             if entries(limit, part).next().is_some() {
@@ -134,36 +136,50 @@ fn amount_in(limit: &Value, part: &str, name: &str) -> Option<Quantity> {
     Some(at(limit, &[part, name])).filter(|value| !value.is_null()).map(amount)
 }
 
-/// Two amounts that must be in this order, their names, and the path and value of the error.
+/// Two fields of a limit; the quantity of `less` must not be greater than that of `more`.
 struct Order {
+    /// A field, and its name in the message.
     less: (&'static str, &'static str),
+    /// A field, and its name in the message.
     more: (&'static str, &'static str),
-    place: &'static str,
-    shown: &'static str,
+    /// The field in the path of the error.
+    path_field: &'static str,
+    /// The field whose value the error shows.
+    value_field: &'static str,
 }
 
 const ORDERS: &[Order] = &[
-    Order { less: ("min", "min"), more: ("max", "max"), place: "min", shown: "min" },
+    Order { less: ("min", "min"), more: ("max", "max"), path_field: "min", value_field: "min" },
     Order {
         less: ("min", "min"),
         more: ("defaultRequest", "default request"),
-        place: "defaultRequest",
-        shown: "defaultRequest",
+        path_field: "defaultRequest",
+        value_field: "defaultRequest",
     },
     Order {
         less: ("defaultRequest", "default request"),
         more: ("max", "max"),
-        place: "defaultRequest",
-        shown: "defaultRequest",
+        path_field: "defaultRequest",
+        value_field: "defaultRequest",
     },
     Order {
         less: ("defaultRequest", "default request"),
         more: ("default", "default limit"),
-        place: "defaultRequest",
-        shown: "defaultRequest",
+        path_field: "defaultRequest",
+        value_field: "defaultRequest",
     },
-    Order { less: ("min", "min"), more: ("default", "default"), place: "default", shown: "min" },
-    Order { less: ("default", "default"), more: ("max", "max"), place: "default", shown: "max" },
+    Order {
+        less: ("min", "min"),
+        more: ("default", "default"),
+        path_field: "default",
+        value_field: "min",
+    },
+    Order {
+        less: ("default", "default"),
+        more: ("max", "max"),
+        path_field: "default",
+        value_field: "max",
+    },
 ];
 
 fn validate_order(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, name: &str, kind: &str) {
@@ -174,13 +190,15 @@ fn validate_order(errors: &mut ErrorList, path: &Path<'_>, limit: &Value, name: 
             amount_in(limit, part, name)
         }
     };
-    for Order { less: (less, less_words), more: (more, more_words), place, shown } in ORDERS {
+    for Order { less: (less, less_name), more: (more, more_name), path_field, value_field } in
+        ORDERS
+    {
         let (Some(low), Some(high)) = (find(less), find(more)) else { continue };
         if low > high {
             let message =
-                format!("{less_words} value {low} is greater than {more_words} value {high}");
-            let shown = if shown == less { low } else { high };
-            errors.invalid(&path.child(place).key(name), shown.to_string(), &message);
+                format!("{less_name} value {low} is greater than {more_name} value {high}");
+            let value = if value_field == less { low } else { high };
+            errors.invalid(&path.child(path_field).key(name), value.to_string(), &message);
         }
     }
     if let (Some(limit), Some(request)) = (find("default"), find("defaultRequest"))
@@ -236,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_is_not_more_than_the_most() {
+    fn min_and_default_must_not_exceed_max() {
         check(
             json!({"type": "Pod", "max": {"cpu": "1"}, "min": {"cpu": "2"}}),
             &[
@@ -252,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_known_and_pods_have_no_defaults() {
+    fn unknown_types_and_defaults_of_pods_are_refused() {
         check(
             json!({"type": "Node"}),
             &[
@@ -266,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_can_be_kept() {
+    fn the_ratio_must_not_exceed_max_divided_by_min() {
         check(
             json!({"type": "Pod", "max": {"cpu": "2"}, "min": {"cpu": "1"}, "maxLimitRequestRatio": {"cpu": "3"}}),
             &[

@@ -1,4 +1,4 @@
-//! `Namespace`: a room for names.
+//! `Namespace`: the scope of the names of objects.
 //!
 //! It is deleted in two steps: its phase becomes `Terminating`, and after its contents are deleted
 //! the finalizer in its *spec* is removed through `/finalize`.
@@ -73,8 +73,8 @@ fn defaults(object: &mut Object) {
     default_text(object.map_at(&["status"]), "phase", "Active");
 }
 
-/// Selectors by label can then pick a namespace by its name. A name that is yet to be generated
-/// has to wait for [`prepare_create`].
+/// Sets the label that lets label selectors select a namespace by its name. A generated name is
+/// only known in [`prepare_create`].
 fn label_with_name(object: &mut Object) {
     let name = object.name().to_owned();
     if !name.is_empty() {
@@ -97,23 +97,24 @@ fn prepare_update(new: &mut Object, old: &Object) {
     keep(new, old, "status");
 }
 
-/// Prepares an update of `/finalize`, which changes `spec.finalizers` and no status.
+/// Prepares an update of `/finalize`: the stored status is kept.
 pub fn prepare_finalize(new: &mut Object, old: &Object) {
     keep(new, old, "status");
 }
 
-/// Marks a namespace whose deletion has begun.
+/// Sets the phase of a namespace whose deletion has begun to `Terminating`.
 pub fn terminate(object: &mut Object) {
     object.map_at(&["status"]).insert("phase".to_owned(), "Terminating".into());
 }
 
-/// Whether nothing in its spec holds a namespace back any more.
+/// Whether the spec has no finalizers, so that the namespace can be removed.
 pub fn is_finalized(object: &Object) -> bool {
     texts(top(object, "spec"), "finalizers").next().is_none()
 }
 
 fn validate(object: &Object, errors: &mut ErrorList) {
     let spec = Path::root("spec");
+    // As upstream, the path has no index here; that of `/finalize` has one.
     for finalizer in texts(top(object, "spec"), "finalizers") {
         finalizer_name(errors, &spec.child("finalizers"), finalizer);
     }
@@ -141,6 +142,7 @@ fn validate_status(new: &Object, _: &Object, errors: &mut ErrorList) {
         Some(_) => ("Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty"),
     };
     if phase != expected {
+        // As upstream, the field is capitalized.
         errors.invalid(&status.child("Phase"), phase, message);
     }
 }
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_leaves_the_finalizers_alone() {
+    fn an_update_does_not_change_the_finalizers() {
         let old =
             object(json!({"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}));
         let mut new = object(json!({"metadata": {"name": "n"}}));
@@ -174,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finalizer_has_a_domain() {
+    fn a_finalizer_must_be_standard_or_qualified_by_a_domain() {
         assert_eq!(
             refusals(&STRATEGY, json!({"spec": {"finalizers": ["kubernetes", "nodomain"]}})),
             [
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_phase_follows_the_deletion() {
+    fn the_phase_terminating_requires_a_deletion_timestamp() {
         let mut errors = ErrorList::new();
         let namespace = object(json!({"status": {"phase": "Terminating"}}));
         validate_status(&namespace, &namespace, &mut errors);

@@ -15,7 +15,7 @@ use machinery::{ErrorList, Object, Path, Value, json, names};
 use types::columns::{AGE, NAME, age, column, condition, wide};
 use types::resource::{Action, Column, Columns, Now, Resource, Strategy, Subresource, Version};
 
-/// What may be done to a pod that does not tolerate a taint.
+/// The supported effects of taints.
 pub(crate) const TAINT_EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// The resource of the kind `Node`.
@@ -28,6 +28,7 @@ pub fn resource() -> Resource {
     Resource {
         short_names: vec!["no".to_owned()],
         namespaced: false,
+        // The former name of nodes.
         prefix: "/registry/minions".to_owned(),
         ..table::resource("", "Node", "nodes", &STRATEGY, version)
     }
@@ -60,17 +61,11 @@ const COLUMNS: &[Column] = &[
     column("Roles", "The roles of the node"),
     AGE,
     column("Version", "Kubelet Version reported by the node."),
-    wide("Internal-IP", "The first address of the node that is reachable inside of the cluster."),
-    wide("External-IP", "The first address of the node that is reachable outside of the cluster."),
-    wide("OS-Image", "The operating system of the node, by the name that it gives itself in /etc."),
-    wide(
-        "Kernel-Version",
-        "The version of the node's kernel, and its architecture in parentheses.",
-    ),
-    wide(
-        "Container-Runtime",
-        "The container runtime that the node uses, and its version after it.",
-    ),
+    wide("Internal-IP", "The first internal IP of the node."),
+    wide("External-IP", "The first external IP of the node."),
+    wide("OS-Image", "The operating system of the node."),
+    wide("Kernel-Version", "The version of the node's kernel, and its architecture."),
+    wide("Container-Runtime", "The container runtime of the node, and its version."),
 ];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
@@ -145,19 +140,20 @@ fn defaults(object: &mut Object) {
     }
 }
 
-/// Keeps pods away from a new node until it says that it is ready: what the admission of nodes does.
+/// Adds the taint that keeps pods away from a new node until it is ready (the admission plugin
+/// `TaintNodesByCondition`).
 pub fn taint_not_ready(object: &mut Object) {
     const NOT_READY: &str = "node.kubernetes.io/not-ready";
     let taints = list_mut(object.map_at(&["spec"]), "taints");
-    let is_there =
+    let is_not_ready =
         |taint: &Value| text(taint, "key") == NOT_READY && text(taint, "effect") == "NoSchedule";
-    if !taints.iter().any(is_there) {
+    if !taints.iter().any(is_not_ready) {
         taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
     }
 }
 
 fn prepare_create(object: &mut Object) {
-    // Removed from Kubernetes, but still in its types.
+    // Dynamic kubelet configuration was removed from Kubernetes, but not from its types.
     if let Some(spec) = map_mut(object.map_mut(), "spec") {
         spec.remove("configSource");
     }
@@ -181,6 +177,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     let swap = at(top(object, "status"), &["nodeInfo", "swap", "capacity"]).as_i64();
     let metadata = Path::root("metadata");
     if let Some(capacity) = swap {
+        // As upstream, although the field is `status.nodeInfo.swap`.
         let path = metadata.child("nodeSwapStatus");
         positive(errors, &path.child("capacity"), capacity);
     }
@@ -291,7 +288,7 @@ mod tests {
     use crate::validation::testing::{defaulted, object, refusals, refusals_of_update};
 
     #[test]
-    fn the_two_fields_for_ranges_agree() {
+    fn pod_cidr_and_pod_cidrs_default_to_each_other() {
         assert_eq!(
             defaulted(&STRATEGY, json!({"spec": {"podCIDR": "10.1.0.0/24"}}))["spec"],
             json!({"podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"]})
@@ -321,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn taints_are_judged() {
+    fn duplicate_taints_and_unknown_effects_are_refused() {
         assert_eq!(
             refusals(
                 &STRATEGY,
@@ -336,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_cannot_change_once_it_is_set() {
+    fn the_pod_cidr_cannot_change_once_it_is_set() {
         assert_eq!(
             refusals_of_update(
                 &STRATEGY,

@@ -18,7 +18,7 @@ use types::resource::{
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
-        // An old slip: the name by itself.
+        // As upstream, `name` can be selected besides `metadata.name`.
         selectable: [table::selectable_as("name", "metadata.name", "")].into(),
         ..table::v1("core/v1.PersistentVolume", Columns::Fixed(COLUMNS, cells))
     };
@@ -41,42 +41,24 @@ static STRATEGY: Strategy = Strategy {
     ..Strategy::DEFAULT
 };
 
-/// Where a class was named before there was a field for it.
+/// The annotation for the storage class that preceded the field `storageClassName`.
 pub(super) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column(
-        "Capacity",
-        "How much fits into the volume, as whoever made it has said: an amount of bytes.",
-    ),
-    column(
-        "Access Modes",
-        "All the ways in which the volume can be mounted, by the letters that stand for them.",
-    ),
+    column("Capacity", "The capacity of the volume."),
+    column("Access Modes", "The abbreviated access modes of the volume."),
     column(
         "Reclaim Policy",
-        "What becomes of the volume when its claim is gone: Retain, Delete or Recycle.",
+        "What happens to the volume when it is released from its claim: Retain, Delete or Recycle.",
     ),
-    column(
-        "Status",
-        "Whether the volume is free, bound to a claim, or was released by the claim it had.",
-    ),
-    column(
-        "Claim",
-        "The claim to which the volume is bound: its namespace and its name, with a slash.",
-    ),
+    column("Status", "The phase of the volume: Pending, Available, Bound, Released or Failed."),
+    column("Claim", "The namespace and name of the claim to which the volume is bound."),
     column("StorageClass", "StorageClass of the pv"),
     column("VolumeAttributesClass", "VolumeAttributesClass of the pv"),
-    column(
-        "Reason",
-        "A word that says why the volume is in the state that it is in, if there is one.",
-    ),
+    column("Reason", "The reason of the phase, for example of a failure."),
     AGE,
-    wide(
-        "VolumeMode",
-        "Whether the volume is used with a filesystem on it, or as the raw device that it is.",
-    ),
+    wide("VolumeMode", "The mode of the volume: Filesystem or Block."),
 ];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
@@ -99,23 +81,23 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     ]
 }
 
-/// The letters for the ways in which something can be mounted.
+/// The abbreviated access modes, such as `RWO,ROX`.
 pub(super) fn access_modes(value: &Value) -> String {
-    const LETTERS: [(&str, &str); 4] = [
+    const ABBREVIATIONS: [(&str, &str); 4] = [
         ("ReadWriteOnce", "RWO"),
         ("ReadOnlyMany", "ROX"),
         ("ReadWriteMany", "RWX"),
         ("ReadWriteOncePod", "RWOP"),
     ];
-    let letters: Vec<&str> = LETTERS
+    let modes: Vec<&str> = ABBREVIATIONS
         .iter()
         .filter(|(mode, _)| texts(value, "accessModes").any(|it| it == *mode))
-        .map(|(_, letters)| *letters)
+        .map(|(_, abbreviation)| *abbreviation)
         .collect();
-    letters.join(",")
+    modes.join(",")
 }
 
-/// The phase of a volume or of a claim, unless it is about to go.
+/// The phase of a volume or a claim; `Terminating` while it is being deleted.
 pub(super) fn phase(object: &Object) -> &str {
     match object.deletion_timestamp() {
         Some(_) => "Terminating",
@@ -123,7 +105,7 @@ pub(super) fn phase(object: &Object) -> &str {
     }
 }
 
-/// The class of a volume or of a claim.
+/// The storage class of a volume or a claim.
 pub(super) fn class(object: &Object) -> &str {
     object.annotation(CLASS_ANNOTATION).unwrap_or(text(top(object, "spec"), "storageClassName"))
 }
@@ -150,12 +132,13 @@ fn prepare_create(object: &mut Object) {
     object.map_mut().insert("status".to_owned(), status);
 }
 
-/// A status without the time of the last phase transition keeps the stored one.
+/// Keeps the stored time of the last phase transition if the phase is the same and the new status
+/// has no time.
 fn prepare_status(new: &mut Object, old: &Object) {
     keep_all_but_status(new, old);
     let time = old.str_at(&["status", "lastPhaseTransitionTime"]).to_owned();
-    let is_same = new.str_at(&["status", "phase"]) == old.str_at(&["status", "phase"]);
-    if is_same && !time.is_empty() {
+    let is_same_phase = new.str_at(&["status", "phase"]) == old.str_at(&["status", "phase"]);
+    if is_same_phase && !time.is_empty() {
         default_text(new.map_at(&["status"]), "lastPhaseTransitionTime", &time);
     }
 }
@@ -205,7 +188,7 @@ mod tests {
     use crate::validation::testing::{created, object};
 
     #[test]
-    fn a_new_volume_is_pending_and_kept() {
+    fn a_new_volume_is_pending_and_retained() {
         let volume = json!({"metadata": {"creationTimestamp": "2024-05-06T07:08:09Z"}, "spec": {"hostPath": {"path": "/x"}}});
         assert_eq!(
             created(&STRATEGY, volume),

@@ -17,7 +17,7 @@ use types::resource::{Column, Columns, Now, Resource, Strategy, Version};
 pub fn resource() -> Resource {
     let version = Version {
         status: true,
-        // An old slip: the name by itself.
+        // As upstream, `name` can be selected besides `metadata.name`.
         selectable: [table::selectable_as("name", "metadata.name", "")].into(),
         ..table::v1("core/v1.PersistentVolumeClaim", Columns::Fixed(COLUMNS, cells))
     };
@@ -31,17 +31,17 @@ static STRATEGY: Strategy = Strategy {
     defaults,
     prepare_create: |object| {
         object.map_mut().insert("status".to_owned(), json!({"phase": "Pending"}));
-        drop_odd_source(object);
-        match_sources(object);
+        drop_unsupported_sources(object);
+        copy_data_source(object);
     },
     prepare_update: |new, old| {
         types::resource::keep_status(new, old);
         let had_source =
             ["dataSource", "dataSourceRef"].iter().any(|key| part(top(old, "spec"), key).is_some());
         if !had_source {
-            drop_odd_source(new);
+            drop_unsupported_sources(new);
         }
-        match_sources(new);
+        copy_data_source(new);
     },
     validate,
     validate_update,
@@ -56,25 +56,13 @@ static SPEC: Path<'static> = Path::root("spec");
 const COLUMNS: &[Column] = &[
     NAME,
     column("Status", "phase represents the current phase of PersistentVolumeClaim."),
-    column(
-        "Volume",
-        "The name of the persistent volume that the claim has been given, once it has one.",
-    ),
-    column(
-        "Capacity",
-        "How much fits into the volume that the claim has been given: at least what it asked for.",
-    ),
-    column(
-        "Access Modes",
-        "The ways in which the volume that the claim was given can be mounted, in letters.",
-    ),
+    column("Volume", "The name of the volume that is bound to the claim."),
+    column("Capacity", "The capacity of the bound volume."),
+    column("Access Modes", "The abbreviated access modes of the bound volume."),
     column("StorageClass", "StorageClass of the pvc"),
     column("VolumeAttributesClass", "VolumeAttributesClass of the pvc"),
     AGE,
-    wide(
-        "VolumeMode",
-        "Whether a volume with a filesystem is wanted, or a raw device without anything on it.",
-    ),
+    wide("VolumeMode", "The requested mode of the volume: Filesystem or Block."),
 ];
 
 fn cells(object: &Object, now: &Now) -> Vec<Value> {
@@ -102,28 +90,29 @@ fn defaults(object: &mut Object) {
     default_value(object.map_at(&["spec"]), "volumeMode", "Filesystem".into());
 }
 
-/// Upstream: a data source that the older field does not allow is dropped without an error.
-fn drop_odd_source(object: &mut Object) {
+/// Drops a `dataSource` of an unsupported kind, as upstream does without an error, and a
+/// `dataSourceRef` to another namespace.
+fn drop_unsupported_sources(object: &mut Object) {
     let spec = top(object, "spec");
     let source = at(spec, &["dataSource"]);
-    let is_odd = !matches!(
+    let is_unsupported = !matches!(
         (text(source, "kind"), text(source, "apiGroup")),
         ("PersistentVolumeClaim", "") | ("VolumeSnapshot", "snapshot.storage.k8s.io")
     );
-    if is_odd && part(spec, "dataSourceRef").is_none() {
+    if is_unsupported && part(spec, "dataSourceRef").is_none() {
         object.map_at(&["spec"]).remove("dataSource");
     }
-    // To copy from another namespace is not on by default.
+    // The feature gate `CrossNamespaceVolumeDataSource` is off by default.
     if !object.str_at(&["spec", "dataSourceRef", "namespace"]).is_empty() {
         object.map_at(&["spec"]).remove("dataSourceRef");
     }
 }
 
-/// The two fields for the data source of a volume are kept equal.
-fn match_sources(object: &mut Object) {
+/// Copies `dataSource` to `dataSourceRef` or vice versa if only one of them is set.
+fn copy_data_source(object: &mut Object) {
     let spec = object.map_at(&["spec"]);
     let copied = |from: &Value| {
-        // A reference without a group says so.
+        // Upstream's field has no `omitempty`: a missing group is written as null.
         let mut to = json!({"apiGroup": null});
         for key in ["apiGroup", "kind", "name"] {
             if let Some(value) = part(from, key) {
@@ -195,18 +184,18 @@ fn storage(spec: &Value) -> &Value {
     at(spec, &["resources", "requests", "storage"])
 }
 
-/// The new spec with all that may change put back to what it was.
+/// The new spec with the old values of all fields that may change.
 fn munged(new: &Object, old: &Object) -> Value {
     let (spec, before) = (top(new, "spec"), top(old, "spec"));
     let mut munged = spec.clone();
-    let put_back = |munged: &mut Value, key: &str| match part(before, key) {
+    let restore = |munged: &mut Value, key: &str| match part(before, key) {
         Some(value) => munged[key] = value.clone(),
         None => {
             munged.as_object_mut().map(|map| map.remove(key));
         }
     };
     if text(before, "volumeName").is_empty() {
-        put_back(&mut munged, "volumeName");
+        restore(&mut munged, "volumeName");
     }
     let class = |spec| part(spec, "storageClassName").and_then(Value::as_str);
     let annotated = old.annotation(CLASS_ANNOTATION);
@@ -214,13 +203,13 @@ fn munged(new: &Object, old: &Object) -> Value {
         && let Some(class) = class(spec)
         && annotated.is_none_or(|it| it == class)
     {
-        put_back(&mut munged, "storageClassName");
+        restore(&mut munged, "storageClassName");
     }
     if new.str_at(&["status", "phase"]) == "Bound" {
         if part(at(spec, &["resources"]), "requests").is_some() {
             munged["resources"]["requests"]["storage"] = storage(before).clone();
         }
-        put_back(&mut munged, "volumeAttributesClassName");
+        restore(&mut munged, "volumeAttributesClassName");
     }
     munged
 }
@@ -230,10 +219,10 @@ fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     let (spec, before) = (top(new, "spec"), top(old, "spec"));
     let annotation =
         |object: &Object| object.annotation(CLASS_ANNOTATION).unwrap_or_default().to_owned();
-    let moved_to_the_field = text(spec, "storageClassName") == annotation(old)
+    let is_moved_to_the_field = text(spec, "storageClassName") == annotation(old)
         && annotation(new).is_empty()
         && part(before, "storageClassName").is_none();
-    if annotation(new) != annotation(old) && !moved_to_the_field {
+    if annotation(new) != annotation(old) && !is_moved_to_the_field {
         let path = Path::root("metadata");
         let path = path.child("annotations");
         errors.invalid(&path.key(CLASS_ANNOTATION), annotation(new), "field is immutable");
@@ -248,22 +237,23 @@ fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
         errors.forbidden(&SPEC, &message);
     }
     let (size, size_before) = (amount(storage(spec)), amount(storage(before)));
-    let granted = amount(at(top(old, "status"), &["capacity", "storage"]));
-    if size < size_before && size <= granted {
+    let capacity = amount(at(top(old, "status"), &["capacity", "storage"]));
+    if size < size_before && size <= capacity {
         let path = SPEC.child("resources");
         let path = path.child("requests");
         errors.forbidden(&path.child("storage"), "field can not be less than status.capacity");
     }
     let mode = |spec| at(spec, &["volumeMode"]);
+    // As upstream, the path has no `spec`.
     immutable(errors, &Path::root("volumeMode"), mode(spec), mode(before));
-    let applied = part(top(old, "status"), "currentVolumeAttributesClassName").is_some();
+    let has_current = part(top(old, "status"), "currentVolumeAttributesClassName").is_some();
     let path = SPEC.child("volumeAttributesClassName");
     match part(spec, "volumeAttributesClassName").and_then(Value::as_str) {
-        None if applied && part(before, "volumeAttributesClassName").is_some() => {
+        None if has_current && part(before, "volumeAttributesClassName").is_some() => {
             let message = "update to nil is forbidden when status.currentVolumeAttributesClassName is not nil";
             errors.forbidden(&path, message);
         }
-        Some("") if applied && !text(before, "volumeAttributesClassName").is_empty() => {
+        Some("") if has_current && !text(before, "volumeAttributesClassName").is_empty() => {
             let message = "update to empty string is forbidden when status.currentVolumeAttributesClassName is not nil";
             errors.forbidden(&path, message);
         }
@@ -273,6 +263,7 @@ fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
 
 fn validate_status(new: &Object, _: &Object, errors: &mut ErrorList) {
     if list(top(new, "spec"), "accessModes").is_empty() {
+        // As upstream, the field is capitalized.
         let path = Path::root("Spec");
         errors.required(&path.child("accessModes"), "");
     }
@@ -319,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_claim_is_pending() {
+    fn a_new_claim_is_pending_and_has_both_data_source_fields() {
         let claim = created(
             &STRATEGY,
             claim("1Gi", json!({"dataSource": {"kind": "PersistentVolumeClaim", "name": "c"}})),
@@ -333,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_needs_a_size_and_access_modes() {
+    fn a_claim_requires_a_size_and_access_modes() {
         assert_eq!(
             refusals(&STRATEGY, json!({"spec": {}})),
             [
@@ -344,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_without_a_class_may_get_one_and_a_volume() {
+    fn a_storage_class_and_a_volume_may_be_set_later() {
         let given = claim("1Gi", json!({"storageClassName": "s", "volumeName": "v"}));
         assert_eq!(
             refusals_of_update(&STRATEGY, given, claim("1Gi", json!({}))),
@@ -353,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_is_not_bound_does_not_grow() {
+    fn the_request_of_an_unbound_claim_cannot_grow() {
         let found = refusals_of_update(&STRATEGY, claim("2Gi", json!({})), claim("1Gi", json!({})));
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n"), "{}", found[0]);

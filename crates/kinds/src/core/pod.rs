@@ -34,7 +34,7 @@ mod warnings;
 pub use defaults::spec_defaults;
 pub(crate) use scheduling::{validate_node_selector, validate_tolerations};
 pub use spec::validate_template;
-pub(crate) use volumes::{validate_access_modes, validate_claim_spec, validate_kind};
+pub(crate) use volumes::{validate_access_modes, validate_claim_spec, validate_volume_source};
 pub(crate) use warnings::template_warnings;
 
 use crate::table::{self, selectable};
@@ -51,7 +51,7 @@ pub fn resource() -> Resource {
         status: true,
         selectable: [
             selectable("spec.nodeName", ""),
-            // What nodes were called before there were nodes.
+            // The former name of `spec.nodeName`.
             table::selectable_as("spec.host", "spec.nodeName", ""),
             selectable("spec.restartPolicy", ""),
             selectable("spec.schedulerName", ""),
@@ -88,21 +88,22 @@ static STRATEGY: Strategy = Strategy {
     ..Strategy::DEFAULT
 };
 
-/// What may be done with a stream, and with a proxied server.
+/// Subresources that open a stream.
 const STREAM: Action = Action::Connect(&["create", "get"]);
+/// Subresources that forward requests to the pod.
 const PROXY: Action = Action::Connect(&["create", "delete", "get", "patch", "update"]);
 
-/// A subresource in the group and version of pods, and mostly of their kind.
-const fn own(name: &'static str, action: Action) -> Subresource {
+/// A subresource in the group and version of pods, of the kind `Pod` unless it is overridden.
+const fn pod_subresource(name: &'static str, action: Action) -> Subresource {
     Subresource { name, group: "", version: "", kind: "Pod", action }
 }
 
 const SUBRESOURCES: &[Subresource] = &[
-    Subresource { kind: "PodAttachOptions", ..own("attach", STREAM) },
-    Subresource { kind: "PodExecOptions", ..own("exec", STREAM) },
-    Subresource { kind: "PodPortForwardOptions", ..own("portforward", STREAM) },
-    Subresource { kind: "PodProxyOptions", ..own("proxy", PROXY) },
-    own("log", Action::Connect(&["get"])),
+    Subresource { kind: "PodAttachOptions", ..pod_subresource("attach", STREAM) },
+    Subresource { kind: "PodExecOptions", ..pod_subresource("exec", STREAM) },
+    Subresource { kind: "PodPortForwardOptions", ..pod_subresource("portforward", STREAM) },
+    Subresource { kind: "PodProxyOptions", ..pod_subresource("proxy", PROXY) },
+    pod_subresource("log", Action::Connect(&["get"])),
     Subresource {
         name: "binding",
         group: "",
@@ -141,7 +142,7 @@ const SUBRESOURCES: &[Subresource] = &[
     },
 ];
 
-/// The containers of one list, to be changed.
+/// The containers in `list`, one of [`CONTAINERS`].
 fn containers_mut<'a>(
     spec: &'a mut Map<String, Value>,
     list: &str,
@@ -149,7 +150,7 @@ fn containers_mut<'a>(
     maps_mut(spec, list)
 }
 
-/// Calls `visit` with every container of a spec and the place where it is.
+/// Calls `visit` with every container of a spec and its path.
 fn each_container(spec: &Value, path: &Path<'_>, mut visit: impl FnMut(&Value, &Path<'_>)) {
     for part in CONTAINERS {
         let path = path.child(part);
@@ -159,7 +160,7 @@ fn each_container(spec: &Value, path: &Path<'_>, mut visit: impl FnMut(&Value, &
     }
 }
 
-/// Whether an init container is a sidecar, which runs beside the others.
+/// Whether an init container is a sidecar, which keeps running beside the other containers.
 fn is_sidecar(container: &Value) -> bool {
     machinery::fields::text(container, "restartPolicy") == "Always"
 }

@@ -1,4 +1,4 @@
-//! `PodTemplate`: a pod to be made, kept by itself.
+//! `PodTemplate`: a pod template that is stored as an object of its own.
 
 use super::pod::{template_warnings, validate_template};
 use crate::table;
@@ -65,14 +65,14 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_template_is_a_pod_to_be() {
+    fn a_template_is_validated_and_defaulted_like_a_pod() {
         assert_eq!(refusals(&STRATEGY, json!({})), ["template.spec.containers: Required value"]);
         let template = defaulted(&STRATEGY, json!({}));
         assert_eq!(template["template"]["spec"]["restartPolicy"], "Always");
     }
 
     #[test]
-    fn the_table_shows_what_would_run() {
+    fn the_table_shows_containers_images_and_labels() {
         let template = object(json!({"metadata": {"name": "t"}, "template": {"metadata":
             {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! `ReplicationController`: what replica sets were before there were selectors with operators.
+//! `ReplicationController`: the predecessor of `ReplicaSet`; its selector is a plain map of labels.
 
 use crate::apps::replica_set::{COLUMNS, cells_with, validate_counters};
 use crate::table;
@@ -47,15 +47,15 @@ fn cells(controller: &Object, now: &Now) -> Vec<Value> {
 }
 
 fn defaults(controller: &mut Object) {
-    let chosen = workload::template_labels(top(controller, "spec")).clone();
+    let template_labels = workload::template_labels(top(controller, "spec")).clone();
     let spec = controller.map_at(&["spec"]);
     if spec.get("template").is_some_and(Value::is_object) {
         workload::template_defaults(spec);
     }
     default_value(spec, "replicas", 1.into());
-    if chosen.is_object() {
-        default_map(spec, "selector", &chosen);
-        default_map(controller.metadata_mut(), "labels", &chosen);
+    if template_labels.is_object() {
+        default_map(spec, "selector", &template_labels);
+        default_map(controller.metadata_mut(), "labels", &template_labels);
     }
 }
 
@@ -82,7 +82,7 @@ fn validate(controller: &Object, errors: &mut ErrorList) {
     if !entries(spec, "selector").all(|(key, value)| labels.get(key) == Some(value)) {
         workload::refuse_labels(errors, &path, labels);
     }
-    workload::validate_pods(errors, &path, template, "ReplicationController");
+    workload::validate_always_restarted_template(errors, &path, template, "ReplicationController");
 }
 
 #[cfg(test)]
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_labels_of_the_template_are_the_default_of_all_others() {
+    fn selector_and_labels_default_to_the_labels_of_the_template() {
         let controller = defaulted(&STRATEGY, controller());
         assert_eq!(controller["spec"]["selector"], json!({"x": "y"}));
         assert_eq!(controller["metadata"]["labels"], json!({"x": "y"}));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_has_a_template_and_a_selector_that_matches() {
+    fn a_controller_requires_a_template_and_a_selector_that_matches_it() {
         assert_eq!(
             refusals(&STRATEGY, json!({})),
             ["spec.selector: Required value", "spec.template: Required value"]

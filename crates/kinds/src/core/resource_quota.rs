@@ -1,4 +1,4 @@
-//! `ResourceQuota`: what all objects of a namespace may use together.
+//! `ResourceQuota`: limits the total usage of all objects of a namespace.
 
 pub mod usage;
 
@@ -42,12 +42,9 @@ const COLUMNS: &[Column] = &[
     NAME,
     column(
         "Request",
-        "What is used of what there may be, of everything that is not a limit of containers.",
+        "The used and the hard amount of each resource, without the limits of containers.",
     ),
-    column(
-        "Limit",
-        "What is used of what there may be, of the limits that containers may have together.",
-    ),
+    column("Limit", "The used and the hard amount of the limits of containers."),
     AGE,
 ];
 
@@ -67,8 +64,8 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     ]
 }
 
-/// What a quota can be about, besides huge pages and what has a domain.
-const KNOWN: &[&str] = &[
+/// The resources that a quota can limit, besides huge pages and names with a domain.
+const STANDARD_RESOURCES: &[&str] = &[
     "cpu",
     "memory",
     "ephemeral-storage",
@@ -90,8 +87,8 @@ const KNOWN: &[&str] = &[
     "services.loadbalancers",
 ];
 
-/// What pods use, and so what a scope of pods can be about.
-const OF_PODS: &[&str] =
+/// The resources of pods, to which the scopes of pods apply.
+const POD_RESOURCES: &[&str] =
     &["pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
 
 const SCOPES: &[&str] = &[
@@ -104,8 +101,9 @@ const SCOPES: &[&str] = &[
     "CrossNamespacePodAffinity",
 ];
 
-fn is_known(name: &str) -> bool {
-    KNOWN.contains(&name) || is_huge_pages(name.strip_prefix("requests.").unwrap_or(name))
+fn is_standard(name: &str) -> bool {
+    STANDARD_RESOURCES.contains(&name)
+        || is_huge_pages(name.strip_prefix("requests.").unwrap_or(name))
 }
 
 fn validate_amounts(errors: &mut ErrorList, path: &Path<'_>, amounts: &Value, key: &str) {
@@ -113,7 +111,7 @@ fn validate_amounts(errors: &mut ErrorList, path: &Path<'_>, amounts: &Value, ke
     for (name, value) in entries(amounts, key) {
         let path = path.key(name);
         resource_name(errors, &path, name);
-        if !name.contains('/') && !is_known(name) {
+        if !name.contains('/') && !is_standard(name) {
             errors.invalid(&path, name, "must be a standard resource for quota");
         }
         validate_amount(errors, &path, name, value);
@@ -129,16 +127,16 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// The scopes that do not apply to a resource of the quota.
+/// The scopes that do not apply to some resource of the quota.
 fn irrelevant_scopes(spec: &Value) -> BTreeSet<&'static str> {
     SCOPES.iter().copied().filter(|scope| is_irrelevant_scope(spec, scope)).collect()
 }
 
 fn is_irrelevant_scope(spec: &Value, scope: &str) -> bool {
-    entries(spec, "hard").filter(|(name, _)| is_known(name)).any(|(name, _)| match scope {
+    entries(spec, "hard").filter(|(name, _)| is_standard(name)).any(|(name, _)| match scope {
         "BestEffort" => name != "pods",
         "VolumeAttributesClass" => !matches!(name, "persistentvolumeclaims" | "requests.storage"),
-        scope if SCOPES.contains(&scope) => !OF_PODS.contains(&name),
+        scope if SCOPES.contains(&scope) => !POD_RESOURCES.contains(&name),
         _ => false,
     })
 }
@@ -153,7 +151,7 @@ fn validate_scopes(errors: &mut ErrorList, spec: &Value) {
     let path = SPEC.child("scopes");
     let shown = at(spec, &["scopes"]);
     let irrelevant_scopes = irrelevant_scopes(spec);
-    // Each error quotes all scopes.
+    // Each error quotes all scopes: without a limit, the errors of many scopes would be very large.
     for scope in texts(spec, "scopes") {
         if errors.is_full() {
             return;
@@ -242,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_limits_countable_resources() {
+    fn unknown_resources_and_fractional_counts_are_refused() {
         check(json!({"hard": {"pods": "10", "count/widgets.example.com": "1"}}), &[]);
         check(
             json!({"hard": {"pods": "1.5", "storage": "1"}}),
@@ -254,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_are_known_and_do_not_contradict_each_other() {
+    fn unsupported_and_conflicting_scopes_are_refused() {
         check(
             json!({"hard": {"services": "1"}, "scopes": ["BestEffort", "NotBestEffort", "Odd"]}),
             &[
@@ -267,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_stay() {
+    fn scopes_are_immutable() {
         let quota = |scope: &str| json!({"spec": {"scopes": [scope]}});
         assert_eq!(
             refusals_of_update(&STRATEGY, quota("BestEffort"), quota("Terminating")),

@@ -1,4 +1,4 @@
-//! `Secret`: keys and values that only some may read.
+//! `Secret`: keys and confidential values for pods to read.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -25,11 +25,8 @@ static STRATEGY: Strategy =
 
 const COLUMNS: &[Column] = &[
     NAME,
-    column(
-        "Type",
-        "What the secret is for, which says which keys it must have: kubernetes.io/tls, …",
-    ),
-    column("Data", "How many keys the secret has; their values are shown by other means only."),
+    column("Type", "The type of the secret, which requires some keys: kubernetes.io/tls, …"),
+    column("Data", "The number of keys."),
     AGE,
 ];
 
@@ -38,16 +35,16 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     vec![object.name().into(), object.str_at(&["type"]).into(), count.into(), age(object, now)]
 }
 
-/// The number of bytes of a base64 value.
+/// The number of bytes that a base64 value has after decoding.
 pub(crate) fn decoded_length(value: &Value) -> usize {
     let text = value.as_str().unwrap_or_default().trim_end_matches('=');
     text.len() * 3 / 4
 }
 
 fn defaults(object: &mut Object) {
-    if let Some(Value::Object(plain)) = object.map_mut().remove("stringData") {
+    if let Some(Value::Object(string_data)) = object.map_mut().remove("stringData") {
         let data = object.map_at(&["data"]);
-        for (key, value) in plain {
+        for (key, value) in string_data {
             let encoded = STANDARD.encode(value.as_str().unwrap_or_default());
             data.insert(key, encoded.into());
         }
@@ -65,7 +62,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     if data.values().map(decoded_length).sum::<usize>() > MAX_SIZE {
         errors.too_long(&path, MAX_SIZE);
     }
-    let mut need = |key: &str| {
+    let mut require = |key: &str| {
         if !data.contains_key(key) {
             errors.required(&path.key(key), "");
         }
@@ -78,13 +75,15 @@ fn validate(object: &Object, errors: &mut ErrorList) {
                 errors.required(&annotations.child("annotations").key(ACCOUNT), "");
             }
         }
-        "kubernetes.io/dockercfg" => registry_config(data, ".dockercfg", errors),
-        "kubernetes.io/dockerconfigjson" => registry_config(data, ".dockerconfigjson", errors),
+        "kubernetes.io/dockercfg" => validate_registry_config(data, ".dockercfg", errors),
+        "kubernetes.io/dockerconfigjson" => {
+            validate_registry_config(data, ".dockerconfigjson", errors);
+        }
         "kubernetes.io/basic-auth"
             if !data.contains_key("username") && !data.contains_key("password") =>
         {
-            need("username");
-            need("password");
+            require("username");
+            require("password");
         }
         "kubernetes.io/ssh-auth"
             if data.get("ssh-privatekey").is_none_or(|key| decoded_length(key) == 0) =>
@@ -92,20 +91,20 @@ fn validate(object: &Object, errors: &mut ErrorList) {
             errors.required(&path.key("ssh-privatekey"), "");
         }
         "kubernetes.io/tls" => {
-            need("tls.crt");
-            need("tls.key");
+            require("tls.crt");
+            require("tls.key");
         }
         _ => {}
     }
 }
 
-/// The credentials for image registries must be there and be a JSON object.
-fn registry_config(data: &Map<String, Value>, key: &str, errors: &mut ErrorList) {
+/// Validates the credentials for image registries: `key` is required and must be a JSON object.
+fn validate_registry_config(data: &Map<String, Value>, key: &str, errors: &mut ErrorList) {
     let path = Path::root("data");
     let Some(value) = data.get(key) else {
         return errors.required(&path.key(key), "");
     };
-    if let Err(message) = json_object(&decode(value)) {
+    if let Err(message) = check_json_object(&decode(value)) {
         errors.invalid(&path.key(key), "<secret contents redacted>", &message);
     }
 }
@@ -114,8 +113,8 @@ fn decode(value: &Value) -> Vec<u8> {
     STANDARD.decode(value.as_str().unwrap_or_default()).unwrap_or_default()
 }
 
-/// Says in Go's words why `bytes` are not a JSON object.
-fn json_object(bytes: &[u8]) -> Result<(), String> {
+/// Fails with the message of Go's decoder if `bytes` are not a JSON object.
+fn check_json_object(bytes: &[u8]) -> Result<(), String> {
     let kind = match serde_json::from_slice::<Value>(bytes) {
         Ok(Value::Object(_) | Value::Null) => return Ok(()),
         Ok(Value::Array(_)) => "array",
@@ -125,9 +124,9 @@ fn json_object(bytes: &[u8]) -> Result<(), String> {
         Err(error) if error.is_eof() => return Err("unexpected end of JSON input".to_owned()),
         Err(error) => {
             let line = bytes.split(|byte| *byte == b'\n').nth(error.line().saturating_sub(1));
-            let culprit = line.and_then(|line| line.get(error.column().saturating_sub(1)));
-            let culprit = char::from(culprit.copied().unwrap_or(b' '));
-            return Err(format!("invalid character '{culprit}' looking for beginning of value"));
+            let byte = line.and_then(|line| line.get(error.column().saturating_sub(1)));
+            let character = char::from(byte.copied().unwrap_or(b' '));
+            return Err(format!("invalid character '{character}' looking for beginning of value"));
         }
     };
     Err(format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"))
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_values_are_folded_into_the_encoded_ones() {
+    fn string_data_is_encoded_and_overwrites_data() {
         assert_eq!(
             defaulted(
                 &STRATEGY,
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn some_types_need_keys() {
+    fn some_types_require_keys_or_an_annotation() {
         check(
             json!({"type": "kubernetes.io/tls", "data": {"tls.crt": ""}}),
             &["data[tls.key]: Required value"],
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn registry_credentials_are_json() {
+    fn registry_credentials_must_be_a_json_object() {
         check(json!({"type": "kubernetes.io/dockercfg", "data": {".dockercfg": "e30="}}), &[]);
         check(
             json!({"type": "kubernetes.io/dockercfg", "data": {".dockercfg": "eA=="}}),
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_is_none_is_warned_about() {
+    fn a_tls_secret_without_a_pem_certificate_causes_a_warning() {
         let secret = object(json!({"type": "kubernetes.io/tls", "data": {"tls.crt": "eA=="}}));
         assert_eq!(warnings(&secret), ["tls: failed to find any PEM data in certificate input"]);
     }

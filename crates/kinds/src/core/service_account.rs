@@ -36,7 +36,7 @@ fn cells(object: &Object, now: &Now) -> Vec<Value> {
     vec![object.name().into(), age(object, now)]
 }
 
-/// A reference to a secret has only a name; it refers to the same namespace.
+/// Drops all fields of a reference to a secret but its name: the secret is in the same namespace.
 fn keep_names_of_secrets(object: &mut Object) {
     for secret in maps_mut(object.map_mut(), "secrets") {
         secret.retain(|key, _| key == "name");
@@ -63,7 +63,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn secrets_are_referred_to_by_name() {
+    fn references_to_secrets_keep_only_the_name() {
         assert_eq!(
             created(
                 &STRATEGY,

@@ -11,7 +11,7 @@ const MANAGED_DISK: &str = "/subscriptions/{sub-id}/resourcegroups/{group-name}/
 const BLOB_DISK: &str =
     "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd";
 
-/// Fills in what the author of a volume or of a persistent volume's spec left out.
+/// Sets the defaults of a volume of a pod, or of the spec of a persistent volume.
 pub(super) fn defaults(volume: &mut Map<String, Value>) {
     if let Some(source) = map_mut(volume, "iscsi") {
         default_text(source, "iscsiInterface", "default");
@@ -46,8 +46,8 @@ pub(super) fn validate(errors: &mut ErrorList, path: &Path<'_>, kind: &str, sour
         }
         "iscsi" => {
             required(errors, &path.child("targetPortal"), text(source, "targetPortal"));
-            let odd = "must be valid format starting with iqn, eui, or naa";
-            validate_iscsi(errors, path, source, odd);
+            let message = "must be valid format starting with iqn, eui, or naa";
+            validate_iscsi(errors, path, source, message);
         }
         "fc" => validate_fibre_channel(errors, path, source),
         "azureDisk" => validate_azure(errors, path, source),
@@ -68,22 +68,23 @@ pub(super) fn validate_persistent_iscsi(
     required(errors, &path.child("targetPortal"), portal);
     if part(source, "initiatorName").is_some() && volume.len() + 1 + portal.len() > 64 {
         let message = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
+        // As upstream, the field is in lower case.
         errors.invalid(&path.child("targetportal"), portal, message);
     }
-    validate_iscsi(errors, path, source, ODD_NAME);
+    validate_iscsi(errors, path, source, INVALID_FORMAT);
     if let Some(secret) = part(source, "secretRef") {
         required(errors, &path.child("secretRef").child("name"), text(secret, "name"));
     }
 }
 
-const ODD_NAME: &str = "must be valid format";
+const INVALID_FORMAT: &str = "must be valid format";
 
-/// `unknown` is the error about a name in no known format.
-fn validate_iscsi(errors: &mut ErrorList, path: &Path<'_>, source: &Value, unknown: &str) {
-    let message = |name: &str| match is_iscsi_name(name) {
-        None => Some(unknown),
-        Some(false) => Some(ODD_NAME),
-        Some(true) => None,
+/// `unknown_format` is the error about a name in no known format.
+fn validate_iscsi(errors: &mut ErrorList, path: &Path<'_>, source: &Value, unknown_format: &str) {
+    let message = |name: &str| match iscsi_name_format(name) {
+        IscsiNameFormat::Unknown => Some(unknown_format),
+        IscsiNameFormat::Invalid => Some(INVALID_FORMAT),
+        IscsiNameFormat::Valid => None,
     };
     match text(source, "iqn") {
         "" => errors.required(&path.child("iqn"), ""),
@@ -94,46 +95,59 @@ fn validate_iscsi(errors: &mut ErrorList, path: &Path<'_>, source: &Value, unkno
         }
     }
     in_range(errors, &path.child("lun"), number(source, "lun"), 0, 255);
-    let asks_password = flag(source, "chapAuthDiscovery") || flag(source, "chapAuthSession");
-    if asks_password && part(source, "secretRef").is_none() {
+    let uses_chap = flag(source, "chapAuthDiscovery") || flag(source, "chapAuthSession");
+    if uses_chap && part(source, "secretRef").is_none() {
         errors.required(&path.child("secretRef"), "");
     }
     if let Some(name) = part(source, "initiatorName").and_then(Value::as_str)
         && let Some(message) = message(name)
     {
+        // As upstream, the field is in lower case.
         errors.invalid(&path.child("initiatorname"), name, message);
     }
 }
 
-/// Whether a name is valid; None if it has no known format.
-fn is_iscsi_name(name: &str) -> Option<bool> {
+enum IscsiNameFormat {
+    Valid,
+    Invalid,
+    /// The name begins with none of `iqn`, `eui` and `naa`.
+    Unknown,
+}
+
+fn iscsi_name_format(name: &str) -> IscsiNameFormat {
+    // As upstream's regular expression `eui.[[:alnum:]]{16}`: the separator is any character.
     let is_code = |code: &str, length: usize| {
         let mut rest = code.chars();
         rest.next().is_some()
             && rest.as_str().len() == length
             && rest.all(|c| c.is_ascii_alphanumeric())
     };
-    if let Some(rest) = name.strip_prefix("iqn") {
-        return Some(is_qualified(rest));
-    }
-    if let Some(code) = name.strip_prefix("eui") {
-        return Some(is_code(code, 16));
-    }
-    name.strip_prefix("naa").map(|code| is_code(code, 32))
+    let is_valid = if let Some(rest) = name.strip_prefix("iqn") {
+        is_qualified(rest)
+    } else if let Some(code) = name.strip_prefix("eui") {
+        is_code(code, 16)
+    } else if let Some(code) = name.strip_prefix("naa") {
+        is_code(code, 32)
+    } else {
+        return IscsiNameFormat::Unknown;
+    };
+    if is_valid { IscsiNameFormat::Valid } else { IscsiNameFormat::Invalid }
 }
 
-/// `.2001-04.com.example:storage`: when the domain was registered, the domain, what its owner likes.
+/// Whether an iSCSI qualified name is valid after `iqn`: `.2001-04.com.example:storage`, the month
+/// in which the domain was registered, the domain, and a name that its owner chose.
 fn is_qualified(rest: &str) -> bool {
     let Some((date, rest)) = rest.strip_prefix('.').and_then(|rest| rest.split_once('.')) else {
         return false;
     };
-    let Some((domain, own)) = rest.split_once(':') else { return false };
+    let Some((domain, name)) = rest.split_once(':') else { return false };
     let is_date = date.len() == 7
         && date.char_indices().all(|(at, c)| if at == 4 { c == '-' } else { c.is_ascii_digit() });
     let is_domain = !domain.is_empty()
         && domain.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'));
-    let is_own = !own.is_empty() && !own.contains([',', ';', '*', '&', '$', '|', ' ', '\t', '\n']);
-    is_date && is_domain && is_own
+    let is_name =
+        !name.is_empty() && !name.contains([',', ';', '*', '&', '$', '|', ' ', '\t', '\n']);
+    is_date && is_domain && is_name
 }
 
 fn validate_fibre_channel(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
@@ -165,12 +179,12 @@ fn validate_azure(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     }
     let Some(kind) = part(source, "kind").and_then(Value::as_str) else { return };
     supported_only(errors, &path.child("kind"), kind, &["Dedicated", "Managed", "Shared"]);
-    let (start, form) = match kind {
+    let (prefix, format) = match kind {
         "Managed" => ("/subscriptions/", MANAGED_DISK),
         _ => ("https://", BLOB_DISK),
     };
-    if !uri.starts_with(start) {
-        errors.not_supported(&path.child("diskURI"), uri, &[form]);
+    if !uri.starts_with(prefix) {
+        errors.not_supported(&path.child("diskURI"), uri, &[format]);
     }
 }
 
@@ -220,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn an_iscsi_disk_has_a_qualified_name() {
+    fn an_iscsi_name_must_be_in_a_known_format() {
         let named = |name: &str| json!({"targetPortal": "p", "iqn": name});
         for name in ["iqn.2001-04.com.example:storage", "eui.0123456789abcdef"] {
             check("iscsi", named(name), &[]);
@@ -238,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn an_azure_disk_is_where_its_kind_is() {
+    fn the_uri_of_an_azure_disk_must_match_its_kind() {
         check(
             "azureDisk",
             json!({"diskName": "d", "diskURI": "/x", "kind": "Managed"}),
@@ -249,13 +263,13 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_identified_by_lun() {
+    fn fibre_channel_targets_require_a_lun() {
         let message = "d.lun: Required value: lun is required if targetWWNs is specified";
         check("fc", json!({"targetWWNs": ["w"]}), &[message]);
     }
 
     #[test]
-    fn a_registry_is_reached_at_ports() {
+    fn a_quobyte_registry_must_be_host_and_port_pairs() {
         check("quobyte", json!({"registry": "h:1,[::1]:2", "volume": "v"}), &[]);
         check(
             "quobyte",

@@ -2,7 +2,8 @@
 
 use crate::table;
 use crate::validation::rules::{
-    at_least_zero, at_most_all, count_or_percent, invalid_struct, label_selector, supported_only,
+    at_least_zero, at_most_100_percent, count_or_percent, invalid_struct, label_selector,
+    supported_only,
 };
 use machinery::fields::{at, number, part, text, top};
 use machinery::selector::LabelSelector;
@@ -82,7 +83,7 @@ fn validate(object: &Object, errors: &mut ErrorList) {
     for bound in ["minAvailable", "maxUnavailable"] {
         if let Some(value) = part(spec, bound) {
             count_or_percent(errors, &path.child(bound), value);
-            at_most_all(errors, &path.child(bound), value);
+            at_most_100_percent(errors, &path.child(bound), value);
         }
     }
     label_selector(errors, &path.child("selector"), at(spec, &["selector"]));

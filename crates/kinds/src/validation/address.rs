@@ -1,5 +1,5 @@
-//! Addresses and ranges in fields that are older than their rules: what Kubernetes accepts, and the
-//! forms it warns about.
+//! Validation of IP addresses and CIDR ranges. Some stored objects have forms that are no longer
+//! valid or that cause warnings, since older versions of Kubernetes accepted them.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use machinery::field_path::quote;
 use machinery::{ErrorList, Path};
 
-/// Reads an address as Go's parser of old does: zeros before the digits of an octet are skipped.
+/// Parses an address as upstream's `ParseIPSloppy`, which ignores the leading zeros of an octet.
 pub(crate) fn parse(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         return text.parse::<Ipv6Addr>().ok().map(|address| IpAddr::V6(address).to_canonical());
@@ -20,18 +20,19 @@ pub(crate) fn parse(text: &str) -> Option<IpAddr> {
     Some(IpAddr::V4(Ipv4Addr::from(octets)))
 }
 
-/// Whether an address is written in the form of the newer protocol.
+/// Whether a text is an IPv6 address; an IPv4-mapped one is not.
 pub(crate) fn is_ipv6(text: &str) -> bool {
     parse(text).is_some_and(|address| address.is_ipv6())
 }
 
-/// One address of each protocol, in any order.
+/// Whether there are addresses of both IP families.
 pub(crate) fn is_dual_stack(addresses: &[&str]) -> bool {
     addresses.iter().any(|address| is_ipv6(address))
         && addresses.iter().any(|address| parse(address).is_some_and(|it| it.is_ipv4()))
 }
 
-/// The addresses or ranges that the stored object has in a field; none if the object is new.
+/// The addresses or ranges that the stored object has in a field; empty for a new object. They are
+/// not validated again.
 pub(crate) type Stored<'a> = HashSet<&'a str>;
 
 /// Must be an address, unless the stored object has it already.
@@ -89,7 +90,7 @@ fn is_link_local_multicast(address: IpAddr) -> bool {
     }
 }
 
-/// A range of addresses: the address before the slash, and how many of its bits count.
+/// A CIDR range: the address before the slash, and the length of the prefix in bits.
 #[derive(Debug, Clone, Copy)]
 struct Range {
     address: IpAddr,
@@ -109,7 +110,7 @@ impl Range {
         if address.is_ipv4() { 32 } else { 128 }
     }
 
-    /// The first address of the range.
+    /// The first address of the range, without the bits beyond the prefix.
     fn first(self) -> IpAddr {
         match self.address {
             IpAddr::V4(address) => {
@@ -128,18 +129,19 @@ impl Range {
     }
 }
 
-/// Whether there are zeros to spare in the address or in the length of the range.
+/// Whether the address or the prefix length has leading zeros.
 fn has_leading_zeros(value: &str) -> bool {
     let (address, bits) = value.split_once('/').unwrap_or((value, ""));
     address.parse::<IpAddr>().is_err() || (bits.len() > 1 && bits.starts_with('0'))
 }
 
+/// Whether an address or a range is IPv4-mapped IPv6.
 fn is_mapped(value: &str) -> bool {
     let address = value.split('/').next().unwrap_or_default();
     address.parse::<Ipv6Addr>().is_ok_and(|address| address.to_ipv4_mapped().is_some())
 }
 
-/// Must be a range of addresses, unless the stored object has it already.
+/// Must be a CIDR range, unless the stored object has it already.
 pub(crate) fn cidr(errors: &mut ErrorList, path: &Path<'_>, value: &str, stored: &Stored<'_>) {
     if stored.contains(value) {
         return;
@@ -156,7 +158,7 @@ pub(crate) fn cidr(errors: &mut ErrorList, path: &Path<'_>, value: &str, stored:
     errors.invalid(path, value, message);
 }
 
-/// The errors about an address that has to be in the one form that Kubernetes writes.
+/// The errors about an address that must be in canonical form.
 pub(crate) fn canonical_ip(value: &str) -> Vec<String> {
     let mut errors = ErrorList::new();
     ip(&mut errors, &Path::EMPTY, value, &Stored::new());
@@ -169,7 +171,7 @@ pub(crate) fn canonical_ip(value: &str) -> Vec<String> {
     }
 }
 
-/// Must be a range of addresses in the one form that Kubernetes writes.
+/// Must be a CIDR range in canonical form.
 pub(crate) fn canonical_cidr(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
     let before = errors.len();
     cidr(errors, path, value, &Stored::new());
@@ -179,22 +181,22 @@ pub(crate) fn canonical_cidr(errors: &mut ErrorList, path: &Path<'_>, value: &st
     }
 }
 
-/// Whether a range is a part of another, and not all of it; None if one of them is no range.
+/// Whether a range is inside of another and smaller; None if one of them is malformed.
 pub(crate) fn is_strictly_within(inner: &str, outer: &str) -> Option<bool> {
     let (inner, outer) = (Range::parse(inner)?, Range::parse(outer)?);
     let begins_within = Range { address: inner.first(), bits: outer.bits }.first() == outer.first();
-    let is_same_protocol = inner.address.is_ipv4() == outer.address.is_ipv4();
-    Some(is_same_protocol && begins_within && inner.bits > outer.bits)
+    let is_same_family = inner.address.is_ipv4() == outer.address.is_ipv4();
+    Some(is_same_family && begins_within && inner.bits > outer.bits)
 }
 
-/// Whether two ranges are one of each protocol.
+/// Whether there are ranges of both IP families.
 pub(crate) fn are_dual_stack_ranges(ranges: &[&str]) -> bool {
     let parsed: Vec<Range> = ranges.iter().filter_map(|range| Range::parse(range)).collect();
     parsed.iter().any(|range| range.address.is_ipv4())
         && parsed.iter().any(|range| range.address.is_ipv6())
 }
 
-/// The warning about an address in a non-canonical form.
+/// The warning about an address in a non-canonical form, if it is in one.
 pub(crate) fn ip_warning(path: &Path<'_>, value: &str) -> Option<String> {
     let address = parse(value)?;
     if value.parse::<IpAddr>().is_err() || is_mapped(value) {
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_judged() {
+    fn malformed_addresses_are_refused() {
         check(ip, "10.0.0.1", "");
         check(ip, "2001:db8::1", "");
         check(ip, "010.0.0.1", "must not have leading 0s");
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_judged() {
+    fn malformed_ranges_are_refused() {
         check(cidr, "10.1.0.0/24", "");
         check(cidr, "::/0", "");
         check(cidr, "10.1.0.5/24", "must not have bits set beyond the prefix length");

@@ -1,5 +1,5 @@
-//! How Go prints the structs of the API, which some errors show: every field, set or not, in the
-//! order and under the name that the struct has.
+//! Prints structs of the API as Go does in some errors: every field, set or not, in the order and
+//! under the name that it has in Go.
 //!
 //! `go_types.txt` has a line for each struct: its name, then `Field:kind` for each field, or
 //! `Field=json:kind` where the JSON name is not the field's with a lower-case first letter, or
@@ -61,7 +61,7 @@ pub(crate) fn line(name: &str, value: &Value) -> String {
     printer.out
 }
 
-/// The same, one field a line, with one space for each level.
+/// The same, one field per line, indented by one space for each level.
 pub(crate) fn lines(name: &str, value: &Value) -> String {
     let mut printer = Printer { out: String::new(), indent: Some(" ") };
     printer.structure(name, value, 0);
@@ -74,7 +74,7 @@ pub(crate) fn line_of_list(name: &str, values: &[Value]) -> String {
     if items.is_empty() { "null".to_owned() } else { format!("[{}]", items.join(",")) }
 }
 
-/// The value in the form in which Go prints it: with the metadata's fields among its own.
+/// The value with the fields of its metadata among its own: Go embeds `ObjectMeta`.
 pub(crate) fn with_inline_metadata(value: &Value) -> Value {
     let mut map = value.as_object().cloned().unwrap_or_default();
     if let Some(Value::Object(metadata)) = map.remove("metadata") {
@@ -83,7 +83,7 @@ pub(crate) fn with_inline_metadata(value: &Value) -> Value {
     Value::Object(map)
 }
 
-/// The error of a malformed struct of the type `name`, which the message shows.
+/// Adds the error about an invalid struct of the type `name`, which the message shows.
 pub(crate) fn invalid(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -94,7 +94,7 @@ pub(crate) fn invalid(
     add(errors, ErrorType::Invalid, path, &shown(name, value), message);
 }
 
-/// The error of a struct that says something else than one of `supported`.
+/// Adds the error about a struct with an unsupported value, which the message shows.
 pub(crate) fn not_supported(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -126,7 +126,7 @@ impl Printer {
         let mut first = true;
         self.out.push('{');
         for field in fields_of(name) {
-            // The fields of metadata are inlined.
+            // Go embeds `ObjectMeta`, so its fields are printed among those of the struct.
             let found = value
                 .get(&field.json)
                 .or_else(|| value.get("metadata")?.get(&field.json))
@@ -178,7 +178,7 @@ impl Printer {
         self.close(']', first, depth);
     }
 
-    /// A value that is not a struct.
+    /// Prints a value that is not a struct.
     fn plain(&mut self, value: &Value, depth: usize) {
         let mut first = true;
         match value {
@@ -237,7 +237,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn unset_fields_show_their_zero_value() {
+    fn unset_fields_are_printed_with_their_zero_value() {
         assert_eq!(
             line("ServicePort", &json!({"port": 80, "protocol": "TCP"})),
             r#"{"Name":"","Protocol":"TCP","AppProtocol":null,"Port":80,"TargetPort":0,"NodePort":0}"#

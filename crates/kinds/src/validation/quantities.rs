@@ -1,4 +1,5 @@
-//! Quantities of resources: their names, and the requirements of containers.
+//! Validation of the names and quantities of resources, and of the requirements of containers and
+//! pods.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -8,7 +9,7 @@ use machinery::fields::{entries, list, text};
 use machinery::quantity::Quantity;
 use machinery::{ErrorList, Path, Value, names};
 
-/// The quantity of a JSON value; zero if it has none.
+/// The quantity of a JSON value; zero if it is not a quantity.
 pub(crate) fn amount(value: &Value) -> Quantity {
     let parsed = match value {
         Value::String(text) => Quantity::parse(text),
@@ -23,7 +24,7 @@ pub(crate) fn is_fractional(amount: &Quantity) -> bool {
     amount.milli_value() % 1000 != 0
 }
 
-/// Whether a name belongs to Kubernetes: without a domain, or with one below kubernetes.io.
+/// Whether a resource is native to Kubernetes: its name has no domain, or one in kubernetes.io.
 pub(crate) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
@@ -32,19 +33,20 @@ pub(crate) fn is_huge_pages(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
+/// Whether a resource is an extended resource, whose name has a domain of its own.
 fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-/// Whether more of it may be promised than there is.
+/// Whether the request of a resource may differ from its limit.
 pub(crate) fn may_be_overcommitted(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }
 
 /// The resources that are counted as integers.
-const WHOLE: &[&str] = &[
+const INTEGER_RESOURCES: &[&str] = &[
     "pods",
     "resourcequotas",
     "services",
@@ -56,8 +58,8 @@ const WHOLE: &[&str] = &[
     "services.loadbalancers",
 ];
 
-/// What has an amount besides those that are counted.
-const MEASURED: &[&str] = &[
+/// The other standard resources.
+const OTHER_RESOURCES: &[&str] = &[
     "cpu",
     "memory",
     "ephemeral-storage",
@@ -77,20 +79,20 @@ pub(crate) fn validate_amount(errors: &mut ErrorList, path: &Path<'_>, name: &st
     if amount.is_negative() {
         errors.invalid(path, amount.to_string(), "must be greater than or equal to 0");
     }
-    if (WHOLE.contains(&name) || is_extended(name)) && is_fractional(&amount) {
+    if (INTEGER_RESOURCES.contains(&name) || is_extended(name)) && is_fractional(&amount) {
         errors.invalid(path, amount.to_string(), "must be an integer");
     }
 }
 
-/// Must be the name of a known resource, or have a domain.
+/// Must be the name of a standard resource, or have a domain. Returns whether it is valid.
 pub(crate) fn resource_name(errors: &mut ErrorList, path: &Path<'_>, name: &str) -> bool {
     let messages = names::qualified_name(name);
     if !messages.is_empty() {
         add_invalid(errors, path, name, messages);
         return false;
     }
-    let is_standard = WHOLE.contains(&name)
-        || MEASURED.contains(&name)
+    let is_standard = INTEGER_RESOURCES.contains(&name)
+        || OTHER_RESOURCES.contains(&name)
         || is_huge_pages(name.strip_prefix("requests.").unwrap_or(name));
     if !name.contains('/') && !is_standard {
         errors.invalid(path, name, "must be a standard resource type or fully qualified");
@@ -151,7 +153,7 @@ fn validate_requirements(
             let path = path.key(name);
             name_rule(errors, &path, name);
             validate_amount(errors, &path, name, value);
-            whole_pages(errors, &path, name, value);
+            whole_huge_pages(errors, &path, name, value);
         }
     }
     for (name, request) in entries(requirements, "requests") {
@@ -165,7 +167,8 @@ fn validate_requirements(
     }
 }
 
-fn whole_pages(errors: &mut ErrorList, path: &Path<'_>, name: &str, value: &Value) {
+/// Must be a multiple of the page size, if the resource is huge pages.
+fn whole_huge_pages(errors: &mut ErrorList, path: &Path<'_>, name: &str, value: &Value) {
     let Some(size) = name.strip_prefix("hugepages-") else { return };
     let size = Quantity::parse(size).unwrap_or_else(|_| Quantity::zero());
     let amount = amount(value);
@@ -208,7 +211,8 @@ fn validate_claims(
     requirements: &Value,
     claims: &BTreeSet<&str>,
 ) {
-    let (mut seen, mut in_part) = (HashSet::new(), HashSet::new());
+    // `seen` has `claim` or `claim/request`, `with_requests` the claims of the latter.
+    let (mut seen, mut with_requests) = (HashSet::new(), HashSet::new());
     for (index, claim) in list(requirements, "claims").iter().enumerate() {
         let path = path.index(index);
         let (name, request) = (text(claim, "name"), text(claim, "request"));
@@ -217,18 +221,18 @@ fn validate_claims(
             continue;
         }
         let key = if request.is_empty() { name.to_owned() } else { format!("{name}/{request}") };
-        let whole_claim = seen.contains(name);
-        let part_of_it = request.is_empty() && in_part.contains(name);
-        if whole_claim || part_of_it {
+        let has_whole_claim = seen.contains(name);
+        let has_part_of_claim = request.is_empty() && with_requests.contains(name);
+        if has_whole_claim || has_part_of_claim {
             errors.duplicate(&path, name);
         } else if seen.contains(&key) {
             errors.duplicate(&path, key.as_str());
         }
-        if !request.is_empty() && !whole_claim {
+        if !request.is_empty() && !has_whole_claim {
             dns_label(errors, &path.child("request"), request);
         }
         if !request.is_empty() {
-            in_part.insert(name);
+            with_requests.insert(name);
         }
         seen.insert(key);
         if errors.is_full() {
@@ -260,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_within_its_limit() {
+    fn a_request_may_not_exceed_its_limit() {
         check(json!({"requests": {"cpu": "500m"}, "limits": {"cpu": 1}}), &[]);
         check(
             json!({"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}),
@@ -269,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_equal_limits_for_resources_without_overcommit() {
+    fn requests_of_extended_resources_must_equal_their_limits() {
         check(
             json!({"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "2"}}),
             &[r#"r.requests: Invalid value: "1": must be equal to example.com/gpu limit of 2"#],
@@ -285,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_known_or_have_a_domain() {
+    fn unknown_resources_and_negative_quantities_are_refused() {
         check(
             json!({"limits": {"fuel": "1"}}),
             &[
@@ -300,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_pages_come_whole_and_not_alone() {
+    fn huge_pages_must_be_whole_and_require_cpu_or_memory() {
         check(
             json!({"limits": {"hugepages-2Mi": "3Mi"}}),
             &[
@@ -311,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_those_of_the_pod() {
+    fn claims_must_be_unique_and_declared_by_the_pod() {
         check(
             json!({"claims": [{"name": "gpu"}, {"name": "gpu"}, {"name": "x"}]}),
             &[

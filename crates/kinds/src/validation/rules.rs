@@ -1,4 +1,5 @@
-//! The small rules of which the validation of every kind is made, in Kubernetes' words.
+//! Rules for single fields, which the validation of all kinds uses, with Kubernetes' messages. A
+//! rule adds an error to `errors` if the value at `path` violates it.
 
 use std::collections::HashSet;
 
@@ -8,10 +9,10 @@ use machinery::fields::{list, same, text};
 use machinery::meta::validate_labels;
 use machinery::{ErrorList, Path, Value, names};
 
-/// A field that may not change once it is set.
+/// The error about a change of an immutable field.
 pub(crate) const IMMUTABLE: &str = "field is immutable";
 
-/// One error for each error about `value`.
+/// Adds an error about `value` for each message.
 pub(crate) fn add_invalid(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -23,7 +24,7 @@ pub(crate) fn add_invalid(
     }
 }
 
-/// Must be there and not empty.
+/// Must not be empty.
 pub(crate) fn required(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
     if value.is_empty() {
         errors.required(path, "");
@@ -39,7 +40,7 @@ pub(crate) fn one_of(errors: &mut ErrorList, path: &Path<'_>, value: &str, suppo
     }
 }
 
-/// Must be one of `supported`; empty is no exception.
+/// Must be one of `supported`; an empty value is unsupported, not missing.
 pub(crate) fn supported_only(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -58,7 +59,7 @@ pub(crate) fn in_range(errors: &mut ErrorList, path: &Path<'_>, value: i64, low:
     }
 }
 
-/// How Kubernetes names a range.
+/// Kubernetes' message about a value that is not in a range.
 pub(crate) fn range_message(low: i64, high: i64) -> String {
     format!("must be between {low} and {high}, inclusive")
 }
@@ -108,8 +109,8 @@ pub(crate) fn count_or_percent(errors: &mut ErrorList, path: &Path<'_>, value: &
     }
 }
 
-/// Must not be more than everything, if it is a percentage.
-pub(crate) fn at_most_all(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
+/// Must not be more than 100 %, if it is a percentage.
+pub(crate) fn at_most_100_percent(errors: &mut ErrorList, path: &Path<'_>, value: &Value) {
     if value.as_str().and_then(percent).is_some_and(|percent| percent > 100) {
         errors.invalid(path, value.clone(), "must not be greater than 100%");
     }
@@ -119,11 +120,11 @@ pub(crate) fn at_most_all(errors: &mut ErrorList, path: &Path<'_>, value: &Value
 pub(crate) fn percent(text: &str) -> Option<i64> {
     let digits = text.strip_suffix('%')?;
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
-    // Whoever writes more digits than fit means a lot.
+    // A number that overflows is only compared with 100.
     is_number.then(|| digits.parse().unwrap_or(i64::MAX))
 }
 
-/// Must be there, and such that it can be a part of a URL's path.
+/// Must not be empty, and must be valid as a segment of a URL's path.
 pub(crate) fn required_segment(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
     if value.is_empty() {
         errors.required(path, "");
@@ -132,7 +133,7 @@ pub(crate) fn required_segment(errors: &mut ErrorList, path: &Path<'_>, value: &
     }
 }
 
-/// Must be there and a DNS subdomain.
+/// Must not be empty, and must be a DNS subdomain.
 pub(crate) fn required_subdomain(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
     if value.is_empty() {
         errors.required(path, "");
@@ -141,7 +142,7 @@ pub(crate) fn required_subdomain(errors: &mut ErrorList, path: &Path<'_>, value:
     }
 }
 
-/// Must have each item once.
+/// Must not have duplicates.
 pub(crate) fn unique<'a>(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -156,14 +157,15 @@ pub(crate) fn unique<'a>(
     }
 }
 
-/// Must be what it was; the message shows the new value.
+/// Must not change; the message shows the new value.
 pub(crate) fn immutable(errors: &mut ErrorList, path: &Path<'_>, new: &Value, old: &Value) {
     if !same(new, old) {
         errors.invalid(path, new.clone(), IMMUTABLE);
     }
 }
 
-/// The same where the rule is [declarative](ErrorList::declarative) with the field, and the value not shown.
+/// The same for a rule that upstream [declares](ErrorList::declarative) at the field's type: the
+/// message does not show the value.
 pub(crate) fn declared_immutable(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -188,7 +190,7 @@ pub(crate) fn immutable_struct(
     }
 }
 
-/// Is wrong as a whole; the message shows it as the Go struct `name`.
+/// Adds an error about a value; the message shows it as the Go struct `name`.
 pub(crate) fn invalid_struct(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -251,14 +253,14 @@ pub(crate) fn label_selector(errors: &mut ErrorList, path: &Path<'_>, selector: 
     }
 }
 
-/// Must not climb out of a directory.
+/// Must not contain `..` as an element of a file path.
 pub(crate) fn no_backsteps(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
     if has_backsteps(value) {
         errors.invalid(path, value, "must not contain '..'");
     }
 }
 
-/// Whether an element of a file's path is `..`.
+/// Whether an element of a file path is `..`.
 pub(crate) fn has_backsteps(value: &str) -> bool {
     value.split('/').any(|element| element == "..")
 }
@@ -271,7 +273,7 @@ pub(crate) fn descending_path(errors: &mut ErrorList, path: &Path<'_>, value: &s
     no_backsteps(errors, path, value);
 }
 
-/// A [`descending_path`] that does not begin with the dots that a volume keeps for itself.
+/// Must be a [`descending_path`] that does not begin with `..`: kubelet uses such names in volumes.
 pub(crate) fn local_path(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
     descending_path(errors, path, value);
     if value.starts_with("..") && !value.starts_with("../") {
@@ -279,7 +281,7 @@ pub(crate) fn local_path(errors: &mut ErrorList, path: &Path<'_>, value: &str) {
     }
 }
 
-/// Must be the permissions of a file, if there are any.
+/// Must be the permissions of a file, if they are set.
 pub(crate) fn file_mode(errors: &mut ErrorList, path: &Path<'_>, mode: Option<i64>) {
     if let Some(mode) = mode.filter(|mode| !(0..=0o777).contains(mode)) {
         let message = "must be a number between 0 and 0777 (octal), both inclusive";
@@ -309,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_has_a_number_or_a_short_name() {
+    fn a_port_must_be_a_valid_number_or_name() {
         check(
             |errors, path| port_or_name(errors, path, &json!(0)),
             &["f: Invalid value: 0: must be between 1 and 65535, inclusive"],
@@ -322,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_may_not_climb() {
+    fn a_local_path_may_not_contain_or_begin_with_two_dots() {
         check(
             |errors, path| local_path(errors, path, "a/../b"),
             &[r#"f: Invalid value: "a/../b": must not contain '..'"#],

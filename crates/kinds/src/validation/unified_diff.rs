@@ -1,19 +1,20 @@
-//! The difference between two texts as `diff -u` shows it, found the way Python's difflib (and its
-//! Go port, whose output is part of an error message) finds it.
+//! The difference between two texts in the format of `diff -u`, computed as Python's difflib does.
+//! Upstream shows the output of a Go port of difflib in some errors.
 //!
-//! That search takes quadratic time, so its steps are limited by a [`DiffBudget`]. A difference that
-//! is not found within the budget, or whose text is very long, is replaced by a note.
+//! The algorithm takes quadratic time, so its steps are limited by a [`DiffBudget`]. A difference
+//! that is not found within the budget, or whose text is very long, is replaced by a note.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Lines around a change that are shown with it.
+/// The number of unchanged lines around a change.
 const CONTEXT: usize = 3;
 
-/// From this many lines on, lines that occur all over the text no longer start a match.
-const CROWDED: usize = 200;
+/// In a text with at least this many lines, difflib ignores popular lines, those that make up more
+/// than 1 % of it, as the start of a match.
+const POPULAR_MIN_LINES: usize = 200;
 
-/// A run of lines that both texts have.
+/// A sequence of lines that both texts have.
 #[derive(Debug, Clone, Copy)]
 struct Match {
     left: usize,
@@ -21,21 +22,22 @@ struct Match {
     length: usize,
 }
 
-/// A piece of the way from one text to the other.
+/// An operation that turns a range of the left text into one of the right text: difflib's opcode.
 #[derive(Debug, Clone)]
-struct Step {
+struct Opcode {
+    /// Whether the ranges are equal; otherwise the left one is replaced by the right one.
     equal: bool,
     left: Range<usize>,
     right: Range<usize>,
 }
 
-/// A difference with a longer text than this is not shown.
+/// The maximum length of a difference that is shown, in bytes.
 const TEXT_MAX: usize = 64 << 10;
 
 /// Replaces a difference that is not shown. Upstream has no limit.
 const NOT_SHOWN: &str = "(the difference is too large to be shown)\n";
 
-/// The steps that the differences of one request may take, all together.
+/// The number of steps that computing all differences of one request may take.
 #[derive(Debug)]
 pub(crate) struct DiffBudget {
     steps: usize,
@@ -68,19 +70,19 @@ fn find_difference(left: &str, right: &str, budget: &mut DiffBudget) -> Option<S
     let left: Vec<&str> = left.split('\n').collect();
     let right: Vec<&str> = right.split('\n').collect();
     let mut out = String::new();
-    for hunk in hunks(steps(&left, &right, budget)?) {
+    for hunk in hunks(opcodes(&left, &right, budget)?) {
         let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else { continue };
         out += &format!(
             "@@ -{} +{} @@\n",
             position(&(first.left.start..last.left.end)),
             position(&(first.right.start..last.right.end))
         );
-        for step in &hunk {
-            if step.equal {
-                write_lines(&mut out, ' ', &left[step.left.clone()]);
+        for opcode in &hunk {
+            if opcode.equal {
+                write_lines(&mut out, ' ', &left[opcode.left.clone()]);
             } else {
-                write_lines(&mut out, '-', &left[step.left.clone()]);
-                write_lines(&mut out, '+', &right[step.right.clone()]);
+                write_lines(&mut out, '-', &left[opcode.left.clone()]);
+                write_lines(&mut out, '+', &right[opcode.right.clone()]);
             }
         }
     }
@@ -95,7 +97,8 @@ fn write_lines(out: &mut String, mark: char, lines: &[&str]) {
     }
 }
 
-/// `12,3`: from line 12, three lines; one line has no length, and none begins at the line before.
+/// The position of a hunk: `12,3` is three lines from line 12. The length of a single line is
+/// omitted; an empty range has the number of the line before it.
 fn position(range: &Range<usize>) -> String {
     match range.len() {
         1 => (range.start + 1).to_string(),
@@ -104,59 +107,59 @@ fn position(range: &Range<usize>) -> String {
     }
 }
 
-/// Cuts the way into hunks where more than twice the context is equal.
-fn hunks(mut steps: Vec<Step>) -> Vec<Vec<Step>> {
-    if let Some(first) = steps.first_mut().filter(|step| step.equal) {
+/// Splits the opcodes into hunks, where more than twice the context is equal.
+fn hunks(mut opcodes: Vec<Opcode>) -> Vec<Vec<Opcode>> {
+    if let Some(first) = opcodes.first_mut().filter(|opcode| opcode.equal) {
         let skipped = first.left.len().saturating_sub(CONTEXT);
         first.left.start += skipped;
         first.right.start += skipped;
     }
-    if let Some(last) = steps.last_mut().filter(|step| step.equal) {
+    if let Some(last) = opcodes.last_mut().filter(|opcode| opcode.equal) {
         let kept = last.left.len().min(CONTEXT);
         last.left.end = last.left.start + kept;
         last.right.end = last.right.start + kept;
     }
     let mut hunks = Vec::new();
-    let mut current: Vec<Step> = Vec::new();
-    for mut step in steps {
-        if step.equal && step.left.len() > 2 * CONTEXT {
-            let mut end = step.clone();
+    let mut current: Vec<Opcode> = Vec::new();
+    for mut opcode in opcodes {
+        if opcode.equal && opcode.left.len() > 2 * CONTEXT {
+            let mut end = opcode.clone();
             end.left.end = end.left.start + CONTEXT;
             end.right.end = end.right.start + CONTEXT;
             current.push(end);
             hunks.push(std::mem::take(&mut current));
-            step.left.start = step.left.end - CONTEXT;
-            step.right.start = step.right.end - CONTEXT;
+            opcode.left.start = opcode.left.end - CONTEXT;
+            opcode.right.start = opcode.right.end - CONTEXT;
         }
-        current.push(step);
+        current.push(opcode);
     }
     hunks.push(current);
-    hunks.retain(|hunk| hunk.iter().any(|step| !step.equal));
+    hunks.retain(|hunk| hunk.iter().any(|opcode| !opcode.equal));
     hunks
 }
 
-fn steps(left: &[&str], right: &[&str], budget: &mut DiffBudget) -> Option<Vec<Step>> {
-    let mut steps = Vec::new();
+fn opcodes(left: &[&str], right: &[&str], budget: &mut DiffBudget) -> Option<Vec<Opcode>> {
+    let mut opcodes = Vec::new();
     let (mut i, mut j) = (0, 0);
     for found in matches(left, right, budget)? {
         if i < found.left || j < found.right {
-            steps.push(Step { equal: false, left: i..found.left, right: j..found.right });
+            opcodes.push(Opcode { equal: false, left: i..found.left, right: j..found.right });
         }
         (i, j) = (found.left + found.length, found.right + found.length);
         if found.length > 0 {
-            steps.push(Step { equal: true, left: found.left..i, right: found.right..j });
+            opcodes.push(Opcode { equal: true, left: found.left..i, right: found.right..j });
         }
     }
-    Some(steps)
+    Some(opcodes)
 }
 
 /// All matches in order, neighbors joined, with an empty one at the end.
 fn matches(left: &[&str], right: &[&str], budget: &mut DiffBudget) -> Option<Vec<Match>> {
-    let places = places_of(right);
+    let positions = positions_of(right);
     let mut waiting = vec![(0..left.len(), 0..right.len())];
     let mut found = Vec::new();
     while let Some((l, r)) = waiting.pop() {
-        let best = longest_match(left, right, &places, (l.clone(), r.clone()), budget)?;
+        let best = longest_match(left, right, &positions, (l.clone(), r.clone()), budget)?;
         if best.length == 0 {
             continue;
         }
@@ -186,32 +189,33 @@ fn matches(left: &[&str], right: &[&str], budget: &mut DiffBudget) -> Option<Vec
     Some(joined)
 }
 
-/// The positions of each line of the right text, without lines that are too common.
-fn places_of<'a>(right: &[&'a str]) -> HashMap<&'a str, Vec<usize>> {
-    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+/// The positions of each line of the right text, without popular lines.
+fn positions_of<'a>(right: &[&'a str]) -> HashMap<&'a str, Vec<usize>> {
+    let mut positions: HashMap<&str, Vec<usize>> = HashMap::new();
     for (index, line) in right.iter().enumerate() {
-        places.entry(line).or_default().push(index);
+        positions.entry(line).or_default().push(index);
     }
-    if right.len() >= CROWDED {
-        let common = right.len() / 100 + 1;
-        places.retain(|_, indices| indices.len() <= common);
+    if right.len() >= POPULAR_MIN_LINES {
+        let max = right.len() / 100 + 1;
+        positions.retain(|_, indices| indices.len() <= max);
     }
-    places
+    positions
 }
 
 fn longest_match(
     left: &[&str],
     right: &[&str],
-    places: &HashMap<&str, Vec<usize>>,
+    positions: &HashMap<&str, Vec<usize>>,
     (l, r): (Range<usize>, Range<usize>),
     budget: &mut DiffBudget,
 ) -> Option<Match> {
     let mut best = Match { left: l.start, right: r.start, length: 0 };
-    // How long the run is that ends at each line of the right text and the previous left line.
+    // The length of the match that ends at the previous left line and at each line of the right
+    // text.
     let mut runs: HashMap<usize, usize> = HashMap::new();
     for i in l.clone() {
         let mut next = HashMap::new();
-        let found = places.get(left[i]).map_or(&[][..], Vec::as_slice);
+        let found = positions.get(left[i]).map_or(&[][..], Vec::as_slice);
         budget.spend(1 + found.len())?;
         for &j in found {
             if j < r.start {
@@ -228,7 +232,7 @@ fn longest_match(
         }
         runs = next;
     }
-    // Common lines do not start a match but belong to one that they touch.
+    // Popular lines do not start a match, but extend one.
     while best.left > l.start
         && best.right > r.start
         && left[best.left - 1] == right[best.right - 1]
@@ -276,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_the_same_do_not_differ() {
+    fn equal_texts_have_no_difference() {
         assert_eq!(unified_diff("a\nb", "a\nb"), "");
     }
 

@@ -1,5 +1,5 @@
-//! What all kinds that make pods have in common: a template for pods, a selector that must match
-//! its labels, and the warnings that a template brings along.
+//! The rules that all workloads share: a pod template, a selector that must match its labels, and
+//! the warnings about the template.
 //!
 //! ```text
 //! spec: {selector: {matchLabels: {app: a}}, template: {metadata: {labels: {app: a}}, spec: …}}
@@ -17,7 +17,7 @@ use machinery::selector::LabelSelector;
 use machinery::{ErrorList, Map, Object, Path, Value, names};
 use types::resource::Scale;
 
-/// The path of the spec of every such kind.
+/// The path of the spec of a workload.
 pub(crate) static SPEC: Path<'static> = Path::root("spec");
 
 /// The paths of the desired and the current number of replicas.
@@ -41,7 +41,7 @@ pub(crate) fn template_defaults(spec: &mut Map<String, Value>) {
     }
 }
 
-/// The status of a new object, which replaces one that the client sent.
+/// Sets the status of a new object, which replaces one that the client sent.
 pub(crate) fn reset_status(object: &mut Object, zero: Value) {
     object.map_mut().insert("status".to_owned(), zero);
 }
@@ -51,7 +51,7 @@ pub(crate) fn template_labels(spec: &Value) -> &Value {
     at(spec, &["template", "metadata", "labels"])
 }
 
-/// Validates a selector that must be there and must not be empty; `word` is the kind in the message.
+/// Validates a selector, which must not be missing or empty; `word` is the kind in the message.
 pub(crate) fn validate_selector(errors: &mut ErrorList, spec: &Value, word: &str) {
     let path = SPEC.child("selector");
     let Some(selector) = part(spec, "selector") else { return errors.required(&path, "") };
@@ -59,7 +59,7 @@ pub(crate) fn validate_selector(errors: &mut ErrorList, spec: &Value, word: &str
     refuse_empty_selector(errors, selector, word);
 }
 
-/// A selector without requirements would select every pod.
+/// Refuses a selector without requirements, which would select every pod.
 pub(crate) fn refuse_empty_selector(errors: &mut ErrorList, selector: &Value, word: &str) {
     let has_labels = at(selector, &["matchLabels"]).as_object().is_some_and(|map| !map.is_empty());
     if !has_labels && list(selector, "matchExpressions").is_empty() {
@@ -68,7 +68,7 @@ pub(crate) fn refuse_empty_selector(errors: &mut ErrorList, selector: &Value, wo
     }
 }
 
-/// What a selector selects is decided once.
+/// Validates that the selector does not change.
 pub(crate) fn validate_same_selector(errors: &mut ErrorList, new: &Object, old: &Object) {
     let selector = |object| at(top(object, "spec"), &["selector"]);
     if !same(selector(new), selector(old)) {
@@ -76,17 +76,17 @@ pub(crate) fn validate_same_selector(errors: &mut ErrorList, new: &Object, old: 
     }
 }
 
-/// The error about a selector as a whole, which it shows.
+/// Adds an error about the selector, which the message shows.
 pub(crate) fn invalid_selector(errors: &mut ErrorList, selector: &Value, message: &str) {
     go_struct::invalid(errors, &SPEC.child("selector"), "LabelSelector", selector, message);
 }
 
-/// What a spec's selector selects, unless it is malformed.
+/// The parsed selector of a spec; None if it is malformed.
 pub(crate) fn selector_of(spec: &Value) -> Option<LabelSelector> {
     LabelSelector::from_value(at(spec, &["selector"])).ok()
 }
 
-/// The pods that the template at `path` makes must be those that the selector selects.
+/// Validates that the selector matches the labels of the template at `path`.
 pub(crate) fn validate_match(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -98,20 +98,25 @@ pub(crate) fn validate_match(
     }
 }
 
-/// The labels of a template are not those that are selected.
+/// Adds the error about a template whose labels the selector does not match.
 pub(crate) fn refuse_labels(errors: &mut ErrorList, path: &Path<'_>, labels: &Value) {
     let path = path.child("metadata");
     let message = "`selector` does not match template `labels`";
     errors.invalid(&path.child("labels"), labels.clone(), message);
 }
 
-/// Validates a template for pods that are always restarted; `kind` is the kind in the message.
-pub(crate) fn validate_pods(errors: &mut ErrorList, path: &Path<'_>, template: &Value, kind: &str) {
+/// Validates the template of pods that are always restarted; `kind` is the kind in the message.
+pub(crate) fn validate_always_restarted_template(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    template: &Value,
+    kind: &str,
+) {
     validate_template(errors, path, template);
     validate_always_restarted(errors, path, template, kind);
 }
 
-/// The pods of most kinds are started again and again, without a deadline.
+/// Validates that the pods of a template are always restarted and have no deadline.
 pub(crate) fn validate_always_restarted(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -138,7 +143,7 @@ pub(crate) fn warnings(object: &Object) -> Vec<String> {
     warnings
 }
 
-/// The warnings for a change: none unless it is one of the spec.
+/// The warnings for an update; none if the spec, and so the generation, does not change.
 pub(crate) fn update_warnings(new: &Object, old: &Object) -> Vec<String> {
     if new.generation() == old.generation() {
         return Vec::new();
@@ -146,7 +151,7 @@ pub(crate) fn update_warnings(new: &Object, old: &Object) -> Vec<String> {
     warnings_of_template(new)
 }
 
-/// The warnings about the template for pods.
+/// The warnings about the pod template.
 pub(crate) fn warnings_of_template(object: &Object) -> Vec<String> {
     let mut warnings = Vec::new();
     let path = SPEC.child("template");
@@ -155,7 +160,7 @@ pub(crate) fn warnings_of_template(object: &Object) -> Vec<String> {
     warnings
 }
 
-/// A pod's name is also its host name.
+/// Adds a warning if `name` is not a DNS label: it becomes part of the host names of pods.
 pub(crate) fn warn_of_name(out: &mut Vec<String>, name: &str) {
     let messages = names::dns1123_label(name);
     if !messages.is_empty() {
@@ -173,7 +178,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn no_selector_at_all_matches_no_template() {
+    fn a_missing_selector_matches_no_template() {
         let mut errors = ErrorList::new();
         let spec = json!({"template": {"metadata": {"labels": {"a": "b"}}}});
         let selector = selector_of(&spec).unwrap();
@@ -187,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_selects_something() {
+    fn empty_and_missing_selectors_are_refused() {
         let mut errors = ErrorList::new();
         validate_selector(&mut errors, &json!({"selector": {}}), "deployment");
         validate_selector(&mut errors, &json!({}), "deployment");
@@ -201,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_no_host_name_causes_a_warning() {
+    fn a_name_that_is_not_a_dns_label_causes_a_warning() {
         let named = |name: &str| object(json!({"metadata": {"name": name}}));
         assert_eq!(warnings(&named("a")), Vec::<String>::new());
         assert!(warnings(&named("a.b"))[0].starts_with("metadata.name: this is used in Pod names"));
     }
 
     #[test]
-    fn only_changes_of_the_spec_are_warned_about() {
+    fn an_update_only_causes_warnings_if_the_generation_changes() {
         let make = |generation: i64| {
             let env = json!([{"name": "A"}, {"name": "A"}]);
             object(json!({"metadata": {"name": "a", "generation": generation}, "spec": {"template":

@@ -1,4 +1,4 @@
-//! Tests of apply, as sentences.
+//! Tests of server-side apply to built-in and custom resources.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use types::apply::{CustomSchema, ResourceVersions, TypeRef, filter};
 use types::normalize;
 use types::resource::{Resource, Shape, Version};
 
-/// One object of one resource, and the requests that change it.
-struct Shelf {
+/// One object of one resource, which apply and update requests change.
+struct LiveObject {
     resource: Resource,
     schemas: Vec<Arc<CustomSchema>>,
     live: Option<Object>,
-    /// Each request is made a second later.
+    /// The time of the last request; each is made a second after the one before.
     seconds: i64,
 }
 
-impl Shelf {
+impl LiveObject {
     fn of(kind: &str) -> Self {
         let resource = table::builtin().into_iter().find(|it| it.kind == kind);
         Self { resource: resource.unwrap(), schemas: Vec::new(), live: None, seconds: 0 }
     }
 
-    /// Of a custom resource with this schema for its spec.
+    /// An object of a custom resource with this schema for its spec.
     fn custom(spec: Value) -> Self {
         let schema = json!({"type": "object", "properties": {"spec": spec}});
         let crd = json!({"spec": {"group": "example.dev", "scope": "Namespaced",
@@ -50,8 +50,8 @@ impl Shelf {
         Object::from_value(value).unwrap()
     }
 
-    /// As it is stored.
-    fn normal(&self, object: Object) -> Object {
+    /// The object in the form in which it is stored, with defaults.
+    fn stored_form(&self, object: Object) -> Object {
         let mut value = object.into_value();
         if let Shape::Typed(ty) = self.version().shape {
             normalize(ty, &mut value, &mut |_| {}).unwrap();
@@ -94,7 +94,7 @@ impl Shelf {
         let applied = self.with_request(manager, subresource, |request, live| {
             apply::apply(request, live, &config, force)
         })?;
-        let mut applied = self.normal(applied);
+        let mut applied = self.stored_form(applied);
         if let Some(live) = &self.live {
             apply::keep_times_if_unchanged(live, &mut applied);
         }
@@ -113,7 +113,7 @@ impl Shelf {
 
     /// Creates or replaces the object.
     fn put(&mut self, manager: &str, subresource: &str, value: Value) -> &mut Self {
-        let mut new = self.normal(self.object(value));
+        let mut new = self.stored_form(self.object(value));
         self.with_request(manager, subresource, |request, live| {
             apply::update(request, live, &mut new);
         });
@@ -125,7 +125,7 @@ impl Shelf {
         self.live.as_ref().unwrap().get(path).cloned().unwrap_or_default()
     }
 
-    /// `manager operation subresource@second fields`, one a line.
+    /// The managed fields, each entry as `manager operation subresource@second fields`.
     fn owners(&self) -> Vec<String> {
         let list = self.live(&["metadata", "managedFields"]);
         let text = |entry: &Value, key| entry[key].as_str().unwrap_or_default().to_owned();
@@ -142,7 +142,7 @@ impl Shelf {
 
 #[test]
 fn an_applier_owns_the_leaves_of_its_configuration() {
-    let mut it = Shelf::of("ConfigMap");
+    let mut it = LiveObject::of("ConfigMap");
     it.apply("me", json!({"metadata": {"labels": {"x": "y"}}, "data": {"k": "v"}}));
     let owner = r#"me Apply @1 {"f:data":{"f:k":{}},"f:metadata":{"f:labels":{"f:x":{}}}}"#;
     assert_eq!(it.owners(), [owner]);
@@ -152,12 +152,12 @@ fn an_applier_owns_the_leaves_of_its_configuration() {
 }
 
 #[test]
-fn a_value_can_be_shared_and_sharing_has_no_time() {
-    let mut it = Shelf::of("ConfigMap");
+fn managers_can_share_a_value_and_the_later_entry_has_no_time() {
+    let mut it = LiveObject::of("ConfigMap");
     it.apply("one", json!({"data": {"x": "1"}})).apply("two", json!({"data": {"x": "1"}}));
     let fields = r#"{"f:data":{"f:x":{}}}"#;
     assert_eq!(it.owners(), [format!("two Apply @- {fields}"), format!("one Apply @1 {fields}")]);
-    // One manager releases the field, and two still own it; then the others release it.
+    // The field stays as long as one of the managers owns it.
     it.apply("one", json!({}));
     assert_eq!(it.live(&["data"]), json!({"x": "1"}));
     it.apply("two", json!({}));
@@ -166,7 +166,7 @@ fn a_value_can_be_shared_and_sharing_has_no_time() {
 
 #[test]
 fn a_conflict_names_managers_and_fields() {
-    let mut it = Shelf::of("ConfigMap");
+    let mut it = LiveObject::of("ConfigMap");
     it.apply("one", json!({"data": {"x": "1", "y": "1"}}))
         .apply("two", json!({"data": {"z": "1"}}));
     assert_eq!(
@@ -190,7 +190,7 @@ fn a_conflict_names_managers_and_fields() {
 
 #[test]
 fn a_conflict_with_an_update_names_its_version_and_subresource() {
-    let mut it = Shelf::of("Deployment");
+    let mut it = LiveObject::of("Deployment");
     it.put("editor", "", json!({"spec": {"paused": true}}));
     assert_eq!(
         it.refusal("me", json!({"spec": {"paused": false}})),
@@ -206,7 +206,7 @@ fn a_conflict_with_an_update_names_its_version_and_subresource() {
 
 #[test]
 fn an_update_owns_the_fields_that_it_changes() {
-    let mut it = Shelf::of("ConfigMap");
+    let mut it = LiveObject::of("ConfigMap");
     it.put("mytool", "", json!({"data": {"x": "1"}}));
     it.put("other", "", json!({"data": {"x": "1", "y": "2"}}));
     let mytool = r#"mytool Update @1 {"f:data":{".":{},"f:x":{}}}"#;
@@ -221,8 +221,8 @@ fn an_update_owns_the_fields_that_it_changes() {
 }
 
 #[test]
-fn a_struct_that_go_always_writes_is_not_added() {
-    let mut it = Shelf::of("Deployment");
+fn an_update_does_not_own_structs_that_go_always_writes() {
+    let mut it = LiveObject::of("Deployment");
     it.put(
         "kubectl",
         "",
@@ -256,7 +256,7 @@ fn deployment(containers: Value) -> Value {
 
 #[test]
 fn containers_are_a_map_by_name_and_their_order_is_kept() {
-    let mut it = Shelf::of("Deployment");
+    let mut it = LiveObject::of("Deployment");
     it.apply(
         "one",
         deployment(json!([{"name": "c", "image": "i", "ports": [{"containerPort": 80}],
@@ -274,7 +274,7 @@ fn containers_are_a_map_by_name_and_their_order_is_kept() {
     let two =
         json!({"spec": {"template": {"spec": {"containers": [{"name": "d", "image": "j"}]}}}});
     it.apply("two", two);
-    let names = |it: &Shelf| -> Vec<Value> {
+    let names = |it: &LiveObject| -> Vec<Value> {
         let list = it.live(&["spec", "template", "spec", "containers"]);
         list.as_array().unwrap().iter().map(|it| it["name"].clone()).collect()
     };
@@ -289,7 +289,7 @@ fn containers_are_a_map_by_name_and_their_order_is_kept() {
 
 #[test]
 fn schema_mismatches_are_reported() {
-    let mut it = Shelf::of("Deployment");
+    let mut it = LiveObject::of("Deployment");
     let prefix = "failed to create typed patch object (/a; apps/v1, Kind=Deployment): ";
     for (config, why) in [
         (
@@ -312,8 +312,8 @@ fn schema_mismatches_are_reported() {
 }
 
 #[test]
-fn the_type_and_the_entries_are_looked_at_first() {
-    let mut it = Shelf::of("ConfigMap");
+fn a_configuration_with_managed_fields_or_without_a_type_is_refused() {
+    let mut it = LiveObject::of("ConfigMap");
     let sent = json!({"metadata": {"managedFields": [{"manager": "x"}]}});
     assert_eq!(it.refusal("me", sent), "metadata.managedFields must be nil");
     let untyped = Object::from_value(json!({"metadata": {"name": "a"}})).unwrap();
@@ -327,7 +327,7 @@ fn the_type_and_the_entries_are_looked_at_first() {
 fn an_atomic_list_belongs_to_one_manager() {
     let parts =
         json!({"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "string"}});
-    let mut it = Shelf::custom(json!({"type": "object", "properties": {"parts": parts}}));
+    let mut it = LiveObject::custom(json!({"type": "object", "properties": {"parts": parts}}));
     it.apply("one", json!({"spec": {"parts": ["x"]}}));
     assert_eq!(
         it.refusal("two", json!({"spec": {"parts": ["x", "y"]}})),
@@ -336,10 +336,10 @@ fn an_atomic_list_belongs_to_one_manager() {
 }
 
 #[test]
-fn a_set_merges() {
+fn the_elements_of_a_set_are_merged_and_owned_separately() {
     let parts =
         json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}});
-    let mut it = Shelf::custom(json!({"type": "object", "properties": {"parts": parts}}));
+    let mut it = LiveObject::custom(json!({"type": "object", "properties": {"parts": parts}}));
     it.apply("one", json!({"spec": {"parts": ["x", "y"]}}));
     it.apply("two", json!({"spec": {"parts": ["y", "z"]}}));
     let two = r#"two Apply @2 {"f:spec":{"f:parts":{"v:\"y\"":{},"v:\"z\"":{}}}}"#;
@@ -357,7 +357,7 @@ fn a_list_map_may_have_two_keys_and_a_default() {
     let ports = json!({"type": "array", "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["port", "protocol"], "items": {"type": "object", "properties":
             {"port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}, "note": {"type": "string"}}}});
-    let mut it = Shelf::custom(json!({"type": "object", "properties": {"ports": ports}}));
+    let mut it = LiveObject::custom(json!({"type": "object", "properties": {"ports": ports}}));
     it.apply("one", json!({"spec": {"ports": [{"port": 80, "note": "a"}]}}));
     it.apply("two", json!({"spec": {"ports": [{"port": 80, "protocol": "UDP", "note": "b"}]}}));
     assert_eq!(
@@ -374,8 +374,8 @@ fn a_list_map_may_have_two_keys_and_a_default() {
 }
 
 #[test]
-fn unknown_parts_of_a_custom_resource_are_maps_and_atomic_lists() {
-    let mut it = Shelf::custom(
+fn unknown_fields_of_a_custom_resource_are_maps_and_atomic_lists() {
+    let mut it = LiveObject::custom(
         json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true,
         "properties": {"template": {"type": "object", "x-kubernetes-embedded-resource": true,
             "x-kubernetes-preserve-unknown-fields": true},
@@ -395,19 +395,19 @@ fn unknown_parts_of_a_custom_resource_are_maps_and_atomic_lists() {
 
 #[test]
 fn the_status_has_an_entry_of_its_own() {
-    let mut it = Shelf::of("Deployment");
+    let mut it = LiveObject::of("Deployment");
     it.apply("one", deployment(json!([{"name": "c", "image": "i"}])));
     it.try_apply("one", "status", json!({"status": {"observedGeneration": 1}}), Force::No).unwrap();
     assert_eq!(it.owners()[1], r#"one Apply status@2 {"f:status":{"f:observedGeneration":{}}}"#);
     assert!(it.owners()[0].starts_with("one Apply @1"));
-    // What the main resource cannot change, its manager does not own.
+    // An apply to the main resource does not own the status, which it cannot change.
     it.apply("one", json!({"spec": {"replicas": 2}, "status": {"replicas": 5}}));
     assert!(it.owners().iter().any(|it| it == r#"one Apply @3 {"f:spec":{"f:replicas":{}}}"#));
 }
 
 #[test]
-fn the_manager_of_the_scale_takes_the_replicas() {
-    let mut it = Shelf::of("Deployment");
+fn an_update_of_the_scale_takes_ownership_of_the_replicas() {
+    let mut it = LiveObject::of("Deployment");
     it.apply("one", json!({"spec": {"replicas": 1, "paused": true}}));
     let parent = it.live.clone().unwrap();
     let replicas = scale::Replicas {
@@ -446,8 +446,8 @@ fn the_manager_of_the_scale_takes_the_replicas() {
 }
 
 #[test]
-fn managers_of_another_version_are_met_on_their_own_ground() {
-    let mut it = Shelf::of("HorizontalPodAutoscaler");
+fn entries_of_another_version_are_compared_in_that_version() {
+    let mut it = LiveObject::of("HorizontalPodAutoscaler");
     let spec = |max: i64, min: Option<i64>| {
         let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"});
         let mut spec = json!({"scaleTargetRef": target, "maxReplicas": max});
@@ -478,7 +478,7 @@ fn managers_of_another_version_are_met_on_their_own_ground() {
 
 #[test]
 fn a_subresource_owns_only_its_own_fields() {
-    let mut it = Shelf::of("Pod");
+    let mut it = LiveObject::of("Pod");
     let pod = |image: &str, cpu: &str| {
         let resources = json!({"requests": {"cpu": cpu}});
         json!({"spec": {"containers": [{"name": "c", "image": image, "resources": resources}]}})
@@ -493,7 +493,7 @@ fn owners_of_elements_own_a_list_that_became_atomic() {
     let list = |rule: &str| {
         let parts =
             json!({"type": "array", "x-kubernetes-list-type": rule, "items": {"type": "string"}});
-        Shelf::custom(json!({"type": "object", "properties": {"parts": parts}}))
+        LiveObject::custom(json!({"type": "object", "properties": {"parts": parts}}))
     };
     let mut it = list("set");
     it.apply("one", json!({"spec": {"parts": ["x"]}}));
@@ -502,7 +502,7 @@ fn owners_of_elements_own_a_list_that_became_atomic() {
     assert_eq!(it.owners()[0], r#"one Apply @1 {"f:spec":{"f:parts":{}}}"#);
 }
 
-/// Configurations of a Pod that have much in common.
+/// Random configurations of a Pod, from few names and values so that they often collide.
 fn any_pod() -> impl Strategy<Value = Value> {
     let text = || "[ab]";
     let port =
@@ -540,8 +540,8 @@ proptest! {
     })]
 
     #[test]
-    fn to_apply_twice_is_to_apply_once(first in any_pod(), second in any_pod(), third in any_pod()) {
-        let mut it = Shelf::of("Pod");
+    fn applying_twice_has_the_same_result_as_applying_once(first in any_pod(), second in any_pod(), third in any_pod()) {
+        let mut it = LiveObject::of("Pod");
         it.put("user", "", first);
         it.try_apply("one", "", second.clone(), Force::Yes).unwrap();
         it.try_apply("two", "", third, Force::Yes).unwrap();
@@ -549,7 +549,7 @@ proptest! {
         let once = it.live.clone();
         it.apply("one", second.clone());
         prop_assert_eq!(&it.live, &once);
-        // An applier owns all that it lists.
+        // An applier owns all fields of its configuration.
         let pod = TypeRef::Type(types::of_kind("v1", "Pod").unwrap());
         let listed = apply::fields(pod, second.as_object().unwrap());
         let list = it.live(&["metadata", "managedFields"]);

@@ -1,5 +1,5 @@
-//! Random objects that fit a type: every field with some probability, and no value that protobuf
-//! cannot distinguish from an absent one.
+//! Random objects of a type: each field is set with some probability, and never to a value that
+//! protobuf cannot distinguish from an unset field.
 
 use serde_json::{Map, Value, json};
 
@@ -15,6 +15,7 @@ struct Random {
 }
 
 impl Random {
+    /// The next number of an xorshift generator, less than `limit`.
     fn below(&mut self, limit: u64) -> u64 {
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;

@@ -1,4 +1,5 @@
-//! Random objects lose nothing on their way through protobuf, YAML and the versions of their kind.
+//! Random objects lose nothing when they are encoded as protobuf or YAML and decoded again, or
+//! converted to another version of their kind and back.
 
 use crate::random;
 use machinery::codec::yaml;
@@ -13,7 +14,7 @@ fn normalized(ty: &'static Type, value: &Value) -> Value {
 }
 
 #[test]
-fn objects_of_every_type_come_back_as_they_were() {
+fn encoding_and_decoding_preserves_objects_of_every_type() {
     for (seed, ty) in (1..).zip(types::all()) {
         for round in 0..4 {
             let object = normalized(ty, &random::object(ty, seed * 31 + round));
@@ -28,9 +29,9 @@ fn objects_of_every_type_come_back_as_they_were() {
     }
 }
 
-/// Corrects random objects: a metric has one source, which its type names, and a CRD has a scope
-/// and versions.
-fn make_sensible(object: &mut Object) {
+/// Makes a random object valid enough to be converted: a metric gets one source, which its type
+/// names, a CRD gets a scope and versions.
+fn make_convertible(object: &mut Object) {
     const SOURCES: [(&str, &str); 5] = [
         ("Object", "object"),
         ("Pods", "pods"),
@@ -70,7 +71,7 @@ fn make_sensible(object: &mut Object) {
 }
 
 #[test]
-fn objects_of_every_kind_go_through_each_version_and_lose_nothing() {
+fn conversion_to_each_version_and_back_preserves_objects_of_every_kind() {
     for (seed, resource) in (1..).zip(kinds::table::builtin()) {
         let Some(convert) = resource.strategy.convert else { continue };
         let hub = resource.api_version(resource.hub());
@@ -80,7 +81,7 @@ fn objects_of_every_kind_go_through_each_version_and_lose_nothing() {
                 let object = normalized(ty, &random::object(ty, seed * 131 + round));
                 let mut object = Object::from_value(object).unwrap();
                 object.set_type(&hub, &resource.kind);
-                make_sensible(&mut object);
+                make_convertible(&mut object);
                 // Defaults are set before an object is converted to any version.
                 (resource.strategy.defaults)(&mut object);
                 let mut back = object.clone();

@@ -1,26 +1,27 @@
-//! Enforces limit ranges: defaults for containers without requests ([`fill_in`]), and the
+//! Enforces limit ranges: defaults for containers without requests ([`set_defaults`]), and the
 //! validation of pods and claims ([`validate_pod`], [`validate_claim`]).
 
 mod defaulting;
 mod violations;
 
-pub use defaulting::{TooManyDefaults, fill_in};
+pub use defaulting::{TooManyDefaults, set_defaults};
 pub use violations::{Refusal, validate_claim, validate_pod};
 
 use crate::core::pod::totals::{Amounts, amounts};
 use machinery::fields::{entries, list, text, top};
 use machinery::{Map, Object, Value};
 
-/// A limit range, read once.
+/// A parsed limit range.
 #[derive(Debug, Default)]
 pub struct Limits {
-    /// The defaults for containers without requests, as they are written.
+    /// The default limits of containers, as written in the object.
     default: Map<String, Value>,
+    /// The default requests of containers.
     default_request: Map<String, Value>,
     bounds: Vec<Bounds>,
 }
 
-/// The limits for one type of objects.
+/// The limits of one type: `Container`, `Pod` or `PersistentVolumeClaim`.
 #[derive(Debug)]
 struct Bounds {
     kind: String,
@@ -30,7 +31,7 @@ struct Bounds {
 }
 
 impl Limits {
-    /// Reads a limit range.
+    /// Parses a limit range.
     pub fn of(range: &Object) -> Self {
         let mut limits = Self::default();
         for limit in list(top(range, "spec"), "limits") {

@@ -1,10 +1,10 @@
-//! Where the kubelet of a node listens.
+//! The address of the kubelet of a node.
 //!
 //! Upstream: `kubelet/client/kubelet_client.go`, `GetConnectionInfo`.
 
 use machinery::{Object, Value};
 
-/// The kinds of addresses, the best one first.
+/// The types of addresses, in order of preference.
 const PREFERRED: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
 
 /// The default port of a kubelet.
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_name_is_preferred_to_an_address() {
+    fn a_host_name_is_preferred_to_an_ip() {
         let addresses = json!([{"type": "InternalIP", "address": "10.1.2.3"},
             {"type": "Hostname", "address": "n"}]);
         check(json!({"addresses": addresses}), Ok("n:10250"));
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_an_address_has_no_kubelet() {
+    fn a_node_without_an_address_of_a_known_type_is_an_error() {
         check(json!({}), Err("no preferred addresses found; known addresses: []"));
         let other = json!([{"type": "X", "address": "a"}]);
         check(

@@ -1,6 +1,6 @@
 //! Validation of persistent volumes.
 
-use super::super::pod::{validate_access_modes, validate_kind, validate_node_selector};
+use super::super::pod::{validate_access_modes, validate_node_selector, validate_volume_source};
 use super::super::volume_sources;
 use crate::storage::validate_driver_name;
 use crate::validation::go_struct;
@@ -60,14 +60,14 @@ pub(super) fn validate(object: &Object, errors: &mut ErrorList) {
     validate_classes(errors, &SPEC, spec);
 }
 
-/// Validates the spec of an inline volume of an attachment.
+/// Validates the inline volume of a `VolumeAttachment`.
 pub(crate) fn validate_inline(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     const HERE: &str = "in the context of inline volumes";
-    let is_there = |key| part(spec, key).is_some();
-    for key in ["claimRef", "capacity"].into_iter().filter(|key| is_there(key)) {
+    let is_set = |key| part(spec, key).is_some();
+    for key in ["claimRef", "capacity"].into_iter().filter(|key| is_set(key)) {
         errors.forbidden(&path.child(key), &format!("may not be specified {HERE}"));
     }
-    if !is_there("csi") {
+    if !is_set("csi") {
         errors.required(&path.child("csi"), &format!("has to be specified {HERE}"));
     }
     validate_access(errors, path, spec);
@@ -77,7 +77,7 @@ pub(crate) fn validate_inline(errors: &mut ErrorList, path: &Path<'_>, spec: &Va
     }
     validate_affinity(errors, path, spec);
     validate_source(errors, path, spec, "");
-    if is_there("storageClassName") {
+    if is_set("storageClassName") {
         let message = format!("may not be specified {HERE}");
         errors.forbidden(&path.child("storageClassName"), &message);
     }
@@ -149,7 +149,7 @@ fn validate_source(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, name: 
                     name,
                 );
             }
-            kind => validate_kind(errors, path, kind, source),
+            kind => validate_volume_source(errors, path, kind, source),
         }
     }
     if is_first {
@@ -205,23 +205,24 @@ fn validate_classes(errors: &mut ErrorList, root: &Path<'_>, spec: &Value) {
     }
 }
 
-/// The part of a spec that says where the volume is. A secret for growing may come later.
+/// The volume source of a spec. `controllerExpandSecretRef` is left out if `other` does not have
+/// it, since it may be added later.
 fn source_of(spec: &Value, other: &Value) -> Value {
-    const GROW: &str = "controllerExpandSecretRef";
+    const EXPAND_SECRET: &str = "controllerExpandSecretRef";
     let mut source = json!({});
     for kind in SOURCES {
         if let Some(value) = part(spec, kind) {
             source[*kind] = value.clone();
         }
     }
-    let had_none = part(other, "csi").is_some_and(|it| part(it, GROW).is_none());
-    if had_none && let Some(csi) = source.get_mut("csi").and_then(Value::as_object_mut) {
-        csi.remove(GROW);
+    let is_missing = part(other, "csi").is_some_and(|it| part(it, EXPAND_SECRET).is_none());
+    if is_missing && let Some(csi) = source.get_mut("csi").and_then(Value::as_object_mut) {
+        csi.remove(EXPAND_SECRET);
     }
     source
 }
 
-/// Validates a change of a volume: where it is does not change.
+/// Validates an update of a volume: its source is immutable.
 pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     validate(new, errors);
     let (spec, before) = (top(new, "spec"), top(old, "spec"));
@@ -234,6 +235,7 @@ pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList
         errors.forbidden(&SPEC.child("persistentvolumesource"), &message);
     }
     let field = |spec: &Value, key: &str| at(spec, &[key]).clone();
+    // As upstream, the paths of `volumeMode` and `nodeAffinity` have no `spec`.
     let path = Path::root("volumeMode");
     immutable(errors, &path, &field(spec, "volumeMode"), &field(before, "volumeMode"));
     if part(before, "nodeAffinity").is_some()
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_is_somewhere_and_has_a_size() {
+    fn a_volume_requires_access_modes_capacity_and_a_source() {
         assert_eq!(
             refusals(&STRATEGY, json!({"spec": {}})),
             [
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_volume_needs_node_affinity() {
+    fn a_local_volume_requires_node_affinity() {
         assert_eq!(
             refusals(&STRATEGY, volume(json!({"local": {"path": "/mnt"}}))),
             ["spec.nodeAffinity: Required value: Local volume requires node affinity"]
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_stays_where_it_is() {
+    fn the_source_of_a_volume_is_immutable() {
         let at = |path: &str| volume(json!({"hostPath": {"path": path}}));
         let found = refusals_of_update(&STRATEGY, at("/b"), at("/a"));
         assert_eq!(found.len(), 1);

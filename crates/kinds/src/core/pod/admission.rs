@@ -1,5 +1,5 @@
-//! The rules of admission plugins for pods: default tolerations, priorities, image pull policies,
-//! anti-affinity.
+//! The rules of the admission plugins `DefaultTolerationSeconds`, `Priority`, `AlwaysPullImages`
+//! and `LimitPodHardAntiAffinityTopology` for pods.
 
 use std::collections::HashSet;
 
@@ -35,8 +35,8 @@ fn set_priority(pod: &mut Object, value: i64, policy: &str) {
     default_value(spec, "preemptionPolicy", policy.into());
 }
 
-/// Gives a pod the priority of the class that it names; `class` is that class, if it is stored. The
-/// error says why the pod is forbidden.
+/// Sets the priority of a pod to that of its priority class; `class` is None if it is not stored.
+/// The error says why the pod is forbidden.
 pub fn assign_priority(pod: &mut Object, class: Option<&Object>) -> Result<(), String> {
     let name = pod.str_at(&["spec", "priorityClassName"]);
     let (value, policy) = match (name, class) {
@@ -68,7 +68,7 @@ pub fn assign_priority(pod: &mut Object, class: Option<&Object>) -> Result<(), S
     Ok(())
 }
 
-/// A changed pod keeps its priority, even if its author has left it out.
+/// Keeps the priority of a pod if an update omits it.
 pub fn keep_priority(new: &mut Object, old: &Object) {
     for key in ["priority", "preemptionPolicy"] {
         if let Some(value) = part(top(old, "spec"), key) {
@@ -77,7 +77,7 @@ pub fn keep_priority(new: &mut Object, old: &Object) {
     }
 }
 
-/// Whether a change brings an image that the pod did not have.
+/// Whether an update adds an image that the pod did not have.
 pub fn has_new_images(new: &Object, old: &Object) -> bool {
     let mut before = HashSet::new();
     let path = Path::root("spec");
@@ -91,7 +91,7 @@ pub fn has_new_images(new: &Object, old: &Object) -> bool {
     is_new
 }
 
-/// Lets every image be pulled whenever a container starts.
+/// Sets the pull policy of all images to `Always`.
 pub fn pull_always(pod: &mut Object) {
     let spec = pod.map_at(&["spec"]);
     for part in CONTAINERS {
@@ -106,7 +106,7 @@ pub fn pull_always(pod: &mut Object) {
     }
 }
 
-/// The errors about images that are not always pulled, one line each.
+/// The errors about images whose pull policy is not `Always`.
 pub fn images_not_always_pulled(pod: &Object) -> Vec<String> {
     let mut errors = ErrorList::new();
     let spec = top(pod, "spec");
@@ -129,7 +129,7 @@ pub fn images_not_always_pulled(pod: &Object) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
-/// Why a pod is not admitted that keeps others away from more than its node.
+/// The error about a required pod anti-affinity whose topology is not a single node.
 pub fn refused_anti_affinity(pod: &Object) -> Option<String> {
     const HOST: &str = "kubernetes.io/hostname";
     let affinity = at(top(pod, "spec"), &["affinity", "podAntiAffinity"]);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_tolerations_are_added() {
+    fn missing_default_tolerations_are_added() {
         let mut pod = pod(json!({"tolerations": [{"key": "node.kubernetes.io/not-ready",
             "operator": "Exists", "effect": "NoExecute"}]}));
         default_tolerations(&mut pod);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_gives_its_priority() {
+    fn a_pod_gets_the_priority_of_its_class() {
         let class = object(json!({"value": 7, "preemptionPolicy": "Never"}));
         let mut named = pod(json!({"priorityClassName": "c"}));
         assert_eq!(assign_priority(&mut named, Some(&class)), Ok(()));

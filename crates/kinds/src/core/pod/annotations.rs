@@ -1,4 +1,4 @@
-//! Annotations of pods that mean something to the server.
+//! Validation of the annotations of pods that Kubernetes gives a meaning.
 
 use super::each_container;
 use super::service_account::MIRROR;
@@ -19,7 +19,7 @@ pub(super) fn validate_pod(errors: &mut ErrorList, metadata: &Value, spec: &Valu
     validate(errors, &METADATA.child("annotations"), metadata, spec);
 }
 
-/// Validates the annotations of a pod or a template, which are at `path`.
+/// Validates the annotations of a pod or a pod template, which are at `path`.
 pub(super) fn validate(errors: &mut ErrorList, path: &Path<'_>, metadata: &Value, spec: &Value) {
     let is_unbound = text(spec, "nodeName").is_empty();
     if let Some(mirror) = annotation(metadata, MIRROR).filter(|_| is_unbound) {
@@ -48,6 +48,7 @@ pub(super) fn validate(errors: &mut ErrorList, path: &Path<'_>, metadata: &Value
     }
 }
 
+/// Whether a text is a 32-bit integer without a plus sign or leading zeros.
 fn is_cost(text: &str) -> bool {
     let has_leading_zero = text.len() > 1 && text.starts_with('0');
     !text.starts_with('+') && !has_leading_zero && text.parse::<i32>().is_ok()
@@ -69,7 +70,7 @@ fn validate_seccomp(errors: &mut ErrorList, path: &Path<'_>, profile: &str) {
     }
 }
 
-/// Validates how the annotations change.
+/// Validates an update of the annotations: some are immutable.
 pub(super) fn validate_change(errors: &mut ErrorList, new: &Value, old: &Value) {
     let path = METADATA.child("annotations");
     let what = |key: &str| match key {
@@ -102,7 +103,7 @@ pub(super) fn validate_match(
         (part(pod_context, "seccompProfile"), annotation(metadata, SECCOMP_POD))
     {
         let context = path.child("securityContext");
-        matches_field(errors, &context.child("seccompProfile"), "seccomp", profile, value);
+        validate_profile_match(errors, &context.child("seccompProfile"), "seccomp", profile, value);
     }
     let is_windows = at(spec, &["os", "name"]) == "windows";
     each_container(spec, path, |container, path| {
@@ -111,17 +112,29 @@ pub(super) fn validate_match(
         let name = text(container, "name");
         let seccomp = annotation(metadata, &format!("{SECCOMP_CONTAINER}{name}"));
         if let (Some(profile), Some(value)) = (part(context, "seccompProfile"), seccomp) {
-            matches_field(errors, &path.child("seccompProfile"), "seccomp", profile, value);
+            validate_profile_match(
+                errors,
+                &path.child("seccompProfile"),
+                "seccomp",
+                profile,
+                value,
+            );
         }
         let profile = part(context, "appArmorProfile").or(part(pod_context, "appArmorProfile"));
         let armor = annotation(metadata, &format!("{APP_ARMOR}{name}"));
         if let (Some(profile), Some(value), false) = (profile, armor, is_windows) {
-            matches_field(errors, &path.child("appArmorProfile"), "apparmor", profile, value);
+            validate_profile_match(
+                errors,
+                &path.child("appArmorProfile"),
+                "apparmor",
+                profile,
+                value,
+            );
         }
     });
 }
 
-fn matches_field(
+fn validate_profile_match(
     errors: &mut ErrorList,
     path: &Path<'_>,
     what: &str,

@@ -1,4 +1,4 @@
-//! `/binding`: the scheduler's word on where a pod runs.
+//! `/binding`: binds a pod to a node.
 
 use crate::validation::rules::{dns_subdomain, supported_only};
 use machinery::field_path::quote;
@@ -10,7 +10,7 @@ pub(super) fn post(pod: &mut Object, binding: &Object, now: &str) -> Result<(), 
     let mut errors = ErrorList::new();
     validate(binding, &mut errors);
     if !errors.is_empty() {
-        // Upstream: the errors of a Binding are not those of a Pod, and go out as they are.
+        // Upstream returns the list of errors itself here, which becomes a 500 without a reason.
         return Err(Status::unclassified(errors.summary()));
     }
     check_preconditions(pod, binding)?;
@@ -44,25 +44,26 @@ fn validate(binding: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// The scheduler may have read another pod of the same name, or another state of it.
+/// Checks the uid and the resource version of the binding, if it has any: the scheduler may have
+/// read another pod of the same name, or an older version of the pod.
 fn check_preconditions(pod: &Object, binding: &Object) -> Result<(), Status> {
-    for (what, asked, found) in [
+    for (what, expected, found) in [
         ("UID", binding.uid(), pod.uid()),
         ("ResourceVersion", binding.resource_version(), pod.resource_version()),
     ] {
-        if asked.is_empty() || asked == found {
+        if expected.is_empty() || expected == found {
             continue;
         }
         let (namespace, name) = (pod.namespace(), pod.name());
         let why = format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {asked}, {what} in object meta: {found}"
+            "StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {expected}, {what} in object meta: {found}"
         );
         return Err(Status::conflict(&GroupResource::new("", "pods"), name, &why));
     }
     Ok(())
 }
 
-/// Why a pod cannot be bound now.
+/// The reason why a pod cannot be bound, if there is one.
 fn binding_conflict(pod: &Object) -> Option<String> {
     let (name, spec) = (pod.name(), top(pod, "spec"));
     if pod.deletion_timestamp().is_some() {
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_of_the_same_name_is_another_pod() {
+    fn a_binding_for_another_uid_is_a_conflict() {
         let mut pod = object(json!({"metadata": {"name": "a", "uid": "1"}}));
         let mut binding = binding("n1");
         binding.set_meta("uid", "2");
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binding_names_a_node() {
+    fn a_binding_requires_the_name_of_a_node() {
         let binding = object(json!({"target": {"kind": "Pod"}}));
         assert_eq!(
             refusal(&mut object(json!({})), &binding),

@@ -1,4 +1,4 @@
-//! The columns of `kubectl get pods`, of which the status is the art.
+//! The columns of `kubectl get pods`. The Status column summarizes the states of all containers.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,25 +10,16 @@ use types::resource::{Column, Now};
 
 pub(super) const COLUMNS: &[Column] = &[
     NAME,
-    column(
-        "Ready",
-        "How many of the pod's containers are ready to serve, out of how many there are.",
-    ),
+    column("Ready", "The number of ready containers and the number of all containers."),
     column("Status", "The aggregate status of the containers in this pod."),
-    column(
-        "Restarts",
-        "How often containers of the pod were restarted, and when that happened last.",
-    ),
+    column("Restarts", "The number of restarts of containers, and the time since the last one."),
     AGE,
-    wide("IP", "The address of the pod, which is reachable at least inside of the cluster."),
-    wide("Node", "The node that the pod was assigned to; none as long as it was not scheduled."),
-    wide(
-        "Nominated Node",
-        "The node on which others are being evicted so that this pod can run there.",
-    ),
+    wide("IP", "The IP of the pod."),
+    wide("Node", "The node to which the pod is bound."),
+    wide("Nominated Node", "The node on which other pods are preempted for this pod."),
     wide(
         "Readiness Gates",
-        "How many of the conditions that the pod waits for are true, out of how many.",
+        "The number of readiness gates whose conditions are true, and the number of all.",
     ),
 ];
 
@@ -63,12 +54,13 @@ fn readiness_gates(spec: &Value, status: &Value) -> String {
     for condition in list(status, "conditions") {
         conditions.entry(text(condition, "type")).or_insert(text(condition, "status"));
     }
-    let is_open = |gate: &&Value| conditions.get(text(gate, "conditionType")) == Some(&"True");
-    format!("{}/{}", gates.iter().filter(is_open).count(), gates.len())
+    let is_true = |gate: &&Value| conditions.get(text(gate, "conditionType")) == Some(&"True");
+    format!("{}/{}", gates.iter().filter(is_true).count(), gates.len())
 }
 
-/// What the containers' states come to.
+/// A summary of the states of all containers.
 struct Summary<'a> {
+    /// The cell of the Status column.
     reason: String,
     ready: usize,
     total: usize,
@@ -109,14 +101,15 @@ impl<'a> Summary<'a> {
         summary
     }
 
-    /// Counts a container's restarts.
-    fn restarted(&mut self, container: &'a Value) {
+    /// Adds a container's restarts.
+    fn add_restarts(&mut self, container: &'a Value) {
         self.restarts += number(container, "restartCount");
         let time = at(container, &["lastState", "terminated", "finishedAt"]).as_str();
         self.last_restart = self.last_restart.max(time.unwrap_or_default());
     }
 
-    /// Reads the init containers up to the first that is not done.
+    /// Counts the init containers up to the first that has not finished. Returns whether there is
+    /// one.
     fn count_init_containers(
         &mut self,
         spec: &Value,
@@ -124,7 +117,7 @@ impl<'a> Summary<'a> {
         sidecars: &HashSet<&str>,
     ) -> bool {
         for (index, container) in list(status, "initContainerStatuses").iter().enumerate() {
-            self.restarted(container);
+            self.add_restarts(container);
             let state = at(container, &["state"]);
             let terminated = part(state, "terminated");
             if terminated.is_some_and(|it| number(it, "exitCode") == 0) {
@@ -137,7 +130,7 @@ impl<'a> Summary<'a> {
             }
             let waiting = at(state, &["waiting", "reason"]).as_str().unwrap_or_default();
             self.reason = match terminated {
-                Some(terminated) => format!("Init:{}", end_of(terminated)),
+                Some(terminated) => format!("Init:{}", termination_reason(terminated)),
                 None if !waiting.is_empty() && waiting != "PodInitializing" => {
                     format!("Init:{waiting}")
                 }
@@ -148,22 +141,24 @@ impl<'a> Summary<'a> {
         false
     }
 
+    /// Counts the containers. As upstream, the restarts of init containers other than sidecars no
+    /// longer count then.
     fn count_containers(&mut self, status: &'a Value, sidecars: &HashSet<&str>) {
         (self.restarts, self.last_restart) = (0, "");
         for container in list(status, "initContainerStatuses") {
             if sidecars.contains(text(container, "name")) {
-                self.restarted(container);
+                self.add_restarts(container);
             }
         }
         let (mut is_running, mut error) = (false, None);
         for container in list(status, "containerStatuses").iter().rev() {
-            self.restarted(container);
+            self.add_restarts(container);
             let state = at(container, &["state"]);
             let waiting = at(state, &["waiting", "reason"]).as_str().unwrap_or_default();
             if !waiting.is_empty() {
                 waiting.clone_into(&mut self.reason);
             } else if let Some(terminated) = part(state, "terminated") {
-                self.reason = end_of(terminated);
+                self.reason = termination_reason(terminated);
                 if number(terminated, "exitCode") != 0 {
                     error = Some(self.reason.clone());
                 }
@@ -184,8 +179,8 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// How a container ended: a reason, a signal or an exit code.
-fn end_of(terminated: &Value) -> String {
+/// The reason why a container terminated, or else its signal or its exit code.
+fn termination_reason(terminated: &Value) -> String {
     match (text(terminated, "reason"), number(terminated, "signal")) {
         ("", 0) => format!("ExitCode:{}", number(terminated, "exitCode")),
         ("", signal) => format!("Signal:{signal}"),
@@ -193,6 +188,7 @@ fn end_of(terminated: &Value) -> String {
     }
 }
 
+/// `first` unless it is empty.
 fn first_of<'a>(first: &'a str, second: &'a str) -> &'a str {
     if first.is_empty() { second } else { first }
 }
@@ -215,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crashing_pod_shows_its_reason() {
+    fn the_status_of_a_crashing_pod_is_the_reason_of_its_container() {
         check(
             json!({"spec": {"containers": [{}]}, "status": {"phase": "Running", "containerStatuses": [
                 {"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
@@ -227,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn initialization_is_counted() {
+    fn the_status_counts_finished_init_containers() {
         check(
             json!({"spec": {"containers": [{}], "initContainers": [{"name": "a"}, {"name": "b"}]},
                 "status": {"phase": "Pending", "initContainerStatuses": [

@@ -1,16 +1,17 @@
-//! Which container of a pod a log or a stream is about.
+//! Chooses the container of a pod for requests for its log and for streams.
 //!
 //! Upstream: `registry/core/pod/strategy.go`, `validateContainer`.
 
 use machinery::{Object, Value};
 
-/// The container `asked`, or the only one if none is given; the error is in Kubernetes' words.
-pub fn choose(pod: &Object, asked: &str) -> Result<String, String> {
+/// The container `requested`, or the only one if `requested` is empty; the error is in Kubernetes'
+/// words.
+pub fn choose(pod: &Object, requested: &str) -> Result<String, String> {
     let name = pod.name();
-    if !asked.is_empty() {
-        let is_known = names(pod).any(|it| it == asked);
-        let invalid = || format!("container {asked} is not valid for pod {name}");
-        return is_known.then(|| asked.to_owned()).ok_or_else(invalid);
+    if !requested.is_empty() {
+        let is_known = names(pod).any(|it| it == requested);
+        let invalid = || format!("container {requested} is not valid for pod {name}");
+        return is_known.then(|| requested.to_owned()).ok_or_else(invalid);
     }
     match list(pod, "containers") {
         [] => Err(format!("a container name must be specified for pod {name}")),
@@ -41,11 +42,11 @@ mod tests {
     use super::*;
     use machinery::json;
 
-    fn check(containers: &[&str], asked: &str, expect: Result<&str, &str>) {
+    fn check(containers: &[&str], requested: &str, expect: Result<&str, &str>) {
         let containers: Vec<Value> = containers.iter().map(|it| json!({"name": it})).collect();
         let pod = Object::from_value(json!({"metadata": {"name": "p"},
             "spec": {"initContainers": [{"name": "init"}], "containers": containers}}));
-        let chosen = choose(&pod.unwrap(), asked);
+        let chosen = choose(&pod.unwrap(), requested);
         assert_eq!(chosen.as_deref().map_err(String::as_str), expect);
     }
 
@@ -57,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_several_must_be_named() {
+    fn one_of_several_containers_must_be_named() {
         check(
             &["a", "b"],
             "",

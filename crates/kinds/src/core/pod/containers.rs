@@ -20,11 +20,11 @@ pub(super) struct PodContext<'a> {
     pub volumes: &'a Volumes<'a>,
     /// The names of the pod's resource claims.
     pub claims: &'a BTreeSet<&'a str>,
-    /// How long the pod may take to stop.
-    pub grace: Option<i64>,
-    /// The operating system, if the pod says which.
+    /// `terminationGracePeriodSeconds`.
+    pub grace_period: Option<i64>,
+    /// The operating system, if the pod names one.
     pub os: Option<&'a str>,
-    /// Whether users inside are those of the node.
+    /// Whether the pod runs in the user namespace of the node.
     pub host_users: bool,
 }
 
@@ -39,8 +39,8 @@ pub(super) fn validate_containers(errors: &mut ErrorList, path: &Path<'_>, pod: 
         let path = path.index(index);
         validate_common(errors, &path, container, pod);
         unique_name(errors, &path, container, &mut seen);
-        handlers::validate_lifecycle(errors, &path, container, pod.grace, pod.os);
-        handlers::validate_probes(errors, &path, container, pod.grace);
+        handlers::validate_lifecycle(errors, &path, container, pod.grace_period, pod.os);
+        handlers::validate_probes(errors, &path, container, pod.grace_period);
         validate_restart_policy(errors, &path, container);
     }
     unique_host_ports(errors, path, containers);
@@ -61,11 +61,11 @@ pub(super) fn validate_init_containers(
         if !text(container, "name").is_empty() {
             unique_name(errors, &item, container, &mut seen);
         }
-        // They run one after the other, so each has the node's ports for itself.
+        // Init containers run one after the other, so they may use the same host ports.
         unique_host_ports(errors, path, std::slice::from_ref(container));
         if is_sidecar(container) {
-            handlers::validate_lifecycle(errors, &item, container, pod.grace, pod.os);
-            handlers::validate_probes(errors, &item, container, pod.grace);
+            handlers::validate_lifecycle(errors, &item, container, pod.grace_period, pod.os);
+            handlers::validate_probes(errors, &item, container, pod.grace_period);
         } else {
             forbid_for_init(errors, &item, container);
         }
@@ -105,7 +105,7 @@ pub(super) fn validate_ephemeral_containers(
     for (index, container) in list(pod.spec, "ephemeralContainers").iter().enumerate() {
         let path = path.index(index);
         validate_common(errors, &path, container, pod);
-        untrimmed_image(errors, &path, container);
+        forbid_untrimmed_image(errors, &path, container);
         unique_name(errors, &path, container, &mut seen);
         let target = text(container, "targetContainerName");
         if !target.is_empty() && !others.contains(&target) {
@@ -158,8 +158,8 @@ fn unique_name<'a>(
     }
 }
 
-/// The image of a pod, unlike that of a template, must have no surrounding space.
-pub(super) fn untrimmed_image(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
+/// The image of a pod, unlike that of a pod template, must have no surrounding space.
+pub(super) fn forbid_untrimmed_image(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
     let image = text(container, "image");
     if image.trim() != image {
         let message = "must not have leading or trailing whitespace";
@@ -167,7 +167,7 @@ pub(super) fn untrimmed_image(errors: &mut ErrorList, path: &Path<'_>, container
     }
 }
 
-/// The rules for containers of every sort.
+/// The rules for all three kinds of containers.
 fn validate_common(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -270,7 +270,7 @@ fn validate_resize_policy(
     }
 }
 
-/// Validates what a container says about its own restarts.
+/// Validates `restartPolicy` and `restartPolicyRules` of a container.
 fn validate_restart_policy(errors: &mut ErrorList, path: &Path<'_>, container: &Value) {
     let rules = list(container, "restartPolicyRules");
     if part(container, "restartPolicy").is_some() {

@@ -1,4 +1,4 @@
-//! What a pod's author may leave out.
+//! The defaults of pods and pod templates.
 
 use super::super::volume_sources;
 use super::{CONTAINERS, containers_mut};
@@ -7,10 +7,10 @@ use machinery::fields::{default_number, default_text, default_value, map_mut, ma
 use machinery::quantity::Quantity;
 use machinery::{Map, Object, Value, json};
 
-/// The permissions of files in a volume, `0644`.
+/// The default permissions of files in a volume.
 const FILE_MODE: i64 = 0o644;
 
-/// Fills in a pod.
+/// Sets the defaults of a pod.
 pub(super) fn defaults(pod: &mut Object) {
     let spec = pod.map_at(&["spec"]);
     spec_defaults(spec);
@@ -27,15 +27,15 @@ pub(super) fn defaults(pod: &mut Object) {
     default_value(spec, "enableServiceLinks", true.into());
     if spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or(false) {
         for part in ["initContainers", "containers"] {
-            containers_mut(spec, part).for_each(host_ports);
+            containers_mut(spec, part).for_each(default_host_ports);
         }
     }
     if top(pod, "status").is_object() {
-        same_addresses(pod.map_at(&["status"]));
+        default_pod_ips(pod.map_at(&["status"]));
     }
 }
 
-/// Fills in the spec of a pod or of a template for pods.
+/// Sets the defaults of the spec of a pod or a pod template.
 pub fn spec_defaults(spec: &mut Map<String, Value>) {
     let account = |key: &str| spec.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let name = match account("serviceAccountName") {
@@ -124,7 +124,7 @@ fn field_ref_defaults(source: &mut Map<String, Value>) {
     }
 }
 
-/// The longest name of a repository that can be read.
+/// The length of the longest valid name of a repository.
 const MAX_REPOSITORY: usize = 255;
 
 /// Whether an image's tag is `latest`, explicitly or by default. An image that cannot be parsed has
@@ -140,27 +140,28 @@ pub(super) fn is_latest(image: &str) -> bool {
         Some((host, path)) if is_host(host) => path,
         _ => repository,
     };
-    let is_readable = !path.is_empty()
+    let is_valid = !path.is_empty()
         && path.len() <= MAX_REPOSITORY
         && path.split('/').all(|part| {
-            part.starts_with(is_plain)
-                && part.ends_with(is_plain)
-                && part.chars().all(|c| is_plain(c) || "._-".contains(c))
+            part.starts_with(is_lower_alphanumeric)
+                && part.ends_with(is_lower_alphanumeric)
+                && part.chars().all(|c| is_lower_alphanumeric(c) || "._-".contains(c))
         });
-    is_readable && tag.map_or(digest.is_none(), |tag| tag == "latest")
+    is_valid && tag.map_or(digest.is_none(), |tag| tag == "latest")
 }
 
-fn is_plain(c: char) -> bool {
+fn is_lower_alphanumeric(c: char) -> bool {
     c.is_ascii_lowercase() || c.is_ascii_digit()
 }
 
+/// Whether the first part of an image's name is a host and not a part of the repository.
 fn is_host(part: &str) -> bool {
     part.contains(['.', ':'])
         || part == "localhost"
         || part.contains(|c: char| c.is_ascii_uppercase())
 }
 
-/// Where a volume comes from is one key besides its name.
+/// Sets the defaults of a volume; one without a source is an `emptyDir`.
 fn volume_defaults(volume: &mut Map<String, Value>) {
     if volume.iter().all(|(key, value)| key == "name" || value.is_null()) {
         volume.insert("emptyDir".to_owned(), json!({}));
@@ -217,7 +218,7 @@ fn requests_from_limits(resources: &mut Map<String, Value>) {
     }
 }
 
-/// Amounts finer than a thousandth become one.
+/// Rounds quantities up to thousandths.
 fn round_up(map: &mut Map<String, Value>, key: &str) {
     for value in map_mut(map, key).into_iter().flat_map(Map::values_mut) {
         let amount = amount(value);
@@ -228,7 +229,8 @@ fn round_up(map: &mut Map<String, Value>, key: &str) {
     }
 }
 
-fn host_ports(container: &mut Map<String, Value>) {
+/// In the host network, the host port defaults to the container port.
+fn default_host_ports(container: &mut Map<String, Value>) {
     for port in maps_mut(container, "ports") {
         let number = port.get("containerPort").and_then(Value::as_i64).unwrap_or(0);
         if number != 0 {
@@ -237,8 +239,8 @@ fn host_ports(container: &mut Map<String, Value>) {
     }
 }
 
-/// Keeps the two fields for addresses the same; the older one wins.
-fn same_addresses(status: &mut Map<String, Value>) {
+/// Sets `podIP` and `podIPs` from each other; `podIP` takes precedence.
+fn default_pod_ips(status: &mut Map<String, Value>) {
     let single = status.get("podIP").and_then(Value::as_str).unwrap_or_default().to_owned();
     let first = status
         .get("podIPs")
@@ -266,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_is_filled_in() {
+    fn a_pod_and_its_container_get_defaults() {
         check(
             json!({"spec": {"containers": [{"name": "c", "image": "nginx"}]}}),
             &["spec"],
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_are_filled_in() {
+    fn volumes_get_defaults() {
         check(
             json!({"spec": {"volumes": [{"name": "n"}, {"name": "s", "secret": {"secretName": "s"}},
                 {"name": "h", "hostPath": {"path": "/x"}}]}}),
@@ -310,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_and_ports_are_filled_in() {
+    fn probes_and_ports_get_defaults() {
         let mut pod = object(json!({"spec": {"hostNetwork": true, "containers": [{
             "ports": [{"containerPort": 80}], "livenessProbe": {"httpGet": {"port": 80}}}]}}));
         defaults(&mut pod);
@@ -327,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_default_to_limits() {
+    fn requests_default_to_limits_and_are_rounded_up() {
         let mut pod = object(json!({"spec": {"containers": [
             {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1u"}}}]}}));
         defaults(&mut pod);
@@ -338,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_for_addresses_agree() {
+    fn pod_ip_and_pod_ips_default_to_each_other() {
         check(
             json!({"status": {"podIPs": [{"ip": "192.0.2.3"}]}}),
             &["status", "podIP"],

@@ -5,8 +5,8 @@ use crate::validation::rules::{add_invalid, dns_label, no_backsteps, qualified_n
 use machinery::fields::{list, part, text};
 use machinery::{ErrorList, Path, Value, names};
 
-/// What a variable may show of its pod.
-const FIELDS: [&str; 9] = [
+/// The fields of the pod that an environment variable may refer to.
+const VARIABLE_FIELDS: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
     "metadata.uid",
@@ -18,7 +18,7 @@ const FIELDS: [&str; 9] = [
     "status.podIPs",
 ];
 
-/// What a file in a volume may show of its pod.
+/// The fields of the pod that a file in a volume may refer to.
 const VOLUME_FIELDS: [&str; 5] = [
     "metadata.annotations",
     "metadata.labels",
@@ -27,7 +27,7 @@ const VOLUME_FIELDS: [&str; 5] = [
     "metadata.uid",
 ];
 
-/// All fields that can be converted, whether or not they may be shown.
+/// All fields that upstream's conversion of field labels knows; fewer may be referred to.
 const KNOWN_FIELDS: [&str; 15] = [
     "metadata.annotations",
     "metadata.labels",
@@ -46,7 +46,7 @@ const KNOWN_FIELDS: [&str; 15] = [
     "status.podIPs",
 ];
 
-/// What can be shown of a container's resources.
+/// The resources of a container that can be referred to.
 const RESOURCES: [&str; 6] = [
     "limits.cpu",
     "limits.ephemeral-storage",
@@ -56,12 +56,12 @@ const RESOURCES: [&str; 6] = [
     "requests.memory",
 ];
 
-/// The target of a reference to a field or a resource.
+/// What gets the value of a `fieldRef` or `resourceFieldRef`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FieldRefTarget {
-    /// An environment variable, of its own container.
+pub(super) enum FieldRefConsumer {
+    /// An environment variable; a resource is that of its own container by default.
     Variable,
-    /// A file in a volume, of any container.
+    /// A file in a volume; a resource must be that of a named container.
     File,
 }
 
@@ -85,7 +85,7 @@ fn validate_source(errors: &mut ErrorList, path: &Path<'_>, source: &Value, valu
     let mut count = 0;
     if let Some(field) = part(source, "fieldRef") {
         count += 1;
-        validate_field_ref(errors, &path.child("fieldRef"), field, FieldRefTarget::Variable);
+        validate_field_ref(errors, &path.child("fieldRef"), field, FieldRefConsumer::Variable);
     }
     if let Some(resource) = part(source, "resourceFieldRef") {
         count += 1;
@@ -93,7 +93,7 @@ fn validate_source(errors: &mut ErrorList, path: &Path<'_>, source: &Value, valu
             errors,
             &path.child("resourceFieldRef"),
             resource,
-            FieldRefTarget::Variable,
+            FieldRefConsumer::Variable,
         );
     }
     for kind in ["configMapKeyRef", "secretKeyRef"] {
@@ -121,7 +121,7 @@ pub(super) fn validate_field_ref(
     errors: &mut ErrorList,
     path: &Path<'_>,
     reference: &Value,
-    target: FieldRefTarget,
+    consumer: FieldRefConsumer,
 ) {
     let (version, field) = (text(reference, "apiVersion"), text(reference, "fieldPath"));
     if version.is_empty() {
@@ -142,9 +142,9 @@ pub(super) fn validate_field_ref(
         let message = format!("error converting fieldPath: {problem}");
         return errors.invalid(&path.child("fieldPath"), field, &message);
     }
-    let allowed: &[&str] = match target {
-        FieldRefTarget::Variable => &FIELDS,
-        FieldRefTarget::File => &VOLUME_FIELDS,
+    let allowed: &[&str] = match consumer {
+        FieldRefConsumer::Variable => &VARIABLE_FIELDS,
+        FieldRefConsumer::File => &VOLUME_FIELDS,
     };
     match subscript {
         Some(("metadata.annotations", key)) => qualified_name(errors, path, &key.to_lowercase()),
@@ -158,7 +158,7 @@ pub(super) fn validate_field_ref(
     }
 }
 
-/// `metadata.labels['key']` in its parts.
+/// Splits `metadata.labels['key']` into the field and the key.
 fn subscript_of(field: &str) -> Option<(&str, &str)> {
     let (path, key) = field.strip_suffix("']")?.split_once("['")?;
     (!path.is_empty()).then_some((path, key))
@@ -169,16 +169,16 @@ pub(super) fn validate_resource_ref(
     errors: &mut ErrorList,
     path: &Path<'_>,
     reference: &Value,
-    target: FieldRefTarget,
+    consumer: FieldRefConsumer,
 ) {
     let resource = text(reference, "resource");
-    let has_pages =
+    let is_huge_pages =
         resource.starts_with("limits.hugepages-") || resource.starts_with("requests.hugepages-");
-    if target == FieldRefTarget::File && text(reference, "containerName").is_empty() {
+    if consumer == FieldRefConsumer::File && text(reference, "containerName").is_empty() {
         errors.required(&path.child("containerName"), "");
     } else if resource.is_empty() {
         errors.required(&path.child("resource"), "");
-    } else if !RESOURCES.contains(&resource) && !has_pages {
+    } else if !RESOURCES.contains(&resource) && !is_huge_pages {
         errors.not_supported(&path.child("resource"), resource, &RESOURCES);
     }
     validate_divisor(errors, &path.child("divisor"), resource, reference);
@@ -207,7 +207,7 @@ fn validate_divisor(errors: &mut ErrorList, path: &Path<'_>, resource: &str, ref
     }
 }
 
-/// A key of a config map or a secret.
+/// Validates a reference to a key of a config map or a secret.
 fn validate_key_ref(errors: &mut ErrorList, path: &Path<'_>, reference: &Value) {
     let (name, key) = (text(reference, "name"), text(reference, "key"));
     add_invalid(errors, &path.child("name"), name, names::dns1123_subdomain(name));
@@ -218,7 +218,7 @@ fn validate_key_ref(errors: &mut ErrorList, path: &Path<'_>, reference: &Value) 
     }
 }
 
-/// A key of a file that an earlier container wrote.
+/// Validates a reference to a key in a file that an earlier container wrote.
 fn validate_file_ref(errors: &mut ErrorList, path: &Path<'_>, reference: &Value) {
     let key = text(reference, "key");
     required(errors, &path.child("key"), key);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_has_a_printable_name() {
+    fn a_variable_requires_a_printable_name() {
         check(json!([{"name": "any thing!", "value": "x"}]), &[]);
         check(
             json!([{"value": "x"}, {"name": "a=b"}]),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_comes_from_one_place() {
+    fn a_variable_has_either_a_value_or_one_source() {
         check(
             json!([{"name": "A", "value": "x", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]),
             &[
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn only_some_fields_can_be_shown() {
+    fn only_supported_fields_can_be_referred_to() {
         let field = |path: &str| json!([{"name": "A", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}]);
         check(field("metadata.name"), &[]);
         check(field("metadata.labels['app']"), &[]);
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_divisor_fits_its_resource() {
+    fn an_unsupported_divisor_is_refused() {
         let resource = |divisor: &str| {
             json!([{"name": "A", "valueFrom": {"resourceFieldRef":
                 {"resource": "limits.cpu", "divisor": divisor}}}])

@@ -9,7 +9,7 @@ use machinery::field_path::quote;
 use machinery::fields::{keep, list, same, text, top};
 use machinery::{ErrorList, Map, Object, Path, Value};
 
-/// Leaves nothing of an update but the ephemeral containers.
+/// Keeps only the changes of the ephemeral containers.
 pub(super) fn prepare(new: &mut Object, old: &Object) {
     let containers = top(new, "spec").get("ephemeralContainers").cloned();
     keep(new, old, "spec");
@@ -22,7 +22,7 @@ pub(super) fn prepare(new: &mut Object, old: &Object) {
     };
 }
 
-/// What an update of a subresource may not touch in the metadata.
+/// Keeps the stored metadata, which an update of a subresource may not change.
 pub(super) fn keep_metadata(new: &mut Object, old: &Object) {
     let empty = Map::new();
     let stored = old.metadata().unwrap_or(&empty);
@@ -34,7 +34,7 @@ pub(super) fn keep_metadata(new: &mut Object, old: &Object) {
     }
 }
 
-/// Validates an update: containers may be added, and are never changed or taken away.
+/// Validates an update: containers may be added, but not changed or removed.
 pub(super) fn validate(new: &Object, old: &Object, errors: &mut ErrorList) {
     if service_account::is_mirror(old) {
         let message = "static pods do not support ephemeral containers";
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_are_added_only() {
+    fn ephemeral_containers_may_only_be_added() {
         let debug = json!([{"name": "debug", "image": "busybox", "targetContainerName": "c"}]);
         check(debug.clone(), json!([]), &[]);
         check(
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn ephemeral_containers_have_few_fields() {
+    fn invalid_ephemeral_containers_are_refused() {
         check(
             json!([{"name": "c", "image": "i", "ports": [{"containerPort": 1}], "targetContainerName": "x"}]),
             json!([]),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_changes() {
+    fn only_the_ephemeral_containers_are_updated() {
         let old = pod(&json!([]));
         let mut new = object(json!({"metadata": {"name": "a", "labels": {"x": "y"}},
             "spec": {"ephemeralContainers": [{"name": "d"}]}}));

@@ -1,4 +1,4 @@
-//! Probes and lifecycle hooks of containers.
+//! Validation of the probes and lifecycle hooks of containers.
 
 use crate::validation::rules::{
     add_invalid, at_least_zero, port_or_name, required, supported_only,
@@ -6,26 +6,28 @@ use crate::validation::rules::{
 use machinery::fields::{list, number, part, text};
 use machinery::{ErrorList, Path, Value};
 
-/// The handler types besides the three that both probes and hooks have.
+/// What a handler belongs to. Both may have `exec`, `httpGet` or `tcpSocket`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Caller {
+enum HandlerOwner {
+    /// A probe, which may also have `grpc`.
     Probe,
+    /// A lifecycle hook, which may also have `sleep`.
     Hook,
 }
 
 const GRACE: &str = "terminationGracePeriodSeconds";
 
-/// Validates the three probes of a container.
+/// Validates the probes of a container; `grace_period` is that of the pod.
 pub(super) fn validate_probes(
     errors: &mut ErrorList,
     path: &Path<'_>,
     container: &Value,
-    grace: Option<i64>,
+    grace_period: Option<i64>,
 ) {
     for kind in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let Some(probe) = part(container, kind) else { continue };
         let path = path.child(kind);
-        validate_handler(errors, &path, probe, grace, Caller::Probe);
+        validate_handler(errors, &path, probe, grace_period, HandlerOwner::Probe);
         for field in [
             "initialDelaySeconds",
             "timeoutSeconds",
@@ -35,12 +37,12 @@ pub(super) fn validate_probes(
         ] {
             at_least_zero(errors, &path.child(field), number(probe, field));
         }
-        let own_grace = probe.get(GRACE).and_then(Value::as_i64);
-        if let Some(seconds) = own_grace.filter(|seconds| *seconds <= 0) {
+        let own_grace_period = probe.get(GRACE).and_then(Value::as_i64);
+        if let Some(seconds) = own_grace_period.filter(|seconds| *seconds <= 0) {
             errors.invalid(&path.child(GRACE), seconds, "must be greater than 0");
         }
         if kind == "readinessProbe" {
-            if let Some(seconds) = own_grace {
+            if let Some(seconds) = own_grace_period {
                 errors.invalid(&path.child(GRACE), seconds, "must not be set for readinessProbes");
             }
         } else if number(probe, "successThreshold") != 1 {
@@ -55,14 +57,14 @@ pub(super) fn validate_lifecycle(
     errors: &mut ErrorList,
     path: &Path<'_>,
     container: &Value,
-    grace: Option<i64>,
+    grace_period: Option<i64>,
     os: Option<&str>,
 ) {
     let Some(lifecycle) = part(container, "lifecycle") else { return };
     let path = path.child("lifecycle");
     for hook in ["postStart", "preStop"] {
         if let Some(handler) = part(lifecycle, hook) {
-            validate_handler(errors, &path.child(hook), handler, grace, Caller::Hook);
+            validate_handler(errors, &path.child(hook), handler, grace_period, HandlerOwner::Hook);
         }
     }
     if part(lifecycle, "stopSignal").is_some() {
@@ -100,12 +102,12 @@ fn validate_handler(
     errors: &mut ErrorList,
     path: &Path<'_>,
     handler: &Value,
-    grace: Option<i64>,
-    caller: Caller,
+    grace_period: Option<i64>,
+    owner: HandlerOwner,
 ) {
-    let last = match caller {
-        Caller::Probe => "grpc",
-        Caller::Hook => "sleep",
+    let last = match owner {
+        HandlerOwner::Probe => "grpc",
+        HandlerOwner::Hook => "sleep",
     };
     let mut is_first = true;
     for kind in ["exec", "httpGet", "tcpSocket", last] {
@@ -124,7 +126,7 @@ fn validate_handler(
                 let port = action.get("port").unwrap_or(&Value::Null);
                 port_or_name(errors, &path.child("port"), port);
             }
-            "sleep" => validate_sleep(errors, &path, number(action, "seconds"), grace),
+            "sleep" => validate_sleep(errors, &path, number(action, "seconds"), grace_period),
             _ => {}
         }
     }
@@ -139,19 +141,25 @@ fn validate_http_get(errors: &mut ErrorList, path: &Path<'_>, action: &Value) {
     supported_only(errors, &path.child("scheme"), text(action, "scheme"), &["HTTP", "HTTPS"]);
     for header in list(action, "httpHeaders") {
         let name = text(header, "name");
-        let is_plain =
+        let is_valid =
             !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-        if !is_plain {
+        if !is_valid {
             let message = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
             add_invalid(errors, &path.child("httpHeaders"), name, vec![message.to_owned()]);
         }
     }
 }
 
-fn validate_sleep(errors: &mut ErrorList, path: &Path<'_>, seconds: i64, grace: Option<i64>) {
-    if let Some(grace) = grace.filter(|grace| !(0..=*grace).contains(&seconds)) {
-        let message =
-            format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
+fn validate_sleep(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    seconds: i64,
+    grace_period: Option<i64>,
+) {
+    if let Some(grace_period) = grace_period.filter(|it| !(0..=*it).contains(&seconds)) {
+        let message = format!(
+            "must be non-negative and less than terminationGracePeriodSeconds ({grace_period})"
+        );
         errors.invalid(path, seconds, &message);
     }
 }
@@ -170,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_has_one_handler() {
+    fn a_probe_requires_exactly_one_handler() {
         check(
             json!({"readinessProbe": {}, "livenessProbe": {"successThreshold": 1,
                 "exec": {"command": ["x"]}, "tcpSocket": {"port": 80}}}),
@@ -182,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn only_readiness_counts_successes() {
+    fn a_liveness_probe_requires_a_success_threshold_of_one() {
         check(
             json!({"livenessProbe": {"successThreshold": 2, "periodSeconds": -1,
                 "httpGet": {"path": "/", "port": "http", "scheme": "HTTP"}}}),
@@ -194,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_sleeps_within_the_grace_period() {
+    fn a_hook_may_not_sleep_longer_than_the_grace_period() {
         check(json!({"lifecycle": {"preStop": {"sleep": {"seconds": 30}}}}), &[]);
         check(
             json!({"lifecycle": {"preStop": {"sleep": {"seconds": 31}}, "stopSignal": "SIGUSR1"}}),

@@ -4,7 +4,7 @@
 
 use machinery::{ErrorList, Path};
 
-/// The options of one request that have values; the boolean ones are read from the query.
+/// The options of one request, except the boolean ones, which are read directly from the query.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
     since_seconds: Option<i64>,
@@ -15,14 +15,14 @@ pub struct LogOptions {
 }
 
 impl LogOptions {
-    /// Reads the options from the query, of which `parameter` returns the first value of a name.
-    /// `integer` parses a number. Errors are those of Go's parsers.
+    /// Parses the options of a query; `parameter` returns the first value of the parameter of a
+    /// name. `integer` parses a number. Errors are those of Go's parsers.
     pub fn parse<'a>(
         parameter: impl Fn(&str) -> Option<&'a str>,
         integer: impl Fn(&str) -> Result<i64, String>,
     ) -> Result<Self, String> {
         let number = |name| parameter(name).map(&integer).transpose();
-        // The first unreadable option is reported, in the order in which Go declares the fields.
+        // The first malformed option is reported, in the order in which Go declares the fields.
         let since_seconds = number("sinceSeconds")?;
         let since_time = parameter("sinceTime").map(since_time).transpose()?;
         let tail_lines = number("tailLines")?;
@@ -79,6 +79,8 @@ impl LogOptions {
     }
 }
 
+/// Parses a time into RFC 3339 in UTC; without one, the zero time of Go.
+///
 /// Upstream: `meta/v1/time.go`, `UnmarshalQueryParameter`.
 fn since_time(text: &str) -> Result<String, String> {
     const ZERO: &str = "0001-01-01T00:00:00Z";
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_begins_at_one_point_in_time() {
+    fn since_time_and_since_seconds_exclude_each_other() {
         assert_eq!(
             errors_of(&[("sinceSeconds", "0"), ("sinceTime", "2024-01-01T00:00:00Z")]),
             ["[]: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"]
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_unreadable_option_is_reported() {
+    fn the_first_malformed_option_is_reported() {
         let error = parse(&[("tailLines", "x"), ("sinceTime", "y")]).unwrap_err();
         assert_eq!(
             error,
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kubelet_gets_the_options_in_utc() {
+    fn the_query_for_the_kubelet_is_sorted_and_has_times_in_utc() {
         let options = parse(&[("sinceTime", "2024-01-01T01:00:00+01:00"), ("tailLines", "5")]);
         assert_eq!(
             options.unwrap().kubelet_query(|it| it == "follow"),

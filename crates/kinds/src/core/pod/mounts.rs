@@ -1,4 +1,4 @@
-//! The volumes that a container mounts, and those that it uses as devices.
+//! Validation of the volume mounts and volume devices of a container.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use crate::validation::rules::{descending_path, has_backsteps, required, support
 use machinery::fields::{flag, list, part, text};
 use machinery::{ErrorList, Path, Value};
 
-/// A pod's volumes that are valid by themselves.
+/// The valid volumes of a pod, by name.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
 
 /// Validates `volumeMounts`.
@@ -22,23 +22,23 @@ pub(super) fn validate_mounts(
     let mut seen = HashSet::new();
     for (index, mount) in list(container, "volumeMounts").iter().enumerate() {
         let item = path.index(index);
-        let (name, place) = (text(mount, "name"), text(mount, "mountPath"));
+        let (name, mount_path) = (text(mount, "name"), text(mount, "mountPath"));
         required(errors, &item.child("name"), name);
         if !volumes.contains_key(name) {
             errors.not_found(&item.child("name"), name);
         }
-        required(errors, &item.child("mountPath"), place);
-        if seen.contains(&place) {
-            errors.invalid(&item.child("mountPath"), place, "must be unique");
+        required(errors, &item.child("mountPath"), mount_path);
+        if seen.contains(&mount_path) {
+            errors.invalid(&item.child("mountPath"), mount_path, "must be unique");
         }
-        seen.insert(place);
+        seen.insert(mount_path);
         if device_names.contains(name) {
             let message = "must not already exist in volumeDevices";
             errors.invalid(&item.child("name"), name, message);
         }
-        if device_paths.contains(place) {
+        if device_paths.contains(mount_path) {
             let message = "must not already exist as a path in volumeDevices";
-            errors.invalid(&item.child("mountPath"), place, message);
+            errors.invalid(&item.child("mountPath"), mount_path, message);
         }
         validate_sub_paths(errors, path, &item, mount);
         validate_propagation(errors, path, mount, container);
@@ -104,40 +104,40 @@ pub(super) fn validate_devices(
     let mounts = list(container, "volumeMounts").iter();
     let (mount_names, mount_paths): (HashSet<&str>, HashSet<&str>) =
         mounts.map(|it| (text(it, "name"), text(it, "mountPath"))).unzip();
-    let (mut names, mut places) = (HashSet::new(), HashSet::new());
+    let (mut names, mut device_paths) = (HashSet::new(), HashSet::new());
     for (index, device) in list(container, "volumeDevices").iter().enumerate() {
         let item = path.index(index);
-        let (name, place) = (text(device, "name"), text(device, "devicePath"));
-        let (name_path, place_path) = (item.child("name"), item.child("devicePath"));
-        required(errors, &name_path, name);
+        let (name, device_path) = (text(device, "name"), text(device, "devicePath"));
+        let (name_field, device_path_field) = (item.child("name"), item.child("devicePath"));
+        required(errors, &name_field, name);
         if names.contains(&name) {
-            errors.invalid(&name_path, name, "must be unique");
+            errors.invalid(&name_field, name, "must be unique");
         }
         match volumes.get(name) {
-            None => errors.not_found(&name_path, name),
+            None => errors.not_found(&name_field, name),
             Some(volume) => {
                 let is_claim = part(volume, "persistentVolumeClaim").or(part(volume, "ephemeral"));
                 if is_claim.is_none() {
                     let message = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
-                    errors.invalid(&name_path, name, message);
+                    errors.invalid(&name_field, name, message);
                 }
             }
         }
-        required(errors, &place_path, place);
-        if places.contains(&place) {
-            errors.invalid(&place_path, place, "must be unique");
+        required(errors, &device_path_field, device_path);
+        if device_paths.contains(&device_path) {
+            errors.invalid(&device_path_field, device_path, "must be unique");
         }
-        if has_backsteps(place) {
-            errors.invalid(&place_path, place, "can not contain backsteps ('..')");
+        if has_backsteps(device_path) {
+            errors.invalid(&device_path_field, device_path, "can not contain backsteps ('..')");
         } else {
-            places.insert(place);
+            device_paths.insert(device_path);
         }
         if mount_names.contains(name) {
-            errors.invalid(&name_path, name, "must not already exist in volumeMounts");
+            errors.invalid(&name_field, name, "must not already exist in volumeMounts");
         }
-        if mount_paths.contains(place) {
+        if mount_paths.contains(device_path) {
             let message = "must not already exist as a path in volumeMounts";
-            errors.invalid(&place_path, place, message);
+            errors.invalid(&device_path_field, device_path, message);
         }
         if !name.is_empty() {
             names.insert(name);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_needs_its_volume_and_a_place_of_its_own() {
+    fn a_mount_requires_a_volume_of_the_pod_and_a_unique_path() {
         check(json!({"volumeMounts": [{"name": "v", "mountPath": "/a"}]}), &[]);
         check(
             json!({"volumeMounts": [{"name": "w", "mountPath": "/a"}, {"name": "v", "mountPath": "/a"}]}),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_comes_from_a_claim() {
+    fn a_device_requires_a_claim() {
         check(
             json!({"volumeDevices": [{"name": "v", "devicePath": "/dev/x"}]}),
             &[
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_volume_is_inside_of_it() {
+    fn a_sub_path_may_not_leave_the_volume() {
         check(
             json!({"volumeMounts": [{"name": "v", "mountPath": "/a", "subPath": "../b"}]}),
             &[r#"m.subPath: Invalid value: "../b": must not contain '..'"#],

@@ -1,18 +1,18 @@
-//! What a pod is called, and how it finds others.
+//! Validation of the network settings of a pod: DNS, host names, host ports.
 
 use crate::validation::address::{self, Stored};
 use crate::validation::rules::{add_invalid, dns_label, dns_subdomain, one_of};
 use machinery::fields::{boolean, flag, list, number, part, text, texts};
 use machinery::{ErrorList, Path, Value, json, names};
 
-/// What the resolver of a container can take.
+/// The limits of a DNS configuration.
 const MAX_NAMESERVERS: usize = 3;
 const MAX_SEARCHES: usize = 32;
 const MAX_SEARCH_CHARS: usize = 2048;
 
 const DNS_POLICIES: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 
-/// Validates everything about names and addresses in a spec; `is_pod` is false for a template.
+/// Validates the network settings of a spec; `is_pod` is false for a pod template.
 pub(super) fn validate_network(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -105,7 +105,7 @@ fn search_domain(domain: &str) -> Vec<String> {
     messages
 }
 
-/// On the node's network a container's port is the node's.
+/// In the host network, a host port must equal the container port.
 fn validate_host_ports(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, is_pod: bool) {
     if !flag(spec, "hostNetwork") {
         return;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn dns_policy_none_needs_a_name_server() {
+    fn dns_policy_none_requires_a_dns_config() {
         check(
             json!({"dnsPolicy": "None"}),
             &["spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"],
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resolver_takes_few_servers() {
+    fn more_than_three_and_invalid_nameservers_are_refused() {
         check(
             json!({"dnsPolicy": "Default", "dnsConfig": {"nameservers": ["1.1.1.1", "2.2.2.2", "3.3.3.3", "x"],
                 "searches": ["_sip.example.com.", "."]}}),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn on_the_nodes_network_ports_are_the_nodes() {
+    fn host_ports_must_equal_container_ports_in_the_host_network() {
         check(
             json!({"dnsPolicy": "Default", "hostNetwork": true,
                 "containers": [{"ports": [{"containerPort": 80, "hostPort": 81}]}]}),

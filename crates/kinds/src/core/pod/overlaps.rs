@@ -1,4 +1,4 @@
-//! Warnings about files of a volume that hide one another.
+//! Warnings about overlapping paths of files in a volume.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -7,25 +7,26 @@ use machinery::Value;
 use machinery::field_path::quote;
 use machinery::fields::{at, list, part, text};
 
-/// The maximum number of warnings: a client gets a few kilobytes of them.
+/// The maximum number of warnings. A client receives only the first few kilobytes of them.
 const WARNINGS_MAX: usize = 1000;
 
-/// A file, and where it comes from if that needs telling.
+/// A file in a volume.
 struct File<'a> {
     path: &'a str,
-    from: String,
+    /// The source of the file in a projected volume, or "".
+    source: String,
 }
 
 impl File<'_> {
     fn shown(&self) -> String {
-        match self.from.as_str() {
+        match self.source.as_str() {
             "" => quote(self.path),
-            from => format!("{} ({from})", quote(self.path)),
+            source => format!("{} ({source})", quote(self.path)),
         }
     }
 }
 
-/// The warnings about the volumes of a pod's spec.
+/// Adds the warnings about the volumes of a pod's spec.
 pub(super) fn warn(out: &mut Vec<String>, spec: &Value) {
     for volume in list(spec, "volumes") {
         let name = quote(text(volume, "name"));
@@ -49,11 +50,12 @@ pub(super) fn warn(out: &mut Vec<String>, spec: &Value) {
     }
 }
 
-fn files<'a>(source: &'a Value, from: &str) -> Vec<File<'a>> {
-    let items = list(source, "items").iter();
-    items.map(|it| File { path: text(it, "path"), from: from.to_owned() }).collect()
+fn files<'a>(value: &'a Value, source: &str) -> Vec<File<'a>> {
+    let items = list(value, "items").iter();
+    items.map(|it| File { path: text(it, "path"), source: source.to_owned() }).collect()
 }
 
+/// The files of a source of a projected volume.
 fn projected(source: &Value) -> Vec<File<'_>> {
     if let Some(map) = part(source, "configMap") {
         return files(map, &format!("ConfigMap {}", quote(text(map, "name"))));
@@ -65,51 +67,52 @@ fn projected(source: &Value) -> Vec<File<'_>> {
         return files(downward, "DownwardAPI");
     }
     if let Some(token) = part(source, "serviceAccountToken") {
-        return vec![File { path: text(token, "path"), from: "ServiceAccountToken".to_owned() }];
+        return vec![File { path: text(token, "path"), source: "ServiceAccountToken".to_owned() }];
     }
     if let Some(bundle) = part(source, "clusterTrustBundle") {
         let name = part(bundle, "name").or_else(|| part(bundle, "signerName"));
         let name = quote(name.and_then(Value::as_str).unwrap_or_default());
         return vec![File {
             path: text(bundle, "path"),
-            from: format!("ClusterTrustBundle {name}"),
+            source: format!("ClusterTrustBundle {name}"),
         }];
     }
     Vec::new()
 }
 
+/// Adds a warning for each pair of overlapping paths; `place` names the volume.
 fn compare(out: &mut Vec<String>, place: &str, files: Vec<File<'_>>) {
     let mut seen: Vec<File<'_>> = Vec::new();
-    let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let mut indexes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for file in files {
         let file = File { path: file.path.trim_end_matches('/'), ..file };
         if file.path.is_empty() {
             continue;
         }
-        for at in overlapping(&places, file.path) {
+        for index in overlapping(&indexes, file.path) {
             if out.len() >= WARNINGS_MAX {
                 return;
             }
             out.push(format!(
                 "{place}: overlapping paths: {} with {}",
                 file.shown(),
-                seen[at].shown()
+                seen[index].shown()
             ));
         }
-        places.entry(file.path).or_default().push(seen.len());
+        indexes.entry(file.path).or_default().push(seen.len());
         seen.push(file);
     }
 }
 
-/// The files that are the same, above or below, in the order in which they were noted.
-fn overlapping(places: &BTreeMap<&str, Vec<usize>>, path: &str) -> Vec<usize> {
+/// The indexes of the files whose path equals, contains or is inside of `path`, in ascending order.
+fn overlapping(indexes: &BTreeMap<&str, Vec<usize>>, path: &str) -> Vec<usize> {
     let above = path.match_indices('/').map(|(at, _)| &path[..at]);
-    let same_or_above = above.chain([path]).filter_map(|it| places.get(it));
+    let same_or_above = above.chain([path]).filter_map(|it| indexes.get(it));
     let start = format!("{path}/");
     let after = (Bound::Included(start.as_str()), Bound::Unbounded);
-    let below = places.range::<str, _>(after).take_while(|(it, _)| it.starts_with(&start));
+    let below = indexes.range::<str, _>(after).take_while(|(it, _)| it.starts_with(&start));
     let mut found: Vec<usize> = same_or_above
-        .chain(below.map(|(_, at)| at))
+        .chain(below.map(|(_, indexes)| indexes))
         .flatten()
         .copied()
         .take(WARNINGS_MAX)

@@ -1,8 +1,8 @@
-//! Warnings about ports of containers that conflict with one another.
+//! Warnings about ports of containers that conflict with each other.
 //!
-//! Ports of the same number and protocol are found by the address and the port of the host, so that
-//! only conflicting ports are compared. The number of warnings is limited: as many ports as a pod has
-//! room for would otherwise make hundreds of millions of them.
+//! Ports of the same number and protocol are indexed by host port and host IP, so that only
+//! conflicting ports are compared. The number of warnings is limited: a pod of the maximum size
+//! could otherwise cause hundreds of millions of them.
 
 use std::collections::HashMap;
 
@@ -10,12 +10,13 @@ use machinery::field_path::quote;
 use machinery::fields::{list, number, text};
 use machinery::{Path, Value};
 
-/// The most warnings about conflicts. A client receives only the first few kilobytes of them.
+/// The maximum number of warnings about conflicts. A client receives only the first few kilobytes
+/// of them.
 const WARNINGS_MAX: usize = 1000;
 
 /// A port of a container.
 struct PortDefinition<'a> {
-    place: String,
+    path: String,
     host_ip: &'a str,
     host_port: i64,
 }
@@ -46,7 +47,7 @@ struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// The first ports with which `port` conflicts.
+    /// The ports with which `port` conflicts, at least the first [`WARNINGS_MAX`] of them.
     fn conflicting(&self, port: &PortDefinition<'a>) -> Vec<&PortDefinition<'a>> {
         if port.host_port == 0 {
             return self.ports.iter().take(WARNINGS_MAX).collect();
@@ -73,11 +74,11 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The warnings about the ports of a pod's spec.
+/// Adds the warnings about the ports of a pod's spec.
 pub(super) fn warn(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
     let mut groups: HashMap<(i64, &str), Group<'_>> = HashMap::new();
     let mut names: HashMap<&str, String> = HashMap::new();
-    let mut of_names = Vec::new();
+    let mut name_warnings = Vec::new();
     let mut left = WARNINGS_MAX;
     for part in super::CONTAINERS {
         let path = path.child(part);
@@ -85,37 +86,37 @@ pub(super) fn warn(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
             let path = path.index(index);
             let path = path.child("ports");
             for (index, value) in list(container, "ports").iter().enumerate() {
-                let place = path.index(index).to_string();
+                let port_path = path.index(index).to_string();
                 let name = text(value, "name");
                 match names.get(name) {
                     _ if name.is_empty() => {}
-                    None => drop(names.insert(name, place.clone())),
-                    Some(other) => of_names.push(duplicate_name(&place, name, other)),
+                    None => drop(names.insert(name, port_path.clone())),
+                    Some(other) => name_warnings.push(duplicate_name(&port_path, name, other)),
                 }
                 if left == 0 {
                     continue;
                 }
                 let (host_ip, host_port) = (text(value, "hostIP"), number(value, "hostPort"));
-                let port = PortDefinition { place, host_ip, host_port };
+                let port = PortDefinition { path: port_path, host_ip, host_port };
                 let key = (number(value, "containerPort"), text(value, "protocol"));
                 let group = groups.entry(key).or_default();
                 for other in group.conflicting(&port).into_iter().take(left) {
                     let Some(what) = port.conflict(other) else { continue };
-                    let (place, other) = (&port.place, &other.place);
-                    out.push(format!("{place}: {what} port definition with {other}"));
+                    let (path, other) = (&port.path, &other.path);
+                    out.push(format!("{path}: {what} port definition with {other}"));
                     left -= 1;
                 }
                 group.add(port);
             }
         }
     }
-    out.extend(of_names);
+    out.extend(name_warnings);
 }
 
-fn duplicate_name(place: &str, name: &str, other: &str) -> String {
+fn duplicate_name(path: &str, name: &str, other: &str) -> String {
     let name = quote(name);
     format!(
-        "{place}: duplicate port name {name} with {other}, services and probes that select ports by name will use {other}"
+        "{path}: duplicate port name {name} with {other}, services and probes that select ports by name will use {other}"
     )
 }
 
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_of_one_number_conflict_by_their_hosts() {
+    fn ports_of_one_number_conflict_by_host_ip_and_host_port() {
         let port =
             |ip: &str, port: i64| json!({"containerPort": 80, "hostIP": ip, "hostPort": port});
         let ports = json!([

@@ -13,7 +13,7 @@ use types::resource::keep_all_but_status;
 
 /// A new pod is pending and unscheduled; a status sent by the client is replaced.
 pub(super) fn prepare_create(pod: &mut Object) {
-    drop_disabled(pod.map_at(&["spec"]));
+    drop_disabled_fields(pod.map_at(&["spec"]));
     let mut status = json!({"phase": "Pending"});
     if !list(top(pod, "spec"), "schedulingGates").is_empty() {
         let now = match pod.meta_text("creationTimestamp") {
@@ -32,8 +32,8 @@ pub(super) fn prepare_create(pod: &mut Object) {
     pod.map_mut().insert("status".to_owned(), status);
 }
 
-/// Drops fields of features that are off by default: stop signals.
-fn drop_disabled(spec: &mut Map<String, Value>) {
+/// Drops the fields of features that are off by default: stop signals.
+fn drop_disabled_fields(spec: &mut Map<String, Value>) {
     for part in super::CONTAINERS {
         for container in maps_mut(spec, part) {
             let Some(lifecycle) = map_mut(container, "lifecycle") else { continue };
@@ -71,7 +71,8 @@ pub(super) fn prepare_status(new: &mut Object, old: &Object) {
     keep_observed_generations(status, old_status);
 }
 
-/// A client that does not know the field omits it; the stored value is kept then.
+/// Keeps the stored `observedGeneration` of the status and of its conditions where the client omits
+/// it, since an older client does not know the field.
 fn keep_observed_generations(status: &mut Map<String, Value>, old_status: &Value) {
     const FIELD: &str = "observedGeneration";
     let fill = |map: &mut Map<String, Value>, generation: i64| {
@@ -80,6 +81,7 @@ fn keep_observed_generations(status: &mut Map<String, Value>, old_status: &Value
         }
     };
     fill(status, number(old_status, FIELD));
+    // The conditions of one type are matched in order; the last of a `Vec` is the first of them.
     let mut known: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
     for condition in list(old_status, "conditions").iter().rev() {
         known.entry(text(condition, "type")).or_default().push(number(condition, FIELD));
@@ -91,14 +93,14 @@ fn keep_observed_generations(status: &mut Map<String, Value>, old_status: &Value
     }
 }
 
-/// The limit in bytes of the requirements made from label keys: a pod with more is too large to be
-/// stored, and is refused for that.
+/// The maximum size in bytes of the requirements made from label keys, 1.5 MiB. A pod with more is
+/// refused, since it is too large to be stored.
 const MERGED_MAX: usize = 3 << 19;
 
 /// The JSON of a requirement without its key and its value.
 const REQUIREMENT: &str = r#"{"key":"","operator":"In","values":[""]},"#;
 
-/// A label with a longer value is invalid, and so is its pod: the value is not copied.
+/// The maximum length of a label's value. A longer one is not copied: validation refuses its pod.
 const LABEL_VALUE_MAX: usize = 63;
 
 /// Turns the keys in `matchLabelKeys` into requirements with the pod's own values, so that the
@@ -124,7 +126,7 @@ fn merge_label_keys(pod: &mut Object) {
     }
 }
 
-/// Adds requirements to the selector of a term until they have taken the bytes that are `left`.
+/// Adds requirements to the selector of a term, as long as there are bytes `left`.
 fn merge_keys_of(term: &mut Map<String, Value>, labels: &Value, left: &mut usize) {
     let mut requirements = Vec::new();
     for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
@@ -166,8 +168,7 @@ fn default_pod_requests(pod: &mut Object) {
     }
 }
 
-/// Seconds between the beginning of a pod's deletion and its end, unless the user says otherwise:
-/// none for a pod that does not run anywhere.
+/// The default grace period of the deletion of a pod in seconds; 0 if no container is running.
 pub(super) fn grace_period(pod: &Object) -> i64 {
     if is_deleted_at_once(pod) {
         return 0;
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_does_not_run_needs_no_grace() {
+    fn a_pod_that_does_not_run_has_no_grace_period() {
         let pod = |node: &str, phase: &str| {
             object(json!({"spec": {"nodeName": node, "terminationGracePeriodSeconds": 30},
                 "status": {"phase": phase}}))
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn pod_level_requests_default_to_the_sum_of_containers() {
+    fn pod_level_requests_default_to_the_total_of_containers_or_to_limits() {
         let mut pod = object(
             json!({"spec": {"resources": {"limits": {"cpu": "4", "memory": "1Gi"}},
             "containers": [{"resources": {"requests": {"cpu": "1"}}}, {"resources": {"requests": {"cpu": "500m"}}}],

@@ -1,9 +1,9 @@
-//! Files in a volume that come from the API: keys of config maps and secrets, fields of the pod,
-//! tokens.
+//! Validation of volumes whose files come from the API: config maps and secrets, fields of the pod,
+//! tokens, certificates.
 
 use std::collections::HashSet;
 
-use super::env::{FieldRefTarget, validate_field_ref, validate_resource_ref};
+use super::env::{FieldRefConsumer, validate_field_ref, validate_resource_ref};
 use crate::validation::rules::{file_mode, label_selector, local_path, required, supported_only};
 use machinery::fields::{integer, list, part, text};
 use machinery::{ErrorList, Path, Value};
@@ -38,7 +38,7 @@ fn validate_downward_file(errors: &mut ErrorList, path: &Path<'_>, file: &Value)
     local_path(errors, &path.child("path"), text(file, "path"));
     match (part(file, "fieldRef"), part(file, "resourceFieldRef")) {
         (Some(field), resource) => {
-            validate_field_ref(errors, &path.child("fieldRef"), field, FieldRefTarget::File);
+            validate_field_ref(errors, &path.child("fieldRef"), field, FieldRefConsumer::File);
             if resource.is_some() {
                 let message = "fieldRef and resourceFieldRef can not be specified simultaneously";
                 errors.invalid(path, "resource", message);
@@ -49,7 +49,7 @@ fn validate_downward_file(errors: &mut ErrorList, path: &Path<'_>, file: &Value)
                 errors,
                 &path.child("resourceFieldRef"),
                 resource,
-                FieldRefTarget::File,
+                FieldRefConsumer::File,
             );
         }
         (None, None) => {
@@ -59,20 +59,22 @@ fn validate_downward_file(errors: &mut ErrorList, path: &Path<'_>, file: &Value)
     file_mode(errors, &path.child("mode"), integer(file, "mode"));
 }
 
-/// Validates a volume of several sources.
+/// Validates a projected volume.
 pub(super) fn validate_projected(errors: &mut ErrorList, path: &Path<'_>, volume: &Value) {
     file_mode(errors, &path.child("defaultMode"), integer(volume, "defaultMode"));
-    let mut sources = Sources { path, taken: HashSet::new() };
+    let mut sources = Sources { path, used_paths: HashSet::new() };
     let items = path.child("sources");
     for (index, source) in list(volume, "sources").iter().enumerate() {
         sources.validate(errors, &items.index(index), source);
     }
 }
 
-/// The sources of one volume, which must not write to the same file.
+/// The sources of one projected volume, which must not have the same paths.
 struct Sources<'a> {
+    /// The path of the volume in the object.
     path: &'a Path<'a>,
-    taken: HashSet<&'a str>,
+    /// The paths of files in the volume.
+    used_paths: HashSet<&'a str>,
 }
 
 impl<'a> Sources<'a> {
@@ -86,14 +88,14 @@ impl<'a> Sources<'a> {
             let items = item.child("items");
             for (index, key) in list(keys, "items").iter().enumerate() {
                 validate_key_to_path(errors, &items.index(index), key);
-                self.take(errors, text(key, "path"), text(keys, "name"));
+                self.use_path(errors, text(key, "path"), text(keys, "name"));
             }
         }
         if let Some(files) = part(source, "downwardAPI") {
             count += 1;
             for file in list(files, "items") {
                 validate_downward_file(errors, &item.child("downwardAPI"), file);
-                self.take(errors, text(file, "path"), text(file, "path"));
+                self.use_path(errors, text(file, "path"), text(file, "path"));
             }
         }
         if let Some(token) = part(source, "serviceAccountToken") {
@@ -113,14 +115,15 @@ impl<'a> Sources<'a> {
         }
     }
 
-    fn take(&mut self, errors: &mut ErrorList, file: &'a str, shown: &str) {
+    /// Adds the path of a file, which must be new. `shown` is the value in the error.
+    fn use_path(&mut self, errors: &mut ErrorList, file: &'a str, shown: &str) {
         if file.is_empty() {
             return;
         }
-        if self.taken.contains(&file) {
+        if self.used_paths.contains(&file) {
             errors.invalid(self.path, shown, "conflicting duplicate paths");
         }
-        self.taken.insert(file);
+        self.used_paths.insert(file);
     }
 
     fn validate_token(&self, errors: &mut ErrorList, item: &Path<'_>, token: &Value) {
@@ -168,13 +171,13 @@ impl<'a> Sources<'a> {
         let file = text(bundle, "path");
         required(errors, &item.child("path"), file);
         local_path(errors, &item.child("path"), file);
-        self.take(errors, file, file);
+        self.use_path(errors, file, file);
     }
 
     fn validate_certificate(&mut self, errors: &mut ErrorList, item: &Path<'_>, source: &'a Value) {
-        const KEYS: &[&str] =
+        const KEY_TYPES: &[&str] =
             &["RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"];
-        supported_only(errors, &item.child("keyType"), text(source, "keyType"), KEYS);
+        supported_only(errors, &item.child("keyType"), text(source, "keyType"), KEY_TYPES);
         if let Some(seconds) = integer(source, "maxExpirationSeconds").filter(|it| *it < 3600) {
             let message = "if provided, maxExpirationSeconds must be >= 3600";
             errors.invalid(&item.child("maxExpirationSeconds"), seconds, message);
@@ -185,7 +188,7 @@ impl<'a> Sources<'a> {
             if !file.is_empty() {
                 has_file = true;
                 local_path(errors, &item.child(field), file);
-                self.take(errors, file, file);
+                self.use_path(errors, file, file);
             }
         }
         if !has_file {
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn two_sources_do_not_write_the_same_file() {
+    fn two_sources_may_not_have_the_same_path() {
         let keys =
             |name: &str| json!({"configMap": {"name": name, "items": [{"key": "k", "path": "f"}]}});
         check(
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_lives_for_ten_minutes_at_least() {
+    fn a_token_must_last_at_least_ten_minutes() {
         check(
             json!([{"serviceAccountToken": {"expirationSeconds": 599, "path": "/abs"}}]),
             &[
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_is_octal() {
+    fn a_file_mode_is_at_most_0777() {
         let mut errors = ErrorList::new();
         validate_keys(&mut errors, &Path::root("s"), &json!({"defaultMode": 512}), "secretName");
         assert_eq!(

@@ -4,12 +4,12 @@ use crate::validation::quantities::amount;
 use machinery::Value;
 use machinery::fields::{at, entries, list};
 
-/// `Guaranteed` if every container's requests equal its limits for both resources, `BestEffort` if
-/// no container has any, else `Burstable`.
+/// `Guaranteed` if every container's requests of cpu and memory equal its limits, `BestEffort` if
+/// no container has any, else `Burstable`. Pod-level resources take precedence.
 pub fn class_of(spec: &Value) -> &'static str {
-    let whole = at(spec, &["resources"]);
-    if ["requests", "limits"].iter().any(|part| entries(whole, part).next().is_some()) {
-        return class_of_requirements(whole);
+    let pod_level = at(spec, &["resources"]);
+    if ["requests", "limits"].iter().any(|part| entries(pod_level, part).next().is_some()) {
+        return class_of_requirements(pod_level);
     }
     let containers = list(spec, "initContainers").iter().chain(list(spec, "containers"));
     combined(containers.map(|container| class_of_requirements(at(container, &["resources"]))))
@@ -27,7 +27,7 @@ fn class_of_requirements(requirements: &Value) -> &'static str {
     }))
 }
 
-/// The class that all agree on, or the one in between.
+/// The class if all are the same, else `Burstable`.
 fn combined(mut classes: impl Iterator<Item = &'static str>) -> &'static str {
     let Some(first) = classes.next() else { return "BestEffort" };
     if classes.all(|class| class == first) { first } else { "Burstable" }

@@ -1,4 +1,4 @@
-//! `/resize`: more or less processor and memory for a running pod.
+//! `/resize`: changes the cpu and memory of a running pod.
 
 use super::ephemeral::keep_metadata;
 use super::{is_sidecar, qos_class, service_account, spec};
@@ -61,10 +61,10 @@ pub(super) fn validate(new: &Object, old: &Object, errors: &mut ErrorList) {
         let message = "Pod QOS Class may not change as a result of resizing";
         errors.invalid(&SPEC, new.str_at(&["status", "qosClass"]), message);
     }
-    if !can_node_resize(old) {
+    if !supports_resize(old) {
         errors.forbidden(&SPEC, "Pod running on node without support for resize");
     }
-    if !validate_order(errors, new_spec, old_spec) {
+    if !validate_same_containers(errors, new_spec, old_spec) {
         return;
     }
     for part in LISTS {
@@ -104,15 +104,17 @@ fn old_class(pod: &Object) -> &str {
     }
 }
 
-/// A node that can resize reports what its containers have.
-fn can_node_resize(pod: &Object) -> bool {
+/// Whether the node of a pod supports resizing: such a node reports the resources of running
+/// containers.
+fn supports_resize(pod: &Object) -> bool {
     list(top(pod, "status"), "containerStatuses")
         .iter()
         .find(|status| part(at(status, &["state"]), "running").is_some())
         .is_none_or(|status| part(status, "resources").is_some())
 }
 
-fn validate_order(errors: &mut ErrorList, new: &Value, old: &Value) -> bool {
+/// Validates that no container is added, removed, renamed or reordered. Returns false if one is.
+fn validate_same_containers(errors: &mut ErrorList, new: &Value, old: &Value) -> bool {
     let before = errors.len();
     for part in LISTS {
         let path = SPEC.child(part);
@@ -141,7 +143,7 @@ fn validate_removal(errors: &mut ErrorList, path: &Path<'_>, new: &Value, old: &
     }
 }
 
-/// A container without what a resize may change.
+/// A container without the fields that a resize may change.
 fn without_amounts(container: &Value) -> Value {
     let mut rest = container.clone();
     for field in ["requests", "limits"] {
@@ -156,6 +158,7 @@ fn without_amounts(container: &Value) -> Value {
     rest
 }
 
+/// A spec without the containers and the pod-level resources.
 fn without_containers(spec: &Value) -> Value {
     let mut rest = spec.clone();
     if let Some(map) = rest.as_object_mut() {
@@ -164,6 +167,7 @@ fn without_containers(spec: &Value) -> Value {
     rest
 }
 
+/// Whether a resize restarts the container.
 fn restarts(container: &Value) -> bool {
     list(container, "resizePolicy").iter().any(|it| text(it, "restartPolicy") == "RestartContainer")
 }
@@ -193,12 +197,12 @@ mod tests {
     }
 
     #[test]
-    fn processor_and_memory_may_change() {
+    fn cpu_requests_may_change() {
         check(json!({"requests": {"cpu": "2"}}), json!({"requests": {"cpu": "1"}}), &[]);
     }
 
     #[test]
-    fn nothing_is_taken_away() {
+    fn requests_may_not_be_removed() {
         check(
             json!({"requests": {"cpu": "1"}}),
             json!({"requests": {"cpu": "1", "memory": "1Gi"}}),
@@ -209,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quality_of_service_stays() {
+    fn the_qos_class_may_not_change() {
         check(
             json!({"requests": {"cpu": "1"}}),
             json!({}),

@@ -1,19 +1,20 @@
-//! What a pod gets from its runtime class: what the runtime needs for itself, and on which nodes it
-//! can run.
+//! The rules of the admission plugin `RuntimeClass`: a pod gets the overhead, the node selector and
+//! the tolerations of its runtime class.
 
 use std::collections::HashSet;
 
 use machinery::fields::{at, integer, list, same, text, top};
 use machinery::{Map, Object, Value};
 
-/// The class that a pod names, or "".
+/// The name of the pod's runtime class, or "".
 pub fn class_of(pod: &Object) -> &str {
     pod.str_at(&["spec", "runtimeClassName"])
 }
 
 const MISMATCH: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 
-/// Gives a pod what its class has for it; the error says why it cannot be.
+/// Adds the overhead, node selector and tolerations of a class to a pod; the error says why the pod
+/// is refused.
 pub fn apply(pod: &mut Object, class: &Object) -> Result<(), String> {
     let fixed = at(top(class, "overhead"), &["podFixed"]);
     if top(class, "overhead").is_object() {
@@ -58,10 +59,11 @@ fn select_nodes(pod: &mut Object, wanted: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// More tolerations than this are not compared with each other.
+/// The maximum number of tolerations that are compared with each other. Of more, only equal ones
+/// are merged.
 const COMPARED_MAX: usize = 1000;
 
-/// Without those that another one covers.
+/// The tolerations without those that another one covers.
 fn merged(all: &[&Value]) -> Vec<Value> {
     let mut kept: Vec<&Value> = Vec::new();
     if all.len() > COMPARED_MAX {
@@ -71,11 +73,11 @@ fn merged(all: &[&Value]) -> Vec<Value> {
     }
     for (index, toleration) in all.iter().enumerate() {
         let is_covered = kept.iter().any(|it| covers(it, toleration));
-        let will_be = || {
+        let is_covered_later = || {
             let mut later = all[index + 1..].iter();
             later.any(|it| !same(it, toleration) && covers(it, toleration))
         };
-        if !is_covered && !will_be() {
+        if !is_covered && !is_covered_later() {
             kept.push(toleration);
         }
     }
@@ -107,8 +109,8 @@ fn covers(wide: &Value, narrow: &Value) -> bool {
     }
 }
 
-/// The error about an overhead that is not that of the class; `class` is None if the pod names
-/// none.
+/// The error about an overhead that differs from that of the class; `class` is None if the pod has
+/// no class.
 pub fn overhead_refusal(pod: &Object, class: Option<&Object>) -> Option<&'static str> {
     let own = at(top(pod, "spec"), &["overhead"]);
     match class.map(|it| top(it, "overhead")).filter(|it| it.is_object()) {
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_brings_overhead_and_nodes() {
+    fn a_class_sets_overhead_node_selector_and_tolerations() {
         let class = json!({"overhead": {"podFixed": {"cpu": "250m"}}, "scheduling":
             {"nodeSelector": {"a": "b"}, "tolerations": [{"key": "k", "operator": "Exists"}]}});
         assert_eq!(
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_runtime_class_sets_overhead() {
+    fn an_overhead_without_that_of_a_runtime_class_is_refused() {
         let pod = object(json!({"spec": {"overhead": {"cpu": "1"}}}));
         assert!(overhead_refusal(&pod, None).is_some());
         assert!(overhead_refusal(&pod, Some(&object(json!({"handler": "h"})))).is_some());

@@ -1,4 +1,4 @@
-//! Where a pod may run: tolerations, affinity, spreading, gates.
+//! Validation of the scheduling of a pod: tolerations, affinity, topology spread, gates.
 
 use std::collections::{HashMap, HashSet};
 
@@ -37,6 +37,7 @@ pub(crate) fn validate_tolerations(errors: &mut ErrorList, path: &Path<'_>, tole
                 let message = "value must be empty when `operator` is 'Exists'";
                 errors.invalid(&path.child("operator"), value, message);
             }
+            // As upstream, the error lists them, although their feature gate is off.
             "Lt" | "Gt" => errors.not_supported(
                 &path.child("operator"),
                 operator,
@@ -65,8 +66,8 @@ pub(super) fn validate_affinity(errors: &mut ErrorList, path: &Path<'_>, spec: &
             let path = path.index(index);
             validate_weight(errors, &path, term);
             let preference = at(term, &["preference"]);
-            // A node without the label is as good as one with an impossible value.
-            validate_node_term(errors, &path.child("preference"), preference, Values::Any);
+            // As upstream, the values of preferred terms are not validated.
+            validate_node_term(errors, &path.child("preference"), preference, AllowedValues::Any);
         }
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
@@ -93,14 +94,15 @@ fn validate_weight(errors: &mut ErrorList, path: &Path<'_>, term: &Value) {
     }
 }
 
-/// Whether the values of a requirement must be those that a label can have.
+/// The values that a requirement may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Values {
-    OfLabels,
+enum AllowedValues {
+    /// Valid values of labels.
+    LabelValues,
     Any,
 }
 
-/// Validates a selector of nodes, which must select by something.
+/// Validates a node selector, which must have terms.
 pub(crate) fn validate_node_selector(errors: &mut ErrorList, path: &Path<'_>, selector: &Value) {
     let path = path.child("nodeSelectorTerms");
     let terms = list(selector, "nodeSelectorTerms");
@@ -108,14 +110,19 @@ pub(crate) fn validate_node_selector(errors: &mut ErrorList, path: &Path<'_>, se
         return errors.required(&path, "must have at least one node selector term");
     }
     for (index, term) in terms.iter().enumerate() {
-        validate_node_term(errors, &path.index(index), term, Values::OfLabels);
+        validate_node_term(errors, &path.index(index), term, AllowedValues::LabelValues);
     }
 }
 
-fn validate_node_term(errors: &mut ErrorList, path: &Path<'_>, term: &Value, values: Values) {
+fn validate_node_term(
+    errors: &mut ErrorList,
+    path: &Path<'_>,
+    term: &Value,
+    allowed: AllowedValues,
+) {
     let expressions = path.child("matchExpressions");
     for (index, requirement) in list(term, "matchExpressions").iter().enumerate() {
-        validate_node_requirement(errors, &expressions.index(index), requirement, values);
+        validate_node_requirement(errors, &expressions.index(index), requirement, allowed);
     }
     let fields = path.child("matchFields");
     for (index, requirement) in list(term, "matchFields").iter().enumerate() {
@@ -127,7 +134,7 @@ fn validate_node_requirement(
     errors: &mut ErrorList,
     path: &Path<'_>,
     requirement: &Value,
-    values: Values,
+    allowed: AllowedValues,
 ) {
     let count = list(requirement, "values").len();
     let values_path = path.child("values");
@@ -147,7 +154,7 @@ fn validate_node_requirement(
         other => errors.invalid(&path.child("operator"), other, "not a valid selector operator"),
     }
     qualified_name(errors, &path.child("key"), text(requirement, "key"));
-    if values == Values::OfLabels {
+    if allowed == AllowedValues::LabelValues {
         for (index, value) in texts(requirement, "values").enumerate() {
             add_invalid(errors, &values_path.index(index), value, names::label_value(value));
         }
@@ -202,28 +209,31 @@ fn validate_label_keys(errors: &mut ErrorList, path: &Path<'_>, term: &Value) {
             qualified_name(errors, &path.index(index), key);
         }
     }
-    let wanted: Vec<&str> = texts(term, "matchLabelKeys").collect();
+    let match_keys: Vec<&str> = texts(term, "matchLabelKeys").collect();
     let mut seen: HashSet<&str> = at(selector, &["matchLabels"])
         .as_object()
         .into_iter()
         .flatten()
         .map(|it| it.0.as_str())
         .collect();
-    let mut places: HashMap<&str, usize> = HashMap::new();
-    for (index, key) in wanted.iter().enumerate() {
-        places.entry(key).or_insert(index);
+    let mut indexes: HashMap<&str, usize> = HashMap::new();
+    for (index, key) in match_keys.iter().enumerate() {
+        indexes.entry(key).or_insert(index);
     }
+    // The expressions include those that were made from the keys, so a key that the selector
+    // already has occurs twice.
     for expression in list(selector, "matchExpressions") {
         let key = text(expression, "key");
-        if let Some(index) = places.get(key).filter(|_| seen.contains(key)) {
+        if let Some(index) = indexes.get(key).filter(|_| seen.contains(key)) {
             let message = "exists in both matchLabelKeys and labelSelector";
+            // As upstream, the path has no `matchLabelKeys`.
             errors.invalid(&path.index(*index), key, message);
         }
         seen.insert(key);
     }
     let keys = path.child("matchLabelKeys");
     let mismatched: HashSet<&str> = texts(term, "mismatchLabelKeys").collect();
-    for (index, key) in wanted.iter().enumerate() {
+    for (index, key) in match_keys.iter().enumerate() {
         if mismatched.contains(key) {
             let message = "exists in both matchLabelKeys and mismatchLabelKeys";
             errors.invalid(&keys.index(index), *key, message);
@@ -234,9 +244,11 @@ fn validate_label_keys(errors: &mut ErrorList, path: &Path<'_>, term: &Value) {
 /// Validates `topologySpreadConstraints`.
 pub(super) fn validate_spread(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let constraints = list(spec, "topologySpreadConstraints");
-    let mut left: HashMap<(&str, &str), usize> = HashMap::new();
+    // As upstream, a duplicate is reported at each constraint that an equal one follows.
+    let mut remaining: HashMap<(&str, &str), usize> = HashMap::new();
     for it in constraints {
-        *left.entry((text(it, "topologyKey"), text(it, "whenUnsatisfiable"))).or_default() += 1;
+        *remaining.entry((text(it, "topologyKey"), text(it, "whenUnsatisfiable"))).or_default() +=
+            1;
     }
     for (index, constraint) in constraints.iter().enumerate() {
         let path = path.index(index);
@@ -248,7 +260,7 @@ pub(super) fn validate_spread(errors: &mut ErrorList, path: &Path<'_>, spec: &Va
         }
         let actions = &["DoNotSchedule", "ScheduleAnyway"];
         supported_only(errors, &path.child("whenUnsatisfiable"), action, actions);
-        let later = left.get_mut(&(key, action)).map_or(0, |it| {
+        let later = remaining.get_mut(&(key, action)).map_or(0, |it| {
             *it -= 1;
             *it
         });
@@ -302,7 +314,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn tolerations_are_judged() {
+    fn invalid_tolerations_are_refused() {
         let mut errors = ErrorList::new();
         let tolerations = [
             json!({"operator": "Exists"}),
@@ -325,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn affinity_is_judged() {
+    fn invalid_affinity_is_refused() {
         let mut errors = ErrorList::new();
         let spec = json!({"affinity": {
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {},
@@ -346,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn spreading_is_judged() {
+    fn invalid_topology_spread_constraints_are_refused() {
         let mut errors = ErrorList::new();
         let spec = json!({"topologySpreadConstraints": [
             {"maxSkew": 0, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"},

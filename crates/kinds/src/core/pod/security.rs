@@ -1,4 +1,4 @@
-//! Security contexts of pods and containers.
+//! Validation of the security contexts of pods and containers.
 
 use std::collections::HashSet;
 
@@ -155,7 +155,7 @@ fn validate_sysctls(errors: &mut ErrorList, path: &Path<'_>, context: &Value, sp
         let name_with_dots = name.replace('/', ".");
         if flag(spec, "hostNetwork") && name_with_dots.starts_with("net.") {
             errors.invalid(&path, name, "may not be specified when 'hostNetwork' is true");
-        } else if flag(spec, "hostIPC") && is_of_ipc(&name_with_dots) {
+        } else if flag(spec, "hostIPC") && is_ipc_sysctl(&name_with_dots) {
             errors.invalid(&path, name, "may not be specified when 'hostIPC' is true");
         }
     }
@@ -171,8 +171,8 @@ fn is_sysctl(name: &str) -> bool {
         })
 }
 
-/// Whether a setting belongs to the namespace for communication between processes.
-fn is_of_ipc(name: &str) -> bool {
+/// Whether a sysctl belongs to the IPC namespace.
+fn is_ipc_sysctl(name: &str) -> bool {
     name.starts_with("kernel.shm")
         || name.starts_with("kernel.msg")
         || name.starts_with("fs.mqueue.")
@@ -254,12 +254,12 @@ fn is_windows_dns(domain: &str) -> bool {
     })
 }
 
-/// Validates what a pod says in the light of its operating system.
+/// Validates that a pod only has settings of its operating system.
 pub(super) fn validate_os(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let Some(os) = part(spec, "os") else { return };
     match text(os, "name") {
         "" => errors.required(&path.child("os").child("name"), ""),
-        "linux" => forbid(
+        "linux" => forbid_context_fields(
             errors,
             path,
             spec,
@@ -309,11 +309,11 @@ fn validate_windows(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
         "runAsUser",
         "runAsGroup",
     ];
-    forbid(errors, path, spec, &of_pod, &of_container, MESSAGE);
+    forbid_context_fields(errors, path, spec, &of_pod, &of_container, MESSAGE);
 }
 
-/// Forbids fields in the contexts of the pod and of its containers.
-fn forbid(
+/// Forbids fields in the security contexts of the pod and of its containers.
+fn forbid_context_fields(
     errors: &mut ErrorList,
     path: &Path<'_>,
     spec: &Value,
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_privileged_container_escalates_by_itself() {
+    fn a_privileged_container_must_allow_privilege_escalation() {
         let mut errors = ErrorList::new();
         let context = json!({"privileged": true, "allowPrivilegeEscalation": false});
         validate_container_context(&mut errors, &Path::root("s"), &context, true);
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_the_node_are_not_the_pods() {
+    fn network_sysctls_in_the_host_network_and_invalid_sysctls_are_refused() {
         let mut errors = ErrorList::new();
         let context = json!({"sysctls": [{"name": "net.core.somaxconn"}, {"name": "Bad"}]});
         let spec = json!({"hostNetwork": true});

@@ -1,8 +1,8 @@
-//! The Pod Security Standards: the checks of the levels baseline and restricted, as a table.
+//! The Pod Security Standards: the checks of the levels baseline and restricted.
 //!
-//! A check may change with a version of Kubernetes; then it has several rows, and the newest row
-//! that is not newer than the policy's version applies. A row of the level restricted may replace
-//! one of the level baseline.
+//! A check that changed with a version of Kubernetes is in the table several times; the last one
+//! whose minimum version is not newer than that of the policy applies. A check of the level
+//! restricted may override one of the level baseline.
 //!
 //! ```text
 //! violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true), runAsNonRoot != …
@@ -24,12 +24,12 @@ use machinery::field_path::quote;
 use machinery::fields::{at, list, text, top};
 use machinery::{Object, Value};
 
-/// Why a pod does not meet a level.
+/// A violation of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// In two or three words.
+    /// The reason, in two or three words.
     pub reason: &'static str,
-    /// The offenders and their settings.
+    /// The containers or volumes that violate the check, and their settings.
     pub detail: String,
 }
 
@@ -39,7 +39,7 @@ impl Violation {
     }
 }
 
-/// All that is wrong with a pod at one level.
+/// All violations of one level by a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Violations(Vec<Violation>);
 
@@ -49,7 +49,7 @@ impl Violations {
         self.0.is_empty()
     }
 
-    /// The reasons alone: what many pods may have in common.
+    /// The reasons without details; pods with the same reasons are reported together.
     pub fn reasons(&self) -> String {
         self.0.iter().map(|it| it.reason).collect::<Vec<_>>().join(", ")
     }
@@ -62,110 +62,117 @@ impl Violations {
     }
 }
 
-/// Holds a pod, or the template of one, against a level.
+/// Checks a pod or a pod template against a level.
 pub fn evaluate(wanted: LevelVersion, metadata: &Value, spec: &Value) -> Violations {
     if wanted.level == Level::Privileged {
         return Violations::default();
     }
     let pod = Pod { metadata, spec };
-    let current = |rows: &'static [Row]| {
-        rows.iter().enumerate().filter(move |(index, row)| {
-            let next = rows.get(index + 1).filter(|next| next.id == row.id);
-            wanted.version.reaches(row.since)
-                && next.is_none_or(|next| !wanted.version.reaches(next.since))
+    let current = |checks: &'static [VersionedCheck]| {
+        checks.iter().enumerate().filter(move |(index, check)| {
+            let next = checks.get(index + 1).filter(|next| next.id == check.id);
+            wanted.version.includes(check.minimum_version)
+                && next.is_none_or(|next| !wanted.version.includes(next.minimum_version))
         })
     };
-    let restricted: Vec<&Row> = match wanted.level {
-        Level::Restricted => current(RESTRICTED).map(|(_, row)| row).collect(),
+    let restricted: Vec<&VersionedCheck> = match wanted.level {
+        Level::Restricted => current(RESTRICTED).map(|(_, check)| check).collect(),
         Level::Privileged | Level::Baseline => Vec::new(),
     };
-    let replaced = |row: &Row| restricted.iter().any(|it| it.replaces == row.id);
-    let baseline = current(BASELINE).map(|(_, row)| row).filter(|row| !replaced(row));
-    let rows: Vec<&Row> = baseline.chain(restricted.iter().copied()).collect();
-    Violations(rows.iter().filter_map(|row| (row.check)(&pod)).collect())
+    let is_overridden =
+        |check: &VersionedCheck| restricted.iter().any(|it| it.overrides == check.id);
+    let baseline = current(BASELINE).map(|(_, check)| check).filter(|check| !is_overridden(check));
+    let checks: Vec<&VersionedCheck> = baseline.chain(restricted.iter().copied()).collect();
+    Violations(checks.iter().filter_map(|check| (check.check_pod)(&pod)).collect())
 }
 
 /// One check, as it has been since a version of Kubernetes.
-struct Row {
+struct VersionedCheck {
     id: &'static str,
-    /// Since 1.…
-    since: u16,
-    /// The check of the lower level that it replaces, or "".
-    replaces: &'static str,
-    check: fn(&Pod<'_>) -> Option<Violation>,
+    /// The minor version of Kubernetes since which the check applies.
+    minimum_version: u16,
+    /// The check of the level baseline that it overrides, or "".
+    overrides: &'static str,
+    check_pod: CheckPod,
 }
 
-const fn row(id: &'static str, since: u16, check: fn(&Pod<'_>) -> Option<Violation>) -> Row {
-    Row { id, since, replaces: "", check }
+type CheckPod = fn(&Pod<'_>) -> Option<Violation>;
+
+const fn check(id: &'static str, minimum_version: u16, check_pod: CheckPod) -> VersionedCheck {
+    VersionedCheck { id, minimum_version, overrides: "", check_pod }
 }
 
-/// The level baseline, by the names of the checks, which is the order of the errors.
-const BASELINE: &[Row] = &[
-    row("appArmorProfile", 0, baseline::app_armor_profile),
-    row("capabilities_baseline", 0, baseline::capabilities),
-    row("hostNamespaces", 0, baseline::host_namespaces),
-    row("hostPathVolumes", 0, baseline::host_path_volumes),
-    row("hostPorts", 0, baseline::host_ports),
-    row("hostProbesAndHostLifecycle", 34, baseline::probe_hosts),
-    row("privileged", 0, baseline::privileged),
-    row("procMount", 0, baseline::proc_mount),
-    row("procMount", 35, |pod| unless_in_user_namespace(pod, baseline::proc_mount)),
-    row("seLinuxOptions", 0, baseline::se_linux_options_until_1_30),
-    row("seLinuxOptions", 31, baseline::se_linux_options),
-    row("seccompProfile_baseline", 0, baseline::seccomp_annotations),
-    row("seccompProfile_baseline", 19, baseline::seccomp_profile),
-    row("sysctls", 0, |pod| baseline::sysctls(pod, 5)),
-    row("sysctls", 27, |pod| baseline::sysctls(pod, 6)),
-    row("sysctls", 29, |pod| baseline::sysctls(pod, 10)),
-    row("sysctls", 32, |pod| baseline::sysctls(pod, 12)),
-    row("windowsHostProcess", 0, baseline::windows_host_process),
+/// The checks of the level baseline, sorted by name: their order is that of the violations.
+const BASELINE: &[VersionedCheck] = &[
+    check("appArmorProfile", 0, baseline::app_armor_profile),
+    check("capabilities_baseline", 0, baseline::capabilities),
+    check("hostNamespaces", 0, baseline::host_namespaces),
+    check("hostPathVolumes", 0, baseline::host_path_volumes),
+    check("hostPorts", 0, baseline::host_ports),
+    check("hostProbesAndHostLifecycle", 34, baseline::probe_hosts),
+    check("privileged", 0, baseline::privileged),
+    check("procMount", 0, baseline::proc_mount),
+    check("procMount", 35, |pod| unless_in_user_namespace(pod, baseline::proc_mount)),
+    check("seLinuxOptions", 0, baseline::se_linux_options_until_1_30),
+    check("seLinuxOptions", 31, baseline::se_linux_options),
+    check("seccompProfile_baseline", 0, baseline::seccomp_annotations),
+    check("seccompProfile_baseline", 19, baseline::seccomp_profile),
+    check("sysctls", 0, |pod| baseline::sysctls(pod, 5)),
+    check("sysctls", 27, |pod| baseline::sysctls(pod, 6)),
+    check("sysctls", 29, |pod| baseline::sysctls(pod, 10)),
+    check("sysctls", 32, |pod| baseline::sysctls(pod, 12)),
+    check("windowsHostProcess", 0, baseline::windows_host_process),
 ];
 
-/// What the level restricted adds.
-const RESTRICTED: &[Row] = &[
-    row("allowPrivilegeEscalation", 8, restricted::privilege_escalation),
-    row("allowPrivilegeEscalation", 25, |pod| {
+/// The checks that the level restricted adds.
+const RESTRICTED: &[VersionedCheck] = &[
+    check("allowPrivilegeEscalation", 8, restricted::privilege_escalation),
+    check("allowPrivilegeEscalation", 25, |pod| {
         unless_windows(pod, restricted::privilege_escalation)
     }),
-    Row {
-        replaces: "capabilities_baseline",
-        ..row("capabilities_restricted", 22, restricted::capabilities)
+    VersionedCheck {
+        overrides: "capabilities_baseline",
+        ..check("capabilities_restricted", 22, restricted::capabilities)
     },
-    Row {
-        replaces: "capabilities_baseline",
-        ..row("capabilities_restricted", 25, |pod| unless_windows(pod, restricted::capabilities))
+    VersionedCheck {
+        overrides: "capabilities_baseline",
+        ..check("capabilities_restricted", 25, |pod| unless_windows(pod, restricted::capabilities))
     },
-    Row { replaces: "procMount", ..row("procMount_restricted", 35, baseline::proc_mount) },
-    Row { replaces: "hostPathVolumes", ..row("restrictedVolumes", 0, restricted::volumes) },
-    row("runAsNonRoot", 0, restricted::run_as_non_root),
-    row("runAsNonRoot", 35, |pod| unless_in_user_namespace(pod, restricted::run_as_non_root)),
-    row("runAsUser", 23, restricted::run_as_user),
-    row("runAsUser", 35, |pod| unless_in_user_namespace(pod, restricted::run_as_user)),
-    Row {
-        replaces: "seccompProfile_baseline",
-        ..row("seccompProfile_restricted", 19, restricted::seccomp_profile)
+    VersionedCheck {
+        overrides: "procMount",
+        ..check("procMount_restricted", 35, baseline::proc_mount)
     },
-    Row {
-        replaces: "seccompProfile_baseline",
-        ..row("seccompProfile_restricted", 25, |pod| {
+    VersionedCheck {
+        overrides: "hostPathVolumes",
+        ..check("restrictedVolumes", 0, restricted::volumes)
+    },
+    check("runAsNonRoot", 0, restricted::run_as_non_root),
+    check("runAsNonRoot", 35, |pod| unless_in_user_namespace(pod, restricted::run_as_non_root)),
+    check("runAsUser", 23, restricted::run_as_user),
+    check("runAsUser", 35, |pod| unless_in_user_namespace(pod, restricted::run_as_user)),
+    VersionedCheck {
+        overrides: "seccompProfile_baseline",
+        ..check("seccompProfile_restricted", 19, restricted::seccomp_profile)
+    },
+    VersionedCheck {
+        overrides: "seccompProfile_baseline",
+        ..check("seccompProfile_restricted", 25, |pod| {
             unless_windows(pod, restricted::seccomp_profile)
         })
     },
 ];
 
-type Checker = fn(&Pod<'_>) -> Option<Violation>;
-
-/// Root in a user namespace has no rights outside of it.
-fn unless_in_user_namespace(pod: &Pod<'_>, check: Checker) -> Option<Violation> {
-    if at(pod.spec, &["hostUsers"]) == &Value::Bool(false) { None } else { check(pod) }
+/// Skips a check for a pod in a user namespace, where root has no rights outside of it.
+fn unless_in_user_namespace(pod: &Pod<'_>, check_pod: CheckPod) -> Option<Violation> {
+    if at(pod.spec, &["hostUsers"]) == &Value::Bool(false) { None } else { check_pod(pod) }
 }
 
-/// Checks of Linux settings do not apply to Windows pods.
-fn unless_windows(pod: &Pod<'_>, check: Checker) -> Option<Violation> {
-    if at(pod.spec, &["os", "name"]) == "windows" { None } else { check(pod) }
+/// Skips a check of Linux settings for Windows pods.
+fn unless_windows(pod: &Pod<'_>, check_pod: CheckPod) -> Option<Violation> {
+    if at(pod.spec, &["os", "name"]) == "windows" { None } else { check_pod(pod) }
 }
 
-/// A pod, or the template of one.
+/// A pod or a pod template.
 struct Pod<'a> {
     metadata: &'a Value,
     spec: &'a Value,
@@ -178,18 +185,18 @@ impl<'a> Pod<'a> {
     }
 
     /// A part of the security context of the pod.
-    fn own(&self, path: &[&str]) -> &'a Value {
+    fn context(&self, path: &[&str]) -> &'a Value {
         at(at(self.spec, &["securityContext"]), path)
     }
 
-    /// The names of the containers for which something holds.
+    /// The names of the containers for which `is_bad` returns true.
     fn containers_where(&self, is_bad: impl FnMut(&&'a Value) -> bool) -> Vec<&'a str> {
         self.containers().filter(is_bad).map(|it| text(it, "name")).collect()
     }
 }
 
 /// A part of the security context of a container.
-fn of_container<'a>(container: &'a Value, path: &[&str]) -> &'a Value {
+fn container_context<'a>(container: &'a Value, path: &[&str]) -> &'a Value {
     at(at(container, &["securityContext"]), path)
 }
 
@@ -208,9 +215,9 @@ fn named(containers: &[&str]) -> String {
     format!("{} {}", plural(containers.len(), "container", "containers"), quoted(containers))
 }
 
-/// `pod and container "a"`: the offenders among the pod and its containers; None if there are none.
-fn setters(pod: bool, containers: &[&str]) -> Option<String> {
-    match (pod, containers) {
+/// `pod and container "a"`: the pod if it is bad, and the bad containers; None if there are none.
+fn offenders(is_bad_pod: bool, containers: &[&str]) -> Option<String> {
+    match (is_bad_pod, containers) {
         (false, []) => None,
         (true, []) => Some("pod".to_owned()),
         (false, containers) => Some(named(containers)),
@@ -228,17 +235,18 @@ fn annotated(key: &str, value: &str) -> String {
 struct BadValues<'a>(BTreeSet<&'a str>);
 
 impl<'a> BadValues<'a> {
-    /// Notes `value` unless it `is_fine`; whether it is bad.
-    fn note(&mut self, value: &'a str, is_fine: bool) -> bool {
-        if !is_fine {
+    /// Adds `value` unless it is allowed. Returns whether it was added. Callers combine the results
+    /// with `|` and not `||`, so that all bad values are added.
+    fn add_unless(&mut self, value: &'a str, is_allowed: bool) -> bool {
+        if !is_allowed {
             self.0.insert(value);
         }
-        !is_fine
+        !is_allowed
     }
 }
 
-/// Metadata and spec of the pods that an object makes, or of the pod that it is; None if it is and
-/// makes none.
+/// The metadata and the spec of a pod, or of the pod template of a workload; None for other
+/// objects.
 pub fn template<'a>(
     group: &str,
     plural: &str,
@@ -258,8 +266,8 @@ pub fn template<'a>(
     template.is_object().then(|| (at(template, &["metadata"]), at(template, &["spec"])))
 }
 
-/// Whether a change of a pod is relevant to the standards: new containers or images. All other
-/// relevant fields are immutable.
+/// Whether an update of a pod must be checked: it has new containers or images. All other fields
+/// that the standards check are immutable.
 pub fn is_significant(new: &Object, old: &Object) -> bool {
     let (new, old) = (top(new, "spec"), top(old, "spec"));
     let differ = |part| {

@@ -1,5 +1,6 @@
-//! What a pod has from its service account: its name, its token, its secrets for registries; and
-//! which secrets it may use if the account is particular about that.
+//! The rules of the admission plugin `ServiceAccount`: injects the token and the image pull secrets
+//! of a pod's service account, and restricts the secrets that mirror pods and the pods of some
+//! accounts may use.
 
 use std::collections::HashSet;
 
@@ -7,21 +8,23 @@ use super::containers_mut;
 use machinery::fields::{at, boolean, default_text, list, list_mut, text, top};
 use machinery::{Map, Object, Value, json};
 
-/// The account of pods that name none.
+/// The service account of pods that do not name one.
 pub const DEFAULT_ACCOUNT: &str = "default";
 
 const VOLUME_PREFIX: &str = "kube-api-access-";
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// The expiration of injected tokens. Upstream adds seven seconds to an hour, so that such tokens
+/// can be recognized (`WarnOnlyBoundTokenExpirationSeconds`).
 const TOKEN_SECONDS: i64 = 3607;
-/// The annotation of pods that a node runs by itself and only mirrors here; they have no account.
+/// The annotation of mirror pods, which represent the static pods of a kubelet.
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Whether a node made this pod as the mirror of one that it runs by itself.
+/// Whether a pod is a mirror pod: a kubelet created it to represent one of its static pods.
 pub fn is_mirror(pod: &Object) -> bool {
     pod.annotation(MIRROR).is_some()
 }
 
-/// Names the default account if none is named; returns the name of the pod's account.
+/// Sets the default service account if the pod has none. Returns the name of its account.
 pub fn default_account(pod: &mut Object) -> &str {
     let spec = pod.map_at(&["spec"]);
     default_text(spec, "serviceAccountName", DEFAULT_ACCOUNT);
@@ -37,10 +40,10 @@ pub fn inject_service_account(pod: &mut Object, account: &Object, suffix: &str) 
         return;
     }
     default_account(pod);
-    let wanted = boolean(top(pod, "spec"), "automountServiceAccountToken")
+    let automount = boolean(top(pod, "spec"), "automountServiceAccountToken")
         .or_else(|| top(account, "automountServiceAccountToken").as_bool())
         .unwrap_or(true);
-    if wanted {
+    if automount {
         mount_token(pod, suffix);
     }
     if list(top(pod, "spec"), "imagePullSecrets").is_empty() {
@@ -56,7 +59,8 @@ pub fn inject_service_account(pod: &mut Object, account: &Object, suffix: &str) 
     }
 }
 
-/// A volume with a longer name is invalid, and so is its pod: the name is not copied.
+/// The maximum length of a volume's name. A longer one is not copied into the mounts: validation
+/// refuses its pod.
 const VOLUME_NAME_MAX: usize = 63;
 
 fn mount_token(pod: &mut Object, suffix: &str) {
@@ -73,7 +77,7 @@ fn mount_token(pod: &mut Object, suffix: &str) {
     let mut is_needed = false;
     for part in ["initContainers", "containers"] {
         for container in containers_mut(spec, part) {
-            is_needed |= mount_at(container, &name);
+            is_needed |= mount_token_in(container, &name);
         }
     }
     if existing.is_none() && is_needed {
@@ -81,8 +85,8 @@ fn mount_token(pod: &mut Object, suffix: &str) {
     }
 }
 
-/// Mounts the token unless something else is mounted there already.
-fn mount_at(container: &mut Map<String, Value>, name: &str) -> bool {
+/// Mounts the token unless something else is mounted at its path. Returns whether it did.
+fn mount_token_in(container: &mut Map<String, Value>, name: &str) -> bool {
     let mounts = list_mut(container, "volumeMounts");
     let is_free = !mounts.iter().any(|mount| text(mount, "mountPath") == MOUNT_PATH);
     if is_free {
@@ -110,7 +114,8 @@ fn token_volume(name: &str) -> Value {
     })
 }
 
-/// Why a mirror pod is not admitted: it may refer to nothing in the API that has to be protected.
+/// The reason why a mirror pod is refused, if there is one: it may not use service accounts,
+/// secrets or tokens.
 pub fn mirror_refusal(pod: &Object) -> Option<&'static str> {
     let spec = top(pod, "spec");
     if !is_mirror(pod) {
@@ -140,15 +145,18 @@ pub fn mirror_refusal(pod: &Object) -> Option<&'static str> {
     has_token.then_some("a mirror pod may not use ServiceAccountToken volume projections")
 }
 
-/// The annotation of accounts whose pods may use the account's own secrets only.
-const ENFORCED: &str = "kubernetes.io/enforce-mountable-secrets";
+/// The annotation of accounts whose pods may only use the secrets that the account lists.
+const ENFORCE_ANNOTATION: &str = "kubernetes.io/enforce-mountable-secrets";
 
-/// Whether the pods of an account may use its own secrets only.
+/// Whether the pods of an account may only use the secrets that the account lists.
 pub fn enforces_mountable_secrets(account: &Object) -> bool {
-    matches!(account.annotation(ENFORCED), Some("1" | "t" | "T" | "true" | "TRUE" | "True"))
+    matches!(
+        account.annotation(ENFORCE_ANNOTATION),
+        Some("1" | "t" | "T" | "true" | "TRUE" | "True")
+    )
 }
 
-/// Why a pod is not admitted: it uses a secret that its account does not list.
+/// The reason why a pod is refused, if it uses a secret that its account does not list.
 pub fn secret_refusal(pod: &Object, account: &Object) -> Option<String> {
     let spec = top(pod, "spec");
     let names = names_of(account, "secrets");
@@ -156,12 +164,15 @@ pub fn secret_refusal(pod: &Object, account: &Object) -> Option<String> {
         let secret = at(volume, &["secret"]);
         let name = text(secret, "secretName");
         if secret.is_object() && !names.contains(name) {
-            return Some(foreign(&format!("volume with secret.secretName=\"{name}\""), account));
+            return Some(unlisted_secret_message(
+                &format!("volume with secret.secretName=\"{name}\""),
+                account,
+            ));
         }
     }
     for (part, word) in [("initContainers", "init container"), ("containers", "container")] {
-        if let Some(what) = foreign_secret(spec, part, word, &names) {
-            return Some(foreign(&what, account));
+        if let Some(what) = unlisted_secret_in_env(spec, part, word, &names) {
+            return Some(unlisted_secret_message(&what, account));
         }
     }
     let names = names_of(account, "imagePullSecrets");
@@ -173,12 +184,12 @@ pub fn secret_refusal(pod: &Object, account: &Object) -> Option<String> {
     ))
 }
 
-/// The same for the containers that are added to a running pod.
+/// The same for ephemeral containers, which are added to a running pod.
 pub fn ephemeral_secret_refusal(pod: &Object, account: &Object) -> Option<String> {
     let names = names_of(account, "secrets");
     let part = "ephemeralContainers";
-    let what = foreign_secret(top(pod, "spec"), part, "ephemeral container", &names)?;
-    Some(foreign(&what, account))
+    let what = unlisted_secret_in_env(top(pod, "spec"), part, "ephemeral container", &names)?;
+    Some(unlisted_secret_message(&what, account))
 }
 
 fn names_of<'a>(account: &'a Object, key: &str) -> HashSet<&'a str> {
@@ -186,28 +197,33 @@ fn names_of<'a>(account: &'a Object, key: &str) -> HashSet<&'a str> {
     references.map(|it| text(it, "name")).collect()
 }
 
-fn foreign(what: &str, account: &Object) -> String {
+fn unlisted_secret_message(what: &str, account: &Object) -> String {
     let account = account.name();
     format!(
         "{what} is not allowed because service account {account} does not reference that secret"
     )
 }
 
-/// The first use in the environment of a container of a secret that is not among `names`.
-fn foreign_secret(spec: &Value, part: &str, word: &str, names: &HashSet<&str>) -> Option<String> {
+/// The first reference in the environment of a container to a secret that is not among `names`.
+fn unlisted_secret_in_env(
+    spec: &Value,
+    part: &str,
+    word: &str,
+    names: &HashSet<&str>,
+) -> Option<String> {
     for container in list(spec, part) {
-        let own = text(container, "name");
-        let of_variable = list(container, "env").iter().map(|it| {
-            let of = format!("envVar {}", text(it, "name"));
-            (of, at(it, &["valueFrom", "secretKeyRef"]))
+        let container_name = text(container, "name");
+        let variables = list(container, "env").iter().map(|it| {
+            let place = format!("envVar {}", text(it, "name"));
+            (place, at(it, &["valueFrom", "secretKeyRef"]))
         });
-        let of_all = list(container, "envFrom").iter();
-        let of_all = of_all.map(|it| ("envFrom".to_owned(), at(it, &["secretRef"])));
-        for (of, secret) in of_variable.chain(of_all) {
+        let sources = list(container, "envFrom").iter();
+        let sources = sources.map(|it| ("envFrom".to_owned(), at(it, &["secretRef"])));
+        for (place, secret) in variables.chain(sources) {
             let name = text(secret, "name");
             if secret.is_object() && !names.contains(name) {
                 return Some(format!(
-                    "{word} {own} with {of} referencing secret.secretName=\"{name}\""
+                    "{word} {container_name} with {place} referencing secret.secretName=\"{name}\""
                 ));
             }
         }
@@ -225,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_is_mounted_in_every_container() {
+    fn the_token_is_mounted_where_nothing_else_is_mounted() {
         let mut pod = pod(json!({"containers": [{"name": "c"}, {"name": "d",
             "volumeMounts": [{"name": "own", "mountPath": MOUNT_PATH}]}]}));
         let account =
@@ -267,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mirror_pod_refers_to_nothing_secret() {
+    fn a_mirror_pod_may_not_reference_secrets() {
         let mut pod = pod(json!({"volumes": [{"name": "s", "secret": {"secretName": "s"}}]}));
         assert_eq!(mirror_refusal(&pod), None);
         pod.map_at(&["metadata", "annotations"]).insert(MIRROR.to_owned(), "x".into());
@@ -275,8 +291,9 @@ mod tests {
     }
 
     #[test]
-    fn a_particular_account_lists_the_secrets_of_its_pods() {
-        let account = object(json!({"metadata": {"name": "b", "annotations": {ENFORCED: "true"}},
+    fn an_enforcing_account_must_list_the_secrets_of_its_pods() {
+        let account =
+            object(json!({"metadata": {"name": "b", "annotations": {ENFORCE_ANNOTATION: "true"}},
             "secrets": [{"name": "s"}], "imagePullSecrets": [{"name": "p"}]}));
         assert!(enforces_mountable_secrets(&account));
         let refused = |spec| secret_refusal(&pod(spec), &account);

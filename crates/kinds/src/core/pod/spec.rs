@@ -1,9 +1,9 @@
-//! The rules for a pod's spec, and for that of a template for pods.
+//! Validation of the specs of pods and pod templates.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::containers::{
-    PodContext, untrimmed_image, validate_containers, validate_ephemeral_containers,
+    PodContext, forbid_untrimmed_image, validate_containers, validate_ephemeral_containers,
     validate_init_containers,
 };
 use super::volumes::validate_volumes;
@@ -32,7 +32,7 @@ pub(super) fn validate_create(pod: &Object, errors: &mut ErrorList) {
     annotations::validate_match(errors, top(pod, "metadata"), spec, &SPEC);
 }
 
-/// The rules that a pod always keeps, new or not.
+/// The rules for both new and updated pods.
 pub(super) fn validate_pod(pod: &Object, errors: &mut ErrorList) {
     let (metadata, spec) = (top(pod, "metadata"), top(pod, "spec"));
     annotations::validate_pod(errors, metadata, spec);
@@ -47,12 +47,12 @@ pub(super) fn validate_pod(pod: &Object, errors: &mut ErrorList) {
     for part in ["containers", "initContainers"] {
         let path = SPEC.child(part);
         for (index, container) in list(spec, part).iter().enumerate() {
-            untrimmed_image(errors, &path.index(index), container);
+            forbid_untrimmed_image(errors, &path.index(index), container);
         }
     }
 }
 
-/// Validates a template for pods, `{metadata, spec}`, at `path`.
+/// Validates a pod template, `{metadata, spec}`, at `path`.
 pub fn validate_template(errors: &mut ErrorList, path: &Path<'_>, template: &Value) {
     let (metadata, spec) = (at(template, &["metadata"]), at(template, &["spec"]));
     labels(errors, &path.child("labels"), at(metadata, &["labels"]));
@@ -69,7 +69,7 @@ pub fn validate_template(errors: &mut ErrorList, path: &Path<'_>, template: &Val
     }
 }
 
-/// A token requires a service account.
+/// Forbids projected tokens, which require a service account.
 fn forbid_tokens(errors: &mut ErrorList, spec: &Value) {
     let volumes = SPEC.child("volumes");
     for (index, volume) in list(spec, "volumes").iter().enumerate() {
@@ -96,7 +96,7 @@ fn validate_spec(errors: &mut ErrorList, path: &Path<'_>, spec: &Value, pod: Opt
         spec,
         volumes: &volumes,
         claims: &claims,
-        grace: integer(spec, "terminationGracePeriodSeconds"),
+        grace_period: integer(spec, "terminationGracePeriodSeconds"),
         os: part(spec, "os").map(|os| text(os, "name")),
         host_users: boolean(spec, "hostUsers").unwrap_or(true),
     };
@@ -158,7 +158,7 @@ fn validate_scalars(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     }
 }
 
-/// Validates the pod's claims to resources and returns their names.
+/// Validates the pod's resource claims and returns their names.
 fn validate_claims<'a>(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -177,8 +177,8 @@ fn validate_claims<'a>(
             seen.insert(name);
         }
         let sources = ["resourceClaimName", "resourceClaimTemplateName"];
-        let given = sources.iter().filter(|source| part(claim, source).is_some()).count();
-        let problem = match given {
+        let count = sources.iter().filter(|source| part(claim, source).is_some()).count();
+        let problem = match count {
             0 => "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
             1 => "",
             _ => {
@@ -230,7 +230,7 @@ fn validate_resources(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     }
 }
 
-/// A variable can only come from a file in a directory that the pod itself fills.
+/// Validates that the volume of each `fileKeyRef` is an `emptyDir`.
 fn validate_file_refs(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     let mut volumes: HashMap<&str, &Value> = HashMap::new();
     for volume in list(spec, "volumes") {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_has_containers() {
+    fn a_pod_requires_containers_with_unique_names_and_images() {
         check(json!({}), &["spec.containers: Required value"]);
         check(
             json!({"containers": [{"name": "c", "image": "i"}, {"name": "c", "image": "i"},
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_judged() {
+    fn invalid_ports_and_untrimmed_images_are_refused() {
         check(
             json!({"containers": [{"name": "c", "image": " i", "ports": [{"containerPort": 0},
                 {"containerPort": 80, "hostPort": 80, "protocol": "X"}, {"containerPort": 81, "hostPort": 80}]}]}),
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn init_containers_only_begin() {
+    fn only_restartable_init_containers_may_have_probes() {
         check(
             json!({"containers": [{"name": "c", "image": "i"}], "initContainers": [
                 {"name": "c", "image": "i", "readinessProbe": {"exec": {"command": ["x"]}}},
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_deadlines_are_validated() {
+    fn deadlines_policies_and_new_ephemeral_containers_are_validated() {
         check(
             json!({"containers": [{"name": "c", "image": "i"}], "activeDeadlineSeconds": 0,
                 "preemptionPolicy": "Odd", "ephemeralContainers": [{"name": "e", "image": "i"}]}),
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_needs_an_account() {
+    fn a_projected_token_requires_a_service_account() {
         check(
             json!({"containers": [{"name": "c", "image": "i"}], "volumes": [{"name": "t", "projected":
                 {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]}),
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn pod_level_requests_cover_the_containers() {
+    fn pod_level_requests_must_cover_those_of_the_containers() {
         check(
             json!({"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}},
                 "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]}),

@@ -1,4 +1,4 @@
-//! What a node may report of a pod.
+//! Validation of updates of a pod's status.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use machinery::{ErrorList, Object, Path, Value, names};
 
 static STATUS: Path<'static> = Path::root("status");
 
-/// Validates a change of a pod's status.
+/// Validates an update of a pod's status.
 pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList) {
     annotations::validate_change(errors, top(new, "metadata"), top(old, "metadata"));
     annotations::validate_pod(errors, top(new, "metadata"), top(new, "spec"));
@@ -26,7 +26,7 @@ pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList
     let (new_class, old_class) = (at(new, &["qosClass"]), at(old, &["qosClass"]));
     immutable(errors, &STATUS.child("qosClass"), new_class, old_class);
     for field in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
-        validate_states(errors, field, new, old, spec);
+        validate_container_states(errors, field, new, old, spec);
     }
     validate_addresses(errors, new, old, "podIPs", "podIP");
     validate_addresses(errors, new, old, "hostIPs", "hostIP");
@@ -60,13 +60,19 @@ fn validate_nomination(errors: &mut ErrorList, new: &Value, old: &Value, spec: &
     }
 }
 
-/// The first element of each name.
+/// The elements by name; the first one if several have the same name.
 fn by_name(elements: &[Value]) -> HashMap<&str, &Value> {
     elements.iter().rev().map(|element| (text(element, "name"), element)).collect()
 }
 
-/// What has ended and is not to be started again has ended.
-fn validate_states(errors: &mut ErrorList, field: &str, new: &Value, old: &Value, spec: &Value) {
+/// Validates that a terminated container only runs again if its restart policy allows it.
+fn validate_container_states(
+    errors: &mut ErrorList,
+    field: &str,
+    new: &Value,
+    old: &Value,
+    spec: &Value,
+) {
     let path = STATUS.child(field);
     let statuses = by_name(list(new, field));
     let containers = by_name(match field {
@@ -75,15 +81,15 @@ fn validate_states(errors: &mut ErrorList, field: &str, new: &Value, old: &Value
         _ => &[],
     });
     for (index, before) in list(old, field).iter().enumerate() {
-        let Some(end) = part(at(before, &["state"]), "terminated") else { continue };
+        let Some(terminated) = part(at(before, &["state"]), "terminated") else { continue };
         let name = text(before, "name");
         let runs_again = statuses
             .get(name)
             .is_some_and(|after| part(at(after, &["state"]), "terminated").is_none());
-        let may = containers
-            .get(name)
-            .is_some_and(|container| may_restart(container, spec, number(end, "exitCode")));
-        if runs_again && !may {
+        let exit_code = number(terminated, "exitCode");
+        let is_allowed =
+            containers.get(name).is_some_and(|container| may_restart(container, spec, exit_code));
+        if runs_again && !is_allowed {
             let message = "may not be transitioned to non-terminated state";
             errors.forbidden(&path.index(index).child("state"), message);
         }
@@ -115,7 +121,8 @@ fn applies(rule: &Value, exit_code: i64) -> bool {
     }
 }
 
-/// One address of each protocol at most, the first of which is that of the older field.
+/// Validates a list of addresses: at most one of each IP family, the first of which equals the
+/// older field `single`.
 fn validate_addresses(errors: &mut ErrorList, new: &Value, old: &Value, field: &str, single: &str) {
     let of = |status| list(status, field).iter().map(|it| text(it, "ip")).collect::<Vec<&str>>();
     let (addresses, stored) = (of(new), Stored::from_iter(of(old)));
@@ -124,19 +131,19 @@ fn validate_addresses(errors: &mut ErrorList, new: &Value, old: &Value, field: &
         address::ip(errors, &path.index(index), address, &stored);
     }
     let list_type = if field == "podIPs" { "PodIP" } else { "HostIP" };
-    let mut complain = |message: &str| {
+    let mut refuse = |message: &str| {
         let shown = go_struct::line_of_list(list_type, list(new, field));
         let detail = format!("{shown}: {message}");
         errors.add(ErrorType::Invalid, &path, None, &detail);
     };
     if addresses.len() > 2 || (addresses.len() == 2 && !address::is_dual_stack(&addresses)) {
-        complain("may specify no more than one IP for each IP family");
+        refuse("may specify no more than one IP for each IP family");
     }
     let first = addresses.first().copied().unwrap_or_default();
-    let one = text(new, single);
-    if field == "podIPs" && one.is_empty() != addresses.is_empty() {
-        complain("podIP and podIPs must either both be set or both be unset");
-    } else if !addresses.is_empty() && first != one {
+    let single_address = text(new, single);
+    if field == "podIPs" && single_address.is_empty() != addresses.is_empty() {
+        refuse("podIP and podIPs must either both be set or both be unset");
+    } else if !addresses.is_empty() && first != single_address {
         let path = path.index(0);
         errors.invalid(&path.child("ip"), first, &format!("must be equal to `{single}`"));
     }
@@ -157,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_succeeded_container_cannot_run_again() {
+    fn a_succeeded_container_cannot_run_again_with_restart_policy_on_failure() {
         let ended = |code| json!({"containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": code}}}]});
         let running = json!({"containerStatuses": [{"name": "c", "state": {"running": {}}}]});
         check(running.clone(), ended(1), &[]);
@@ -171,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_agree() {
+    fn pod_ips_have_at_most_one_address_of_each_family() {
         check(json!({"podIP": "192.0.2.1", "podIPs": [{"ip": "192.0.2.1"}]}), json!({}), &[]);
         check(
             json!({"podIP": "192.0.2.1", "podIPs": [{"ip": "192.0.2.1"}, {"ip": "192.0.2.2"}]}),
@@ -183,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quality_of_service_cannot_change() {
+    fn the_qos_class_is_immutable() {
         check(
             json!({"qosClass": "Burstable"}),
             json!({"qosClass": "BestEffort"}),

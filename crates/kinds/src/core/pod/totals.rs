@@ -16,12 +16,12 @@ use machinery::quantity::Quantity;
 /// Amounts of resources, by name.
 pub type Amounts = BTreeMap<String, Quantity>;
 
-/// The amounts of a map such as `requests`.
+/// The amounts of the map at `key`, such as `requests`.
 pub(crate) fn amounts(value: &Value, key: &str) -> Amounts {
     entries(value, key).map(|(name, value)| (name.to_owned(), amount(value))).collect()
 }
 
-/// Adds `more` to what there is.
+/// Adds the amounts of `more` to those of `to`.
 pub fn add(to: &mut Amounts, more: &Amounts) {
     for (name, amount) in more {
         let sum = to.get(name).map_or_else(|| amount.clone(), |it| it.add(amount));
@@ -29,7 +29,8 @@ pub fn add(to: &mut Amounts, more: &Amounts) {
     }
 }
 
-fn at_least(to: &mut Amounts, other: &Amounts) {
+/// Raises the amounts of `to` to those of `other`, where these are greater.
+fn raise(to: &mut Amounts, other: &Amounts) {
     for (name, amount) in other {
         if to.get(name).is_none_or(|it| it < amount) {
             to.insert(name.clone(), amount.clone());
@@ -39,8 +40,8 @@ fn at_least(to: &mut Amounts, other: &Amounts) {
 
 /// The total of the containers of a pod; `part` is `requests` or `limits`.
 ///
-/// The time that this takes grows with the number of amounts: a container changes the amounts of its
-/// own resources only, since `greatest` is never less than `sidecars`.
+/// The time that this takes grows with the number of amounts: a container changes the amounts of
+/// its own resources only, since `greatest` is never less than `sidecars`.
 pub(super) fn sum_of_containers(spec: &Value, part: &str) -> Amounts {
     let of = |container| amounts(at(container, &["resources"]), part);
     let mut total = Amounts::new();
@@ -58,19 +59,20 @@ pub(super) fn sum_of_containers(spec: &Value, part: &str) -> Amounts {
             }
         } else {
             for (name, amount) in &mut own {
-                if let Some(beside) = sidecars.get(name) {
-                    *amount = amount.add(beside);
+                if let Some(earlier) = sidecars.get(name) {
+                    *amount = amount.add(earlier);
                 }
             }
         }
-        at_least(&mut greatest, &own);
+        raise(&mut greatest, &own);
     }
-    at_least(&mut total, &greatest);
+    raise(&mut total, &greatest);
     total
 }
 
-/// The total of the containers of a pod and of the pod itself; `part` is `requests` or `limits`.
-pub(crate) fn of_containers(spec: &Value, part: &str) -> Amounts {
+/// The total of a pod without its overhead, with pod-level resources in place of those of the
+/// containers; `part` is `requests` or `limits`.
+pub(crate) fn total_without_overhead(spec: &Value, part: &str) -> Amounts {
     let mut total = sum_of_containers(spec, part);
     for (name, amount) in amounts(at(spec, &["resources"]), part) {
         if matches!(name.as_str(), "cpu" | "memory") || is_huge_pages(&name) {
@@ -80,23 +82,23 @@ pub(crate) fn of_containers(spec: &Value, part: &str) -> Amounts {
     total
 }
 
-/// The requests of a pod, with what its runtime needs.
+/// The requests of a pod, with its overhead.
 pub(crate) fn requests(spec: &Value) -> Amounts {
-    let mut total = of_containers(spec, "requests");
+    let mut total = total_without_overhead(spec, "requests");
     add(&mut total, &amounts(spec, "overhead"));
     total
 }
 
 /// The limits of a pod; the overhead is only added to resources that have a limit.
 pub(crate) fn limits(spec: &Value) -> Amounts {
-    let mut total = of_containers(spec, "limits");
+    let mut total = total_without_overhead(spec, "limits");
     let mut overhead = amounts(spec, "overhead");
     overhead.retain(|name, _| total.get(name).is_some_and(|it| !it.is_zero()));
     add(&mut total, &overhead);
     total
 }
 
-/// `a=1,b=2`
+/// Formats amounts as `a=1,b=2`.
 pub fn shown(amounts: &Amounts) -> String {
     let shown: Vec<String> = amounts.iter().map(|(name, it)| format!("{name}={it}")).collect();
     shown.join(",")
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_add_up_and_the_greediest_init_container_counts() {
+    fn containers_add_up_and_the_largest_init_container_counts() {
         let spec = json!({"containers": [container("100m"), container("200m")],
             "initContainers": [container("1"), container("2")]});
         assert_eq!(shown(&requests(&spec)), "cpu=2");
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pods_own_word_wins_and_overhead_comes_on_top() {
+    fn pod_level_requests_take_precedence_and_overhead_is_added() {
         let spec = json!({"containers": [container("1")], "overhead": {"cpu": "250m", "memory": "1Mi"},
             "resources": {"requests": {"cpu": "4"}}});
         assert_eq!(shown(&requests(&spec)), "cpu=4250m,memory=1Mi");

@@ -1,8 +1,8 @@
-//! What may change of a pod: little, since its containers are running.
+//! Validation of updates of pods: only few fields may change, since the containers are running.
 
 use std::collections::HashSet;
 
-use super::containers::untrimmed_image;
+use super::containers::forbid_untrimmed_image;
 use super::{annotations, scheduling, spec};
 use crate::validation::go_struct;
 use crate::validation::rules::{range_message, required};
@@ -13,10 +13,10 @@ use machinery::{ErrorList, Map, Object, Path, Value, json};
 
 static SPEC: Path<'static> = Path::root("spec");
 
-/// What may change, in Kubernetes' words.
+/// The fields that may change, in Kubernetes' words.
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Validates a change of a pod.
+/// Validates an update of a pod.
 pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     spec::validate_pod(new, errors);
     let metadata = top(new, "metadata");
@@ -36,9 +36,9 @@ pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList
     if same(new, old) {
         return;
     }
-    let mut munged = with_updatable_parts_of(new, old);
+    let mut munged = with_old_updatable_fields(new, old);
     if !list(old, "schedulingGates").is_empty() {
-        allow_narrowing(errors, &mut munged, old);
+        validate_gated(errors, &mut munged, old);
     }
     let munged = Value::Object(munged);
     if !same(&munged, old) {
@@ -53,7 +53,8 @@ pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList
     }
 }
 
-/// False if the lists differ so much that nothing else can be compared.
+/// Validates the images of containers. Returns false if containers were added or removed, so that
+/// nothing else can be compared.
 fn validate_images(errors: &mut ErrorList, part: &str, new: &Value, old: &Value) -> bool {
     let path = SPEC.child(part);
     if list(new, part).len() != list(old, part).len() {
@@ -63,12 +64,12 @@ fn validate_images(errors: &mut ErrorList, part: &str, new: &Value, old: &Value)
     for (index, container) in list(new, part).iter().enumerate() {
         let path = path.index(index);
         required(errors, &path.child("image"), text(container, "image"));
-        untrimmed_image(errors, &path, container);
+        forbid_untrimmed_image(errors, &path, container);
     }
     true
 }
 
-/// A deadline may be reduced. False if the error makes Kubernetes stop the validation.
+/// Validates that a deadline is only reduced. Returns false if Kubernetes stops the validation.
 fn validate_deadline(errors: &mut ErrorList, new: &Value, old: &Value) -> bool {
     const FIELD: &str = "activeDeadlineSeconds";
     let path = SPEC.child(FIELD);
@@ -91,19 +92,20 @@ fn validate_deadline(errors: &mut ErrorList, new: &Value, old: &Value) -> bool {
     true
 }
 
-/// Tolerations may be added, and may last longer or shorter.
+/// Validates that tolerations are only added, or change only their `tolerationSeconds`.
 fn validate_tolerations<'a>(errors: &mut ErrorList, new: &'a Value, old: &'a Value) {
     let path = SPEC.child("tolerations");
-    let lasting = |of: &'a Value| ["key", "operator", "value", "effect"].map(|it| text(of, it));
-    let kept: HashSet<[&str; 4]> = list(new, "tolerations").iter().map(lasting).collect();
-    if !list(old, "tolerations").iter().all(|old| kept.contains(&lasting(old))) {
+    let immutable_part =
+        |it: &'a Value| ["key", "operator", "value", "effect"].map(|field| text(it, field));
+    let kept: HashSet<[&str; 4]> = list(new, "tolerations").iter().map(immutable_part).collect();
+    if !list(old, "tolerations").iter().all(|old| kept.contains(&immutable_part(old))) {
         let message = "existing toleration can not be modified except its tolerationSeconds";
         return errors.forbidden(&path, message);
     }
     scheduling::validate_tolerations(errors, &path, list(new, "tolerations"));
 }
 
-/// Gates may be taken away.
+/// Validates that scheduling gates are only removed.
 fn validate_gates(errors: &mut ErrorList, new: &Value, old: &Value) {
     let path = SPEC.child("schedulingGates");
     let before: HashSet<&str> =
@@ -119,20 +121,20 @@ fn validate_gates(errors: &mut ErrorList, new: &Value, old: &Value) {
     }
 }
 
-/// The new spec with everything that may change set back to what it was.
-fn with_updatable_parts_of(new: &Value, old: &Value) -> Map<String, Value> {
+/// The new spec with the old values of all fields that may change.
+fn with_old_updatable_fields(new: &Value, old: &Value) -> Map<String, Value> {
     let mut munged = new.as_object().cloned().unwrap_or_default();
-    let mut set_back = |key: &str| match part(old, key) {
+    let mut restore = |key: &str| match part(old, key) {
         Some(value) => drop(munged.insert(key.to_owned(), value.clone())),
         None => drop(munged.remove(key)),
     };
-    set_back("activeDeadlineSeconds");
-    set_back("schedulingGates");
-    set_back("tolerations");
+    restore("activeDeadlineSeconds");
+    restore("schedulingGates");
+    restore("tolerations");
     if integer(old, "terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0)
         && integer(new, "terminationGracePeriodSeconds") == Some(1)
     {
-        set_back("terminationGracePeriodSeconds");
+        restore("terminationGracePeriodSeconds");
     }
     for part in ["containers", "initContainers"] {
         let images = list(old, part).iter().map(|container| at(container, &["image"]).clone());
@@ -143,8 +145,9 @@ fn with_updatable_parts_of(new: &Value, old: &Value) -> Map<String, Value> {
     munged
 }
 
-/// As long as it is gated, a pod may become choosier about its node.
-fn allow_narrowing(errors: &mut ErrorList, munged: &mut Map<String, Value>, old: &Value) {
+/// Validates the node selector and node affinity of a pod with scheduling gates, which may only
+/// become narrower, and restores their old values in `munged`.
+fn validate_gated(errors: &mut ErrorList, munged: &mut Map<String, Value>, old: &Value) {
     let new = Value::Object(munged.clone());
     let kept = |(key, value): (&str, &Value)| at(&new, &["nodeSelector", key]) == value;
     if !entries(old, "nodeSelector").all(kept) {
@@ -192,9 +195,10 @@ fn validate_node_affinity(errors: &mut ErrorList, new: &Value, old: &Value) {
     }
 }
 
+/// Whether the new term has the requirements of the old one, and possibly more.
 fn only_adds(new: &Value, old: &Value) -> bool {
     let parts = ["matchExpressions", "matchFields"];
-    // A term without requirements selects nothing, and would select something with one.
+    // A term without requirements matches no node; with an added one it would match some.
     if parts.iter().all(|part| list(old, part).is_empty()) {
         return parts.iter().all(|part| list(new, part).is_empty());
     }
@@ -238,14 +242,14 @@ mod tests {
     }
 
     #[test]
-    fn containers_do_not_come_or_go() {
+    fn containers_may_not_be_added_or_removed() {
         let two = json!({"containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]});
         let expected = "spec.containers: Forbidden: pod updates may not add or remove containers";
         check(two, json!({}), &[expected]);
     }
 
     #[test]
-    fn a_deadline_comes_nearer_only() {
+    fn a_deadline_may_only_be_reduced() {
         check(json!({"activeDeadlineSeconds": 5}), json!({"activeDeadlineSeconds": 9}), &[]);
         check(
             json!({"activeDeadlineSeconds": 9}),
@@ -257,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerations_are_added_only() {
+    fn tolerations_may_only_be_added() {
         let one = json!({"tolerations": [{"key": "a", "operator": "Exists"}]});
         check(one.clone(), json!({}), &[]);
         check(
@@ -270,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gated_pod_may_become_choosier() {
+    fn a_gated_pod_may_only_add_to_its_node_selector() {
         let gated = |selector: Value| json!({"schedulingGates": [{"name": "example.com/g"}], "nodeSelector": selector});
         check(gated(json!({"a": "1", "b": "2"})), gated(json!({"a": "1"})), &[]);
         check(

@@ -1,4 +1,4 @@
-//! The volumes of a pod: each has a name and comes from one source.
+//! Validation of the volumes of a pod.
 
 use std::collections::HashSet;
 
@@ -48,7 +48,7 @@ const SOURCES: &[&str] = &[
     "image",
 ];
 
-/// Fields that a source of old must have, and that nothing else is checked of.
+/// The required fields of some sources.
 const REQUIRED: &[(&str, &[&str])] = &[
     ("gcePersistentDisk", &["pdName"]),
     ("awsElasticBlockStore", &["volumeID"]),
@@ -64,8 +64,8 @@ const REQUIRED: &[(&str, &[&str])] = &[
     ("gitRepo", &["repository"]),
 ];
 
-/// Validates the volumes and returns the valid ones. `pod` is the pod's name, if it has one: claims
-/// are named after it.
+/// Validates the volumes and returns the valid ones. `pod` is the name of the pod, after which the
+/// claims of ephemeral volumes are named, or "".
 pub(super) fn validate_volumes<'a>(
     errors: &mut ErrorList,
     path: &Path<'_>,
@@ -73,7 +73,7 @@ pub(super) fn validate_volumes<'a>(
     pod: &str,
 ) -> Volumes<'a> {
     let volumes = list(spec, "volumes");
-    let created: HashSet<String> = volumes
+    let ephemeral_claims: HashSet<String> = volumes
         .iter()
         .filter(|volume| !pod.is_empty() && part(volume, "ephemeral").is_some())
         .map(|volume| format!("{pod}-{}", text(volume, "name")))
@@ -97,7 +97,7 @@ pub(super) fn validate_volumes<'a>(
         }
         if let Some(claim) = part(volume, "persistentVolumeClaim") {
             let claim = text(claim, "claimName");
-            if created.contains(claim) {
+            if ephemeral_claims.contains(claim) {
                 let message = "must not reference a PVC that gets created for an ephemeral volume";
                 let path = path.child("persistentVolumeClaim");
                 errors.invalid(&path.child("claimName"), claim, message);
@@ -112,7 +112,7 @@ fn validate_source(errors: &mut ErrorList, path: &Path<'_>, volume: &Value, pod:
     for kind in SOURCES {
         let Some(source) = part(volume, kind) else { continue };
         if std::mem::take(&mut is_first) {
-            validate_kind(errors, path, kind, source);
+            validate_volume_source(errors, path, kind, source);
             if *kind == "ephemeral" && !pod.is_empty() {
                 validate_claim_name(errors, path, text(volume, "name"), pod);
             }
@@ -136,8 +136,14 @@ fn validate_claim_name(errors: &mut ErrorList, path: &Path<'_>, volume: &str, po
     }
 }
 
-/// Validates the source of a volume of one kind.
-pub(crate) fn validate_kind(errors: &mut ErrorList, volume: &Path<'_>, kind: &str, source: &Value) {
+/// Validates a source of a volume; `kind` is the field that has it.
+pub(crate) fn validate_volume_source(
+    errors: &mut ErrorList,
+    volume: &Path<'_>,
+    kind: &str,
+    source: &Value,
+) {
+    // As upstream, the path of this source has another name than its field.
     let path = volume.child(if kind == "gcePersistentDisk" { "persistentDisk" } else { kind });
     for field in REQUIRED.iter().filter(|(name, _)| *name == kind).flat_map(|(_, fields)| *fields) {
         required(errors, &path.child(field), text(source, field));
@@ -162,6 +168,7 @@ pub(crate) fn validate_kind(errors: &mut ErrorList, volume: &Path<'_>, kind: &st
             if let Some(partition) =
                 integer(source, "partition").filter(|it| !(0..=255).contains(it))
             {
+                // As upstream, the message excludes 0, which is allowed.
                 let message = "must be between 1 and 255, inclusive";
                 errors.invalid(&path.child("partition"), partition, message);
             }
@@ -220,6 +227,7 @@ fn validate_csi(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
         if name.is_empty() {
             errors.required(&path.child("nodePublishSecretRef").child("name"), "");
         } else {
+            // As upstream, the path has no `nodePublishSecretRef`.
             add_invalid(errors, &path.child("name"), name, names::dns1123_subdomain(name));
         }
     }
@@ -239,7 +247,7 @@ fn validate_flocker(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     }
 }
 
-/// A claim that is made with the pod.
+/// Validates an ephemeral volume, whose claim is created for the pod.
 fn validate_ephemeral(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     let path = path.child("volumeClaimTemplate");
     let Some(template) = part(source, "volumeClaimTemplate") else {
@@ -250,7 +258,7 @@ fn validate_ephemeral(errors: &mut ErrorList, path: &Path<'_>, source: &Value) {
     validate_claim_spec(errors, &path.child("spec"), at(template, &["spec"]));
 }
 
-/// Validates how the spec of a volume or of a claim says that it may be mounted.
+/// Validates the access modes of a volume or a claim.
 pub(crate) fn validate_access_modes(errors: &mut ErrorList, path: &Path<'_>, spec: &Value) {
     const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
     let modes: Vec<&str> = texts(spec, "accessModes").collect();
@@ -306,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_has_a_name_of_its_own() {
+    fn a_volume_requires_a_unique_name() {
         check(
             json!([{"name": "a", "emptyDir": {}}, {"name": "a", "emptyDir": {}}, {"emptyDir": {}}]),
             &[r#"v[1].name: Duplicate value: "a""#, "v[2].name: Required value"],
@@ -314,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_has_one_source() {
+    fn a_volume_may_have_only_one_source() {
         check(
             json!([{"name": "a", "emptyDir": {}, "hostPath": {"path": "/x"}}]),
             &["v[0].hostPath: Forbidden: may not specify more than 1 volume type"],
@@ -322,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn volume_sources_have_required_fields() {
+    fn the_fields_of_volume_sources_are_validated() {
         check(
             json!([{"name": "a", "secret": {}}, {"name": "b", "persistentVolumeClaim": {}},
                 {"name": "c", "hostPath": {"path": "/a/../b", "type": "Odd"}},
@@ -338,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_is_made_for_the_pod_is_not_another_volumes() {
+    fn a_volume_may_not_refer_to_the_claim_of_an_ephemeral_volume() {
         let template = json!({"spec": {"accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": "1Gi"}}}});
         check(

@@ -9,7 +9,7 @@ use machinery::field_path::quote;
 use machinery::fields::{annotation, at, entries, integer, list, part, text, texts, top};
 use machinery::{Object, Path, Value, names};
 
-/// Labels of nodes that were renamed or given up.
+/// Deprecated labels of nodes, and the warnings about them.
 const OLD_NODE_LABELS: &[(&str, &str)] = &[
     ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
     ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
@@ -33,7 +33,7 @@ const OLD_NODE_LABELS: &[(&str, &str)] = &[
     ("node-role.kubernetes.io/master", "use \"node-role.kubernetes.io/control-plane\" instead"),
 ];
 
-/// Annotations that do nothing any more.
+/// Annotations that have no effect any more, and the warnings about them.
 const OLD_ANNOTATIONS: &[(&str, &str)] = &[
     (
         "scheduler.alpha.kubernetes.io/critical-pod",
@@ -68,8 +68,8 @@ const OLD_VOLUMES: &[(&str, &str, &str)] = &[
 
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
-/// The warnings for a new pod. One that is stored already, and so has a resourceVersion, is mostly
-/// changed by programs, which do not read.
+/// The warnings for a new pod. A pod with a resource version is being updated; updates mostly come
+/// from programs, and cause no warnings.
 pub(super) fn warnings(pod: &Object) -> Vec<String> {
     let mut warnings = Vec::new();
     if !pod.resource_version().is_empty() {
@@ -86,7 +86,7 @@ pub(super) fn warnings(pod: &Object) -> Vec<String> {
     warnings
 }
 
-/// The warnings about a pod, or about a template for pods at `root`.
+/// Adds the warnings about a pod, or about a pod template at `root`.
 pub(crate) fn template_warnings(
     out: &mut Vec<String>,
     root: &Path<'_>,
@@ -140,15 +140,15 @@ fn warn_of_labels(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
         }
     }
     let affinity = at(spec, &["affinity", "nodeAffinity"]);
-    let path_of_nodes = path.child("affinity");
-    let path_of_nodes = path_of_nodes.child("nodeAffinity");
-    let required = path_of_nodes.child("requiredDuringSchedulingIgnoredDuringExecution");
+    let node_affinity = path.child("affinity");
+    let node_affinity = node_affinity.child("nodeAffinity");
+    let required = node_affinity.child("requiredDuringSchedulingIgnoredDuringExecution");
     let terms = required.child("nodeSelectorTerms");
     let selector = at(affinity, &["requiredDuringSchedulingIgnoredDuringExecution"]);
     for (index, term) in list(selector, "nodeSelectorTerms").iter().enumerate() {
         warn_of_term(out, &terms.index(index), term);
     }
-    let preferred = path_of_nodes.child("preferredDuringSchedulingIgnoredDuringExecution");
+    let preferred = node_affinity.child("preferredDuringSchedulingIgnoredDuringExecution");
     let weighted = list(affinity, "preferredDuringSchedulingIgnoredDuringExecution");
     for (index, weighted) in weighted.iter().enumerate() {
         let path = preferred.index(index);
@@ -231,11 +231,11 @@ fn warn_of_container(out: &mut Vec<String>, path: &Path<'_>, container: &Value) 
     for (index, variable) in list(container, "env").iter().enumerate() {
         let (name, value) = (text(variable, "name"), text(variable, "value"));
         let reference = format!("$({name})");
-        // A value that builds on the one before it hides nothing.
-        let builds_on = part(variable, "valueFrom").is_none()
+        // A value that refers to the previous definition does not hide it.
+        let refers_to_previous = part(variable, "valueFrom").is_none()
             && value != reference
             && value.contains(&reference);
-        if seen.contains(&name) && !builds_on {
+        if seen.contains(&name) && !refers_to_previous {
             out.push(format!(
                 "{}: hides previous definition of {}, which may be dropped when using apply",
                 env.index(index),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_pod_is_accepted_in_silence() {
+    fn a_plain_pod_causes_no_warnings() {
         check(json!({"containers": [{"name": "c", "env": [{"name": "A"}, {"name": "B"}]}]}), &[]);
     }
 
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn removed_features_cause_warnings() {
+    fn deprecated_labels_and_volumes_cause_warnings() {
         check(
             json!({"nodeSelector": {"beta.kubernetes.io/os": "linux"},
                 "volumes": [{"name": "g", "gitRepo": {}}]}),

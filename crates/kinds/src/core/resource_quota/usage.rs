@@ -1,5 +1,4 @@
-//! What an object uses of a quota: how the objects of each resource are measured, and which of them
-//! a quota covers.
+//! The usage of quotas: what each object uses, and which objects are in the scopes of a quota.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,18 +11,18 @@ use machinery::{Object, Value};
 
 pub use crate::core::pod::totals::{Amounts, add, shown};
 
-/// A quota: its scopes and limits.
+/// A parsed quota.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quota {
-    /// Its name.
+    /// The name of the quota.
     pub name: String,
-    /// What may be used, by name.
+    /// The limits, by the names of resources.
     pub hard: Amounts,
-    /// What it is about; nothing means everything.
+    /// The objects that count must be in all of these scopes.
     pub scopes: Vec<Scope>,
 }
 
-/// A part of all objects.
+/// A scope of a quota, which selects some of the objects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scope {
     name: String,
@@ -32,7 +31,7 @@ pub struct Scope {
 }
 
 impl Quota {
-    /// Reads a quota. What its author has written counts, not what a controller has copied.
+    /// Parses a quota: the limits of its spec, not their copy in the status.
     pub fn of(quota: &Object) -> Self {
         let spec = top(quota, "spec");
         let plain = texts(spec, "scopes").map(|name| Scope {
@@ -53,9 +52,9 @@ impl Quota {
         }
     }
 
-    /// The resources that it may count, as group and plural.
+    /// The resources whose objects the quota limits, as group and plural.
     pub fn resources(&self) -> BTreeSet<(String, String)> {
-        let measured = |name: &String| {
+        let resource = |name: &String| {
             if let Some(counted) = name.strip_prefix("count/") {
                 let (plural, group) = counted.split_once('.').unwrap_or((counted, ""));
                 return Some((group.to_owned(), plural.to_owned()));
@@ -66,11 +65,11 @@ impl Quota {
                 .or_else(|| COUNTED.iter().copied().find(|it| it == name))?;
             Some((String::new(), plural.to_owned()))
         };
-        self.hard.keys().filter_map(measured).collect()
+        self.hard.keys().filter_map(resource).collect()
     }
 }
 
-/// What was counted by its own name before everything could be.
+/// The resources that can be counted under their plain names, besides `count/` and the name.
 const COUNTED: &[&str] = &["configmaps", "resourcequotas", "replicationcontrollers", "secrets"];
 
 /// How the objects of a resource are measured.
@@ -106,22 +105,23 @@ impl Measure {
     pub fn measures(&self, name: &str) -> bool {
         match self {
             Self::Pods => {
-                let asked = name.strip_prefix("requests.");
-                OF_PODS.contains(&name)
-                    || is_huge_pages(asked.unwrap_or(name))
-                    || asked.is_some_and(|_| !is_native(name))
+                let requested = name.strip_prefix("requests.");
+                POD_RESOURCES.contains(&name)
+                    || is_huge_pages(requested.unwrap_or(name))
+                    || requested.is_some_and(|_| !is_native(name))
             }
-            Self::Services => OF_SERVICES.contains(&name),
+            Self::Services => SERVICE_RESOURCES.contains(&name),
             Self::Claims => {
-                let of_class = name.split_once(BY_CLASS).map(|(_, rest)| rest);
+                let of_class = name.split_once(STORAGE_CLASS_INFIX).map(|(_, rest)| rest);
                 name == "count/persistentvolumeclaims"
-                    || OF_CLAIMS.contains(&of_class.unwrap_or(name))
+                    || CLAIM_RESOURCES.contains(&of_class.unwrap_or(name))
             }
             Self::Count(names) => names.iter().any(|it| it == name),
         }
     }
 
-    /// Whether a change may use more: what a change of the object itself cannot do is not looked at.
+    /// Whether a request may increase the usage of an object, so that quotas must be checked. `old`
+    /// is None for a new object.
     pub fn may_grow(&self, subresource: &str, new: &Object, old: Option<&Object>) -> bool {
         match (self, subresource, old) {
             (_, "", None)
@@ -135,8 +135,8 @@ impl Measure {
     /// Whether a quota covers an object.
     pub fn covered(&self, object: &Object, quota: &Quota) -> bool {
         quota.scopes.iter().all(|scope| match self {
-            Self::Pods => pod_is_in(object, scope),
-            Self::Claims => claim_is_in(object, scope),
+            Self::Pods => pod_is_in_scope(object, scope),
+            Self::Claims => claim_is_in_scope(object, scope),
             Self::Services | Self::Count(_) => false,
         })
     }
@@ -146,12 +146,12 @@ impl Measure {
         matches!(self, Self::Count(_))
     }
 
-    /// What an object uses.
+    /// The usage of an object.
     pub fn usage(&self, object: &Object) -> Amounts {
         match self {
-            Self::Pods => of_pod(object),
-            Self::Services => of_service(object),
-            Self::Claims => of_claim(object),
+            Self::Pods => pod_usage(object),
+            Self::Services => service_usage(object),
+            Self::Claims => claim_usage(object),
             Self::Count(names) => names.iter().map(|it| (it.clone(), Quantity::from(1))).collect(),
         }
     }
@@ -159,15 +159,15 @@ impl Measure {
     /// The error about an object without the requests or limits that a quota requires.
     pub fn missing_requests(&self, object: &Object, quota: &Quota) -> Option<String> {
         let spec = top(object, "spec");
-        let whole = at(spec, &["resources"]);
-        let says_it_itself =
-            ["requests", "limits"].iter().any(|it| !totals::amounts(whole, it).is_empty());
-        if self != &Self::Pods || says_it_itself {
+        let pod_level = at(spec, &["resources"]);
+        let has_pod_level =
+            ["requests", "limits"].iter().any(|it| !totals::amounts(pod_level, it).is_empty());
+        if self != &Self::Pods || has_pod_level {
             return None;
         }
         let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        let asked = quota.hard.keys().filter(|it| TO_BE_SAID.contains(&it.as_str()));
-        for name in asked {
+        let required = quota.hard.keys().filter(|it| REQUIRED_RESOURCES.contains(&it.as_str()));
+        for name in required {
             for part in ["containers", "initContainers"] {
                 for container in list(spec, part) {
                     if !specifies(container, name) {
@@ -187,7 +187,8 @@ impl Measure {
     }
 }
 
-const OF_PODS: &[&str] = &[
+/// The resources of pods, besides huge pages and extended resources.
+const POD_RESOURCES: &[&str] = &[
     "count/pods",
     "pods",
     "cpu",
@@ -201,18 +202,21 @@ const OF_PODS: &[&str] = &[
     "limits.ephemeral-storage",
 ];
 
-/// The requests and limits that every container must have where a quota limits them.
-const TO_BE_SAID: &[&str] =
+/// The requests and limits that every container must set if a quota limits them.
+const REQUIRED_RESOURCES: &[&str] =
     &["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
-const OF_SERVICES: &[&str] =
+/// The resources of services, in the order of the counts in [`service_usage`].
+const SERVICE_RESOURCES: &[&str] =
     &["count/services", "services", "services.nodeports", "services.loadbalancers"];
 
-const OF_CLAIMS: &[&str] = &["persistentvolumeclaims", "requests.storage"];
+/// The resources of claims, in total and of each storage class.
+const CLAIM_RESOURCES: &[&str] = &["persistentvolumeclaims", "requests.storage"];
 
-/// The separator between the name of a storage class and the counted resource.
-const BY_CLASS: &str = ".storageclass.storage.k8s.io/";
+/// The separator between the name of a storage class and a resource in the limits of a quota.
+const STORAGE_CLASS_INFIX: &str = ".storageclass.storage.k8s.io/";
 
+/// Whether a container sets the request or limit that `name` stands for in a quota.
 fn specifies(container: &Value, name: &str) -> bool {
     let (part, name) = match name.strip_prefix("limits.") {
         Some(name) => ("limits", name),
@@ -221,9 +225,9 @@ fn specifies(container: &Value, name: &str) -> bool {
     !at(container, &["resources", part, name]).is_null()
 }
 
-fn of_pod(pod: &Object) -> Amounts {
+fn pod_usage(pod: &Object) -> Amounts {
     let mut used = Amounts::from([("count/pods".to_owned(), Quantity::from(1))]);
-    // What has ended takes up a place in the store, and nothing else.
+    // A terminated pod only counts as a stored object.
     if matches!(pod.str_at(&["status", "phase"]), "Failed" | "Succeeded") {
         return used;
     }
@@ -244,54 +248,55 @@ fn of_pod(pod: &Object) -> Amounts {
     used
 }
 
-fn of_service(service: &Object) -> Amounts {
+fn service_usage(service: &Object) -> Amounts {
     let spec = top(service, "spec");
     let ports = list(spec, "ports");
     let with_node_port = || ports.iter().filter(|it| integer(it, "nodePort").unwrap_or(0) != 0);
-    let (node_ports, balancers) = match text(spec, "type") {
+    let (node_ports, load_balancers) = match text(spec, "type") {
         "NodePort" => (ports.len(), 0),
         "LoadBalancer" => {
-            let on_demand = part(spec, "allocateLoadBalancerNodePorts").is_some()
+            let is_allocation_disabled = part(spec, "allocateLoadBalancerNodePorts").is_some()
                 && !flag(spec, "allocateLoadBalancerNodePorts");
-            (if on_demand { with_node_port().count() } else { ports.len() }, 1)
+            (if is_allocation_disabled { with_node_port().count() } else { ports.len() }, 1)
         }
         _ => (0, 0),
     };
-    let counted = |count: usize| Quantity::from(i64::try_from(count).unwrap_or(i64::MAX));
-    OF_SERVICES
+    let quantity = |count: usize| Quantity::from(i64::try_from(count).unwrap_or(i64::MAX));
+    SERVICE_RESOURCES
         .iter()
-        .zip([1, 1, node_ports, balancers])
-        .map(|(name, count)| ((*name).to_owned(), counted(count)))
+        .zip([1, 1, node_ports, load_balancers])
+        .map(|(name, count)| ((*name).to_owned(), quantity(count)))
         .collect()
 }
 
-fn of_claim(claim: &Object) -> Amounts {
+fn claim_usage(claim: &Object) -> Amounts {
     let one = || Quantity::from(1);
     let mut used = Amounts::from([
         ("persistentvolumeclaims".to_owned(), one()),
         ("count/persistentvolumeclaims".to_owned(), one()),
     ]);
-    let asked = at(top(claim, "spec"), &["resources", "requests", "storage"]);
-    let given = at(top(claim, "status"), &["allocatedResources", "storage"]);
-    if !asked.is_null() {
-        used.insert("requests.storage".to_owned(), amount(asked).max(amount(given)));
+    let requested = at(top(claim, "spec"), &["resources", "requests", "storage"]);
+    let allocated = at(top(claim, "status"), &["allocatedResources", "storage"]);
+    if !requested.is_null() {
+        used.insert("requests.storage".to_owned(), amount(requested).max(amount(allocated)));
     }
     let class = class(claim);
     if !class.is_empty() {
-        for name in OF_CLAIMS {
+        for name in CLAIM_RESOURCES {
             if let Some(amount) = used.get(*name).cloned() {
-                used.insert(format!("{class}{BY_CLASS}{name}"), amount);
+                used.insert(format!("{class}{STORAGE_CLASS_INFIX}{name}"), amount);
             }
         }
     }
     used
 }
 
+/// Whether a pod is in the scope `Terminating`: it has a deadline.
 fn is_terminating(pod: &Object) -> bool {
     integer(top(pod, "spec"), "activeDeadlineSeconds").is_some_and(|it| it >= 0)
 }
 
-fn pod_is_in(pod: &Object, scope: &Scope) -> bool {
+fn pod_is_in_scope(pod: &Object, scope: &Scope) -> bool {
     let spec = top(pod, "spec");
     match scope.name.as_str() {
         "Terminating" => is_terminating(pod),
@@ -302,25 +307,26 @@ fn pod_is_in(pod: &Object, scope: &Scope) -> bool {
             let class = text(spec, "priorityClassName");
             scope.selects(Some(class).filter(|it| !it.is_empty()).into_iter().collect())
         }
-        "CrossNamespacePodAffinity" => looks_into_other_namespaces(at(spec, &["affinity"])),
+        "CrossNamespacePodAffinity" => has_cross_namespace_term(at(spec, &["affinity"])),
         _ => false,
     }
 }
 
-fn looks_into_other_namespaces(affinity: &Value) -> bool {
-    let is_foreign = |term: &Value| {
+/// Whether a pod (anti-)affinity has a term that names namespaces or selects them.
+fn has_cross_namespace_term(affinity: &Value) -> bool {
+    let is_cross_namespace = |term: &Value| {
         !list(term, "namespaces").is_empty() || part(term, "namespaceSelector").is_some()
     };
     ["podAffinity", "podAntiAffinity"].iter().any(|kind| {
         let of = at(affinity, &[kind]);
-        list(of, "requiredDuringSchedulingIgnoredDuringExecution").iter().any(is_foreign)
+        list(of, "requiredDuringSchedulingIgnoredDuringExecution").iter().any(is_cross_namespace)
             || list(of, "preferredDuringSchedulingIgnoredDuringExecution")
                 .iter()
-                .any(|it| is_foreign(at(it, &["podAffinityTerm"])))
+                .any(|it| is_cross_namespace(at(it, &["podAffinityTerm"])))
     })
 }
 
-fn claim_is_in(claim: &Object, scope: &Scope) -> bool {
+fn claim_is_in_scope(claim: &Object, scope: &Scope) -> bool {
     if scope.name != "VolumeAttributesClass" {
         return false;
     }
@@ -334,7 +340,7 @@ fn claim_is_in(claim: &Object, scope: &Scope) -> bool {
 }
 
 impl Scope {
-    /// Whether it holds for something with these names.
+    /// Whether the scope selects an object with these names of classes.
     fn selects(&self, names: Vec<&str>) -> bool {
         let is_listed = |name: &str| self.values.iter().any(|it| it == name);
         match self.operator.as_str() {

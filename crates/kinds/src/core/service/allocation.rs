@@ -1,4 +1,5 @@
-//! The values that are allocated to services: those requested, those held, and where they are set.
+//! The addresses and node ports that are allocated to services: reads those that a service requests
+//! or holds, and sets allocated ones.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -8,11 +9,11 @@ use crate::validation::address;
 use machinery::fields::{boolean, list, list_mut, number, text, texts};
 use machinery::{ErrorList, Map, Object, Path, Value};
 
-/// The ports that nodes keep for services.
+/// The range of node ports.
 pub const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 
 /// Whether an address must be allocated to the service. A service that requests an IP family that
-/// the cluster does not have gets none, and its validation fails.
+/// the cluster does not have gets no address, and its validation fails.
 pub fn wants_cluster_ip(service: &Object) -> bool {
     let spec = spec_of(service);
     let has_none = text(spec, "clusterIP").is_empty() && list(spec, "clusterIPs").is_empty();
@@ -37,7 +38,7 @@ pub fn cluster_ips(service: &Object) -> Vec<String> {
     texts(spec, "clusterIPs").map(str::to_owned).collect()
 }
 
-/// The same, without those that cannot be one of the cluster's.
+/// The IPv4 addresses among [`cluster_ips`]; the cluster allocates no others.
 pub fn held_cluster_ips(service: &Object) -> Vec<Ipv4Addr> {
     let parse = |text: &str| match address::parse(text) {
         Some(IpAddr::V4(address)) => Some(address),
@@ -49,11 +50,11 @@ pub fn held_cluster_ips(service: &Object) -> Vec<Ipv4Addr> {
 /// The addresses that a service requests and does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClusterIpRequest {
-    /// None.
+    /// No address.
     Nothing,
-    /// A free one.
+    /// Any free address.
     Any,
-    /// These, of which there are at most two.
+    /// These addresses, at most two.
     Named(Vec<String>),
 }
 
@@ -79,14 +80,14 @@ pub fn cluster_ip_request(
     if errors.is_empty() { Ok(ClusterIpRequest::Named(named)) } else { Err(errors) }
 }
 
-/// Writes down the address that the service was given.
+/// Sets the allocated address.
 pub fn set_cluster_ip(service: &mut Object, address: &str) {
     let spec = service.map_at(&["spec"]);
     spec.insert("clusterIP".to_owned(), address.into());
     spec.insert("clusterIPs".to_owned(), vec![address].into());
 }
 
-/// Whether ports without a node port are to get one.
+/// Whether node ports must be allocated to the ports that have none.
 pub fn wants_node_ports(service: &Object) -> bool {
     let spec = spec_of(service);
     match kind(spec) {
@@ -96,7 +97,7 @@ pub fn wants_node_ports(service: &Object) -> bool {
     }
 }
 
-/// The number and the node port of each of the service's ports, as sent; 0 for none.
+/// The port and the node port of each of the service's ports; 0 if it is not set.
 pub fn service_ports(service: &Object) -> impl Iterator<Item = (i64, i64)> {
     let ports = list(spec_of(service), "ports").iter();
     ports.map(|port| (number(port, "port"), number(port, "nodePort")))
@@ -112,7 +113,7 @@ pub fn shared_node_ports(service: &Object) -> HashMap<i64, i64> {
     shared
 }
 
-/// Writes down the node port that a port was given.
+/// Sets the allocated node port of the port at `index`.
 pub fn set_node_port(service: &mut Object, index: usize, node_port: u16) {
     let ports = list_mut(service.map_at(&["spec"]), "ports");
     if let Some(port) = ports.get_mut(index).and_then(Value::as_object_mut) {
@@ -120,13 +121,13 @@ pub fn set_node_port(service: &mut Object, index: usize, node_port: u16) {
     }
 }
 
-/// Whether the service is to get a port for health checks that it does not have yet.
+/// Whether a health check node port must be allocated.
 pub fn wants_health_check_port(service: &Object) -> bool {
     let spec = spec_of(service);
     needs_health_check(spec) && number(spec, "healthCheckNodePort") == 0
 }
 
-/// Writes down the port for health checks that the service was given.
+/// Sets the allocated health check node port.
 pub fn set_health_check_port(service: &mut Object, port: u16) {
     let spec: &mut Map<String, Value> = service.map_at(&["spec"]);
     spec.insert("healthCheckNodePort".to_owned(), port.into());
@@ -146,16 +147,16 @@ pub fn node_ports(service: &Object) -> Vec<u16> {
     ports
 }
 
-/// The error about a requested address that cannot be allocated; `why` is `provided IP is already
-/// allocated` or similar.
+/// Adds the error about a requested address that cannot be allocated; `why` is `provided IP is
+/// already allocated` or similar.
 pub fn refuse_cluster_ip(service: &Object, address: &str, why: &str, errors: &mut ErrorList) {
     let path = Path::root("spec");
-    let asked: Vec<&str> = texts(spec_of(service), "clusterIPs").collect();
+    let requested: Vec<&str> = texts(spec_of(service), "clusterIPs").collect();
     let message = format!("failed to allocate IP {address}: {why}");
-    errors.invalid(&path.child("clusterIPs"), machinery::json!(asked), &message);
+    errors.invalid(&path.child("clusterIPs"), machinery::json!(requested), &message);
 }
 
-/// Why the node port of the port at `index` cannot be handed out.
+/// Adds the error about the requested node port of the port at `index`, which cannot be allocated.
 pub fn refuse_node_port(index: usize, node_port: i64, why: &str, errors: &mut ErrorList) {
     let spec = Path::root("spec");
     let path = spec.child("ports");
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn only_some_services_get_an_address() {
+    fn headless_and_external_name_services_get_no_address() {
         assert!(wants_cluster_ip(&service(json!({"type": "ClusterIP"}))));
         assert!(!wants_cluster_ip(&service(json!({"type": "ExternalName"}))));
         let headless = json!({"type": "ClusterIP", "clusterIP": "None", "clusterIPs": ["None"]});
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_addresses_are_refused_before_one_is_looked_for() {
+    fn too_many_addresses_are_refused_before_any_is_allocated() {
         let addresses: Vec<String> = (0..300).map(|n| format!("10.0.{}.{}", n / 250, n)).collect();
         let it = service(json!({"type": "ClusterIP", "clusterIP": "10.0.0.0",
             "clusterIPs": addresses}));

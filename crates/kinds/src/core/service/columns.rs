@@ -16,21 +16,15 @@ pub(super) const COLUMNS: &[Column] = &[
     ),
     column(
         "Cluster-IP",
-        "The address of the service inside of the cluster, or None if it has none.",
+        "The address of the service inside of the cluster, or None for a headless service.",
     ),
     column(
         "External-IP",
-        "Addresses outside of the cluster: those of the spec and of its balancer.",
+        "The addresses outside of the cluster: those of the load balancer and the external IPs.",
     ),
-    column(
-        "Port(s)",
-        "The ports of the service, with the port on every node after a colon, if any.",
-    ),
+    column("Port(s)", "The ports of the service, each with its node port after a colon."),
     AGE,
-    wide(
-        "Selector",
-        "The labels of the pods to which the service sends its traffic, if it has any.",
-    ),
+    wide("Selector", "The labels of the pods to which the service sends its traffic."),
 ];
 
 pub(super) fn cells(service: &Object, now: &Now) -> Vec<Value> {
@@ -48,12 +42,12 @@ pub(super) fn cells(service: &Object, now: &Now) -> Vec<Value> {
 
 fn external(service: &Object) -> String {
     let spec = spec_of(service);
-    let own: Vec<&str> = texts(spec, "externalIPs").collect();
+    let external_ips: Vec<&str> = texts(spec, "externalIPs").collect();
     match kind(spec) {
-        "ClusterIP" | "NodePort" => or_none(&own.join(",")).to_owned(),
+        "ClusterIP" | "NodePort" => or_none(&external_ips.join(",")).to_owned(),
         "LoadBalancer" => {
             let ingress = list(at(top(service, "status"), &["loadBalancer"]), "ingress");
-            let given: BTreeSet<&str> =
+            let balanced: BTreeSet<&str> =
                 ingress
                     .iter()
                     .map(|it| {
@@ -65,7 +59,7 @@ fn external(service: &Object) -> String {
                     })
                     .filter(|address| !address.is_empty())
                     .collect();
-            let all: Vec<&str> = given.into_iter().chain(own).collect();
+            let all: Vec<&str> = balanced.into_iter().chain(external_ips).collect();
             if all.is_empty() { "<pending>".to_owned() } else { all.join(",") }
         }
         "ExternalName" => text(spec, "externalName").to_owned(),
@@ -102,12 +96,12 @@ mod tests {
 
     fn check(service: Value, expected: Value) {
         let mut cells = cells(&object(service), &Now { unix_seconds: 0 });
-        cells.remove(5);
+        cells.remove(5); // the age
         assert_eq!(Value::from(cells), expected);
     }
 
     #[test]
-    fn a_headless_service() {
+    fn a_headless_service_shows_none_as_its_cluster_ip() {
         check(
             json!({"metadata": {"name": "a"}, "spec": {"type": "ClusterIP", "clusterIPs": ["None"],
                 "selector": {"x": "y"}, "ports": [{"port": 80, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}]}}),
@@ -116,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_balancer() {
+    fn a_load_balancer_without_an_address_is_pending() {
         check(
             json!({"metadata": {"name": "a"}, "spec": {"type": "LoadBalancer", "clusterIPs": ["10.0.0.1"],
                 "ports": [{"port": 80, "protocol": "TCP", "nodePort": 30001}]}}),

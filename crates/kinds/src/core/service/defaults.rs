@@ -1,10 +1,10 @@
-//! What a service's author may leave out.
+//! The defaults of services.
 
 use super::{is_external, kind};
 use machinery::fields::{at, default_text, default_value, map_mut, maps_mut, top};
 use machinery::{Object, Value, json};
 
-/// Three hours, for which a client is sent to the same pod.
+/// The default timeout of the session affinity of a client, three hours.
 const AFFINITY_SECONDS: i64 = 10_800;
 
 pub(super) fn defaults(service: &mut Object) {
@@ -39,17 +39,17 @@ pub(super) fn defaults(service: &mut Object) {
     }
     if kind(&whole) == "LoadBalancer" {
         default_value(spec, "allocateLoadBalancerNodePorts", true.into());
-        default_modes(service);
+        default_ip_modes(service);
     }
 }
 
-/// A balancer's address is taken for one that traffic is sent to as it is.
-fn default_modes(service: &mut Object) {
+/// Sets the mode `VIP` of the IPs of a load balancer that have none.
+fn default_ip_modes(service: &mut Object) {
     if top(service, "status").is_null() {
         return;
     }
-    if let Some(balancer) = map_mut(service.map_at(&["status"]), "loadBalancer") {
-        for ingress in maps_mut(balancer, "ingress") {
+    if let Some(load_balancer) = map_mut(service.map_at(&["status"]), "loadBalancer") {
+        for ingress in maps_mut(load_balancer, "ingress") {
             if ingress.get("ip").and_then(Value::as_str).is_some_and(|ip| !ip.is_empty()) {
                 default_value(ingress, "ipMode", "VIP".into());
             }
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_service_is_filled_in() {
+    fn a_cluster_ip_service_gets_defaults() {
         check(
             json!({"ports": [{"port": 80}]}),
             json!({"ports": [{"port": 80, "targetPort": 80, "protocol": "TCP"}], "type": "ClusterIP",
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_balancer_is_filled_in() {
+    fn a_load_balancer_service_gets_defaults() {
         check(
             json!({"type": "LoadBalancer", "sessionAffinity": "ClientIP"}),
             json!({"type": "LoadBalancer", "sessionAffinity": "ClientIP",

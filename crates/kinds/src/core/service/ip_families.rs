@@ -1,5 +1,5 @@
-//! The IP families of a service. The cluster has IPv4 only; a headless service without a selector
-//! may still name IPv6, since its author provides the addresses.
+//! The IP families of a service. The cluster has only IPv4; a headless service without a selector
+//! may still have IPv6, since the user provides its endpoints.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ const IPV4: &str = "IPv4";
 const IPV6: &str = "IPv6";
 const SINGLE: &str = "SingleStack";
 
-fn is_free(spec: &Value) -> bool {
+fn is_headless_without_selector(spec: &Value) -> bool {
     text(spec, "clusterIP") == "None" && entries(spec, "selector").next().is_none()
 }
 
@@ -22,14 +22,14 @@ fn family_of(address: &str) -> &'static str {
     if address::is_ipv6(address) { IPV6 } else { IPV4 }
 }
 
-/// Sets `ipFamilyPolicy` and `ipFamilies`, as far as the request is valid.
-pub(super) fn fill(service: &mut Object, old: Option<&Object>) {
-    if kind(spec_of(service)) == "ExternalName" || is_as_before(service, old) {
+/// Sets the default `ipFamilyPolicy` and, if the families are valid, `ipFamilies`.
+pub(super) fn set_defaults(service: &mut Object, old: Option<&Object>) {
+    if kind(spec_of(service)) == "ExternalName" || is_unchanged_prefer_dual_stack(service, old) {
         return;
     }
     let policy = match old.map(|old| text(spec_of(old), "ipFamilyPolicy")) {
         Some(policy) if !policy.is_empty() => policy.to_owned(),
-        _ if is_free(spec_of(service)) => "RequireDualStack".to_owned(),
+        _ if is_headless_without_selector(spec_of(service)) => "RequireDualStack".to_owned(),
         _ => SINGLE.to_owned(),
     };
     machinery::fields::default_value(service.map_at(&["spec"]), "ipFamilyPolicy", policy.into());
@@ -50,15 +50,19 @@ pub(super) fn fill(service: &mut Object, old: Option<&Object>) {
     if families.is_empty() {
         families.push(IPV4);
     }
-    if is_free(spec) && families.len() == 1 && text(spec, "ipFamilyPolicy") != SINGLE {
+    if is_headless_without_selector(spec)
+        && families.len() == 1
+        && text(spec, "ipFamilyPolicy") != SINGLE
+    {
         families.push(if families[0] == IPV4 { IPV6 } else { IPV4 });
     }
     let families = json!(families);
     service.map_at(&["spec"]).insert("ipFamilies".to_owned(), families);
 }
 
-/// A service that prefers dual stack is unchanged until its author changes its families.
-fn is_as_before(service: &Object, old: Option<&Object>) -> bool {
+/// Whether an update does not change the families or addresses of a service that prefers dual
+/// stack. Such an update is neither defaulted nor validated.
+fn is_unchanged_prefer_dual_stack(service: &Object, old: Option<&Object>) -> bool {
     let Some(old) = old else { return false };
     let (new, old) = (spec_of(service), spec_of(old));
     let fields = ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"];
@@ -67,7 +71,7 @@ fn is_as_before(service: &Object, old: Option<&Object>) -> bool {
         && fields.iter().all(|field| new.get(field) == old.get(field))
 }
 
-/// A change to a single family without other changes drops the second family.
+/// A change of the policy to `SingleStack` alone drops the second family and address.
 fn drop_second_family(service: &mut Object, old: &Object) {
     let spec = service.map_at(&["spec"]);
     if spec.get("ipFamilyPolicy").is_none_or(|policy| policy != SINGLE) {
@@ -88,7 +92,7 @@ fn list_length(map: &Map<String, Value>, key: &str) -> usize {
 /// if there are errors.
 pub(super) fn validate(service: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     let spec = spec_of(service);
-    if kind(spec) == "ExternalName" || is_as_before(service, old) {
+    if kind(spec) == "ExternalName" || is_unchanged_prefer_dual_stack(service, old) {
         return;
     }
     let before = errors.len();
@@ -98,26 +102,26 @@ pub(super) fn validate(service: &Object, old: Option<&Object>, errors: &mut Erro
     }
     let policy = text(spec, "ipFamilyPolicy");
     let path = SPEC.child("ipFamilyPolicy");
-    let mut complain = |message: &str| errors.invalid(&path, policy, message);
+    let mut refuse = |message: &str| errors.invalid(&path, policy, message);
     let count = |spec, field| list(spec, field).len();
     if policy == SINGLE || policy.is_empty() {
         if count(spec, "clusterIPs") == 2 {
-            complain(
+            refuse(
                 "must be 'RequireDualStack' or 'PreferDualStack' when multiple cluster IPs are specified",
             );
         }
         if count(spec, "ipFamilies") == 2 {
-            complain(
+            refuse(
                 "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified",
             );
         }
     } else if let Some(old) = old.map(spec_of) {
         let reduced = |field| count(old, field) == 2 && count(spec, field) == 1;
         if reduced("clusterIPs") {
-            complain("must be 'SingleStack' to release the secondary cluster IP");
+            refuse("must be 'SingleStack' to release the secondary cluster IP");
         }
         if reduced("ipFamilies") {
-            complain("must be 'SingleStack' to release the secondary IP family");
+            refuse("must be 'SingleStack' to release the secondary IP family");
         }
     }
     let families = list(spec, "ipFamilies").len();
@@ -128,13 +132,13 @@ pub(super) fn validate(service: &Object, old: Option<&Object>, errors: &mut Erro
             errors.invalid(&path.index(index), shown, "IPv6 is not configured on this cluster");
         }
     }
-    if errors.len() == before && !is_free(spec) {
-        validate_cluster(spec, errors);
+    if errors.len() == before && !is_headless_without_selector(spec) {
+        validate_single_stack_cluster(spec, errors);
     }
 }
 
-/// What a cluster with one protocol cannot do.
-fn validate_cluster(spec: &Value, errors: &mut ErrorList) {
+/// The rules of a cluster that has only IPv4.
+fn validate_single_stack_cluster(spec: &Value, errors: &mut ErrorList) {
     let policy = text(spec, "ipFamilyPolicy");
     if policy == "RequireDualStack" {
         let message = "this cluster is not configured for dual-stack services";
@@ -199,7 +203,7 @@ fn validate_families(spec: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// False if an address is so wrong that they cannot be compared.
+/// Returns false if an address is malformed, so that the addresses cannot be compared.
 fn validate_addresses(addresses: &[&str], stored: &Stored<'_>, errors: &mut ErrorList) -> bool {
     let path = SPEC.child("clusterIPs");
     let before = errors.len();
@@ -211,11 +215,11 @@ fn validate_addresses(addresses: &[&str], stored: &Stored<'_>, errors: &mut Erro
             errors.invalid(&path, json!(addresses), message);
         }
     }
-    let is_readable = errors.len() == before;
+    let are_well_formed = errors.len() == before;
     if addresses.len() > 2 {
         errors.invalid(&path, json!(addresses), "may only hold up to 2 values");
     }
-    is_readable
+    are_well_formed
 }
 
 fn validate_pairs(spec: &Value, addresses: &[&str], errors: &mut ErrorList) {

@@ -1,7 +1,7 @@
 //! Prepares services for validation.
 //!
-//! A service has fields that depend on each other, some of which the server set. A client that
-//! sends the same manifest twice, or changes only the type, need not repeat or remove them.
+//! A service has fields that depend on each other or are set by the server. A client that sends the
+//! same manifest twice, or changes only the type, need not repeat or remove them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,24 +17,24 @@ pub(super) fn prepare_create(service: &mut Object) {
     if !address.is_empty() && list(spec_of(service), "clusterIPs").is_empty() {
         service.map_at(&["spec"]).insert("clusterIPs".to_owned(), json!([address]));
     }
-    ip_families::fill(service, None);
-    drop_internal_policy(service);
+    ip_families::set_defaults(service, None);
+    drop_internal_traffic_policy(service);
 }
 
 pub(super) fn prepare_update(new: &mut Object, old: &Object) {
     keep_allocated(new, old);
     normalize_addresses(new, old);
-    ip_families::fill(new, Some(old));
+    ip_families::set_defaults(new, Some(old));
     keep(new, old, "status");
-    drop_dependent(new, old);
-    drop_internal_policy(new);
+    drop_type_dependent_fields(new, old);
+    drop_internal_traffic_policy(new);
 }
 
 /// An `ExternalName` service has no internal traffic policy. An unsupported policy is kept, and
 /// refused.
 ///
 /// Upstream: storage.go defaultOnReadInternalTrafficPolicy, which removes it from reads.
-fn drop_internal_policy(service: &mut Object) {
+fn drop_internal_traffic_policy(service: &mut Object) {
     let spec = spec_of(service);
     let policy = text(spec, "internalTrafficPolicy");
     if kind(spec) == "ExternalName" && matches!(policy, "Cluster" | "Local") {
@@ -42,11 +42,11 @@ fn drop_internal_policy(service: &mut Object) {
     }
 }
 
-fn has_address(spec: &Value) -> bool {
+fn needs_cluster_ip(spec: &Value) -> bool {
     kind(spec) != "ExternalName"
 }
 
-fn uses_node_ports(spec: &Value) -> bool {
+fn needs_node_ports(spec: &Value) -> bool {
     match kind(spec) {
         "NodePort" => true,
         "LoadBalancer" => boolean(spec, "allocateLoadBalancerNodePorts").unwrap_or(true),
@@ -54,11 +54,13 @@ fn uses_node_ports(spec: &Value) -> bool {
     }
 }
 
-/// Puts back what was handed out and is not mentioned.
+/// Copies the allocated addresses and ports of the old service that the new one does not set.
+///
+/// Upstream: `patchAllocatedValues`.
 pub fn keep_allocated(new: &mut Object, old: &Object) {
     let (before, after) = (spec_of(old), spec_of(new).clone());
     let spec = new.map_at(&["spec"]);
-    if has_address(before) && has_address(&after) {
+    if needs_cluster_ip(before) && needs_cluster_ip(&after) {
         let address = text(before, "clusterIP");
         if !address.is_empty() {
             default_text(spec, "clusterIP", address);
@@ -67,12 +69,12 @@ pub fn keep_allocated(new: &mut Object, old: &Object) {
             spec.insert("clusterIPs".to_owned(), before["clusterIPs"].clone());
         }
     }
-    if uses_node_ports(before) && uses_node_ports(&after) {
+    if needs_node_ports(before) && needs_node_ports(&after) {
         keep_node_ports(spec, before, &after);
     }
-    let check = number(before, "healthCheckNodePort");
-    if needs_health_check(before) && needs_health_check(&after) && check != 0 {
-        default_number(spec, "healthCheckNodePort", check);
+    let health_check_port = number(before, "healthCheckNodePort");
+    if needs_health_check(before) && needs_health_check(&after) && health_check_port != 0 {
+        default_number(spec, "healthCheckNodePort", health_check_port);
     }
 }
 
@@ -92,7 +94,7 @@ fn keep_node_ports(spec: &mut Map<String, Value>, before: &Value, after: &Value)
     }
 }
 
-/// Makes the two fields for addresses agree, as far as the request is unambiguous.
+/// Sets `clusterIPs` from `clusterIP` if the client changed only the latter.
 fn normalize_addresses(new: &mut Object, old: &Object) {
     let (before, after) = (spec_of(old).clone(), spec_of(new).clone());
     let same_list = texts(&before, "clusterIPs").eq(texts(&after, "clusterIPs"));
@@ -108,32 +110,32 @@ fn normalize_addresses(new: &mut Object, old: &Object) {
     }
 }
 
-/// Removes what the new type has no use for, unless its author changed it too.
-fn drop_dependent(new: &mut Object, old: &Object) {
+/// Removes the fields that the new type does not use, unless the client changed them too.
+fn drop_type_dependent_fields(new: &mut Object, old: &Object) {
     let (before, after) = (spec_of(old).clone(), spec_of(new).clone());
     let spec = new.map_at(&["spec"]);
-    let mut drop_same = |field: &str| {
+    let mut drop_if_unchanged = |field: &str| {
         if before.get(field) == after.get(field) {
             spec.remove(field);
         }
     };
-    if has_address(&before) && !has_address(&after) {
+    if needs_cluster_ip(&before) && !needs_cluster_ip(&after) {
         if before.get("clusterIPs") == after.get("clusterIPs") {
-            drop_same("clusterIP");
+            drop_if_unchanged("clusterIP");
         }
-        drop_same("clusterIPs");
-        drop_same("ipFamilies");
-        drop_same("ipFamilyPolicy");
+        drop_if_unchanged("clusterIPs");
+        drop_if_unchanged("ipFamilies");
+        drop_if_unchanged("ipFamilyPolicy");
     }
     if needs_health_check(&before) && !needs_health_check(&after) {
-        drop_same("healthCheckNodePort");
+        drop_if_unchanged("healthCheckNodePort");
     }
     if kind(&before) == "LoadBalancer" && kind(&after) != "LoadBalancer" {
-        drop_same("allocateLoadBalancerNodePorts");
-        drop_same("loadBalancerClass");
+        drop_if_unchanged("allocateLoadBalancerNodePorts");
+        drop_if_unchanged("loadBalancerClass");
     }
     if is_external(&before) && !is_external(&after) {
-        drop_same("externalTrafficPolicy");
+        drop_if_unchanged("externalTrafficPolicy");
     }
     drop_node_ports(spec, &before, &after);
     if kind(&after) != "LoadBalancer" {
@@ -174,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn families_are_filled_in() {
+    fn ip_families_and_their_policy_get_defaults() {
         let families = |spec: Value| {
             let service = created(&STRATEGY, json!({"spec": spec}));
             (service["spec"]["ipFamilies"].clone(), service["spec"]["ipFamilyPolicy"].clone())
@@ -195,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_for_another_host_has_no_internal_policy() {
+    fn an_external_name_service_has_no_internal_traffic_policy() {
         let policy = |policy: &str| {
             let spec = json!({"type": "ExternalName", "internalTrafficPolicy": policy});
             created(&STRATEGY, json!({"spec": spec}))["spec"]["internalTrafficPolicy"].clone()
         };
         assert_eq!(policy("Cluster"), Value::Null);
         assert_eq!(policy("Local"), Value::Null);
-        assert_eq!(policy("Odd"), "Odd", "it is refused");
+        assert_eq!(policy("Odd"), "Odd", "an unsupported policy is left to validation");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How a service may change.
+//! Validation of updates of services.
 
 use super::validate::{validate_class, validate_service};
 use super::{ip_families, is_headless, kind, needs_health_check, spec_of};
@@ -9,7 +9,7 @@ use machinery::{ErrorList, Object, Path, Value, json, names};
 
 static SPEC: Path<'static> = Path::root("spec");
 
-/// Validates a change of a service.
+/// Validates an update of a service.
 pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList) {
     let before = errors.len();
     ip_families::validate(new, Some(old), errors);
@@ -28,8 +28,8 @@ pub(super) fn validate_update(new: &Object, old: &Object, errors: &mut ErrorList
         errors.invalid(&path, class(after).clone(), "may not change once set");
     }
     validate_class(after, errors);
-    let check = |spec| number(spec, "healthCheckNodePort");
-    if needs_health_check(after) && needs_health_check(former) && check(after) != check(former) {
+    let port = |spec| number(spec, "healthCheckNodePort");
+    if needs_health_check(after) && needs_health_check(former) && port(after) != port(former) {
         errors.forbidden(&SPEC.child("healthCheckNodePort"), "field is immutable");
     }
     validate_service(new, Some(old), errors);
@@ -56,11 +56,12 @@ fn validate_addresses(new: &Value, old: &Value, errors: &mut ErrorList) {
         errors.invalid(&path.index(0), json!(addresses), "may not change once set");
     }
     if former.len() > addresses.len() && addresses.len() == 1 {
-        release_second(new, "clusterIP", errors);
+        require_single_stack(new, "clusterIP", errors);
     }
 }
 
-fn release_second(new: &Value, what: &str, errors: &mut ErrorList) {
+/// Releasing the second address or family requires the policy `SingleStack`.
+fn require_single_stack(new: &Value, what: &str, errors: &mut ErrorList) {
     if text(new, "ipFamilyPolicy") != "SingleStack" {
         let message = format!("must be set to 'SingleStack' when releasing the secondary {what}");
         let path = SPEC.child("ipFamilyPolicy");
@@ -74,6 +75,7 @@ fn validate_families(new: &Value, old: &Value, errors: &mut ErrorList) {
     }
     let (families, former) = (list(new, "ipFamilies"), list(old, "ipFamilies"));
     let path = SPEC.child("ipFamilies");
+    // As upstream, the index is always 0.
     let path = path.index(0);
     if families.len() == former.len() {
         for _ in families.iter().zip(former).filter(|(new, old)| new != old) {
@@ -82,15 +84,16 @@ fn validate_families(new: &Value, old: &Value, errors: &mut ErrorList) {
         return;
     }
     if families.first().zip(former.first()).is_some_and(|(new, old)| new != old) {
+        // As upstream, the error shows the addresses and not the families.
         let shown = at(new, &["clusterIPs"]).clone();
         errors.invalid(&path, shown, "may not change once set");
     }
     if former.len() > families.len() && families.len() == 1 {
-        release_second(new, "ipFamily", errors);
+        require_single_stack(new, "ipFamily", errors);
     }
 }
 
-/// Validates a change of a service's status.
+/// Validates an update of a service's status.
 pub(super) fn validate_status(new: &Object, old: &Object, errors: &mut ErrorList) {
     let ingresses = |service| list(at(top(service, "status"), &["loadBalancer"]), "ingress");
     let root = Path::root("status");
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_with_one_cluster_ip_is_single_stack() {
+    fn a_dual_stack_headless_service_cannot_get_a_cluster_ip() {
         let old = json!({"ports": [{"port": 80}], "clusterIP": "None"});
         let new = json!({"ports": [{"port": 80}], "clusterIP": "10.0.0.77", "clusterIPs": ["None"],
             "ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack"});
@@ -168,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn only_balancers_report_addresses() {
+    fn only_load_balancers_may_report_ingress_addresses() {
         let service = object(json!({"spec": {"type": "ClusterIP"},
             "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}));
         let mut errors = ErrorList::new();

@@ -1,4 +1,4 @@
-//! The rules for services.
+//! Validation of services.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ static SPEC: Path<'static> = Path::root("spec");
 
 const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
-const ONLY_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
+const ONLY_LOAD_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 
 /// Validates a new service.
 pub(super) fn validate_create(service: &Object, errors: &mut ErrorList) {
@@ -27,7 +27,7 @@ pub(super) fn validate_create(service: &Object, errors: &mut ErrorList) {
     }
 }
 
-/// The rules that a service always keeps, new or not.
+/// The rules for both new and updated services.
 pub(super) fn validate_service(service: &Object, old: Option<&Object>, errors: &mut ErrorList) {
     let spec = spec_of(service);
     validate_annotations(service, errors);
@@ -41,7 +41,7 @@ pub(super) fn validate_service(service: &Object, old: Option<&Object>, errors: &
     ip_families::validate_related_fields(service, old, errors);
     validate_external_ips(spec, old, errors);
     one_of(errors, &SPEC.child("type"), kind(spec), TYPES);
-    validate_node_ports(spec, errors);
+    validate_unique_ports(spec, errors);
     validate_source_ranges(service, old, errors);
     validate_balancer(spec, errors);
     validate_traffic(spec, errors);
@@ -109,8 +109,8 @@ fn validate_ports(spec: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// No two ports are the same, in the service or on the nodes.
-fn validate_node_ports(spec: &Value, errors: &mut ErrorList) {
+/// Validates that neither the ports nor the node ports have duplicates.
+fn validate_unique_ports(spec: &Value, errors: &mut ErrorList) {
     let path = SPEC.child("ports");
     let (mut node_ports, mut ports) = (HashSet::new(), HashSet::new());
     for (index, entry) in list(spec, "ports").iter().enumerate() {
@@ -127,13 +127,13 @@ fn validate_node_ports(spec: &Value, errors: &mut ErrorList) {
             }
             node_ports.insert((protocol, node_port));
         }
-        let own = (protocol, number(entry, "port"));
-        if ports.contains(&own) {
-            let key = json!({"protocol": own.0, "port": own.1});
+        let key = (protocol, number(entry, "port"));
+        if ports.contains(&key) {
+            let key = json!({"protocol": key.0, "port": key.1});
             let shown = go_struct::line("ServicePort", &key);
             errors.add(ErrorType::Duplicate, &path, None, &shown);
         }
-        ports.insert(own);
+        ports.insert(key);
     }
 }
 
@@ -183,9 +183,10 @@ fn validate_source_ranges(service: &Object, old: Option<&Object>, errors: &mut E
     let spec = spec_of(service);
     let ranges = |spec| texts(spec, "loadBalancerSourceRanges").map(str::trim);
     if ranges(spec).next().is_some() {
+        // As upstream, the field is capitalized.
         let path = SPEC.child("LoadBalancerSourceRanges");
         if kind(spec) != "LoadBalancer" {
-            errors.forbidden(&path, ONLY_BALANCERS);
+            errors.forbidden(&path, ONLY_LOAD_BALANCERS);
         }
         let stored: Stored<'_> = old.map(|old| ranges(spec_of(old)).collect()).unwrap_or_default();
         for (index, range) in ranges(spec).enumerate() {
@@ -196,7 +197,7 @@ fn validate_source_ranges(service: &Object, old: Option<&Object>, errors: &mut E
         let path = path.child("annotations");
         let path = path.key(ANNOTATION);
         if kind(spec) != "LoadBalancer" {
-            errors.forbidden(&path, ONLY_BALANCERS);
+            errors.forbidden(&path, ONLY_LOAD_BALANCERS);
         }
         let is_stored = old.is_some_and(|old| old.annotation(ANNOTATION) == Some(value));
         if !is_stored && !value.trim().is_empty() {
@@ -211,10 +212,11 @@ fn validate_balancer(spec: &Value, errors: &mut ErrorList) {
     let allocate = part(spec, "allocateLoadBalancerNodePorts");
     if kind(spec) == "LoadBalancer" {
         if allocate.is_none() {
+            // As upstream, the path has no `spec`.
             errors.required(&Path::root("allocateLoadBalancerNodePorts"), "");
         }
     } else if allocate.is_some() {
-        errors.forbidden(&SPEC.child("allocateLoadBalancerNodePorts"), ONLY_BALANCERS);
+        errors.forbidden(&SPEC.child("allocateLoadBalancerNodePorts"), ONLY_LOAD_BALANCERS);
     }
     validate_class(spec, errors);
 }
@@ -227,7 +229,7 @@ pub(super) fn validate_class(spec: &Value, errors: &mut ErrorList) {
     if kind(spec) == "LoadBalancer" {
         qualified_name(errors, &path, text(spec, "loadBalancerClass"));
     } else {
-        errors.forbidden(&path, ONLY_BALANCERS);
+        errors.forbidden(&path, ONLY_LOAD_BALANCERS);
     }
 }
 
@@ -275,14 +277,14 @@ mod tests {
     }
 
     #[test]
-    fn a_service_has_ports() {
+    fn only_headless_and_external_name_services_need_no_ports() {
         check(json!({}), &["spec.ports: Required value"]);
         check(json!({"clusterIP": "None"}), &[]);
         check(json!({"type": "ExternalName", "externalName": "example.com."}), &[]);
     }
 
     #[test]
-    fn several_ports_have_names() {
+    fn several_ports_require_names() {
         check(
             json!({"ports": [{"port": 80}, {"port": 81}]}),
             &["spec.ports[0].name: Required value", "spec.ports[1].name: Required value"],
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_service_has_no_node_ports() {
+    fn a_cluster_ip_service_may_not_have_node_ports() {
         check(
             json!({"ports": [{"port": 80, "nodePort": 30080}]}),
             &["spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"],
@@ -321,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_with_one_protocol_has_no_other() {
+    fn dual_stack_and_ipv6_are_refused() {
         check(
             json!({"ports": [{"port": 80}], "ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6"]}),
             &[
@@ -338,12 +340,12 @@ mod tests {
     }
 
     #[test]
-    fn an_external_name_is_a_name() {
+    fn an_external_name_service_requires_the_name() {
         check(json!({"type": "ExternalName"}), &["spec.externalName: Required value"]);
     }
 
     #[test]
-    fn traffic_policies_fit_the_type() {
+    fn traffic_fields_that_do_not_fit_the_type_are_refused() {
         check(
             json!({"ports": [{"port": 80}], "externalTrafficPolicy": "Local", "internalTrafficPolicy": "Odd",
                 "loadBalancerSourceRanges": ["x"], "sessionAffinity": "Odd"}),

@@ -32,8 +32,8 @@ pub(super) fn warnings(service: &Object) -> Vec<String> {
         warn_of_addresses(&mut warnings, &path.child("clusterIPs"), texts(spec, "clusterIPs"));
     }
     warn_of_addresses(&mut warnings, &path.child("externalIPs"), texts(spec, "externalIPs"));
-    let is_name = kind(spec) == "ExternalName";
-    if !external.is_empty() && !is_headless && !is_name {
+    let is_external_name = kind(spec) == "ExternalName";
+    if !external.is_empty() && !is_headless && !is_external_name {
         let warning =
             "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
         warnings.push(warning.to_owned());
@@ -44,11 +44,11 @@ pub(super) fn warnings(service: &Object) -> Vec<String> {
     for (index, range) in texts(spec, "loadBalancerSourceRanges").enumerate() {
         warnings.extend(address::cidr_warnings(&ranges.index(index), range));
     }
-    if is_name && !external.is_empty() {
+    if is_external_name && !external.is_empty() {
         let warning = r#"spec.externalIPs is ignored when spec.type is "ExternalName""#;
         warnings.push(warning.to_owned());
     }
-    if !is_name && !text(spec, "externalName").is_empty() {
+    if !is_external_name && !text(spec, "externalName").is_empty() {
         let warning = r#"spec.externalName is ignored when spec.type is not "ExternalName""#;
         warnings.push(warning.to_owned());
     }

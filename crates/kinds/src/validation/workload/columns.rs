@@ -1,4 +1,4 @@
-//! The columns that `kubectl get -o wide` shows for every kind that makes pods.
+//! The columns of `kubectl get -o wide` that all workloads have.
 
 use machinery::Value;
 use machinery::fields::{at, entries, list, text};
@@ -9,15 +9,13 @@ use types::resource::Column;
 pub(crate) const CONTAINERS: Column =
     wide("Containers", "Names of each container in the template.");
 
-/// Their images.
+/// The images of the containers in the template.
 pub(crate) const IMAGES: Column =
     wide("Images", "Images referenced by each container in the template.");
 
-/// What selects the pods.
-pub(crate) const SELECTOR: Column = wide(
-    "Selector",
-    "The labels that a pod must have in order to be counted as one of those that are wanted.",
-);
+/// The selector of the pods.
+pub(crate) const SELECTOR: Column =
+    wide("Selector", "The selector of the pods that belong to the workload.");
 
 /// The cells of [`CONTAINERS`] and [`IMAGES`].
 pub(crate) fn containers(template: &Value) -> [Value; 2] {
@@ -28,7 +26,7 @@ pub(crate) fn containers(template: &Value) -> [Value; 2] {
     })
 }
 
-/// A map of labels at `key`, `a=b,c=d`.
+/// Formats the map of labels at `key` as `a=b,c=d`.
 pub(crate) fn labels(value: &Value, key: &str) -> Value {
     let labels: Vec<String> = entries(value, key)
         .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
@@ -49,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_shown_as_they_are_written_in_queries() {
+    fn labels_are_shown_as_keys_and_values() {
         let spec = json!({"selector": {"a": "b", "c": "d"}});
         assert_eq!(labels(&spec, "selector"), "a=b,c=d");
         assert_eq!(labels(&spec, "nodeSelector"), "<none>");

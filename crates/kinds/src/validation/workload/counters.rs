@@ -1,5 +1,5 @@
-//! The counters in the status of the kinds that make pods: none is negative, and a part is not more
-//! than the whole.
+//! Validation of the counters in the status of workloads: none may be negative, and none may be
+//! greater than the counter of which it is a part.
 
 use crate::validation::rules::at_least_zero;
 use machinery::fields::{integer, number};
@@ -21,7 +21,7 @@ pub(crate) fn at_most_replicas(errors: &mut ErrorList, status: &Value, fields: &
     at_most(errors, status, fields, "replicas", "cannot be greater than status.replicas");
 }
 
-/// Available replicas are ready; the messages differ by kind.
+/// The available replicas may not be more than the ready ones; the messages differ by kind.
 pub(crate) fn available_are_ready(errors: &mut ErrorList, status: &Value, message: &str) {
     at_most(errors, status, &["availableReplicas"], "readyReplicas", message);
 }
@@ -35,7 +35,7 @@ fn at_most(errors: &mut ErrorList, status: &Value, fields: &[&str], whole: &str,
     }
 }
 
-/// The collision count is part of new names, so it must never decrease.
+/// The collision count must never decrease, since it makes the names of dependents unique.
 pub(crate) fn collisions_only_grow(errors: &mut ErrorList, new: &Value, old: &Value) {
     const FIELD: &str = "collisionCount";
     let is_less = match (integer(new, FIELD), integer(old, FIELD)) {
@@ -55,7 +55,7 @@ mod tests {
     use machinery::json;
 
     #[test]
-    fn a_part_is_not_more_than_the_whole() {
+    fn negative_counters_and_more_ready_replicas_than_replicas_are_refused() {
         let mut errors = ErrorList::new();
         let status = json!({"replicas": 1, "readyReplicas": 2, "availableReplicas": -3});
         not_negative(&mut errors, &status, &["replicas", "availableReplicas"]);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn collisions_are_not_forgotten() {
+    fn the_collision_count_may_not_decrease() {
         let check = |new: Value, old: Value| {
             let mut errors = ErrorList::new();
             collisions_only_grow(&mut errors, &new, &old);

@@ -1,7 +1,7 @@
-//! [`fill_in`]: copies the defaults of limit ranges into the containers of a pod.
+//! [`set_defaults`]: copies the defaults of limit ranges into the containers of a pod.
 //!
-//! Each default is copied into each container, so that the result may be thousands of times larger
-//! than the limit ranges and the pod together. The number of bytes is therefore computed, and limited,
+//! Each default is copied into each container, so the result may be thousands of times larger than
+//! the limit ranges and the pod together. Therefore the number of bytes is computed and limited
 //! before anything is copied.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,8 @@ use machinery::{Map, Object, Value};
 /// The annotation that lists the defaults that were set.
 pub(super) const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
-/// The defaults may add this many bytes to a pod: an object with more is too large to be stored.
+/// The maximum number of bytes that the defaults may add to a pod, 1.5 MiB: a larger object cannot
+/// be stored.
 const ADDED_MAX: usize = 3 << 19;
 
 /// The quotes, the colon and the comma of a member of a JSON object.
@@ -32,39 +33,57 @@ const LISTS: [(&str, &str); 2] =
 pub struct TooManyDefaults;
 
 /// The default of one resource.
-struct Default<'a> {
+struct DefaultQuantity<'a> {
     value: &'a Value,
-    /// The index of the limit range that it comes from.
+    /// The index of the limit range that has it.
     range: usize,
 }
 
 /// The defaults of `requests` or of `limits`, by the names of resources.
-type Defaults<'a> = BTreeMap<&'a str, Default<'a>>;
+type Defaults<'a> = BTreeMap<&'a str, DefaultQuantity<'a>>;
 
-/// Fills in the requests and limits that the containers of a pod do not have, and notes that in an
+/// The defaults of one field of a container's resources.
+struct FieldDefaults<'a> {
+    /// `requests` or `limits`.
+    field: &'static str,
+    /// The word for one of them in the annotation.
+    word: &'static str,
+    defaults: Defaults<'a>,
+}
+
+/// Sets the requests and limits that the containers of a pod do not have, and lists them in an
 /// annotation. If several limit ranges have a default for the same resource, the first one wins.
-pub fn fill_in(ranges: &[Arc<Limits>], pod: &mut Object) -> Result<(), TooManyDefaults> {
-    let parts = [
-        ("requests", "request", merged(ranges, |range| &range.default_request)),
-        ("limits", "limit", merged(ranges, |range| &range.default)),
+pub fn set_defaults(ranges: &[Arc<Limits>], pod: &mut Object) -> Result<(), TooManyDefaults> {
+    let fields = [
+        FieldDefaults {
+            field: "requests",
+            word: "request",
+            defaults: merged(ranges, |range| &range.default_request),
+        },
+        FieldDefaults {
+            field: "limits",
+            word: "limit",
+            defaults: merged(ranges, |range| &range.default),
+        },
     ];
-    if parts.iter().all(|(_, _, defaults)| defaults.is_empty()) {
+    if fields.iter().all(|it| it.defaults.is_empty()) {
         return Ok(());
     }
-    let Some(last) = last_range(pod, &parts)? else { return Ok(()) };
+    // As upstream, the annotation only lists the defaults of the last limit range that sets any:
+    // each one overwrites the annotation of those before it.
+    let Some(last) = last_range(pod, &fields)? else { return Ok(()) };
     let mut notes = Vec::new();
-    for (list, word) in LISTS {
+    for (list, container_word) in LISTS {
         for container in maps_mut(pod.map_at(&["spec"]), list) {
-            for (key, what, defaults) in &parts {
-                let names = fill_container(container, key, defaults, last);
+            for FieldDefaults { field, word, defaults } in &fields {
+                let names = set_in_container(container, field, defaults, last);
                 if !names.is_empty() {
                     let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
-                    notes.push(format!("{} {what} for {word} {name}", names.join(", ")));
+                    notes.push(format!("{} {word} for {container_word} {name}", names.join(", ")));
                 }
             }
         }
     }
-    // Each limit range that fills in something overwrites the note of those before it.
     let note = format!("LimitRanger plugin set: {}", notes.join("; "));
     pod.map_at(&["metadata", "annotations"]).insert(ANNOTATION.to_owned(), note.into());
     Ok(())
@@ -77,22 +96,23 @@ fn merged<'a>(
     let mut merged = Defaults::new();
     for (range, limits) in ranges.iter().enumerate() {
         for (name, value) in defaults(limits) {
-            merged.entry(name.as_str()).or_insert(Default { value, range });
+            merged.entry(name.as_str()).or_insert(DefaultQuantity { value, range });
         }
     }
     merged
 }
 
-/// The index of the last limit range of which a container gets a default, if there is one.
+/// The index of the last limit range of which a container gets a default, if there is one. Fails if
+/// the defaults are too large.
 fn last_range(
     pod: &Object,
-    parts: &[(&str, &str, Defaults<'_>)],
+    fields: &[FieldDefaults<'_>],
 ) -> Result<Option<usize>, TooManyDefaults> {
     let spec = top(pod, "spec");
     let (mut last, mut added) = (None, 0);
-    for (key, _, defaults) in parts {
+    for FieldDefaults { field, defaults, .. } in fields {
         for container in LISTS.iter().flat_map(|(containers, _)| list(spec, containers)) {
-            for (name, default) in missing(at(container, &["resources", key]), defaults) {
+            for (name, default) in missing(at(container, &["resources", field]), defaults) {
                 last = last.max(Some(default.range));
                 added += name.len() + default.value.as_str().map_or(0, str::len) + PUNCTUATION;
             }
@@ -107,7 +127,7 @@ fn last_range(
 fn missing<'a, 'd>(
     present: &'a Value,
     defaults: &'a Defaults<'d>,
-) -> impl Iterator<Item = (&'d str, &'a Default<'d>)> {
+) -> impl Iterator<Item = (&'d str, &'a DefaultQuantity<'d>)> {
     let is_missing = |name: &str| present.get(name).is_none();
     defaults
         .iter()
@@ -115,15 +135,15 @@ fn missing<'a, 'd>(
         .filter(move |(name, _)| is_missing(name))
 }
 
-/// Fills in the missing members of `key` and returns the names of those that come from the limit range
-/// `noted`.
-fn fill_container<'d>(
+/// Sets the missing quantities of `field` and returns the names of those that come from the limit
+/// range with the index `range`.
+fn set_in_container<'d>(
     container: &mut Map<String, Value>,
-    key: &str,
+    field: &str,
     defaults: &Defaults<'d>,
-    noted: usize,
+    range: usize,
 ) -> Vec<&'d str> {
-    let present = container.get("resources").map_or(&Value::Null, |it| at(it, &[key]));
+    let present = container.get("resources").map_or(&Value::Null, |it| at(it, &[field]));
     let missing: Vec<&str> = missing(present, defaults).map(|(name, _)| name).collect();
     if missing.is_empty() {
         return missing;
@@ -133,13 +153,13 @@ fn fill_container<'d>(
     if !resources.is_object() {
         *resources = empty();
     }
-    if !resources[key].is_object() {
-        resources[key] = empty();
+    if !resources[field].is_object() {
+        resources[field] = empty();
     }
     for name in &missing {
-        resources[key][*name] = defaults[name].value.clone();
+        resources[field][*name] = defaults[name].value.clone();
     }
-    missing.into_iter().filter(|name| defaults[name].range == noted).collect()
+    missing.into_iter().filter(|name| defaults[name].range == range).collect()
 }
 
 #[cfg(test)]
@@ -157,12 +177,12 @@ mod tests {
     }
 
     #[test]
-    fn missing_resources_are_filled_in_and_noted() {
+    fn missing_requests_and_limits_are_set_and_listed_in_the_annotation() {
         let range = range(json!({"type": "Container",
             "default": {"cpu": "1", "memory": "1Gi"}, "defaultRequest": {"cpu": "500m"}}));
         let container = json!({"name": "c", "resources": {"limits": {"cpu": "2"}}});
         let mut pod = object(json!({"spec": {"containers": [container]}}));
-        fill_in(&[range], &mut pod).unwrap();
+        set_defaults(&[range], &mut pod).unwrap();
         assert_eq!(
             *resources(&pod),
             json!({"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "500m"}})
@@ -176,14 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_range_wins_and_the_last_one_is_noted() {
+    fn the_first_range_wins_and_the_annotation_lists_the_last_one() {
         let ranges = [
             range(json!({"type": "Container", "default": {"cpu": "1"}})),
             range(json!({"type": "Container", "default": {"cpu": "2", "memory": "1Gi"}})),
             range(json!({"type": "Container", "default": {"memory": "2Gi"}})),
         ];
         let mut pod = object(json!({"spec": {"containers": [{"name": "c"}]}}));
-        fill_in(&ranges, &mut pod).unwrap();
+        set_defaults(&ranges, &mut pod).unwrap();
         assert_eq!(*resources(&pod), json!({"limits": {"cpu": "1", "memory": "1Gi"}}));
         let note = "LimitRanger plugin set: memory limit for container c";
         assert_eq!(pod.annotation(ANNOTATION), Some(note));
@@ -197,7 +217,7 @@ mod tests {
         let containers: Value = (0..100).map(|n| json!({"name": format!("c{n}")})).collect();
         let pod = object(json!({"spec": {"containers": containers}}));
         let mut changed = pod.clone();
-        assert!(fill_in(&[range], &mut changed).is_err());
+        assert!(set_defaults(&[range], &mut changed).is_err());
         assert_eq!(changed, pod);
     }
 }

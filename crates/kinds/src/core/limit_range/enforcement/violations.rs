@@ -1,37 +1,36 @@
-//! [`validate_pod`] and [`validate_claim`]: what limit ranges hold against pods and claims.
+//! [`validate_pod`] and [`validate_claim`]: compare pods and claims with limit ranges.
 //!
-//! Each limit is compared with each container. A container without the resource is a violation, so
-//! that the number of comparisons follows from the size of the pod as long as nothing is violated;
-//! the number and size of the limit ranges is limited by [`COMPARED_MAX`], the violations by
-//! [`VIOLATIONS_MAX`] and [`MESSAGES_MAX`].
+//! Each limit is compared with each container, so clients could make the number of comparisons and
+//! of violations very large. [`COMPARED_MAX`] limits the comparisons, [`VIOLATIONS_MAX`] and
+//! [`MESSAGES_MAX`] limit the violations.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{Bounds, Limits};
-use crate::core::pod::totals::{Amounts, of_containers};
+use crate::core::pod::totals::{Amounts, total_without_overhead};
 use crate::validation::quantities::amount;
 use machinery::fields::{at, entries, list, top};
 use machinery::quantity::Quantity;
 use machinery::{Object, Value};
 
-/// The number of comparisons for one object. A pod that can be stored has fewer than 200,000
-/// quantities, so that a namespace with a few limit ranges does not reach it.
+/// The maximum number of comparisons for one object. A pod that can be stored has fewer than
+/// 200,000 quantities, so a namespace with a few limit ranges does not reach the limit.
 const COMPARED_MAX: usize = 2_000_000;
 
 /// Violations are collected until their messages have this many bytes, each message counted once.
 const MESSAGES_MAX: usize = 1 << 20;
 
-/// No more violations than this are looked at, also if their messages are the same.
+/// Violations are collected up to this number, including those with the same message.
 const VIOLATIONS_MAX: usize = 100_000;
 
-/// Beyond this, thousandths do not fit.
+/// The largest value whose thousandths fit into an `i64`.
 const MAX_MILLI: i64 = i64::MAX / 1000;
 
 /// Why limit ranges refuse an object.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Forbid the object, with these messages.
+    /// The messages of the violations.
     Violations(Vec<String>),
     /// The object and the limit ranges of its namespace are too large to be compared.
     TooLarge,
@@ -50,7 +49,7 @@ pub fn validate_pod(ranges: &[Arc<Limits>], pod: &Object) -> Result<(), Refusal>
         Vec::new()
     };
     let total = if has_bounds("Pod") {
-        [of_containers(spec, "requests"), of_containers(spec, "limits")]
+        [total_without_overhead(spec, "requests"), total_without_overhead(spec, "limits")]
     } else {
         [Amounts::new(), Amounts::new()]
     };
@@ -135,7 +134,7 @@ struct Comparison {
     /// The number of violations, also of those that have the same message.
     violations: usize,
     /// The remaining number of comparisons.
-    left: usize,
+    comparisons_left: usize,
 }
 
 impl Comparison {
@@ -145,7 +144,7 @@ impl Comparison {
             seen: HashSet::new(),
             size: 0,
             violations: 0,
-            left: COMPARED_MAX,
+            comparisons_left: COMPARED_MAX,
         }
     }
 
@@ -153,7 +152,7 @@ impl Comparison {
         let Resources { requests, limits } = resources;
         self.count(bounds)?;
         for (name, min) in &bounds.min {
-            self.note(below_minimum(
+            self.add_violation(below_minimum(
                 &bounds.kind,
                 name,
                 min,
@@ -162,7 +161,7 @@ impl Comparison {
             ))?;
         }
         for (name, max) in &bounds.max {
-            self.note(above_maximum(
+            self.add_violation(above_maximum(
                 &bounds.kind,
                 name,
                 max,
@@ -172,11 +171,12 @@ impl Comparison {
         }
         for (name, ratio) in &bounds.ratio {
             let (request, limit) = (requests.get(name), limits.get(name));
-            self.note(ratio_exceeded(&bounds.kind, name, ratio, request, limit))?;
+            self.add_violation(ratio_exceeded(&bounds.kind, name, ratio, request, limit))?;
         }
         Ok(())
     }
 
+    /// Compares a claim, of which only the requests are limited.
     fn compare_requests(
         &mut self,
         bounds: &Bounds,
@@ -185,25 +185,27 @@ impl Comparison {
         let requests = &resources.requests;
         self.count(bounds)?;
         for (name, min) in &bounds.min {
-            self.note(below_minimum(&bounds.kind, name, min, requests.get(name), None))?;
+            self.add_violation(below_minimum(&bounds.kind, name, min, requests.get(name), None))?;
         }
         for (name, max) in &bounds.max {
-            self.note(request_above_maximum(&bounds.kind, name, max, requests.get(name)))?;
+            self.add_violation(request_above_maximum(&bounds.kind, name, max, requests.get(name)))?;
         }
         Ok(())
     }
 
+    /// Counts the comparisons with `bounds`. Fails if there are too many.
     fn count(&mut self, bounds: &Bounds) -> Result<(), Refusal> {
         let count = 1 + bounds.min.len() + bounds.max.len() + bounds.ratio.len();
-        let Some(left) = self.left.checked_sub(count) else {
+        let Some(left) = self.comparisons_left.checked_sub(count) else {
             self.finish()?;
             return Err(Refusal::TooLarge);
         };
-        self.left = left;
+        self.comparisons_left = left;
         Ok(())
     }
 
-    fn note(&mut self, message: Option<String>) -> Result<(), Refusal> {
+    /// Adds a violation, if there is one. Fails if there are too many.
+    fn add_violation(&mut self, message: Option<String>) -> Result<(), Refusal> {
         let Some(message) = message else { return Ok(()) };
         self.violations += 1;
         if !self.seen.contains(&message) {
@@ -323,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_keep_within_their_bounds() {
+    fn a_container_outside_of_its_limits_is_refused() {
         let limits = limits(json!({"type": "Container", "min": {"cpu": "100m"},
             "max": {"cpu": "1"}, "maxLimitRequestRatio": {"cpu": "2"}}));
         let about =
@@ -351,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_limited_by_its_sum_and_a_claim_by_its_request() {
+    fn the_total_of_a_pod_and_the_request_of_a_claim_are_limited() {
         let sum = limits(json!({"type": "Pod", "max": {"memory": "1Gi"}}));
         let container = json!({"name": "c", "resources": {"limits": {"memory": "600Mi"}}});
         let pod = object(json!({"spec": {"containers": [container, container]}}));
@@ -372,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn very_many_violations_are_not_all_collected() {
+    fn the_size_of_the_collected_violations_is_limited() {
         let min: machinery::Map<String, Value> =
             (0..2000).map(|n| (format!("example.com/r{n}"), "2".into())).collect();
         let range = limits(json!({"type": "Container", "min": min}));
@@ -390,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_not_compared_with_very_many_ranges() {
+    fn an_object_that_needs_too_many_comparisons_is_refused() {
         let range = limits(json!({"type": "Container", "min": {"cpu": "1"}}));
         let container = json!({"name": "c", "resources": {"requests": {"cpu": "1"}}});
         let containers: Value = (0..2000).map(|_| container.clone()).collect();

@@ -1,18 +1,21 @@
-//! The checks of the level baseline: no known way out of the container.
+//! The checks of the level baseline: no known privilege escalations.
 
 use std::collections::BTreeSet;
 
-use super::{BadValues, Pod, Violation, annotated, named, of_container, plural, quoted, setters};
+use super::{
+    BadValues, Pod, Violation, annotated, container_context, named, offenders, plural, quoted,
+};
 use machinery::Value;
 use machinery::fields::{annotation, at, entries, flag, list, number, text, texts};
 
-/// Containers that violate a check, with the bad values; None if there are none.
+/// The names of the containers that violate a check; None if there are none. `is_bad` also adds
+/// their values to `bad`.
 fn bad_containers<'a>(
     pod: &Pod<'a>,
     bad: &mut BadValues<'a>,
-    mut note: impl FnMut(&'a Value, &mut BadValues<'a>) -> bool,
+    mut is_bad: impl FnMut(&'a Value, &mut BadValues<'a>) -> bool,
 ) -> Option<Vec<&'a str>> {
-    let containers = pod.containers_where(|container| note(container, bad));
+    let containers = pod.containers_where(|container| is_bad(container, bad));
     (!containers.is_empty()).then_some(containers)
 }
 
@@ -20,30 +23,30 @@ const APP_ARMOR_ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.
 
 pub(super) fn app_armor_profile(pod: &Pod<'_>) -> Option<Violation> {
     let mut bad = BadValues::default();
-    let is_bad_pod = bad_profile(pod.own(&["appArmorProfile"]), &mut bad);
-    let containers =
-        pod.containers_where(|it| bad_profile(of_container(it, &["appArmorProfile"]), &mut bad));
+    let is_bad_pod = bad_profile(pod.context(&["appArmorProfile"]), &mut bad);
+    let containers = pod
+        .containers_where(|it| bad_profile(container_context(it, &["appArmorProfile"]), &mut bad));
     let annotations: BTreeSet<String> = entries(pod.metadata, "annotations")
         .filter_map(|(key, value)| Some((key, value.as_str()?)))
         .filter(|(key, value)| {
-            let is_fine =
+            let is_allowed =
                 matches!(*value, "" | "runtime/default") || value.starts_with("localhost/");
-            key.starts_with(APP_ARMOR_ANNOTATION) && !is_fine
+            key.starts_with(APP_ARMOR_ANNOTATION) && !is_allowed
         })
         .map(|(key, value)| annotated(key, value))
         .collect();
-    let mut who: Vec<String> = setters(is_bad_pod, &containers).into_iter().collect();
+    let mut found: Vec<String> = offenders(is_bad_pod, &containers).into_iter().collect();
     if !annotations.is_empty() {
-        who.push(plural(annotations.len(), "annotation", "annotations").to_owned());
+        found.push(plural(annotations.len(), "annotation", "annotations").to_owned());
     }
-    if who.is_empty() {
+    if found.is_empty() {
         return None;
     }
     let values: Vec<&str> =
         bad.0.iter().copied().chain(annotations.iter().map(String::as_str)).collect();
     let reason = plural(values.len(), "forbidden AppArmor profile", "forbidden AppArmor profiles");
     let detail =
-        format!("{} must not set AppArmor profile type to {}", who.join(" and "), quoted(values));
+        format!("{} must not set AppArmor profile type to {}", found.join(" and "), quoted(values));
     Some(Violation::new(reason, detail))
 }
 
@@ -67,8 +70,8 @@ const CAPABILITIES: &[&str] = &[
 pub(super) fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
     let mut bad = BadValues::default();
     let containers = bad_containers(pod, &mut bad, |container, bad| {
-        let added = texts(of_container(container, &["capabilities"]), "add");
-        added.fold(false, |any, it| bad.note(it, CAPABILITIES.contains(&it)) | any)
+        let added = texts(container_context(container, &["capabilities"]), "add");
+        added.fold(false, |any, it| bad.add_unless(it, CAPABILITIES.contains(&it)) | any)
     })?;
     let detail = format!(
         "{} must not include {} in securityContext.capabilities.add",
@@ -127,7 +130,7 @@ pub(super) fn host_ports(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 /// The handlers of a container that have a host field.
-const PROBES: [&[&str]; 5] = [
+const HANDLERS: [&[&str]; 5] = [
     &["livenessProbe"],
     &["readinessProbe"],
     &["startupProbe"],
@@ -138,10 +141,10 @@ const PROBES: [&[&str]; 5] = [
 pub(super) fn probe_hosts(pod: &Pod<'_>) -> Option<Violation> {
     let mut bad = BadValues::default();
     let mut containers = bad_containers(pod, &mut bad, |container, bad| {
-        let handlers = PROBES.iter().map(|path| at(container, path));
+        let handlers = HANDLERS.iter().map(|path| at(container, path));
         let hosts = handlers
             .flat_map(|it| ["httpGet", "tcpSocket"].map(|action| text(at(it, &[action]), "host")));
-        hosts.fold(false, |any, host| bad.note(host, host.is_empty()) | any)
+        hosts.fold(false, |any, host| bad.add_unless(host, host.is_empty()) | any)
     })?;
     containers.sort_unstable();
     containers.dedup();
@@ -157,7 +160,7 @@ pub(super) fn probe_hosts(pod: &Pod<'_>) -> Option<Violation> {
 
 pub(super) fn privileged(pod: &Pod<'_>) -> Option<Violation> {
     let containers =
-        pod.containers_where(|it| of_container(it, &["privileged"]) == &Value::Bool(true));
+        pod.containers_where(|it| container_context(it, &["privileged"]) == &Value::Bool(true));
     if containers.is_empty() {
         return None;
     }
@@ -168,8 +171,8 @@ pub(super) fn privileged(pod: &Pod<'_>) -> Option<Violation> {
 pub(super) fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
     let mut bad = BadValues::default();
     let containers = bad_containers(pod, &mut bad, |container, bad| {
-        let mount = of_container(container, &["procMount"]).as_str();
-        mount.is_some_and(|it| bad.note(it, it == "Default"))
+        let mount = container_context(container, &["procMount"]).as_str();
+        mount.is_some_and(|it| bad.add_unless(it, it == "Default"))
     })?;
     let detail = format!(
         "{} must not set securityContext.procMount to {}",
@@ -179,6 +182,7 @@ pub(super) fn proc_mount(pod: &Pod<'_>) -> Option<Violation> {
     Some(Violation::new("procMount", detail))
 }
 
+/// The allowed types, the last of which is allowed since 1.31.
 const SE_LINUX_TYPES: &[&str] =
     &["", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"];
 
@@ -193,17 +197,17 @@ pub(super) fn se_linux_options(pod: &Pod<'_>) -> Option<Violation> {
 fn se_linux(pod: &Pod<'_>, types: &[&str]) -> Option<Violation> {
     let mut bad = BadValues::default();
     let (mut user, mut role) = (false, false);
-    let mut judge = |options| {
+    let mut is_bad = |options| {
         let kind = text(options, "type");
         let (has_user, has_role) =
             (!text(options, "user").is_empty(), !text(options, "role").is_empty());
         user |= has_user;
         role |= has_role;
-        bad.note(kind, types.contains(&kind)) | has_user | has_role
+        bad.add_unless(kind, types.contains(&kind)) | has_user | has_role
     };
-    let is_bad_pod = judge(pod.own(&["seLinuxOptions"]));
-    let containers = pod.containers_where(|it| judge(of_container(it, &["seLinuxOptions"])));
-    let who = setters(is_bad_pod, &containers)?;
+    let is_bad_pod = is_bad(pod.context(&["seLinuxOptions"]));
+    let containers = pod.containers_where(|it| is_bad(container_context(it, &["seLinuxOptions"])));
+    let offenders = offenders(is_bad_pod, &containers)?;
     let mut what = Vec::new();
     if !bad.0.is_empty() {
         what.push(format!("{} {}", plural(bad.0.len(), "type", "types"), quoted(bad.0)));
@@ -217,23 +221,23 @@ fn se_linux(pod: &Pod<'_>, types: &[&str]) -> Option<Violation> {
     let what = what.join("; ");
     Some(Violation::new(
         "seLinuxOptions",
-        format!("{who} set forbidden securityContext.seLinuxOptions: {what}"),
+        format!("{offenders} set forbidden securityContext.seLinuxOptions: {what}"),
     ))
 }
 
-/// The annotations that preceded the fields.
+/// The check before 1.19, when seccomp profiles were set by annotations.
 pub(super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
-    let of_container = |container| {
+    let container_key = |container| {
         format!("container.seccomp.security.alpha.kubernetes.io/{}", text(container, "name"))
     };
     let keys = std::iter::once("seccomp.security.alpha.kubernetes.io/pod".to_owned())
-        .chain(pod.containers().map(of_container));
+        .chain(pod.containers().map(container_key));
     let bad: BTreeSet<String> = keys
         .filter_map(|key| {
             let value = annotation(pod.metadata, &key)?;
-            let is_fine = matches!(value, "runtime/default" | "docker/default")
+            let is_allowed = matches!(value, "runtime/default" | "docker/default")
                 || value.starts_with("localhost/");
-            (!is_fine).then(|| annotated(&key, value))
+            (!is_allowed).then(|| annotated(&key, value))
         })
         .collect();
     if bad.is_empty() {
@@ -244,24 +248,25 @@ pub(super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<Violation> {
     Some(Violation::new("seccompProfile", format!("forbidden {word} {bad}")))
 }
 
-/// Adds a profile, of either kernel module, if it is set and not allowed.
+/// Adds the type of a seccomp or `AppArmor` profile to `bad` if it is set and not allowed. Returns
+/// whether it was added.
 pub(super) fn bad_profile<'a>(profile: &'a Value, bad: &mut BadValues<'a>) -> bool {
     let kind = text(profile, "type");
-    profile.is_object() && bad.note(kind, matches!(kind, "RuntimeDefault" | "Localhost"))
+    profile.is_object() && bad.add_unless(kind, matches!(kind, "RuntimeDefault" | "Localhost"))
 }
 
 pub(super) fn seccomp_profile(pod: &Pod<'_>) -> Option<Violation> {
     let mut bad = BadValues::default();
-    let is_bad_pod = bad_profile(pod.own(&["seccompProfile"]), &mut bad);
-    let containers =
-        pod.containers_where(|it| bad_profile(of_container(it, &["seccompProfile"]), &mut bad));
-    let who = setters(is_bad_pod, &containers)?;
+    let is_bad_pod = bad_profile(pod.context(&["seccompProfile"]), &mut bad);
+    let containers = pod
+        .containers_where(|it| bad_profile(container_context(it, &["seccompProfile"]), &mut bad));
+    let offenders = offenders(is_bad_pod, &containers)?;
     let what = quoted(bad.0);
-    let detail = format!("{who} must not set securityContext.seccompProfile.type to {what}");
+    let detail = format!("{offenders} must not set securityContext.seccompProfile.type to {what}");
     Some(Violation::new("seccompProfile", detail))
 }
 
-/// The sysctls that are safe, in the order in which they became so.
+/// The safe sysctls, in the order in which Kubernetes allowed them.
 const SYSCTLS: &[&str] = &[
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
@@ -277,20 +282,21 @@ const SYSCTLS: &[&str] = &[
     "net.ipv4.tcp_wmem",
 ];
 
-/// Of which `safe` are allowed.
-pub(super) fn sysctls(pod: &Pod<'_>, safe: usize) -> Option<Violation> {
-    let bad: Vec<&str> = list(pod.own(&[]), "sysctls")
+/// Allows the first `count` of [`SYSCTLS`].
+pub(super) fn sysctls(pod: &Pod<'_>, count: usize) -> Option<Violation> {
+    let bad: Vec<&str> = list(pod.context(&[]), "sysctls")
         .iter()
         .map(|it| text(it, "name"))
-        .filter(|it| !SYSCTLS[..safe].contains(it))
+        .filter(|it| !SYSCTLS[..count].contains(it))
         .collect();
     if bad.is_empty() { None } else { Some(Violation::new("forbidden sysctls", bad.join(", "))) }
 }
 
 pub(super) fn windows_host_process(pod: &Pod<'_>) -> Option<Violation> {
     let path = &["windowsOptions", "hostProcess"];
-    let containers = pod.containers_where(|it| of_container(it, path) == &Value::Bool(true));
-    let who = setters(pod.own(path) == &Value::Bool(true), &containers)?;
-    let detail = format!("{who} must not set securityContext.windowsOptions.hostProcess=true");
+    let containers = pod.containers_where(|it| container_context(it, path) == &Value::Bool(true));
+    let offenders = offenders(pod.context(path) == &Value::Bool(true), &containers)?;
+    let detail =
+        format!("{offenders} must not set securityContext.windowsOptions.hostProcess=true");
     Some(Violation::new("hostProcess", detail))
 }

@@ -7,11 +7,11 @@ use machinery::{ErrorList, Path};
 /// The levels, in order of increasing strictness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Everything.
+    /// Allows everything.
     Privileged,
-    /// Nothing that is a known way out of its container.
+    /// Forbids known privilege escalations.
     Baseline,
-    /// Only what well hardened programs need.
+    /// Allows only what follows the practices of pod hardening.
     Restricted,
 }
 
@@ -33,12 +33,12 @@ impl fmt::Display for Level {
     }
 }
 
-/// Of the rules: `latest` or `v1.25`.
+/// A version of the standards: `latest` or `v1.25`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// As they are now.
+    /// The newest version.
     Latest,
-    /// As they were in 1.…
+    /// The version of Kubernetes 1.x.
     Minor(u32),
 }
 
@@ -53,11 +53,11 @@ impl Version {
         (is_plain && is_number).then(|| minor.parse().ok().map(Self::Minor)).flatten()
     }
 
-    /// Whether what came with 1.`since` is in it.
-    pub(super) fn reaches(self, since: u16) -> bool {
+    /// Whether this version includes the checks of Kubernetes 1.`minor_version`.
+    pub(super) fn includes(self, minor_version: u16) -> bool {
         match self {
             Self::Latest => true,
-            Self::Minor(minor) => minor >= u32::from(since),
+            Self::Minor(minor) => minor >= u32::from(minor_version),
         }
     }
 }
@@ -71,17 +71,17 @@ impl fmt::Display for Version {
     }
 }
 
-/// `restricted:v1.25`
+/// A level in a version, such as `restricted:v1.25`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LevelVersion {
-    /// A level.
+    /// The level.
     pub level: Level,
-    /// By which rules.
+    /// The version of its checks.
     pub version: Version,
 }
 
 impl LevelVersion {
-    const OPEN: Self = Self { level: Level::Privileged, version: Version::Latest };
+    const PRIVILEGED: Self = Self { level: Level::Privileged, version: Version::Latest };
 }
 
 impl fmt::Display for LevelVersion {
@@ -104,22 +104,24 @@ pub struct Policy {
 const PREFIX: &str = "pod-security.kubernetes.io/";
 
 impl Policy {
-    /// Reads the labels of a namespace. An invalid label adds to `errors`, and counts as restricted
-    /// for `enforce` and as privileged otherwise.
+    /// Parses the labels of a namespace. An invalid level adds to `errors`, and counts as
+    /// restricted for `enforce` and as privileged otherwise; an invalid version counts as latest.
     pub fn of<'a>(label: impl Fn(&str) -> Option<&'a str>, errors: &mut ErrorList) -> Self {
-        let mut read = |mode: &str, or_else: Level| {
+        // The outer `Option` is None if the label is missing; the `Err` has the level that replaces
+        // an invalid one.
+        let mut read = |mode: &str, if_invalid: Level| {
             let key = format!("{PREFIX}{mode}");
             let level = label(&key).map(|text| {
                 Level::parse(text).ok_or_else(|| {
                     let why = "must be one of privileged, baseline, restricted";
-                    complain(errors, &key, text, why);
-                    or_else
+                    add_error(errors, &key, text, why);
+                    if_invalid
                 })
             });
             let key = format!("{PREFIX}{mode}-version");
             let version = label(&key).map(|text| {
                 Version::parse(text).unwrap_or_else(|| {
-                    complain(errors, &key, text, r#"must be "latest" or "v1.x""#);
+                    add_error(errors, &key, text, r#"must be "latest" or "v1.x""#);
                     Version::Latest
                 })
             });
@@ -128,13 +130,15 @@ impl Policy {
         let enforce = read("enforce", Level::Restricted);
         let audit = read("audit", Level::Privileged);
         let warn = read("warn", Level::Privileged);
-        let made = |(level, version): (Option<Result<Level, Level>>, Option<Version>)| {
-            let level = level.map_or(LevelVersion::OPEN.level, |it| it.unwrap_or_else(|it| it));
-            LevelVersion { level, version: version.unwrap_or(LevelVersion::OPEN.version) }
+        let or_default = |(level, version): (Option<Result<Level, Level>>, Option<Version>)| {
+            let level =
+                level.map_or(LevelVersion::PRIVILEGED.level, |it| it.unwrap_or_else(|it| it));
+            LevelVersion { level, version: version.unwrap_or(LevelVersion::PRIVILEGED.version) }
         };
-        let mut policy = Self { enforce: made(enforce), audit: made(audit), warn: made(warn) };
-        // Without labels for warnings, `enforce` also warns about templates, where it is not
-        // enforced.
+        let mut policy =
+            Self { enforce: or_default(enforce), audit: or_default(audit), warn: or_default(warn) };
+        // Without a label for warnings, the enforced level also causes warnings: it is not enforced
+        // on pod templates.
         if let (None, Some(Ok(level))) = (warn.0, enforce.0)
             && level > policy.warn.level
         {
@@ -144,13 +148,13 @@ impl Policy {
         policy
     }
 
-    /// Whether every pod is allowed.
-    pub fn is_open(&self) -> bool {
+    /// Whether every pod is allowed, without warnings or audit annotations.
+    pub fn is_fully_privileged(&self) -> bool {
         [self.enforce, self.audit, self.warn].iter().all(|it| it.level == Level::Privileged)
     }
 }
 
-fn complain(errors: &mut ErrorList, key: &str, value: &str, why: &str) {
+fn add_error(errors: &mut ErrorList, key: &str, value: &str, why: &str) {
     let path = Path::root("metadata");
     errors.invalid(&path.child("labels").key(key), value, why);
 }

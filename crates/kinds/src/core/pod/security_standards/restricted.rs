@@ -1,13 +1,14 @@
-//! What the level restricted adds: a pod says of itself how little it needs.
+//! The checks that the level restricted adds: a pod must give up the privileges that it does not
+//! need.
 
 use super::baseline::bad_profile;
-use super::{BadValues, Pod, Violation, named, of_container, plural, quoted, setters};
+use super::{BadValues, Pod, Violation, container_context, named, offenders, plural, quoted};
 use machinery::Value;
 use machinery::fields::{at, list, text, texts};
 
 pub(super) fn privilege_escalation(pod: &Pod<'_>) -> Option<Violation> {
     let is_bad =
-        |it: &&Value| of_container(it, &["allowPrivilegeEscalation"]) != &Value::Bool(false);
+        |it: &&Value| container_context(it, &["allowPrivilegeEscalation"]) != &Value::Bool(false);
     let containers = pod.containers_where(is_bad);
     if containers.is_empty() {
         return None;
@@ -18,18 +19,18 @@ pub(super) fn privilege_escalation(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 pub(super) fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
-    let of = |container| of_container(container, &["capabilities"]);
-    let keeping = pod.containers_where(|it| !texts(of(it), "drop").any(|name| name == "ALL"));
+    let of = |container| container_context(container, &["capabilities"]);
+    let not_dropping = pod.containers_where(|it| !texts(of(it), "drop").any(|name| name == "ALL"));
     let mut bad = BadValues::default();
     let adding = pod.containers_where(|it| {
         let added = texts(of(it), "add");
-        added.fold(false, |any, name| bad.note(name, name == "NET_BIND_SERVICE") | any)
+        added.fold(false, |any, name| bad.add_unless(name, name == "NET_BIND_SERVICE") | any)
     });
     let mut details = Vec::new();
-    if !keeping.is_empty() {
+    if !not_dropping.is_empty() {
         details.push(format!(
             r#"{} must set securityContext.capabilities.drop=["ALL"]"#,
-            named(&keeping)
+            named(&not_dropping)
         ));
     }
     if !adding.is_empty() {
@@ -45,7 +46,7 @@ pub(super) fn capabilities(pod: &Pod<'_>) -> Option<Violation> {
     Some(Violation::new("unrestricted capabilities", details.join("; ")))
 }
 
-const VOLUMES: [&str; 9] = [
+const ALLOWED_VOLUMES: [&str; 9] = [
     "configMap",
     "csi",
     "downwardAPI",
@@ -61,13 +62,13 @@ pub(super) fn volumes(pod: &Pod<'_>) -> Option<Violation> {
     let mut bad = BadValues::default();
     let mut names = Vec::new();
     for volume in list(pod.spec, "volumes") {
-        if VOLUMES.iter().any(|kind| at(volume, &[kind]).is_object()) {
+        if ALLOWED_VOLUMES.iter().any(|kind| at(volume, &[kind]).is_object()) {
             continue;
         }
         names.push(text(volume, "name"));
         let mut sources = volume.as_object().into_iter().flatten();
         let source = sources.find(|(key, value)| key.as_str() != "name" && value.is_object());
-        bad.note(source.map_or("unknown", |(key, _)| key.as_str()), false);
+        bad.add_unless(source.map_or("unknown", |(key, _)| key.as_str()), false);
     }
     if names.is_empty() {
         return None;
@@ -84,47 +85,48 @@ pub(super) fn volumes(pod: &Pod<'_>) -> Option<Violation> {
 }
 
 pub(super) fn run_as_non_root(pod: &Pod<'_>) -> Option<Violation> {
-    let of_pod = pod.own(&["runAsNonRoot"]).as_bool();
-    let of = |container| of_container(container, &["runAsNonRoot"]).as_bool();
+    let of_pod = pod.context(&["runAsNonRoot"]).as_bool();
+    let of = |container| container_context(container, &["runAsNonRoot"]).as_bool();
     let explicit = pod.containers_where(|it| of(it) == Some(false));
     let reason = "runAsNonRoot != true";
-    if let Some(who) = setters(of_pod == Some(false), &explicit) {
-        let detail = format!("{who} must not set securityContext.runAsNonRoot=false");
+    if let Some(offenders) = offenders(of_pod == Some(false), &explicit) {
+        let detail = format!("{offenders} must not set securityContext.runAsNonRoot=false");
         return Some(Violation::new(reason, detail));
     }
-    let silent = pod.containers_where(|it| of(it).is_none() && of_pod != Some(true));
-    if silent.is_empty() {
+    let unset = pod.containers_where(|it| of(it).is_none() && of_pod != Some(true));
+    if unset.is_empty() {
         return None;
     }
-    let detail = format!("pod or {} must set securityContext.runAsNonRoot=true", named(&silent));
+    let detail = format!("pod or {} must set securityContext.runAsNonRoot=true", named(&unset));
     Some(Violation::new(reason, detail))
 }
 
 pub(super) fn run_as_user(pod: &Pod<'_>) -> Option<Violation> {
     let is_root = |value: &Value| value.as_i64() == Some(0);
-    let containers = pod.containers_where(|it| is_root(of_container(it, &["runAsUser"])));
-    let who = setters(is_root(pod.own(&["runAsUser"])), &containers)?;
-    Some(Violation::new("runAsUser=0", format!("{who} must not set runAsUser=0")))
+    let containers = pod.containers_where(|it| is_root(container_context(it, &["runAsUser"])));
+    let offenders = offenders(is_root(pod.context(&["runAsUser"])), &containers)?;
+    Some(Violation::new("runAsUser=0", format!("{offenders} must not set runAsUser=0")))
 }
 
 pub(super) fn seccomp_profile(pod: &Pod<'_>) -> Option<Violation> {
     let mut bad = BadValues::default();
-    let of_pod = pod.own(&["seccompProfile"]);
+    let of_pod = pod.context(&["seccompProfile"]);
     let is_bad_pod = bad_profile(of_pod, &mut bad);
-    let of = |container| of_container(container, &["seccompProfile"]);
+    let of = |container| container_context(container, &["seccompProfile"]);
     let explicit = pod.containers_where(|it| bad_profile(of(it), &mut bad));
-    if let Some(who) = setters(is_bad_pod, &explicit) {
+    if let Some(offenders) = offenders(is_bad_pod, &explicit) {
         let what = quoted(bad.0);
-        let detail = format!("{who} must not set securityContext.seccompProfile.type to {what}");
+        let detail =
+            format!("{offenders} must not set securityContext.seccompProfile.type to {what}");
         return Some(Violation::new("seccompProfile", detail));
     }
-    let silent = pod.containers_where(|it| !of(it).is_object() && !of_pod.is_object());
-    if silent.is_empty() {
+    let unset = pod.containers_where(|it| !of(it).is_object() && !of_pod.is_object());
+    if unset.is_empty() {
         return None;
     }
     let detail = format!(
         r#"pod or {} must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost""#,
-        named(&silent)
+        named(&unset)
     );
     Some(Violation::new("seccompProfile", detail))
 }

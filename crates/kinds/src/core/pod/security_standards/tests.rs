@@ -1,4 +1,4 @@
-//! Pods against the levels, with the words in which upstream refuses them.
+//! Tests of the checks of all levels, with the messages of upstream.
 
 use super::*;
 use machinery::{ErrorList, json};
@@ -42,7 +42,7 @@ fn a_plain_pod_meets_baseline_and_not_restricted() {
 }
 
 #[test]
-fn host_namespaces_violate_baseline() {
+fn use_of_the_host_violates_baseline() {
     assert_eq!(
         baseline(json!({"hostNetwork": true, "hostIPC": true,
         "volumes": [{"name": "v", "hostPath": {"path": "/"}}, {"name": "w", "emptyDir": {}}],
@@ -65,7 +65,7 @@ fn host_namespaces_violate_baseline() {
 }
 
 #[test]
-fn privileged_containers_are_reported_by_name() {
+fn violations_name_the_containers_and_their_settings() {
     assert_eq!(
         baseline(container(json!({"privileged": true, "procMount": "Unmasked",
             "capabilities": {"add": ["NET_ADMIN", "CHOWN", "BPF"]}}))),
@@ -82,7 +82,7 @@ fn privileged_containers_are_reported_by_name() {
 }
 
 #[test]
-fn profiles_are_the_runtimes_or_local() {
+fn unconfined_profiles_and_unsafe_settings_violate_baseline() {
     let spec = json!({
         "securityContext": {"seccompProfile": {"type": "Unconfined"},
             "appArmorProfile": {"type": "Unconfined"},
@@ -104,7 +104,7 @@ fn profiles_are_the_runtimes_or_local() {
 }
 
 #[test]
-fn an_older_version_has_its_own_rules() {
+fn an_older_version_has_its_own_checks() {
     let plain = || json!({"spec": {"containers": [{"name": "a"}]}});
     let reasons = |version, pod: Value| {
         let wanted = LevelVersion { level: Level::Restricted, version };
@@ -143,7 +143,7 @@ fn root_is_allowed_in_a_user_namespace() {
     );
 }
 
-/// The policy of labels (without their prefix), and the errors.
+/// Formats the policy of labels (without their prefix), and returns the errors.
 fn policy(labels: &[(&str, &str)]) -> (String, Vec<String>) {
     let mut errors = ErrorList::new();
     let find = |key: &str| {
@@ -155,7 +155,7 @@ fn policy(labels: &[(&str, &str)]) -> (String, Vec<String>) {
 }
 
 #[test]
-fn labels_set_the_enforced_level() {
+fn labels_set_the_levels_and_their_versions() {
     let open = "privileged:latest privileged:latest privileged:latest";
     assert_eq!(policy(&[]), (open.to_owned(), vec![]));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Objects against quotas.
+//! Tests of the usage of objects and of the scopes of quotas.
 
 use super::*;
 use crate::validation::testing::object;
@@ -13,7 +13,7 @@ fn quota(spec: Value) -> Quota {
 }
 
 #[test]
-fn everything_is_counted_but_events() {
+fn objects_of_all_resources_but_events_are_counted() {
     assert_eq!(used("apps", "deployments", json!({})), "count/deployments.apps=1");
     assert_eq!(used("", "secrets", json!({})), "count/secrets=1,secrets=1");
     assert_eq!(used("example.com", "things", json!({})), "count/things.example.com=1");
@@ -21,7 +21,7 @@ fn everything_is_counted_but_events() {
 }
 
 #[test]
-fn a_pod_uses_its_requests_until_it_ends() {
+fn a_pod_uses_its_requests_until_it_terminates() {
     let resources = json!({"requests": {"cpu": "1", "example.com/gpu": "2"},
         "limits": {"memory": "1Gi", "example.com/gpu": "2"}});
     let mut pod = json!({"spec": {"containers": [{"name": "c", "resources": resources}]}});
@@ -34,7 +34,7 @@ fn a_pod_uses_its_requests_until_it_ends() {
 }
 
 #[test]
-fn a_service_uses_ports_and_balancers() {
+fn a_service_uses_node_ports_and_load_balancers() {
     let service =
         |kind| json!({"spec": {"type": kind, "ports": [{"port": 1}, {"port": 2, "nodePort": 9}]}});
     let plain = "count/services=1,services=1,services.loadbalancers=0,services.nodeports=0";
@@ -48,7 +48,7 @@ fn a_service_uses_ports_and_balancers() {
 }
 
 #[test]
-fn a_claim_uses_storage_of_its_class() {
+fn a_claim_uses_storage_in_total_and_of_its_class() {
     let claim = json!({"spec": {"storageClassName": "gold", "resources": {"requests": {"storage": "1Gi"}}}});
     assert_eq!(
         used("", "persistentvolumeclaims", claim),
@@ -57,7 +57,7 @@ fn a_claim_uses_storage_of_its_class() {
 }
 
 #[test]
-fn scopes_narrow_a_quota() {
+fn a_quota_only_limits_objects_in_its_scopes() {
     let covered =
         |quota: &Quota, spec: Value| Measure::Pods.covered(&object(json!({"spec": spec})), quota);
     let scope = |name: &str| quota(json!({"scopes": [name]}));
@@ -85,7 +85,7 @@ fn scopes_narrow_a_quota() {
 }
 
 #[test]
-fn containers_need_the_requests_that_a_quota_limits() {
+fn containers_must_set_the_requests_that_a_quota_limits() {
     let quota = quota(json!({"hard": {"requests.cpu": "1", "limits.memory": "1Gi", "pods": "2"}}));
     let pod = |resources: Value| {
         object(
