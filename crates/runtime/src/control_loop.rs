@@ -102,7 +102,7 @@ impl ControlLoop {
         let outcome = ReconcileOutcome::of(result);
         self.log(&request, &causes, &outcome, took);
         let (job_outcome, later) = self.decide(&request, &outcome);
-        let (at, waited) = (began.shown(), job.waited());
+        let (at, waited) = (began.wall_time(), job.waited());
         // Before the key can be handed out again, with the cause `later`.
         self.history.conclude(Record { request, causes, at, waited, took, outcome }, later);
         job.end(job_outcome);
