@@ -75,7 +75,7 @@ impl Cursor {
         }
     }
 
-    /// The response that does not have to wait, if there is one.
+    /// The response that is available now, if there is one.
     fn take(&mut self) -> Result<Option<WatchResponse>, Error> {
         let is_requested = self.watched.borrow().requested > self.reported;
         let (events, revision) =
