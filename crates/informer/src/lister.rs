@@ -53,7 +53,7 @@ pub struct Listed<T> {
 
 /// An object that cannot be decoded into the type of a lister.
 #[derive(Debug, thiserror::Error)]
-#[error("{} does not fit the type", .item.key())]
+#[error("cannot decode {}", .item.key())]
 pub struct ObjectDecodeError {
     /// The object.
     pub item: Item,

@@ -208,7 +208,7 @@ impl ListWatch for OneSite {
         Box::pin(async { Ok(stream::pending().boxed()) })
     }
 
-    fn offers_watch_list(&self) -> bool {
+    fn uses_watch_list(&self) -> bool {
         false
     }
 }
