@@ -144,7 +144,7 @@ pub fn schema(arguments: TokenStream, item: TokenStream) -> TokenStream {
 ///     V2(v2::Site),
 /// }
 ///
-/// assert_eq!(Site::definition()?.spec.versions.len(), 2);
+/// assert_eq!(Site::crd()?.spec.versions.len(), 2);
 /// # Ok::<(), runtime::versions::MergeError>(())
 /// ```
 #[proc_macro_derive(Versions, attributes(versions))]

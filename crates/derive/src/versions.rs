@@ -49,7 +49,7 @@ pub(crate) fn versions(item: &DeriveInput) -> syn::Result<TokenStream> {
         impl #generics #runtime::versions::Versions for #ident #parameters #bounds {
             type Stored = #stored;
 
-            fn definitions() -> ::std::vec::Vec<#runtime::versions::CustomResourceDefinition> {
+            fn version_crds() -> ::std::vec::Vec<#runtime::versions::CustomResourceDefinition> {
                 ::std::vec![#(<#types as #macro_support::kube_core::CustomResourceExt>::crd()),*]
             }
 

@@ -1,5 +1,5 @@
 //! The items that the expansions of `#[resource]`, `#[schema]` and `#[derive(Versions)]` use: crates,
-//! so that an operator's manifest does not list them, and [`remove_unsupported_formats`]. Operators do
+//! so that an operator's `Cargo.toml` need not list them, and [`remove_unsupported_formats`]. Operators do
 //! not use this module.
 
 pub use k8s_openapi;
@@ -13,7 +13,7 @@ use schemars::Schema;
 use schemars::transform::transform_subschemas;
 use serde_json::{Value, json};
 
-/// Removes the formats of numbers of which servers warn from a schema, such as `uint16`. Minimum and
+/// Removes the number formats that API servers warn about, such as `uint16`, from a schema. Minimum and
 /// maximum stay.
 ///
 /// ```

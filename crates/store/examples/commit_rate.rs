@@ -51,7 +51,7 @@ async fn fill(records: u64) {
         write(&store, &tasks, 256, records / 256).await;
     }
     store.close().await.unwrap();
-    // In a process of its created, whose resident memory is that of the records.
+    // In a process of its own, whose resident memory is that of the records.
     let program = std::env::current_exe().unwrap();
     Command::new(program).arg("open").arg(directory.path()).status().unwrap();
 }
