@@ -8,8 +8,8 @@
 //! pop()  = a, [Added, Updated] queue: b        one call for all changes of `a`
 //! ```
 //!
-//! It is a [`ReflectorStore`]. A consumer pops its entries and brings the indexer up to date, which
-//! also tells the queue which objects a list does not contain any more:
+//! It is a [`ReflectorStore`]. A consumer pops its entries and keeps an indexer up to date. The queue
+//! compares each list with the indexer to find the objects that were deleted:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -83,7 +83,7 @@ pub enum Delta {
     /// A list does not contain the object any more. This is the last known state, which may be
     /// older than the last state of the object.
     DeletedFinalStateUnknown(Item),
-    /// The object was not changed. This handler of an informer has asked for a resync.
+    /// The object was not changed. This handler of an informer gets a resync.
     Sync(Item, HandlerId),
 }
 

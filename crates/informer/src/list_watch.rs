@@ -139,8 +139,8 @@ pub enum ListWatchError {
     /// [reflector](crate::reflector).
     #[error("the server refused")]
     Refused(#[source] Status),
-    /// The requested resourceVersion was compacted: list again. An API server says the same with
-    /// the code 410.
+    /// The requested resourceVersion was compacted: list again. An API server answers
+    /// with the code 410 instead.
     #[error("the resource version has expired")]
     Expired(#[source] Box<dyn StdError + Send + Sync>),
     /// The server was not reached, or the connection broke: connect again.

@@ -88,8 +88,8 @@ impl<T: DeserializeOwned> Lister<T> {
     /// The object with this name, shared with other readers. A state that is read a second time is
     /// cached in its decoded form.
     ///
-    /// The cache has 32 MiB, measured by the length of the JSON; the objects that were not read
-    /// lately are evicted.
+    /// The cache has 32 MiB, measured by the length of the JSON; objects that were not read
+    /// recently are evicted.
     pub fn shared(&self, namespace: &str, name: &str) -> Result<Option<Arc<T>>, ObjectDecodeError> {
         self.shared_key(&ObjectKey::new(namespace, name))
     }

@@ -198,8 +198,8 @@ impl<T: ReflectorItem> Reflector<T> {
         self.status.subscribe()
     }
 
-    /// Lists and watches until the source says that it was [stopped](ListWatchError::Stopped), or
-    /// the future is dropped.
+    /// Lists and watches until the source fails with [`Stopped`](ListWatchError::Stopped), or the
+    /// future is dropped.
     pub async fn run(self) {
         let (options, entropy) = (&self.options, self.entropy.clone());
         let backoff = Backoff::new(options.backoff_base, options.backoff_cap, entropy);

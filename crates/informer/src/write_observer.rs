@@ -45,7 +45,7 @@ impl<'a> WriteObserver<'a> {
     /// arrives after the watch has shown the deletion of the object is ignored.
     pub fn observe_write(&self, item: Item) {
         let state = &self.0.0;
-        // Before the transforms, which may remove what the selection reads.
+        // Before the transforms, which may remove fields that the selection reads.
         let is_selected = state.options.selection.selects(&item);
         let item = state.transformer.transform_unpacked(item, &state.clock);
         state.fifo.with_lock(|queue| {

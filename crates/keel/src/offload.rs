@@ -13,8 +13,8 @@
 //! Invariants:
 //! - the number of concurrent polls is limited by permits, so that threads of this kind do not occupy
 //!   all processors;
-//! - flows take turns: a flow (a user, say) waits for one permit at a time, and permits are given in
-//!   the order in which they were asked for. Exempt futures have permits of their own.
+//! - a flow (a user, for instance) waits for one permit at a time, and permits are granted in the order
+//!   of the requests, so that the flows take turns. Exempt futures have permits of their own.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};

@@ -100,7 +100,7 @@ impl Tasks {
             if let Some(task) = running.get_mut(&id) {
                 task.abort = Some(abort);
             }
-            // The set of running tasks is the same, so nobody is woken.
+            // Returns false: the set of running tasks is the same, so no waiter is woken.
             false
         });
         handle

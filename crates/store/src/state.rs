@@ -44,7 +44,7 @@ pub(crate) struct Published {
 }
 
 /// The watched prefixes. A commit wakes only the watches of a prefix that it changes. The state of
-/// the prefix tells the other watches that they have missed no event.
+/// a prefix shows the other watches that they have missed no event.
 type WatchedPrefixes = HashMap<Arc<str>, watch::Sender<WatchedPrefix>>;
 
 /// The events on the keys with a prefix, since the first watch of it.

@@ -1,4 +1,4 @@
-//! [`WatchResponse`]: what a watch delivers. `Cursor`: a watch of an [`Engine`](crate::Engine).
+//! [`WatchResponse`]: an item of a watch. `Cursor`: a watch of an [`Engine`](crate::Engine).
 //!
 //! A cursor is a position in the history and holds no events. An idle one costs a few hundred bytes
 //! and is not woken by writes outside of its prefix. One that is too slow for the bounded history

@@ -16,7 +16,7 @@ fn an_object_without_name_or_metadata_is_refused() {
 
 #[test]
 fn an_object_with_a_name_can_be_cached_even_if_other_metadata_are_wrong() {
-    for odd in [
+    for invalid in [
         r#""namespace":null"#,
         r#""namespace":7"#,
         r#""uid":{"a":[1]}"#,
@@ -24,7 +24,7 @@ fn an_object_with_a_name_can_be_cached_even_if_other_metadata_are_wrong() {
         r#""generation":1.5"#,
         r#""resourceVersion":7"#,
     ] {
-        let json = format!(r#"{{"metadata":{{"name":"a",{odd}}},"spec":{{"size":3}}}}"#);
+        let json = format!(r#"{{"metadata":{{"name":"a",{invalid}}},"spec":{{"size":3}}}}"#);
         let item = item(&json).unwrap();
         assert_eq!((item.key().to_string().as_str(), item.uid(), item.generation()), ("a", "", 0));
         assert_eq!(&*item.json(), json.as_bytes());

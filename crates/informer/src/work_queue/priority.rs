@@ -72,7 +72,7 @@ impl<K> PriorityQueue<K> {
         self.push(key, priority, since)
     }
 
-    /// The next key, and the time since which it has waited. `is_valid` says whether an entry of a key
+    /// The next key, and the time since which it has waited. `is_valid` returns whether an entry of a key
     /// is not stale.
     pub(super) fn pop(
         &mut self,

@@ -182,7 +182,7 @@ impl Injector {
         Ok(Injected { is_written: false, version: listed })
     }
 
-    /// Sets the own CA certificates and the unknown ones that are kept; returns whether the
+    /// Sets the CA certificates of this replica and the unknown ones that are kept; returns whether the
     /// configuration was changed.
     fn set_bundle(&mut self, object: &mut Value, ours: &[String]) -> bool {
         let (mut is_changed, mut other_authorities) = (false, BTreeMap::new());

@@ -85,8 +85,8 @@ impl Service<Request<Body>> for FaultyClient {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let target = request.uri().path_and_query().unwrap().as_str().to_owned();
-        let fate = self.decide.lock().unwrap()(request.method(), &target);
-        let answered = match fate {
+        let outcome = self.decide.lock().unwrap()(request.method(), &target);
+        let answered = match outcome {
             RequestOutcome::Refused(_) | RequestOutcome::Unanswered => None,
             RequestOutcome::Served
             | RequestOutcome::AnswerLost
@@ -99,10 +99,10 @@ impl Service<Request<Body>> for FaultyClient {
         };
         let faulty = self.clone();
         Box::pin(async move {
-            if fate == RequestOutcome::ServedAfterHeld {
+            if outcome == RequestOutcome::ServedAfterHeld {
                 faulty.serve_held().await;
             }
-            match (answered, fate) {
+            match (answered, outcome) {
                 (Some(answered), RequestOutcome::Served | RequestOutcome::ServedAfterHeld) => {
                     Ok(answered.await?.map(|body| body.map_err(Into::into).boxed_unsync()))
                 }

@@ -1,4 +1,4 @@
-//! Cases: what a watch delivers, where it starts, and how it ends.
+//! Cases: the start, the events and the end of watches.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -15,7 +15,7 @@ const SEEDS: u64 = 25;
 const RUNS: u64 = 5;
 const KEYS: u64 = 12;
 
-/// A key and what was written to it; `None` for a deletion.
+/// A key and its new value; `None` for a deletion.
 type Write = (String, Option<Bytes>);
 
 /// A store that crashes several times, and its writes.
