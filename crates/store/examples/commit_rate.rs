@@ -26,9 +26,7 @@ async fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["open", directory] => open_again(Path::new(directory)).await,
-        ref arguments => {
-            fill(arguments.first().map_or(0, |records| records.parse().unwrap())).await
-        }
+        ref rest => fill(rest.first().map_or(0, |records| records.parse().unwrap())).await,
     }
 }
 

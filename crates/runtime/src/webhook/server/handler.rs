@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-/// Answers AdmissionReviews or ConversionReviews. The modules
+/// Answers `AdmissionReview`s or `ConversionReview`s. The modules
 /// [`admission`](crate::webhook::admission) and [`conversion`](crate::webhook::conversion) create
 /// handlers.
 #[derive(Clone)]
