@@ -154,8 +154,7 @@ impl Clock {
         self.elapsed_since(instant).max(self.now().since(instant.wall_time))
     }
 
-    /// Sets a manual clock to another time; no monotonic time passes. All sleepers are woken, and
-    /// register their deadlines again.
+    /// Sets a manual clock to another time; no monotonic time passes. All sleepers are polled again.
     ///
     /// # Panics
     /// On a system clock.
