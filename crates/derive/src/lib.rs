@@ -98,9 +98,9 @@ pub fn resource(arguments: TokenStream, item: TokenStream) -> TokenStream {
 ///     port: u16,
 /// }
 ///
-/// let definition = serde_json::to_value(Gate::crd())?;
+/// let crd = serde_json::to_value(Gate::crd())?;
 /// let ports = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/ports";
-/// assert_eq!(definition.pointer(ports).unwrap()["x-kubernetes-list-type"], "map");
+/// assert_eq!(crd.pointer(ports).unwrap()["x-kubernetes-list-type"], "map");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[proc_macro_attribute]

@@ -22,10 +22,10 @@ use serde_json::{Value, json};
 /// struct GateSpec {
 ///     port: u16,
 /// }
-/// let definition = serde_json::to_value(Gate::crd())?;
+/// let crd = serde_json::to_value(Gate::crd())?;
 /// let port = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/port";
 /// let limits = serde_json::json!({"type": "integer", "minimum": 0.0, "maximum": 65535.0});
-/// assert_eq!(definition.pointer(port), Some(&limits));
+/// assert_eq!(crd.pointer(port), Some(&limits));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[doc(hidden)]
