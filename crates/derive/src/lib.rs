@@ -3,9 +3,9 @@
 //!
 //! | annotation | on | gives |
 //! |---|---|---|
-//! | [`macro@resource`] | the spec of a kind | kube's `CustomResource` with every crate it needs in place, and [`macro@schema`] |
-//! | [`macro@schema`] | a status or any part of a spec | wire form, schema, rules, kinds of lists |
-//! | [`macro@Versions`] | an enum of one kind's versions | one definition for all, and their conversion |
+//! | [`macro@resource`] | the spec of a kind | kube's `CustomResource`, with the paths of the crates that its expansion uses, and [`macro@schema`] |
+//! | [`macro@schema`] | a status or any part of a spec | serialization, schema, CEL rules, list and map types |
+//! | [`macro@Versions`] | an enum of one kind's versions | one CRD with all versions, and their conversion |
 //!
 //! The typed client is kube's `Api`; the typed informer and lister need no macro (`InformerExt` in
 //! `sampan-runtime` is implemented for every kind).
@@ -35,11 +35,11 @@ mod versions;
 ///     status = "SiteStatus",
 ///     scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.replicas"),
 ///     rule("self.replicas <= self.limit", message = "more replicas than the limit"),
-///     object_rule("self.metadata.name.size() <= 40", message = "pods need room for a suffix"))]
+///     object_rule("self.metadata.name.size() <= 40", message = "no room for the suffix of pods"))]
 /// #[derive(PartialEq, Default)]
 /// #[serde(default)]
 /// pub struct SiteSpec {
-///     /// How many pods.
+///     /// The number of pods.
 ///     pub replicas: i32,
 ///     pub limit: i32,
 /// }
@@ -51,13 +51,13 @@ mod versions;
 ///
 /// let site_crd = Site::crd();
 /// assert_eq!(site_crd.metadata.name.as_deref(), Some("sites.example.com"));
-/// crd::validate(&site_crd)?; // as a server does
+/// crd::validate(&site_crd)?; // as an API server validates it
 /// # Ok::<(), crd::InvalidCrd>(())
 /// ```
 #[proc_macro_attribute]
 pub fn resource(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let item = parse_macro_input!(item as DeriveInput);
-    answer(resource::resource(arguments.into(), item))
+    tokens_or_compile_error(resource::resource(arguments.into(), item))
 }
 
 /// Makes a type a part of a custom resource, with serialization and schema.
@@ -74,12 +74,12 @@ pub fn resource(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// |---|---|
 /// | `rule("self >= 0", message = "…")` | a CEL rule; also `message_expression`, `reason`, `field_path`, `optional_old_self` |
 /// | `list_type = "set"` | `x-kubernetes-list-type`: `atomic`, `set` or `map` |
-/// | `list_map_keys("name", …)` | a list with keys, merged by them |
+/// | `list_map_keys("name", …)` | `x-kubernetes-list-map-keys`, and the list type `map` |
 /// | `map_type = "atomic"` | `x-kubernetes-map-type`: `atomic` or `granular` |
-/// | `preserve_unknown_fields` | nothing is pruned below |
-/// | `embedded_resource` | an object with `apiVersion`, `kind` and `metadata` |
-/// | `int_or_string` | either |
-/// | `crate_path = ::path` | where `sampan-runtime` is, if not at `::runtime`; on the type only |
+/// | `preserve_unknown_fields` | `x-kubernetes-preserve-unknown-fields`: unknown fields are not pruned |
+/// | `embedded_resource` | `x-kubernetes-embedded-resource`: an object with `apiVersion`, `kind` and `metadata` |
+/// | `int_or_string` | `x-kubernetes-int-or-string`: an integer or a string |
+/// | `crate_path = ::path` | the path of `sampan-runtime`, by default `::runtime`; on the type only |
 ///
 /// ```
 /// use runtime::{kube_core::CustomResourceExt, resource, schema};
@@ -94,26 +94,26 @@ pub fn resource(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// #[schema(rule("self.port != 22 || self.name == 'ssh'"))]
 /// struct Port {
 ///     name: String,
-///     #[schema(rule("self > 0", message = "there is no port 0"))]
+///     #[schema(rule("self > 0", message = "must be a valid port"))]
 ///     port: u16,
 /// }
 ///
-/// let definition = serde_json::to_value(Gate::crd())?;
+/// let crd = serde_json::to_value(Gate::crd())?;
 /// let ports = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/ports";
-/// assert_eq!(definition.pointer(ports).unwrap()["x-kubernetes-list-type"], "map");
+/// assert_eq!(crd.pointer(ports).unwrap()["x-kubernetes-list-type"], "map");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[proc_macro_attribute]
 pub fn schema(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let item = parse_macro_input!(item as DeriveInput);
-    answer(resource::schema(arguments.into(), item))
+    tokens_or_compile_error(resource::schema(arguments.into(), item))
 }
 
 /// Makes one CRD and the conversions from an enum of the versions of one kind.
 ///
 /// Each variant contains one version. `#[versions(storage)]` marks the stored version, through
-/// which the others are converted: for each other version `T`, the stored version must implement
-/// `TryFrom<T>`, and the reverse, or `From`.
+/// which the others are converted. For each other version `T`, `Stored: TryFrom<T>` and
+/// `T: TryFrom<Stored>` are required (`From` implies both).
 ///
 /// ```
 /// use runtime::{Versions, versions::Versions as _};
@@ -144,15 +144,15 @@ pub fn schema(arguments: TokenStream, item: TokenStream) -> TokenStream {
 ///     V2(v2::Site),
 /// }
 ///
-/// assert_eq!(Site::definition()?.spec.versions.len(), 2);
+/// assert_eq!(Site::crd()?.spec.versions.len(), 2);
 /// # Ok::<(), runtime::versions::MergeError>(())
 /// ```
 #[proc_macro_derive(Versions, attributes(versions))]
 pub fn versions(item: TokenStream) -> TokenStream {
     let item = parse_macro_input!(item as DeriveInput);
-    answer(versions::versions(&item))
+    tokens_or_compile_error(versions::versions(&item))
 }
 
-fn answer(expanded: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
+fn tokens_or_compile_error(expanded: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
     expanded.unwrap_or_else(syn::Error::into_compile_error).into()
 }

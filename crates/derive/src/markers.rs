@@ -17,7 +17,7 @@ pub(crate) struct Markers {
 }
 
 impl Markers {
-    /// Adds `meta` if it is a marker.
+    /// Adds `meta` if it is a marker, and returns whether it is one.
     pub(crate) fn take(&mut self, meta: &Meta) -> syn::Result<bool> {
         let Some(name) = meta.path().get_ident().map(ToString::to_string) else {
             return Ok(false);
@@ -33,7 +33,10 @@ impl Markers {
                 let keys =
                     list.parse_args_with(Punctuated::<LitStr, Token![,]>::parse_terminated)?;
                 if keys.is_empty() {
-                    return Err(syn::Error::new_spanned(meta, "a list with keys has at least one"));
+                    return Err(syn::Error::new_spanned(
+                        meta,
+                        "`list_map_keys` needs at least one key",
+                    ));
                 }
                 self.extend(meta, "x-kubernetes-list-type", quote!("map"))?;
                 self.extend(meta, "x-kubernetes-list-map-keys", quote!([#keys]))?;
@@ -59,7 +62,7 @@ impl Markers {
         Ok(())
     }
 
-    /// Removes all `#[schema(…)]` attributes of a field.
+    /// The markers of a field, whose `#[schema(…)]` attributes are removed.
     pub(crate) fn of_field(attributes: &mut Vec<Attribute>) -> syn::Result<Self> {
         let mut markers = Self::default();
         for attribute in attributes.iter().filter(|it| it.path().is_ident("schema")) {
@@ -67,7 +70,10 @@ impl Markers {
                 attribute.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)?;
             for meta in &metas {
                 if !markers.take(meta)? {
-                    return Err(syn::Error::new_spanned(meta, "not known of a field"));
+                    return Err(syn::Error::new_spanned(
+                        meta,
+                        "unknown argument of #[schema(…)] on a field",
+                    ));
                 }
             }
         }
@@ -103,16 +109,17 @@ impl Markers {
     }
 }
 
-/// The string of `name = "value"`, if `meta` has this form.
+/// The value of `name = "value"`, which must be one of `values`.
 fn one_of(meta: &Meta, values: &[&str]) -> syn::Result<LitStr> {
-    let value: LitStr = syn::parse2(expression(meta)?)?;
+    let value: LitStr = syn::parse2(value(meta)?)?;
     if values.contains(&value.value().as_str()) {
         return Ok(value);
     }
     Err(syn::Error::new(value.span(), format!("must be one of {}", values.join(", "))))
 }
 
-fn expression(meta: &Meta) -> syn::Result<TokenStream> {
+/// The value of `name = value`.
+fn value(meta: &Meta) -> syn::Result<TokenStream> {
     let value = &meta.require_name_value()?.value;
     Ok(quote!(#value))
 }
@@ -120,17 +127,17 @@ fn expression(meta: &Meta) -> syn::Result<TokenStream> {
 /// `rule("expression", message = "…", optional_old_self)`
 struct Rule {
     rule: LitStr,
-    /// The names in JSON, with their values.
-    rest: Vec<(&'static str, TokenStream)>,
+    /// The other fields of the rule: their JSON names and values.
+    fields: Vec<(&'static str, TokenStream)>,
 }
 
 impl Parse for Rule {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let rule: LitStr = input.parse()?;
         if rule.value().trim().is_empty() {
-            return Err(syn::Error::new(rule.span(), "a rule is not empty"));
+            return Err(syn::Error::new(rule.span(), "the expression of a rule must not be empty"));
         }
-        let mut rest = Vec::new();
+        let mut fields = Vec::new();
         while !input.is_empty() {
             input.parse::<Token![,]>()?;
             if input.is_empty() {
@@ -156,24 +163,24 @@ impl Parse for Rule {
                     meta.require_path_only()?;
                     ("optionalOldSelf", quote!(true))
                 }
-                _ => return Err(syn::Error::new(meta.span(), "not known of a rule")),
+                _ => return Err(syn::Error::new(meta.span(), "unknown argument of a rule")),
             };
-            rest.push((name, value));
+            fields.push((name, value));
         }
-        Ok(Self { rule, rest })
+        Ok(Self { rule, fields })
     }
 }
 
 impl Rule {
     fn json(&self) -> TokenStream {
         let rule = &self.rule;
-        let entries = self.rest.iter().map(|(name, value)| quote!(#name: #value));
+        let entries = self.fields.iter().map(|(name, value)| quote!(#name: #value));
         quote!({"rule": #rule #(, #entries)*})
     }
 }
 
 fn text(meta: &Meta) -> syn::Result<TokenStream> {
-    let value: LitStr = syn::parse2(expression(meta)?)?;
+    let value: LitStr = syn::parse2(value(meta)?)?;
     Ok(quote!(#value))
 }
 
@@ -183,18 +190,19 @@ mod tests {
 
     use super::*;
 
-    /// The attribute for schemars of a field with these attributes, or the error.
+    /// Compares the attribute for schemars of a field with these attributes, or the error, with
+    /// `expected`, without white space.
     fn check(attributes: &[Attribute], expected: &str) {
         let mut attributes = attributes.to_vec();
-        let told = Markers::of_field(&mut attributes).map(|markers| markers.attribute());
-        let told = match told {
+        let result = Markers::of_field(&mut attributes).map(|markers| markers.attribute());
+        let found = match result {
             Ok(attribute) => attribute.map(|it| it.to_token_stream().to_string()),
             Err(error) => Some(error.to_string()),
         };
-        let bare = |text: &str| text.split_whitespace().collect::<String>();
-        assert_eq!(bare(&told.unwrap_or_default()), bare(expected));
+        let compact = |text: &str| text.split_whitespace().collect::<String>();
+        assert_eq!(compact(&found.unwrap_or_default()), compact(expected));
         if expected.starts_with('#') {
-            assert!(attributes.is_empty(), "schemars' attribute takes the place of ours");
+            assert!(attributes.is_empty(), "#[schema(…)] was not removed");
         }
     }
 
@@ -204,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_make_a_list_a_map() {
+    fn list_map_keys_imply_the_list_type_map() {
         check(
             &[syn::parse_quote!(#[schema(list_map_keys("name", "protocol"))])],
             r#"#[schemars(extend("x-kubernetes-list-type" = "map",
@@ -213,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn several_rules_are_one_extension() {
+    fn several_rules_form_one_extension() {
         check(
             &[
                 syn::parse_quote!(#[schema(rule("self > 0", message = "too small"))]),
@@ -234,17 +242,26 @@ mod tests {
     }
 
     #[test]
-    fn unknown_arguments_are_refused() {
+    fn unknown_or_empty_arguments_are_refused() {
         check(
             &[syn::parse_quote!(#[schema(list_type = "bag")])],
             "must be one of atomic, set, map",
         );
-        check(&[syn::parse_quote!(#[schema(lits_type = "set")])], "not known of a field");
-        check(&[syn::parse_quote!(#[schema(rule("a", massage = "b"))])], "not known of a rule");
-        check(&[syn::parse_quote!(#[schema(rule(""))])], "a rule is not empty");
+        check(
+            &[syn::parse_quote!(#[schema(lits_type = "set")])],
+            "unknown argument of #[schema(…)] on a field",
+        );
+        check(
+            &[syn::parse_quote!(#[schema(rule("a", massage = "b"))])],
+            "unknown argument of a rule",
+        );
+        check(
+            &[syn::parse_quote!(#[schema(rule(""))])],
+            "the expression of a rule must not be empty",
+        );
         check(
             &[syn::parse_quote!(#[schema(list_map_keys())])],
-            "a list with keys has at least one",
+            "`list_map_keys` needs at least one key",
         );
     }
 }

@@ -1,5 +1,5 @@
-//! `#[resource]` and `#[schema]`: the derives, and the paths of their crates, so that an operator's
-//! manifest does not list them.
+//! `#[resource]` and `#[schema]`: add the derives, with the paths of the crates that their expansions
+//! use, so that an operator's `Cargo.toml` need not list these crates.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -17,7 +17,7 @@ type Metas = Punctuated<Meta, Token![,]>;
 pub(crate) fn schema(arguments: TokenStream, mut item: DeriveInput) -> syn::Result<TokenStream> {
     let arguments = Arguments::parse(arguments)?;
     if let Some(meta) = arguments.rest.first() {
-        return Err(syn::Error::new_spanned(meta, "not known of a schema"));
+        return Err(syn::Error::new_spanned(meta, "unknown argument of #[schema(…)]"));
     }
     expand_schema(&arguments, &mut item)?;
     Ok(item.into_token_stream())
@@ -26,7 +26,10 @@ pub(crate) fn schema(arguments: TokenStream, mut item: DeriveInput) -> syn::Resu
 /// `#[resource(…)]` on the spec of a kind.
 pub(crate) fn resource(arguments: TokenStream, mut item: DeriveInput) -> syn::Result<TokenStream> {
     if !matches!(item.data, Data::Struct(_)) {
-        return Err(syn::Error::new_spanned(&item.ident, "the spec of a resource is a struct"));
+        return Err(syn::Error::new_spanned(
+            &item.ident,
+            "the spec of a resource must be a struct",
+        ));
     }
     let mut arguments = Arguments::parse(arguments)?;
     if !arguments.rest.iter().any(|it| it.path().is_ident("doc"))
@@ -64,7 +67,7 @@ fn expand_schema(arguments: &Arguments, item: &mut DeriveInput) -> syn::Result<(
     ];
     let missing =
         wanted.iter().filter(|(name, _)| !present.iter().any(|it| it == name)).map(|(_, it)| it);
-    // At the front, since the attributes of a derive follow it.
+    // At the front, since the helper attributes of a derive must follow it.
     item.attrs.insert(0, syn::parse_quote!(#[derive(#(#missing),*)]));
     let serde = quote!(#macro_support::serde).to_string().replace(' ', "");
     let schemars = quote!(#macro_support::schemars).to_string().replace(' ', "");
@@ -72,7 +75,7 @@ fn expand_schema(arguments: &Arguments, item: &mut DeriveInput) -> syn::Result<(
     item.attrs.push(syn::parse_quote!(
         #[schemars(crate = #schemars, transform = #macro_support::remove_unsupported_formats)]
     ));
-    if matches!(item.data, Data::Struct(_)) && !renames(&item.attrs)? {
+    if matches!(item.data, Data::Struct(_)) && !has_rename_all(&item.attrs)? {
         item.attrs.push(syn::parse_quote!(#[serde(rename_all = "camelCase")]));
     }
     item.attrs.extend(arguments.markers.attribute());
@@ -115,15 +118,16 @@ impl Arguments {
         Ok(parsed)
     }
 
-    /// The schema of the whole object if it has rules: the attribute of kube-derive would need
-    /// crates that are not in an operator's manifest.
+    /// Implements `JsonSchema` for the root object if it has `object_rule`s. kube-derive's own
+    /// implementation cannot be used: its expansion names crates that an operator need not depend
+    /// on.
     fn root_schema(&self, item: &DeriveInput) -> syn::Result<Option<TokenStream>> {
         let Some(rules) = self.object_markers.attribute() else { return Ok(None) };
         let (macro_support, spec) = (self.macro_support(), &item.ident);
         let schemars = quote!(#macro_support::schemars).to_string().replace(' ', "");
         let documentation = self.text("doc").map(|text| quote!(#[doc = #text]));
         let Some(kind) = self.text("struct").or_else(|| self.text("kind")) else {
-            return Err(syn::Error::new_spanned(spec, "a resource has a kind"));
+            return Err(syn::Error::new_spanned(spec, "missing argument `kind = \"…\"`"));
         };
         let status: Option<Path> = self.text("status").map(|it| it.parse()).transpose()?;
         let status = status.map(|status| quote!(status: ::core::option::Option<#status>));
@@ -141,7 +145,7 @@ impl Arguments {
                     #[derive(#macro_support::schemars::JsonSchema)]
                     #[schemars(crate = #schemars)]
                     #rules
-                    #[allow(dead_code, reason = "only its schema is of interest")]
+                    #[allow(dead_code, reason = "only its schema is used")]
                     struct Root {
                         spec: #spec,
                         #status
@@ -179,8 +183,8 @@ fn derives(attributes: &[Attribute]) -> syn::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Whether an attribute of serde renames the fields.
-fn renames(attributes: &[Attribute]) -> syn::Result<bool> {
+/// Whether an attribute of serde renames all fields.
+fn has_rename_all(attributes: &[Attribute]) -> syn::Result<bool> {
     for attribute in attributes.iter().filter(|it| it.path().is_ident("serde")) {
         let metas = attribute.parse_args_with(Metas::parse_terminated)?;
         if metas.iter().any(|it| it.path().is_ident("rename_all")) {
@@ -213,9 +217,10 @@ fn each_field(
     match data {
         Data::Struct(data) => each(&mut data.fields),
         Data::Enum(data) => data.variants.iter_mut().try_for_each(|it| each(&mut it.fields)),
-        Data::Union(data) => {
-            Err(syn::Error::new_spanned(data.union_token, "a union has no wire form"))
-        }
+        Data::Union(data) => Err(syn::Error::new_spanned(
+            data.union_token,
+            "a union cannot be serialized; use a struct or an enum",
+        )),
     }
 }
 
@@ -229,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_adds_only_missing_derives() {
+    fn a_schema_adds_only_missing_derives_and_keeps_rename_all() {
         let item = syn::parse_quote! {
             #[derive(Default, Clone)]
             #[serde(rename_all = "kebab-case")]
@@ -260,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_of_the_whole_object_replace_the_schema_of_kube_derive() {
+    fn object_rules_replace_the_schema_of_kube_derive() {
         let item = syn::parse_quote!(
             struct SiteSpec {
                 size: i32,
@@ -274,20 +279,20 @@ mod tests {
     }
 
     #[test]
-    fn errors_have_the_position_of_their_cause() {
+    fn errors_name_the_mistake() {
         let part: DeriveInput = syn::parse_quote!(
             struct Part {
                 size: i32,
             }
         );
-        let told = expanded(schema(quote!(group = "example.com"), part));
-        assert_eq!(told, "not known of a schema");
+        let error = expanded(schema(quote!(group = "example.com"), part));
+        assert_eq!(error, "unknown argument of #[schema(…)]");
         let kinds: DeriveInput = syn::parse_quote!(
             enum Kinds {
                 A,
             }
         );
-        let told = expanded(resource(quote!(kind = "A"), kinds));
-        assert_eq!(told, "the spec of a resource is a struct");
+        let error = expanded(resource(quote!(kind = "A"), kinds));
+        assert_eq!(error, "the spec of a resource must be a struct");
     }
 }

@@ -8,27 +8,40 @@ use syn::{Attribute, Data, DeriveInput, Fields, Path, Type};
 /// The implementation of `runtime::versions::Versions`.
 pub(crate) fn versions(item: &DeriveInput) -> syn::Result<TokenStream> {
     let Data::Enum(data) = &item.data else {
-        return Err(syn::Error::new_spanned(&item.ident, "an enum holds one version per variant"));
+        return Err(syn::Error::new_spanned(
+            &item.ident,
+            "`Versions` can only be derived for an enum",
+        ));
     };
     let mut types: Vec<&Type> = Vec::new();
     let mut stored: Option<&Type> = None;
     for variant in &data.variants {
         let Fields::Unnamed(fields) = &variant.fields else {
-            return Err(syn::Error::new_spanned(variant, "a variant holds the type of a version"));
+            return Err(syn::Error::new_spanned(
+                variant,
+                "a variant must have one unnamed field, the type of the version",
+            ));
         };
         let [field] = fields.unnamed.iter().collect::<Vec<_>>()[..] else {
-            return Err(syn::Error::new_spanned(variant, "a variant holds one version"));
+            return Err(syn::Error::new_spanned(
+                variant,
+                "a variant must have one unnamed field, the type of the version",
+            ));
         };
-        if Marks::parse(&variant.attrs)?.storage && stored.replace(&field.ty).is_some() {
-            return Err(syn::Error::new_spanned(variant, "another version is stored already"));
+        if VersionsArguments::parse(&variant.attrs)?.storage && stored.replace(&field.ty).is_some()
+        {
+            return Err(syn::Error::new_spanned(
+                variant,
+                "more than one variant has #[versions(storage)]",
+            ));
         }
         types.push(&field.ty);
     }
     let Some(stored) = stored else {
-        let message = "mark the version that is stored with #[versions(storage)]";
+        let message = "one variant must have #[versions(storage)]";
         return Err(syn::Error::new_spanned(&item.ident, message));
     };
-    let runtime = Marks::parse(&item.attrs)?.crate_path;
+    let runtime = VersionsArguments::parse(&item.attrs)?.crate_path;
     let macro_support = quote!(#runtime::macro_support);
     let ident = &item.ident;
     let (generics, parameters, bounds) = item.generics.split_for_impl();
@@ -36,7 +49,7 @@ pub(crate) fn versions(item: &DeriveInput) -> syn::Result<TokenStream> {
         impl #generics #runtime::versions::Versions for #ident #parameters #bounds {
             type Stored = #stored;
 
-            fn definitions() -> ::std::vec::Vec<#runtime::versions::CustomResourceDefinition> {
+            fn version_crds() -> ::std::vec::Vec<#runtime::versions::CustomResourceDefinition> {
                 ::std::vec![#(<#types as #macro_support::kube_core::CustomResourceExt>::crd()),*]
             }
 
@@ -72,28 +85,28 @@ pub(crate) fn versions(item: &DeriveInput) -> syn::Result<TokenStream> {
 }
 
 /// The arguments of `#[versions(…)]`.
-struct Marks {
+struct VersionsArguments {
     storage: bool,
     crate_path: Path,
 }
 
-impl Marks {
+impl VersionsArguments {
     fn parse(attributes: &[Attribute]) -> syn::Result<Self> {
-        let mut marks = Self { storage: false, crate_path: syn::parse_quote!(::runtime) };
+        let mut arguments = Self { storage: false, crate_path: syn::parse_quote!(::runtime) };
         for attribute in attributes.iter().filter(|it| it.path().is_ident("versions")) {
             attribute.parse_nested_meta(|meta| {
                 if meta.path.is_ident("storage") {
-                    marks.storage = true;
+                    arguments.storage = true;
                     return Ok(());
                 }
                 if meta.path.is_ident("crate_path") {
-                    marks.crate_path = meta.value()?.parse()?;
+                    arguments.crate_path = meta.value()?.parse()?;
                     return Ok(());
                 }
-                Err(meta.error("not known of versions"))
+                Err(meta.error("unknown argument of #[versions(…)]"))
             })?;
         }
-        Ok(marks)
+        Ok(arguments)
     }
 }
 
@@ -101,44 +114,50 @@ impl Marks {
 mod tests {
     use super::*;
 
-    fn fault(item: &DeriveInput) -> String {
+    fn compile_error(item: &DeriveInput) -> String {
         versions(item).unwrap_err().to_string()
     }
 
     #[test]
-    fn one_version_is_stored() {
+    fn exactly_one_version_must_be_stored() {
         let none = syn::parse_quote!(
             enum Site {
                 V1(A),
                 V2(B),
             }
         );
-        assert_eq!(fault(&none), "mark the version that is stored with #[versions(storage)]");
+        assert_eq!(compile_error(&none), "one variant must have #[versions(storage)]");
         let two = syn::parse_quote! {
             enum Site { #[versions(storage)] V1(A), #[versions(storage)] V2(B) }
         };
-        assert_eq!(fault(&two), "another version is stored already");
+        assert_eq!(compile_error(&two), "more than one variant has #[versions(storage)]");
     }
 
     #[test]
-    fn a_variant_is_a_version() {
-        let bare = syn::parse_quote!(
+    fn each_variant_must_contain_one_version() {
+        let unit = syn::parse_quote!(
             enum Site {
                 V1,
             }
         );
-        assert_eq!(fault(&bare), "a variant holds the type of a version");
+        assert_eq!(
+            compile_error(&unit),
+            "a variant must have one unnamed field, the type of the version"
+        );
         let pair = syn::parse_quote!(
             enum Site {
                 V1(A, B),
             }
         );
-        assert_eq!(fault(&pair), "a variant holds one version");
+        assert_eq!(
+            compile_error(&pair),
+            "a variant must have one unnamed field, the type of the version"
+        );
         let structure = syn::parse_quote!(
             struct Site {
                 a: A,
             }
         );
-        assert_eq!(fault(&structure), "an enum holds one version per variant");
+        assert_eq!(compile_error(&structure), "`Versions` can only be derived for an enum");
     }
 }

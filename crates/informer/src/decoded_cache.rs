@@ -115,7 +115,7 @@ impl<T> DecodedCache<T> {
 impl<T> DecodedEntries<T> {
     fn find(&mut self, item: &Item) -> Option<Arc<T>> {
         let entry = &mut self.entries[*self.places.get(item.key())?];
-        if !entry.state.is_of(item) {
+        if !entry.state.points_to(item) {
             return None;
         }
         entry.is_used = true;
@@ -150,7 +150,7 @@ impl<T> DecodedEntries<T> {
             return None;
         }
         self.hand %= self.entries.len();
-        if self.entries[self.hand].state.is_gone() {
+        if self.entries[self.hand].state.is_dropped() {
             return Some(self.remove_at(self.hand));
         }
         self.hand += 1;
@@ -163,7 +163,7 @@ impl<T> DecodedEntries<T> {
         loop {
             self.hand %= self.entries.len();
             let entry = &mut self.entries[self.hand];
-            if !entry.is_used || entry.state.is_gone() {
+            if !entry.is_used || entry.state.is_dropped() {
                 return self.remove_at(self.hand);
             }
             entry.is_used = false;

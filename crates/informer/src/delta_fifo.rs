@@ -8,8 +8,8 @@
 //! pop()  = a, [Added, Updated] queue: b        one call for all changes of `a`
 //! ```
 //!
-//! It is a [`ReflectorStore`]. A consumer pops its entries and brings the indexer up to date, which
-//! also tells the queue which objects a list does not contain any more:
+//! It is a [`ReflectorStore`]. A consumer pops its entries and keeps an indexer up to date. The queue
+//! compares each list with the indexer to find the objects that were deleted:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -83,7 +83,7 @@ pub enum Delta {
     /// A list does not contain the object any more. This is the last known state, which may be
     /// older than the last state of the object.
     DeletedFinalStateUnknown(Item),
-    /// The object was not changed. This handler of an informer has asked for a resync.
+    /// The object was not changed. This handler of an informer gets a resync.
     Sync(Item, HandlerId),
 }
 
@@ -130,7 +130,7 @@ pub(crate) struct Queue {
     order: VecDeque<ObjectKey>,
     deltas: HashMap<ObjectKey, Vec<Delta>>,
     /// The number of entries left to pop until the first list was popped; `None` before that list.
-    initial: Option<usize>,
+    initial_population_count: Option<usize>,
     /// The last resourceVersion that was put in, if it is a number.
     version: Option<u64>,
 }
@@ -168,7 +168,7 @@ impl DeltaFifo {
         }
         // All entries that wait now leave before those that are added later.
         let listed = queue.order.len();
-        queue.initial.get_or_insert(listed);
+        queue.initial_population_count.get_or_insert(listed);
         for item in missing {
             queue.push(Delta::DeletedFinalStateUnknown(item));
         }
@@ -177,14 +177,14 @@ impl DeltaFifo {
         self.added.notify_one();
     }
 
-    /// Takes the oldest entry and calls `process` with its deltas, before anything else can be put
-    /// in: every known object is queued or in the indexer. Returns false if the queue is empty.
+    /// Takes the oldest entry and calls `process` with its deltas, while the queue is locked, so that
+    /// every known object is always either queued or in the indexer. Returns false if the queue is empty.
     pub fn pop(&self, process: impl FnOnce(Vec<Delta>)) -> bool {
         let mut queue = self.lock();
         let Some(key) = queue.order.pop_front() else { return false };
         process(queue.deltas.remove(&key).expect("a queued key has deltas"));
-        if let Some(initial) = &mut queue.initial {
-            *initial = initial.saturating_sub(1);
+        if let Some(count) = &mut queue.initial_population_count {
+            *count = count.saturating_sub(1);
         }
         true
     }
@@ -198,7 +198,7 @@ impl DeltaFifo {
 
     /// Whether the whole first list was popped.
     pub fn has_synced(&self) -> bool {
-        self.lock().initial == Some(0)
+        self.lock().initial_population_count == Some(0)
     }
 
     /// Notes that all changes up to `version` were put in.
@@ -206,12 +206,12 @@ impl DeltaFifo {
         self.lock().set_version(version);
     }
 
-    /// Calls `act` before anything else is put in or taken out.
-    pub(crate) fn hold<T>(&self, act: impl FnOnce(&Queue) -> T) -> T {
+    /// Calls `act` while the queue is locked: nothing is put in or taken out meanwhile.
+    pub(crate) fn with_lock<T>(&self, act: impl FnOnce(&Queue) -> T) -> T {
         act(&self.lock())
     }
 
-    /// Appends a resync of `item`, unless a delta waits already of which this handler is notified.
+    /// Appends a resync of `item`, unless the handler will be notified of a waiting delta anyway.
     pub(crate) fn sync(&self, item: Item, handler: HandlerId) {
         let mut queue = self.lock();
         let deltas = queue.deltas.get(item.key());
@@ -267,8 +267,8 @@ impl Queue {
         self.version = version_number(version).or(self.version);
     }
 
-    /// The last states of the objects that are known, or wait and were not deleted, and are not in
-    /// `list`; in the order of their keys.
+    /// The last states of the objects that are not in `list`, but are known or queued and not
+    /// deleted; in the order of their keys.
     fn missing(&self, list: &[Item], known: Vec<Item>) -> Vec<Item> {
         if known.is_empty() && self.deltas.is_empty() {
             return Vec::new();
@@ -279,7 +279,7 @@ impl Queue {
             known.filter(|(key, _)| !listed.contains(key)).collect();
         for (key, deltas) in self.deltas.iter().filter(|(key, _)| !listed.contains(key)) {
             let last = deltas.last().expect("a queued key has deltas");
-            // The queue has a newer state than the indexer, or the deletion.
+            // A queued change is newer than the state in the indexer.
             if last.is_deletion() {
                 missing.remove(key);
             } else {
@@ -299,9 +299,9 @@ impl Queue {
         let last = deltas.last_mut().expect("a queued key has deltas");
         if last.is_deletion() && delta.is_deletion() {
             // A watch knows the last state, a list does not.
-            let is_less =
+            let keeps_last =
                 matches!((&*last, &delta), (Delta::Deleted(_), Delta::DeletedFinalStateUnknown(_)));
-            if !is_less {
+            if !keeps_last {
                 *last = delta;
             }
             return;

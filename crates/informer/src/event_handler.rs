@@ -85,7 +85,7 @@ impl ObjectEvent {
 /// Is called for each change of the objects of an informer, one call at a time.
 ///
 /// The calls are made on a task, so they should not block; most handlers put a key into a
-/// [`WorkQueue`](crate::WorkQueue) and return. A [`Subscription`] allows to wait.
+/// [`WorkQueue`](crate::WorkQueue) and return. A [`Subscription`] is for work that has to wait.
 pub trait EventHandler: Send + Sync + 'static {
     /// The object was added; `is_initial` if it existed before the handler was added.
     fn on_add(&self, item: &Item, is_initial: bool);
@@ -150,7 +150,7 @@ impl NamedHandler {
     }
 }
 
-/// The informer's end of a handler's queue, or an inline handler.
+/// Passes the events of an informer to one handler, through a queue or inline.
 pub(crate) struct Listener {
     /// An inline handler, which has no queue.
     inline: Option<NamedHandler>,
@@ -180,7 +180,7 @@ impl Listener {
         }
     }
 
-    /// All objects of the first list were notified.
+    /// Marks the end of the initial objects.
     pub(crate) fn notify_synced(&self) {
         if self.inline.is_some() {
             self.synced.send_replace(true);
@@ -233,7 +233,7 @@ impl Subscription {
                     biased;
                     () = self.listener.filled.notified() => {}
                     () = &mut self.stopped => {
-                        // The future must not be polled again.
+                        // Closed, so that the next call does not poll the completed future again.
                         self.listener.close();
                         return None;
                     }
@@ -261,7 +261,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        // The informer drops it when the next handler is added.
+        // The informer removes a closed listener when the next handler is added.
         self.listener.lock().close();
     }
 }

@@ -165,7 +165,7 @@ impl Indexer {
         if !store.accepts_write(&item) {
             return Applied::Nothing;
         }
-        store.unconfirmed_writes.wrote(&item);
+        store.unconfirmed_writes.record_write(&item);
         store.put(item, Origin::Watch)
     }
 
@@ -175,12 +175,12 @@ impl Indexer {
         if !store.accepts_write(&item) {
             return Applied::Nothing;
         }
-        store.unconfirmed_writes.wrote(&item);
+        store.unconfirmed_writes.record_write(&item);
         store.remove(item.key()).map_or(Applied::Nothing, |_| Applied::Deleted(item))
     }
 
-    /// Applies the deletion of this object by a successful write. An object that has finalizers is
-    /// not deleted then: the answer belongs to [`apply_write`](Self::apply_write).
+    /// Applies the deletion of this object by a successful write. If the object still exists because
+    /// of finalizers, the answer is passed to [`apply_write`](Self::apply_write) instead.
     pub(crate) fn apply_deletion(&self, key: &ObjectKey, uid: &str) -> Applied {
         let mut store = self.write();
         let last = store.objects.get(key).map(|ByKey(known)| known.clone());
@@ -188,7 +188,7 @@ impl Indexer {
         if uid.is_empty() || last.as_ref().is_some_and(|last| last.uid() != uid) {
             return Applied::Nothing;
         }
-        store.unconfirmed_writes.deleted(key, uid, last.as_ref());
+        store.unconfirmed_writes.record_deletion(key, uid, last.as_ref());
         store.remove(key).map_or(Applied::Nothing, Applied::Deleted)
     }
 
@@ -220,13 +220,13 @@ impl Indexer {
         self.write().unconfirmed_writes.begin_list();
     }
 
-    /// The list has arrived. Forgets the own writes that it decides, but for those whose events are
+    /// The list has arrived. Forgets the own writes that it shows, but for those whose events are
     /// queued.
     pub(crate) fn end_list(&self, version: Option<u64>, is_queued: impl Fn(&ObjectKey) -> bool) {
         self.write().unconfirmed_writes.end_list(version, is_queued);
     }
 
-    /// Forgets the own writes that the watch, which is at `reached`, has passed.
+    /// Forgets the own writes that the watch has passed, whose last resourceVersion is `reached`.
     pub(crate) fn forget_passed_writes(
         &self,
         reached: Option<u64>,
@@ -245,7 +245,7 @@ impl Indexer {
 }
 
 impl Store {
-    /// Whether the answer to a write is newer than the cached state.
+    /// Whether the answer to a write is at least as new as the cached state.
     fn accepts_write(&mut self, item: &Item) -> bool {
         let is_newer = |ByKey(known): &ByKey| {
             compare_versions(known.resource_version(), item.resource_version())
@@ -257,14 +257,15 @@ impl Store {
 
     fn put(&mut self, item: Item, origin: Origin) -> Applied {
         let known = || self.objects.get(item.key());
-        // Most objects of a list are known, most objects of events are not.
+        // Checked before the insertion for a list, most of whose states are cached already, and after
+        // it for events, most of whose states are new.
         if origin == Origin::List && known().is_some_and(|ByKey(known)| known.is_same_state(&item))
         {
             return Applied::Nothing;
         }
         match self.insert(&item) {
             Some(old) if old.is_same_state(&item) => {
-                // Readers have the first item; the second one is dropped.
+                // Keeps the item that readers may share.
                 self.insert(&old);
                 Applied::Nothing
             }

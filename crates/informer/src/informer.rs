@@ -81,6 +81,7 @@ pub(crate) struct InformerState {
 #[derive(Default)]
 pub(crate) struct Handlers {
     listeners: BTreeMap<HandlerId, Arc<Listener>>,
+    /// The number of handlers that were ever added.
     added: u64,
     started: bool,
     synced: bool,
@@ -211,12 +212,12 @@ impl SharedInformer {
         removed.inspect(|listener| listener.close()).is_some()
     }
 
-    /// Stops listing, watching, and all handlers.
-    pub async fn shutdown(&self, patience: Duration) -> Result<(), UncleanStop> {
+    /// Stops listing, watching, and all handlers; aborts those that do not end within `timeout`.
+    pub async fn shutdown(&self, timeout: Duration) -> Result<(), UncleanStop> {
         for listener in self.0.lock().listeners.values() {
             listener.close();
         }
-        self.0.tasks.stop(patience).await
+        self.0.tasks.stop(timeout).await
     }
 }
 

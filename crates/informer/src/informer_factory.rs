@@ -11,8 +11,8 @@
 //!     let options = InformerOptions::default();
 //!     let factory = InformerFactory::new(source_factory, options, &clock, &entropy, &tasks);
 //!     let secrets = Scope::all(GroupVersion::new("", "v1"), "secrets");
-//!     let names_only = Scope { form: Form::Metadata, ..secrets };
-//!     let informer = factory.informer(&names_only); // the same one for each call
+//!     let metadata_only = Scope { form: Form::Metadata, ..secrets };
+//!     let informer = factory.informer(&metadata_only); // each call returns the same informer
 //!     factory.start();
 //!     factory.wait_for_sync().await?;
 //!     Ok(informer.indexer().len())
@@ -159,9 +159,9 @@ impl InformerFactory {
 
     /// Waits until the first lists of all informers are in the cache.
     pub async fn wait_for_sync(&self) -> Result<(), NeverSynced> {
-        let waits =
+        let scope_and_synced =
             |(scope, entry): (&String, &FactoryEntry)| (scope.clone(), entry.informer.has_synced());
-        let waiting: Vec<_> = self.lock().iter().map(waits).collect();
+        let waiting: Vec<_> = self.lock().iter().map(scope_and_synced).collect();
         let mut never = Vec::new();
         for (scope, mut synced) in waiting {
             if !synced.wait().await {
@@ -185,16 +185,16 @@ impl InformerFactory {
     /// The informers of a resource, of any version, form and selection.
     pub fn of_resource(&self, group: &str, resource: &str) -> Vec<(Scope, SharedInformer)> {
         let informers = self.lock();
-        let is_meant = |entry: &&FactoryEntry| {
+        let is_of_resource = |entry: &&FactoryEntry| {
             entry.scope.group_version.group == group && entry.scope.resource == resource
         };
-        let found = informers.values().filter(is_meant);
+        let found = informers.values().filter(is_of_resource);
         found.map(|entry| (entry.scope.clone(), entry.informer.clone())).collect()
     }
 
-    /// Stops all informers.
-    pub async fn shutdown(&self, patience: Duration) -> Result<(), UncleanStop> {
-        self.tasks.stop(patience).await
+    /// Stops all informers; aborts those that do not end within `timeout`.
+    pub async fn shutdown(&self, timeout: Duration) -> Result<(), UncleanStop> {
+        self.tasks.stop(timeout).await
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, FactoryEntry>> {

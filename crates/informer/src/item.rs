@@ -157,10 +157,11 @@ impl Item {
         let Some(typed) = element_type.and_then(|missing| missing.write_into(&json, &head)) else {
             return Ok(Self::new(identity, Body::plain(json, managed_fields)));
         };
-        // The added members move the position, unless a member was removed as well.
-        let written = typed.len().checked_sub(json.len()).filter(|_| !head.has_null_type());
-        let moved = written.zip(managed_fields);
-        let managed_fields = moved.map(|(by, from)| from.start + by..from.end + by);
+        // The added members shift the position by their length. If a null member was removed as well,
+        // the new position is not known.
+        let shift = typed.len().checked_sub(json.len()).filter(|_| !head.has_null_type());
+        let shifted = shift.zip(managed_fields);
+        let managed_fields = shifted.map(|(by, range)| range.start + by..range.end + by);
         Ok(Self::new(identity, Body::plain(typed.into(), managed_fields)))
     }
 
@@ -175,20 +176,20 @@ impl Item {
         dictionary: &Arc<JsonDictionary>,
         managed_fields: ManagedFields,
     ) -> Self {
-        let (json, cut) = self.cut(managed_fields);
+        let (json, cut) = self.json_and_cut(managed_fields);
         let packed = dictionary.pack(&json, cut, self.identity_hash());
-        self.with(namespace, Body::Packed(packed, Arc::clone(dictionary)))
+        self.with_body(namespace, Body::Packed(packed, Arc::clone(dictionary)))
     }
 
     /// The same object with JSON in a buffer of its own, of the exact size.
     pub(crate) fn compact(self, namespace: Arc<str>, managed_fields: ManagedFields) -> Self {
-        let (json, cut) = self.cut(managed_fields);
-        let left = [&json[..cut.start], &json[cut.end..]].concat();
-        self.with(namespace, Body::plain(left.into(), None))
+        let (json, cut) = self.json_and_cut(managed_fields);
+        let remaining = [&json[..cut.start], &json[cut.end..]].concat();
+        self.with_body(namespace, Body::plain(remaining.into(), None))
     }
 
-    /// The JSON, and the range to remove from it.
-    fn cut(&self, managed_fields: ManagedFields) -> (Bytes, Range<usize>) {
+    /// The JSON, and the range to remove from it; empty if nothing is removed.
+    fn json_and_cut(&self, managed_fields: ManagedFields) -> (Bytes, Range<usize>) {
         let body = self.lock();
         let json = body.json();
         let is_cut = managed_fields == ManagedFields::Remove;
@@ -208,15 +209,15 @@ impl Item {
     }
 
     /// The same state with another body; in place if there is no clone.
-    fn with(mut self, namespace: Arc<str>, body: Body) -> Self {
+    fn with_body(mut self, namespace: Arc<str>, body: Body) -> Self {
         if let Some(parts) = Arc::get_mut(&mut self.0) {
             (parts.identity.key.namespace, parts.body) = (namespace, Mutex::new(body));
             return self;
         }
-        Self::new(self.0.identity.within(namespace), body)
+        Self::new(self.0.identity.with_namespace(namespace), body)
     }
 
-    /// The same for all states of one object.
+    /// A hash that is the same for all states of one object.
     fn identity_hash(&self) -> u32 {
         let mut hasher = DefaultHasher::new();
         (self.name(), self.uid()).hash(&mut hasher);
@@ -278,7 +279,7 @@ impl Item {
     /// The object as a JSON map, decoded as Go decodes JSON. It fails only for numbers out of range,
     /// and for maps and lists that are nested more than a thousand deep.
     pub fn object(&self) -> Result<Object, DecodeError> {
-        // Faster, and enough for nearly all objects.
+        // serde_json is faster, and accepts nearly all objects.
         if let Ok(map) = self.decode() {
             return Ok(Object::new(map));
         }
@@ -337,18 +338,18 @@ impl Item {
 
 impl WeakItem {
     /// The item, if it was not dropped.
-    pub(crate) fn item(&self) -> Option<Item> {
+    pub(crate) fn upgrade(&self) -> Option<Item> {
         self.0.upgrade().map(Item)
     }
 
     /// Whether this is a pointer to `item` or a clone of it.
-    pub(crate) fn is_of(&self, item: &Item) -> bool {
+    pub(crate) fn points_to(&self, item: &Item) -> bool {
         // No other item has this address while the weak pointer exists.
         std::ptr::eq(self.0.as_ptr(), Arc::as_ptr(&item.0))
     }
 
     /// Whether the item was dropped.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub(crate) fn is_dropped(&self) -> bool {
         self.0.strong_count() == 0
     }
 }

@@ -26,8 +26,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::json_spans::{JsonSpans, string_end};
 
-/// Outside of strings JSON is ASCII: a byte with the high bit begins a number of 15 bits.
+/// The largest number of spans. A number has 15 bits, since its first byte has the high bit: outside of
+/// strings JSON is ASCII, so such a byte can only begin a number.
 const MAX_NUMBERS: usize = 1 << 15;
+/// The largest size of all spans.
 const MAX_BYTES: usize = 2 << 20;
 /// A shorter span is not much longer than a number.
 const MIN_SPAN: usize = 4;
@@ -152,6 +154,7 @@ impl JsonDictionary {
     /// Appends the JSON that was packed to `json`.
     pub(crate) fn unpack(&self, packed: &[u8], json: &mut Vec<u8>) {
         let spans = self.spans.read().unwrap_or_else(PoisonError::into_inner);
+        // An estimate, which avoids most reallocations.
         json.reserve(packed.len() * 4);
         let (mut copied, mut at) = (0, 0);
         while at < packed.len() {
@@ -192,6 +195,7 @@ impl JsonDictionary {
         if *last_object != object || *seen == 0 {
             (*last_object, *seen) = (object, seen.saturating_add(1));
         }
+        // A long span must be seen more often, since it takes more of the bounded dictionary.
         if usize::from(*seen) < 2 + text.len() / 128 {
             return None;
         }

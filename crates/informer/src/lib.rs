@@ -31,7 +31,7 @@
 //!     fn watch(&self, _: WatchRequest) -> BoxFuture<'_, Result<WatchStream, ListWatchError>> {
 //!         Box::pin(async { Ok(stream::pending().boxed()) })
 //!     }
-//!     fn offers_watch_list(&self) -> bool {
+//!     fn uses_watch_list(&self) -> bool {
 //!         false
 //!     }
 //! }

@@ -41,9 +41,9 @@ pub trait ListWatch<T = Item>: Send + Sync + 'static {
     fn watch(&self, request: WatchRequest)
     -> BoxFuture<'_, Result<WatchStream<T>, ListWatchError>>;
 
-    /// Whether to request a watch that begins with all items (`WatchList`). If the server refuses
-    /// the first such request, no other one is sent.
-    fn offers_watch_list(&self) -> bool {
+    /// Whether the reflector requests a watch that begins with all items (`WatchList`) instead of a
+    /// list. If the server refuses the first such request, no other one is sent.
+    fn uses_watch_list(&self) -> bool {
         true
     }
 }
@@ -139,14 +139,14 @@ pub enum ListWatchError {
     /// [reflector](crate::reflector).
     #[error("the server refused")]
     Refused(#[source] Status),
-    /// The requested resourceVersion was compacted: list again. An API server says the same with
-    /// the code 410.
+    /// The requested resourceVersion was compacted: list again. An API server answers
+    /// with the code 410 instead.
     #[error("the resource version has expired")]
     Expired(#[source] Box<dyn StdError + Send + Sync>),
     /// The server was not reached, or the connection broke: connect again.
     #[error("the connection failed")]
     Connection(#[source] Box<dyn StdError + Send + Sync>),
-    /// The answer is not valid, perhaps because it was cut off: send the request again.
+    /// The answer is not valid, for instance because it was cut off: send the request again.
     #[error("cannot read the answer")]
     Malformed(#[source] Box<dyn StdError + Send + Sync>),
     /// The server did not answer in time, or left a watch open past its timeout.

@@ -53,7 +53,7 @@ pub struct Listed<T> {
 
 /// An object that cannot be decoded into the type of a lister.
 #[derive(Debug, thiserror::Error)]
-#[error("{} does not fit the type", .item.key())]
+#[error("cannot decode {}", .item.key())]
 pub struct ObjectDecodeError {
     /// The object.
     pub item: Item,
@@ -88,8 +88,8 @@ impl<T: DeserializeOwned> Lister<T> {
     /// The object with this name, shared with other readers. A state that is read a second time is
     /// cached in its decoded form.
     ///
-    /// The cache has 32 MiB, measured by the length of the JSON; the objects that were not read
-    /// lately are evicted.
+    /// The cache has 32 MiB, measured by the length of the JSON; objects that were not read
+    /// recently are evicted.
     pub fn shared(&self, namespace: &str, name: &str) -> Result<Option<Arc<T>>, ObjectDecodeError> {
         self.shared_key(&ObjectKey::new(namespace, name))
     }

@@ -9,7 +9,7 @@
 //!
 //! Invariants:
 //! - the queue keeps no item in memory;
-//! - the items of the queue have at most [`MAX_BYTES`] and those of one batch.
+//! - the items of the queue have at most [`MAX_BYTES`] plus the size of one batch.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -34,6 +34,7 @@ pub(crate) struct PackQueue {
 }
 
 struct Batch {
+    /// The time of the first item.
     since: ClockInstant,
     items: Vec<WeakItem>,
     bytes: usize,
@@ -61,7 +62,7 @@ impl PackQueue {
         while let Some(batch) = self.batches.front()
             && (self.bytes > MAX_BYTES || clock.elapsed_since(&batch.since) >= MIN_AGE)
         {
-            due.extend(batch.items.iter().filter_map(WeakItem::item));
+            due.extend(batch.items.iter().filter_map(WeakItem::upgrade));
             self.bytes -= batch.bytes;
             self.batches.pop_front();
         }
@@ -88,10 +89,10 @@ mod tests {
         let clock = Clock::manual(Timestamp::from_seconds(100));
         let transformer = Transformer::new(vec![Transform::StripManagedFields], Storage::Packed);
         for name in ["a", "b", "c"] {
-            transformer.transform(item(name, "much the same in all of them"));
+            transformer.transform(item(name, "the same text in all objects"));
         }
         let recent =
-            transformer.transform_unpacked(item("d", "much the same in all of them"), &clock);
+            transformer.transform_unpacked(item("d", "the same text in all objects"), &clock);
         let (json, clone) = (recent.json(), recent.clone());
         assert_eq!(recent.size(), json.len());
         clock.advance(MIN_AGE / 2);

@@ -52,7 +52,7 @@
 //!         let events = stream::iter([Ok(grown), Err(ListWatchError::Stopped)]);
 //!         Box::pin(async { Ok(events.boxed()) })
 //!     }
-//!     fn offers_watch_list(&self) -> bool {
+//!     fn uses_watch_list(&self) -> bool {
 //!         false
 //!     }
 //! }
@@ -97,8 +97,8 @@
 //!
 //! | failure | then |
 //! |---|---|
-//! | 410 (as an answer or as an event), a version from the future, 400 or 422 to a watch | list |
-//! | an event older than the last one | list: only that is right for a server that lost its history *and* for a proxy that repeats events |
+//! | 410 (as an answer or as an event), a version from the future, 400, 405, 406, 415 or 422 to a watch | list |
+//! | an event older than the last one | list, which is correct for a server that lost its history and for a proxy that repeats events |
 //! | 404 | list, until the resource exists again; its items are deleted after half a minute without another answer |
 //! | 429, or an answer with a Retry-After | the same request, not before that time |
 //! | a watch with initial events refused, or closed, silent or endless before their end | list in pages, from then on |
@@ -129,7 +129,7 @@ use keel::{Backoff, Clock, Entropy};
 use tokio::sync::watch;
 
 use crate::{BadItem, ListWatch, ListWatchError, Selection};
-use position::{MIN_REPEATED_FAILURES, Position};
+use position::{Absence, MIN_REPEATED_FAILURES, Position};
 
 pub use options::ReflectorOptions;
 pub use reflector_store::{ReflectorItem, ReflectorStore, Transaction};
@@ -138,9 +138,8 @@ pub(crate) use watching::MAX_BATCH;
 
 /// The time after which a request without an answer has failed.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
-/// The time for which a resource must be unknown to the server before its items count as deleted. A
-/// CRD that was deleted took its objects with it, but the same answer comes from a server that is
-/// starting.
+/// The time for which a resource must be unknown to the server before its items count as deleted. The
+/// objects of a deleted CRD are deleted, but a server that is starting gives the same answer.
 const MIN_ABSENCE: Duration = Duration::from_secs(30);
 
 /// See the [module documentation](self).
@@ -199,19 +198,19 @@ impl<T: ReflectorItem> Reflector<T> {
         self.status.subscribe()
     }
 
-    /// Lists and watches until the source says that it was [stopped](ListWatchError::Stopped), or
-    /// the future is dropped.
+    /// Lists and watches until the source fails with [`Stopped`](ListWatchError::Stopped), or the
+    /// future is dropped.
     pub async fn run(self) {
         let (options, entropy) = (&self.options, self.entropy.clone());
         let backoff = Backoff::new(options.backoff_base, options.backoff_cap, entropy);
-        let mut position = Position::new(self.source.offers_watch_list(), backoff);
+        let mut position = Position::new(self.source.uses_watch_list(), backoff);
         if let Some(start) = &self.start {
             position.listed_at(start.clone());
             self.set_phase(ReflectorPhase::Connecting);
         }
         loop {
             let attempt = match position.version.clone() {
-                None if position.streams() => self.stream_or_list(&mut position).await,
+                None if position.streams_lists() => self.stream_or_list(&mut position).await,
                 None => self.list_pages(&mut position).await,
                 Some(version) => self.watch(&mut position, version).await,
             };
@@ -260,12 +259,15 @@ impl<T: ReflectorItem> Reflector<T> {
         delay.max(Duration::from_secs(retry_after.into()))
     }
 
-    /// Counts an answer with the code 404, and deletes all items after enough of them.
+    /// Counts an answer with the code 404, and deletes all items after several of them in
+    /// [`MIN_ABSENCE`].
     async fn note_absence(&self, position: &mut Position) {
-        let (since, count) = position.absence.get_or_insert_with(|| (self.clock.instant(), 0));
-        *count += 1;
-        let is_long =
-            *count >= MIN_REPEATED_FAILURES && self.clock.elapsed_since(since) >= MIN_ABSENCE;
+        let absence = position
+            .absence
+            .get_or_insert_with(|| Absence { since: self.clock.instant(), answers: 0 });
+        absence.answers += 1;
+        let is_long = absence.answers >= MIN_REPEATED_FAILURES
+            && self.clock.elapsed_since(&absence.since) >= MIN_ABSENCE;
         if is_long && mem::take(&mut position.listed) {
             self.store.begin_list();
             self.store.replace(Vec::new(), "").await;

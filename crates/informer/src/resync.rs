@@ -9,18 +9,18 @@ use crate::informer::InformerState;
 
 /// Runs until the handler is removed.
 pub(crate) async fn resync_periodically(
-    shared: Arc<InformerState>,
+    state: Arc<InformerState>,
     handler: HandlerId,
     period: Duration,
 ) {
     loop {
-        shared.clock.sleep(period).await;
-        if !shared.has_handler(handler) {
+        state.clock.sleep(period).await;
+        if !state.has_handler(handler) {
             return;
         }
-        for item in shared.indexer.list() {
-            shared.fifo.sync(item, handler);
+        for item in state.indexer.list() {
+            state.fifo.sync(item, handler);
         }
-        shared.apply_all().await;
+        state.apply_all().await;
     }
 }

@@ -12,7 +12,7 @@ use crate::{Indexer, Item};
 use keel::Clock;
 use machinery::Object;
 
-/// The number of namespaces from which on unused ones are removed.
+/// Unused namespaces are removed when at least this many are known.
 const MIN_NAMESPACES_TO_CLEAN: usize = 64;
 
 /// Changes objects before they are cached, for instance to save memory.
@@ -80,7 +80,7 @@ pub enum Storage {
     Plain,
 }
 
-/// Makes the form in which the objects of one informer are cached.
+/// Transforms and packs the objects of one informer before they are cached.
 #[derive(Default)]
 pub(crate) struct Transformer {
     transforms: Vec<Transform>,
@@ -142,14 +142,14 @@ impl Transformer {
 
     /// Packs the items of events that are due.
     pub(crate) fn pack_due(&self, clock: &Clock) {
-        let settled = self.pack_queue().pop_due(clock);
-        for item in settled {
+        let due = self.pack_queue().pop_due(clock);
+        for item in due {
             item.pack_in_place(&self.dictionary);
         }
     }
 
-    /// Applies the transforms, but for a last [`Transform::StripManagedFields`], which the copy to the
-    /// cache applies.
+    /// Applies the transforms. A [`Transform::StripManagedFields`] at the end is returned as
+    /// [`ManagedFields::Remove`] instead, so that the caller removes them in the copy that it makes.
     fn apply_transforms(&self, item: Item) -> (Item, ManagedFields) {
         let (transforms, managed_fields) = match self.transforms.split_last() {
             Some((Transform::StripManagedFields, earlier)) => (earlier, ManagedFields::Remove),
@@ -183,9 +183,9 @@ mod tests {
 
     #[test]
     fn transforms_are_applied_before_caching() {
-        let marked = Transform::custom(|object| drop(object.map_mut().remove("spec")));
+        let without_spec = Transform::custom(|object| drop(object.map_mut().remove("spec")));
         let transformer =
-            Transformer::new(vec![Transform::StripManagedFields, marked], Storage::Packed);
+            Transformer::new(vec![Transform::StripManagedFields, without_spec], Storage::Packed);
         let item = transformer.transform(Item::parse(POD.as_bytes()).unwrap());
         assert_eq!(&*item.json(), br#"{"metadata":{"name":"a","resourceVersion":"1"}}"#);
         assert_eq!(item.resource_version(), "1");
@@ -202,8 +202,8 @@ mod tests {
 
     #[test]
     fn an_object_for_which_a_transform_panics_is_cached_unchanged() {
-        let clumsy = Transform::custom(|object| assert_eq!(object.name(), "another"));
-        let item = Transformer::new(vec![clumsy], Storage::Packed)
+        let panicking = Transform::custom(|object| assert_eq!(object.name(), "another"));
+        let item = Transformer::new(vec![panicking], Storage::Packed)
             .transform(Item::parse(POD.as_bytes()).unwrap());
         assert_eq!(&*item.json(), POD.as_bytes());
     }
@@ -226,16 +226,16 @@ mod tests {
     #[test]
     fn namespaces_are_shared_by_their_objects_and_removed_without_objects() {
         let transformer = Transformer::default();
-        let admit = |namespace: &str| {
+        let transform = |namespace: &str| {
             let json = format!(r#"{{"metadata":{{"namespace":"{namespace}","name":"a"}}}}"#);
             transformer.transform(Item::parse(json.into_bytes()).unwrap())
         };
-        let kept: Vec<Item> = (0..100).map(|number| admit(&format!("kept-{number}"))).collect();
+        let kept: Vec<Item> = (0..100).map(|number| transform(&format!("kept-{number}"))).collect();
         for number in 0..10_000 {
-            admit(&format!("left-{number}"));
+            transform(&format!("left-{number}"));
         }
         assert!(transformer.namespaces.lock().unwrap().known.len() <= 4 * kept.len());
-        assert!(std::ptr::eq(admit("kept-0").namespace(), kept[0].namespace()));
+        assert!(std::ptr::eq(transform("kept-0").namespace(), kept[0].namespace()));
     }
 
     #[test]

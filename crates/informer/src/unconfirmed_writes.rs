@@ -24,10 +24,10 @@ use crate::{Item, ObjectKey};
 
 /// The number of remembered deletions of objects that were not cached.
 const MAX_UNSEEN_DELETIONS: usize = 512;
-/// The number of writes from which on a cleanup is tried.
+/// A cleanup is tried when at least this many writes are remembered.
 const MIN_CLEANUP: usize = 1024;
 
-/// A point in the order of this cache's writes and lists.
+/// A logical time, which increases with each write to this cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct Epoch(u64);
 
@@ -55,11 +55,11 @@ pub(crate) struct UnconfirmedWrites {
     now: Epoch,
     /// The time of the request for the list that is under way.
     requested: Epoch,
-    /// The last list, from which all queued states of a list are.
+    /// The last list. All queued states with the origin [`Origin::List`] are from it.
     listing: Listing,
     unconfirmed: HashMap<ObjectKey, Write>,
     /// The number of writes after the last cleanup.
-    left: usize,
+    count_after_cleanup: usize,
 }
 
 struct Write {
@@ -67,11 +67,11 @@ struct Write {
     uid: String,
     /// The resourceVersion of the object, if it is known and a number.
     version: Option<u64>,
-    outcome: ConfirmationOutcome,
+    kind: WriteKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ConfirmationOutcome {
+enum WriteKind {
     Written,
     Deleted,
     /// The object was not cached: the watch may have shown the deletion before.
@@ -85,36 +85,26 @@ impl UnconfirmedWrites {
     }
 
     /// Remembers the state after a write.
-    pub(crate) fn wrote(&mut self, item: &Item) {
+    pub(crate) fn record_write(&mut self, item: &Item) {
         self.remember(
             item.key(),
             item.uid(),
             version_number(item.resource_version()),
-            ConfirmationOutcome::Written,
+            WriteKind::Written,
         );
     }
 
     /// Remembers the deletion of an object; `last` is its last state, if it was cached.
-    pub(crate) fn deleted(&mut self, key: &ObjectKey, uid: &str, last: Option<&Item>) {
+    pub(crate) fn record_deletion(&mut self, key: &ObjectKey, uid: &str, last: Option<&Item>) {
         let seen = last.and_then(|last| version_number(last.resource_version()));
         let written = self.unconfirmed.get(key).and_then(|write| write.version);
-        let outcome = if last.is_some() {
-            ConfirmationOutcome::Deleted
-        } else {
-            ConfirmationOutcome::DeletedUnseen
-        };
-        self.remember(key, uid, seen.max(written), outcome);
+        let kind = if last.is_some() { WriteKind::Deleted } else { WriteKind::DeletedUnseen };
+        self.remember(key, uid, seen.max(written), kind);
     }
 
-    fn remember(
-        &mut self,
-        key: &ObjectKey,
-        uid: &str,
-        version: Option<u64>,
-        outcome: ConfirmationOutcome,
-    ) {
+    fn remember(&mut self, key: &ObjectKey, uid: &str, version: Option<u64>, kind: WriteKind) {
         self.now.0 += 1;
-        let write = Write { at: self.now, uid: uid.to_owned(), version, outcome };
+        let write = Write { at: self.now, uid: uid.to_owned(), version, kind };
         self.unconfirmed.insert(key.clone(), write);
     }
 
@@ -125,22 +115,20 @@ impl UnconfirmedWrites {
         reached: Option<u64>,
         is_queued: impl Fn(&ObjectKey) -> bool,
     ) {
-        if self.unconfirmed.len() < MIN_CLEANUP.max(2 * self.left) {
+        if self.unconfirmed.len() < MIN_CLEANUP.max(2 * self.count_after_cleanup) {
             return;
         }
-        let unseen = self
-            .unconfirmed
-            .values()
-            .filter(|write| write.outcome == ConfirmationOutcome::DeletedUnseen);
+        let unseen =
+            self.unconfirmed.values().filter(|write| write.kind == WriteKind::DeletedUnseen);
         let mut unseen: Vec<Epoch> = unseen.map(|write| write.at).collect();
         unseen.sort_unstable();
         let oldest = unseen.get(unseen.len().saturating_sub(MAX_UNSEEN_DELETIONS)).copied();
-        self.unconfirmed.retain(|key, write| match write.outcome {
-            ConfirmationOutcome::Written => write.is_after(reached) || is_queued(key),
-            ConfirmationOutcome::Deleted => true,
-            ConfirmationOutcome::DeletedUnseen => Some(write.at) >= oldest,
+        self.unconfirmed.retain(|key, write| match write.kind {
+            WriteKind::Written => write.is_after(reached) || is_queued(key),
+            WriteKind::Deleted => true,
+            WriteKind::DeletedUnseen => Some(write.at) >= oldest,
         });
-        self.left = self.unconfirmed.len();
+        self.count_after_cleanup = self.unconfirmed.len();
     }
 
     /// Whether this state of an object is at least as new as the last write.
@@ -157,7 +145,7 @@ impl UnconfirmedWrites {
     /// which may be an old one if the deletion was found by a list.
     pub(crate) fn accepts_removal(&mut self, last: &Item, origin: Origin) -> bool {
         let Some(write) = self.pending(last.key(), origin) else { return true };
-        // The list is older than the write, and cannot contain the object.
+        // The list is older than the write, which may have created the object.
         if origin == Origin::List {
             return false;
         }
@@ -171,7 +159,7 @@ impl UnconfirmedWrites {
     }
 
     /// The list under way has arrived, with the resourceVersion `version` if that is a number.
-    /// Forgets the writes that the list decides, but for those whose events are queued.
+    /// Forgets the writes that the list shows, but for those whose events are queued.
     pub(crate) fn end_list(
         &mut self,
         version: Option<u64>,
@@ -179,14 +167,14 @@ impl UnconfirmedWrites {
     ) {
         let listing = Listing { requested: self.requested, version };
         self.listing = listing;
-        self.unconfirmed.retain(|key, write| !write.is_decided_by(listing) || is_queued(key));
+        self.unconfirmed.retain(|key, write| !write.is_shown_by(listing) || is_queued(key));
     }
 
     /// The write with which a state from `origin` has to be compared.
     fn pending(&mut self, key: &ObjectKey, origin: Origin) -> Option<&Write> {
         let listing = self.listing;
         if origin == Origin::List
-            && self.unconfirmed.get(key).is_some_and(|write| write.is_decided_by(listing))
+            && self.unconfirmed.get(key).is_some_and(|write| write.is_shown_by(listing))
         {
             self.unconfirmed.remove(key);
         }
@@ -200,12 +188,12 @@ impl Write {
     }
 
     /// Whether a list shows this write or a later state.
-    fn is_decided_by(&self, listing: Listing) -> bool {
+    fn is_shown_by(&self, listing: Listing) -> bool {
         self.at <= listing.requested || !self.is_deletion() && !self.is_after(listing.version)
     }
 
     fn is_deletion(&self) -> bool {
-        self.outcome != ConfirmationOutcome::Written
+        self.kind != WriteKind::Written
     }
 
     /// True if one of the versions is not known.
@@ -232,11 +220,11 @@ mod tests {
     #[test]
     fn older_events_are_ignored_until_the_write_is_confirmed() {
         let mut writes = UnconfirmedWrites::default();
-        writes.wrote(&item("u", 8));
+        writes.record_write(&item("u", 8));
         assert!(!writes.accepts_state(&item("u", 7), Origin::Watch));
         assert!(!writes.accepts_removal(&item("old", 7), Origin::Watch));
         assert!(writes.accepts_state(&item("u", 8), Origin::Watch));
-        assert!(writes.accepts_state(&item("u", 3), Origin::Watch), "nothing is remembered now");
+        assert!(writes.accepts_state(&item("u", 3), Origin::Watch), "the write was confirmed");
     }
 
     #[test]
@@ -244,7 +232,7 @@ mod tests {
         let mut writes = UnconfirmedWrites::default();
         let delete = |writes: &mut UnconfirmedWrites| {
             let last = item("u", 8);
-            writes.deleted(last.key(), last.uid(), Some(&last));
+            writes.record_deletion(last.key(), last.uid(), Some(&last));
         };
         delete(&mut writes);
         assert!(!writes.accepts_state(&item("u", 9), Origin::Watch));
@@ -253,14 +241,17 @@ mod tests {
         delete(&mut writes);
         assert!(writes.accepts_state(&item("successor", 11), Origin::Watch));
         delete(&mut writes);
-        assert!(writes.accepts_removal(&item("u", 3), Origin::Watch), "the server has gone back");
+        assert!(
+            writes.accepts_removal(&item("u", 3), Origin::Watch),
+            "a deletion of the same uid is accepted with any version"
+        );
     }
 
     #[test]
-    fn a_list_that_was_requested_after_a_write_decides() {
+    fn a_list_that_was_requested_after_a_write_is_accepted() {
         let mut writes = UnconfirmedWrites::default();
         writes.begin_list();
-        writes.wrote(&item("u", 8));
+        writes.record_write(&item("u", 8));
         writes.end_list(Some(7), |_| true);
         assert!(!writes.accepts_state(&item("u", 7), Origin::List));
         assert!(!writes.accepts_removal(&item("u", 7), Origin::List));
@@ -270,10 +261,10 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_not_older_than_a_write_decides_even_if_it_was_requested_before() {
+    fn a_list_that_is_not_older_than_a_write_is_accepted_even_if_it_was_requested_before() {
         let mut writes = UnconfirmedWrites::default();
         writes.begin_list();
-        writes.wrote(&item("u", 8));
+        writes.record_write(&item("u", 8));
         writes.end_list(Some(9), |_| true);
         assert!(writes.accepts_removal(&item("u", 8), Origin::List));
     }
@@ -287,7 +278,7 @@ mod tests {
     fn writes_that_the_watch_has_passed_are_forgotten_unless_their_events_are_queued() {
         let mut writes = UnconfirmedWrites::default();
         for number in 0..10 * MIN_CLEANUP {
-            writes.wrote(&named(number, number));
+            writes.record_write(&named(number, number));
             let reached = number.saturating_sub(5).try_into().ok();
             writes.forget_passed(reached, |key| key.name() == "0");
         }
@@ -304,20 +295,20 @@ mod tests {
     fn the_last_deletions_of_objects_that_were_not_cached_are_remembered() {
         let mut writes = UnconfirmedWrites::default();
         let seen = item("u", 1);
-        writes.deleted(seen.key(), seen.uid(), Some(&seen));
+        writes.record_deletion(seen.key(), seen.uid(), Some(&seen));
         for number in 0..10 * MIN_CLEANUP {
-            writes.deleted(named(number, 1).key(), "u", None);
+            writes.record_deletion(named(number, 1).key(), "u", None);
             writes.forget_passed(Some(9), |_| false);
         }
         assert!(writes.unconfirmed.len() <= MIN_CLEANUP);
         assert!(!writes.accepts_state(&seen, Origin::Watch), "the watch will show its deletion");
-        let admits = |writes: &mut UnconfirmedWrites, number: usize| {
+        let accepts = |writes: &mut UnconfirmedWrites, number: usize| {
             let json = format!(r#"{{"metadata":{{"name":"{number}","uid":"u"}}}}"#);
             writes.accepts_state(&Item::parse(json.into_bytes()).unwrap(), Origin::Watch)
         };
-        assert!(admits(&mut writes, 0));
+        assert!(accepts(&mut writes, 0));
         assert!(
-            (1..=MAX_UNSEEN_DELETIONS).all(|back| !admits(&mut writes, 10 * MIN_CLEANUP - back))
+            (1..=MAX_UNSEEN_DELETIONS).all(|back| !accepts(&mut writes, 10 * MIN_CLEANUP - back))
         );
     }
 }

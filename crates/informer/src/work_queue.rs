@@ -194,10 +194,12 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         let mut state = self.0.lock();
         if let Some(idle) = idle {
             state.end_idle();
+            // Its `drop` would lock the state again.
             mem::forget(idle);
         }
         let now = state.now();
         state.add_due(now);
+        // This worker takes one key. If a second one waits, another worker is woken first.
         if state.needs_worker(2) {
             self.0.wake_worker(state);
             return Next::Woken;

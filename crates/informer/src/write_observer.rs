@@ -1,6 +1,6 @@
-//! [`WriteObserver`]: for controller runtimes, which see the answers to the writes of their
-//! controllers. It brings an informer's cache up to date with such an answer, so that the next read
-//! shows the write before the watch does.
+//! [`WriteObserver`]: brings an informer's cache up to date with the answer to a write, so that the
+//! next read shows the write before the watch does. It is for controller runtimes, which see the
+//! answers to the writes of their controllers.
 //!
 //! ```
 //! use informer::{Item, ObjectKey, SharedInformer, write_observer::{WriteObserver, is_last_state}};
@@ -45,10 +45,10 @@ impl<'a> WriteObserver<'a> {
     /// arrives after the watch has shown the deletion of the object is ignored.
     pub fn observe_write(&self, item: Item) {
         let state = &self.0.0;
-        // Before the transforms, which may remove what the selection reads.
+        // Before the transforms, which may remove fields that the selection reads.
         let is_selected = state.options.selection.selects(&item);
         let item = state.transformer.transform_unpacked(item, &state.clock);
-        state.fifo.hold(|queue| {
+        state.fifo.with_lock(|queue| {
             let handlers = state.lock();
             let is_known = state.indexer.get(item.key()).is_some();
             if !is_known && (is_selected.is_none() || queue.has_passed(&item)) {
@@ -67,7 +67,7 @@ impl<'a> WriteObserver<'a> {
     /// deleted for readers and handlers at once.
     pub fn observe_deletion(&self, key: &ObjectKey, uid: &str) {
         let state = &self.0.0;
-        state.fifo.hold(|queue| {
+        state.fifo.with_lock(|queue| {
             let handlers = state.lock();
             let applied = state.indexer.apply_deletion(key, uid);
             state.indexer.forget_passed_writes(queue.version(), |key| queue.contains(key));
@@ -85,7 +85,7 @@ impl<'a> WriteObserver<'a> {
         let is_newer = |known: &Item| {
             compare_versions(known.resource_version(), resource_version) == Some(Ordering::Greater)
         };
-        state.fifo.hold(|queue| {
+        state.fifo.with_lock(|queue| {
             let handlers = state.lock();
             let applied = match (found, state.indexer.get(key)) {
                 (Some(item), None) if queue.has_passed(&item) => Applied::Nothing,

@@ -18,9 +18,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fmt, mem};
 
-/// The maximum time after which a sleep reads the system's clock again, since an administrator may set
-/// the clock during the sleep.
-const MAX_NAP: Duration = Duration::from_secs(10);
+/// The interval at which a sleep until a time of day reads the system's clock again, since an
+/// administrator may set the clock during the sleep.
+const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A handle on a source of time; clones share it.
 #[derive(Clone)]
@@ -35,8 +35,8 @@ enum Source {
 /// The state of a manual clock.
 struct ManualState {
     now: Timestamp,
-    /// The time by which it was advanced, without jumps.
-    passed: Duration,
+    /// The total time by which the clock was advanced; jumps do not count.
+    elapsed: Duration,
     /// A counter that distinguishes sleepers with the same deadline and keeps them in the order of
     /// their arrival.
     arrivals: u64,
@@ -53,7 +53,7 @@ impl Clock {
     pub fn manual(start: Timestamp) -> Self {
         let state = ManualState {
             now: start,
-            passed: Duration::ZERO,
+            elapsed: Duration::ZERO,
             arrivals: 0,
             sleepers: BTreeMap::new(),
         };
@@ -90,7 +90,7 @@ impl Clock {
         Sleep(match &self.0 {
             Source::System => SleepInner::System(Box::pin(tokio::time::sleep(duration))),
             Source::Manual(state) => {
-                let deadline = Deadline::Passed(lock(state).passed.saturating_add(duration));
+                let deadline = Deadline::Elapsed(lock(state).elapsed.saturating_add(duration));
                 let state = Arc::clone(state);
                 SleepInner::Manual(Box::new(ManualSleep { state, deadline, slot: None }))
             }
@@ -103,26 +103,26 @@ impl Clock {
     /// change of the system's time only if it is also polled in between, whenever it wakes its task.
     pub async fn sleep_until(&self, deadline: Timestamp) {
         match &self.0 {
-            Source::System => self.sleep_until_by_naps(deadline, MAX_NAP).await,
+            Source::System => self.sleep_until_with_checks(deadline, CLOCK_CHECK_INTERVAL).await,
             Source::Manual(state) => {
-                let deadline = Deadline::Shown(deadline);
+                let deadline = Deadline::WallClock(deadline);
                 ManualSleep { state: Arc::clone(state), deadline, slot: None }.await;
             }
         }
     }
 
-    /// Waits until the system's time is `deadline`, and reads it at least every `nap`.
-    async fn sleep_until_by_naps(&self, deadline: Timestamp, nap: Duration) {
+    /// Waits until the system's time is `deadline`, and reads the time at least every `interval`.
+    async fn sleep_until_with_checks(&self, deadline: Timestamp, interval: Duration) {
         loop {
             let left = deadline.since(self.now());
             if left.is_zero() {
                 return;
             }
             // Both timers are registered by the same poll. A task that does not poll this future
-            // after a nap is still woken at the deadline.
+            // after the interval is still woken at the deadline.
             tokio::select! {
                 () = tokio::time::sleep(left) => {}
-                () = tokio::time::sleep(nap), if nap < left => {}
+                () = tokio::time::sleep(interval), if interval < left => {}
             }
         }
     }
@@ -130,30 +130,31 @@ impl Clock {
     /// An instant at the current time, from which elapsed time can be measured.
     pub fn instant(&self) -> ClockInstant {
         let monotonic = match &self.0 {
-            Source::System => Monotonic::Instant(tokio::time::Instant::now()),
-            Source::Manual(state) => Monotonic::Passed(lock(state).passed),
+            Source::System => Monotonic::System(tokio::time::Instant::now()),
+            Source::Manual(state) => Monotonic::Manual(lock(state).elapsed),
         };
-        ClockInstant { shown: self.now(), monotonic }
+        ClockInstant { wall_time: self.now(), monotonic }
     }
 
     /// The monotonic time since `instant`, which does not depend on changes of the clock.
     pub fn elapsed_since(&self, instant: &ClockInstant) -> Duration {
         match (&self.0, &instant.monotonic) {
-            (Source::System, Monotonic::Instant(then)) => then.elapsed(),
-            (Source::Manual(state), Monotonic::Passed(then)) => {
-                lock(state).passed.saturating_sub(*then)
+            (Source::System, Monotonic::System(then)) => then.elapsed(),
+            (Source::Manual(state), Monotonic::Manual(then)) => {
+                lock(state).elapsed.saturating_sub(*then)
             }
-            _ => self.now().since(instant.shown),
+            // The instant is from another clock.
+            _ => self.now().since(instant.wall_time),
         }
     }
 
     /// The maximum of the monotonic time and of the clock's time since `instant`. Monotonic time does
     /// not include a suspension of the machine, and the clock may have been set back.
     pub fn possibly_elapsed_since(&self, instant: &ClockInstant) -> Duration {
-        self.elapsed_since(instant).max(self.now().since(instant.shown))
+        self.elapsed_since(instant).max(self.now().since(instant.wall_time))
     }
 
-    /// Sets a manual clock to another time; no monotonic time passes.
+    /// Sets a manual clock to another time; no monotonic time passes. All sleepers are polled again.
     ///
     /// # Panics
     /// On a system clock.
@@ -179,7 +180,7 @@ impl Clock {
             let mut state = lock(state);
             let now = state.now + duration;
             state.now = now;
-            state.passed = state.passed.saturating_add(duration);
+            state.elapsed = state.elapsed.saturating_add(duration);
             let later = state.sleepers.split_off(&(now, u64::MAX));
             mem::replace(&mut state.sleepers, later)
         };
@@ -200,7 +201,7 @@ impl Clock {
 
     fn state(&self) -> &Mutex<ManualState> {
         let Source::Manual(state) = &self.0 else {
-            unreachable!("only a manual clock can be moved");
+            unreachable!("this method needs a manual clock");
         };
         state
     }
@@ -249,16 +250,16 @@ impl fmt::Debug for Sleep {
 struct ManualSleep {
     state: Arc<Mutex<ManualState>>,
     deadline: Deadline,
-    /// The key of its waker.
+    /// The key of its waker in [`ManualState::sleepers`].
     slot: Option<(Timestamp, u64)>,
 }
 
 #[derive(Clone, Copy)]
 enum Deadline {
     /// The clock was advanced by this total since its start.
-    Passed(Duration),
+    Elapsed(Duration),
     /// The clock shows this time.
-    Shown(Timestamp),
+    WallClock(Timestamp),
 }
 
 impl Future for ManualSleep {
@@ -268,8 +269,8 @@ impl Future for ManualSleep {
         let shared = Arc::clone(&self.state);
         let mut state = lock(&shared);
         let deadline = match self.deadline {
-            Deadline::Passed(passed) => state.now + passed.saturating_sub(state.passed),
-            Deadline::Shown(time) => time,
+            Deadline::Elapsed(elapsed) => state.now + elapsed.saturating_sub(state.elapsed),
+            Deadline::WallClock(time) => time,
         };
         if deadline <= state.now {
             return Poll::Ready(());
@@ -302,20 +303,20 @@ impl Drop for ManualSleep {
 /// clock, together with the time that the clock showed.
 #[derive(Clone, Debug)]
 pub struct ClockInstant {
-    shown: Timestamp,
+    wall_time: Timestamp,
     monotonic: Monotonic,
 }
 
 #[derive(Clone, Debug)]
 enum Monotonic {
-    Instant(tokio::time::Instant),
-    Passed(Duration),
+    System(tokio::time::Instant),
+    Manual(Duration),
 }
 
 impl ClockInstant {
     /// The time that the clock showed.
-    pub fn shown(&self) -> Timestamp {
-        self.shown
+    pub fn wall_time(&self) -> Timestamp {
+        self.wall_time
     }
 }
 
@@ -354,7 +355,7 @@ impl Timestamp {
         if self <= earlier {
             return Duration::ZERO;
         }
-        // A difference of nanoseconds alone may be negative; in sum with the seconds it is not.
+        // If the difference of the nanoseconds is negative, it borrows a second.
         let seconds = self.seconds.abs_diff(earlier.seconds);
         match self.nanos.checked_sub(earlier.nanos) {
             Some(nanos) => Duration::new(seconds, nanos),

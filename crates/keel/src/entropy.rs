@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// One system call fills the buffer for 32 uids.
-const BUFFER: usize = 512;
+/// The size of the buffer of system randomness: one system call serves 32 uids.
+const BUFFER_SIZE: usize = 512;
 
-/// Neither vowels nor digits that look like vowels, so that no suffix spells a word.
+/// The characters of generated suffixes: neither vowels nor digits that look like vowels, so that no suffix spells a word.
 const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// A handle on a source of randomness; clones draw from the same sequence.
@@ -20,7 +20,7 @@ pub struct Entropy(Arc<Mutex<Source>>);
 enum Source {
     System {
         random: SystemRandom,
-        buffer: Box<[u8; BUFFER]>,
+        buffer: Box<[u8; BUFFER_SIZE]>,
         /// The index of the first byte of `buffer` that was not handed out.
         next: usize,
     },
@@ -31,8 +31,8 @@ impl Entropy {
     /// Unpredictable bytes from the operating system.
     pub fn system() -> Self {
         let random = SystemRandom::new();
-        let buffer = Box::new([0; BUFFER]);
-        Self(Arc::new(Mutex::new(Source::System { random, buffer, next: BUFFER })))
+        let buffer = Box::new([0; BUFFER_SIZE]);
+        Self(Arc::new(Mutex::new(Source::System { random, buffer, next: BUFFER_SIZE })))
     }
 
     /// The same, predictable bytes in each run with the same seed.
@@ -54,7 +54,7 @@ impl Entropy {
             }
             Source::System { random, buffer, next } => {
                 for byte in bytes {
-                    if *next == BUFFER {
+                    if *next == BUFFER_SIZE {
                         random
                             .fill(&mut buffer[..])
                             .expect("the operating system gives random bytes");
@@ -78,7 +78,7 @@ impl Entropy {
     /// A random number from 0 to `bound`, excluding `bound`; 0 if `bound` is 0.
     pub fn below(&self, bound: u64) -> u64 {
         // The high half of a 128-bit product maps 64 bits onto the range; its bias is at most
-        // bound / 2^64, which no test and no attacker sees for the small ranges drawn here.
+        // bound / 2^64, which is negligible for the small ranges drawn here.
         let product = u128::from(self.next_u64()) * u128::from(bound);
         u64::try_from(product >> 64).expect("the high half of 128 bits fits 64")
     }
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_replays() {
+    fn equal_seeds_give_equal_sequences() {
         let (one, two) = (Entropy::seeded(7), Entropy::seeded(7));
         assert_eq!(one.uuid(), two.uuid());
         assert_eq!(one.suffix(5), two.suffix(5));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_generator_is_the_published_one() {
+    fn the_generator_matches_the_reference_implementation() {
         // The first output for the state 1, 2, 3, 4 in the authors' reference code.
         assert_eq!(Xoshiro([1, 2, 3, 4]).next(), 41_943_041);
     }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uuid_has_version_4_and_its_variant() {
+    fn a_uuid_has_version_4_and_the_variant_of_rfc_4122() {
         let uuid = Entropy::seeded(1).uuid();
         let bytes = uuid.as_bytes();
         assert_eq!((uuid.len(), bytes[14]), (36, b'4'));

@@ -17,6 +17,6 @@ pub use clock::{Clock, ClockInstant, Sleep, Timestamp};
 pub use entropy::Entropy;
 pub use offload::{Offload, blocking};
 pub use private_files::{
-    create_private_directory, open_private, restrict_access, sync_directory, write_private,
+    create_private_directory, open_private, restrict_access, sync_parent_directory, write_private,
 };
 pub use tasks::{Tasks, UncleanStop};

@@ -13,8 +13,8 @@
 //! Invariants:
 //! - the number of concurrent polls is limited by permits, so that threads of this kind do not occupy
 //!   all processors;
-//! - flows take turns: a flow (a user, say) waits for one permit at a time, and permits are given in
-//!   the order in which they were asked for. Exempt futures have permits of their own.
+//! - a flow (a user, for instance) waits for one permit at a time, and permits are granted in the order
+//!   of the requests, so that the flows take turns. Exempt futures have permits of their own.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -30,15 +30,16 @@ use tokio::sync::Semaphore;
 pub struct Offload {
     permits: Semaphore,
     exempt: Semaphore,
-    /// One permit for each flow that has futures in progress.
-    flow_permits: Mutex<HashMap<String, Weak<Semaphore>>>,
+    /// For each flow with futures in progress, a semaphore with one permit.
+    flow_semaphores: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
 impl Offload {
-    /// An offload with at most `at_once` concurrent polls, and at least one.
-    pub fn new(at_once: usize) -> Self {
-        let permits = || Semaphore::new(at_once.max(1));
-        Self { permits: permits(), exempt: permits(), flow_permits: Mutex::default() }
+    /// An offload with at most `max_polls` concurrent polls; 0 counts as 1. Exempt futures have the
+    /// same number in addition.
+    pub fn new(max_polls: usize) -> Self {
+        let permits = || Semaphore::new(max_polls.max(1));
+        Self { permits: permits(), exempt: permits(), flow_semaphores: Mutex::default() }
     }
 
     /// An offload that uses half of the processors, so that the other half is free for short work.
@@ -46,15 +47,15 @@ impl Offload {
         Self::new(std::thread::available_parallelism().map_or(1, usize::from) / 2)
     }
 
-    /// Runs a future of a flow, or an exempt one; each of its polls may take long.
+    /// Runs a future whose polls may take long. `flow` is `None` for an exempt future.
     pub async fn run<F: Future>(&self, flow: Option<&str>, future: F) -> F::Output {
         const OPEN: &str = "the semaphore is never closed";
-        let flow_permits = flow.map(|it| self.permit_of_flow(it));
+        let flow_semaphore = flow.map(|it| self.semaphore_of_flow(it));
         let mut future = pin!(future);
         loop {
-            let (flow_permit, permit) = match &flow_permits {
-                Some(flow_permits) => {
-                    let flow_permit = flow_permits.acquire().await.expect(OPEN);
+            let (flow_permit, permit) = match &flow_semaphore {
+                Some(flow_semaphore) => {
+                    let flow_permit = flow_semaphore.acquire().await.expect(OPEN);
                     (Some(flow_permit), self.permits.acquire().await.expect(OPEN))
                 }
                 None => (None, self.exempt.acquire().await.expect(OPEN)),
@@ -68,18 +69,16 @@ impl Offload {
             until_woken().await;
         }
     }
-}
 
-impl Offload {
-    fn permit_of_flow(&self, flow: &str) -> Arc<Semaphore> {
-        let mut flow_permits = self.flow_permits.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = flow_permits.get(flow).and_then(Weak::upgrade) {
+    fn semaphore_of_flow(&self, flow: &str) -> Arc<Semaphore> {
+        let mut semaphores = self.flow_semaphores.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = semaphores.get(flow).and_then(Weak::upgrade) {
             return found;
         }
-        flow_permits.retain(|_, it| it.strong_count() > 0);
-        let permit = Arc::new(Semaphore::new(1));
-        flow_permits.insert(flow.to_owned(), Arc::downgrade(&permit));
-        permit
+        semaphores.retain(|_, it| it.strong_count() > 0);
+        let semaphore = Arc::new(Semaphore::new(1));
+        semaphores.insert(flow.to_owned(), Arc::downgrade(&semaphore));
+        semaphore
     }
 }
 
@@ -127,7 +126,7 @@ mod tests {
             }
         });
         has_begun.await.unwrap();
-        // The only worker would be inside of `recv`.
+        // Without the handover, the only worker thread would be blocked in `recv`.
         tokio::spawn(async move { release.send(()).unwrap() }).await.unwrap();
         computing.await.unwrap();
     }
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn flows_take_turns() {
+    async fn a_flow_with_many_futures_does_not_delay_another_flow() {
         let offload = Offload::new(1);
         let order = Mutex::new(Vec::new());
         let record = |flow: &'static str| {
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_exempt_future_does_not_wait_for_others() {
+    async fn an_exempt_future_does_not_wait_for_flows() {
         let offload = Offload::new(1);
         let _held = offload.permits.acquire().await.unwrap();
         offload.run(None, async {}).await;

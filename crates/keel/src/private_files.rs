@@ -43,12 +43,12 @@ pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
         let _ = fs::remove_file(&new);
     }
     written?;
-    sync_directory(path)
+    sync_parent_directory(path)
 }
 
 /// Syncs the directory of a file, so that the file's name survives a crash.
-pub fn sync_directory(of: &Path) -> io::Result<()> {
-    match of.parent() {
+pub fn sync_parent_directory(file: &Path) -> io::Result<()> {
+    match file.parent() {
         Some(parent) if parent != Path::new("") => File::open(parent)?.sync_all(),
         _ => File::open(".")?.sync_all(),
     }

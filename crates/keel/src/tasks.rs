@@ -100,6 +100,7 @@ impl Tasks {
             if let Some(task) = running.get_mut(&id) {
                 task.abort = Some(abort);
             }
+            // Returns false: the set of running tasks is the same, so no waiter is woken.
             false
         });
         handle
@@ -318,21 +319,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_task_that_does_not_end_is_reported_and_aborted() {
         let plane = Tasks::new();
-        let deaf = plane.child("store").spawn("deaf", pending::<()>());
+        let stuck = plane.child("store").spawn("stuck", pending::<()>());
         let unclean = plane.stop(TIMEOUT).await.unwrap_err();
-        assert_eq!(unclean.running, ["store/deaf"]);
-        assert_eq!(unclean.to_string(), "still running: store/deaf");
-        assert!(deaf.await.unwrap_err().is_cancelled());
+        assert_eq!(unclean.running, ["store/stuck"]);
+        assert_eq!(unclean.to_string(), "still running: store/stuck");
+        assert!(stuck.await.unwrap_err().is_cancelled());
         assert_eq!(plane.stop(TIMEOUT).await, Ok(()));
     }
 
     #[tokio::test]
     async fn a_panic_is_reported_with_the_name_of_the_task() {
         let plane = Tasks::new();
-        let handle = plane.spawn("clumsy", async { panic!("dropped it") });
+        let handle = plane.spawn("panicking", async { panic!("expected in this test") });
         assert!(handle.await.unwrap_err().is_panic());
         let unclean = plane.stop(TIMEOUT).await.unwrap_err();
-        assert_eq!(unclean.panicked, ["clumsy"]);
+        assert_eq!(unclean.panicked, ["panicking"]);
     }
 
     #[tokio::test]
@@ -344,11 +345,14 @@ mod tests {
     #[tokio::test]
     async fn threads_are_joined_too_and_their_panics_reported() {
         let tasks = Tasks::new();
-        let (feed, fed) = mpsc::channel::<()>();
-        tasks.spawn_thread("fed", move || while fed.recv().is_ok() {}).unwrap();
-        tasks.spawn_thread("clumsy", || panic!("dropped it")).unwrap();
-        drop(feed);
+        let (sender, receiver) = mpsc::channel::<()>();
+        tasks.spawn_thread("receiver", move || while receiver.recv().is_ok() {}).unwrap();
+        tasks.spawn_thread("panicking", || panic!("expected in this test")).unwrap();
+        drop(sender);
         let unclean = tasks.stop(TIMEOUT).await.unwrap_err();
-        assert_eq!(unclean, UncleanStop { running: vec![], panicked: vec!["clumsy".to_owned()] });
+        assert_eq!(
+            unclean,
+            UncleanStop { running: vec![], panicked: vec!["panicking".to_owned()] }
+        );
     }
 }

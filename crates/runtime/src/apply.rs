@@ -5,10 +5,10 @@
 //! use kube_client::{Api, Client};
 //! use runtime::apply::{Applier, ApplyError};
 //!
-//! async fn keep(client: Client, wanted: &ConfigMap) -> Result<(), Box<dyn std::error::Error>> {
+//! async fn apply(client: Client, wanted: &ConfigMap) -> Result<(), Box<dyn std::error::Error>> {
 //!     let maps = Api::namespaced(client, "default");
 //!     match Applier::new("my-operator").apply(&maps, wanted).await {
-//!         Err(ApplyError::Conflict(conflicts)) => println!("left alone: {conflicts}"),
+//!         Err(ApplyError::Conflict(conflicts)) => println!("not applied: {conflicts}"),
 //!         applied => drop(applied?),
 //!     }
 //!     Ok(())
@@ -34,12 +34,12 @@ pub struct Applier {
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// Leave the fields out, or apply with [`Applier::force`].
-    #[error("others own some of the fields: {0}")]
+    #[error("other managers own some of the fields: {0}")]
     Conflict(Conflicts),
     /// The object needs a name.
     #[error("an object without a name cannot be applied")]
     NoName,
-    /// The object cannot be encoded; not expected of a type that can be decoded.
+    /// The object cannot be encoded. Types that can be decoded usually can be encoded.
     #[error("cannot encode the object")]
     Encode(#[source] serde_json::Error),
     /// The request failed.
@@ -92,7 +92,7 @@ impl Applier {
     {
         let name = object.meta().name.as_deref().ok_or(ApplyError::NoName)?;
         let patch = Patch::Apply(applicable(object)?);
-        api.patch(name, &self.params, &patch).await.map_err(refused)
+        api.patch(name, &self.params, &patch).await.map_err(apply_error)
     }
 
     /// Applies the status, which must be part of `object`.
@@ -106,7 +106,7 @@ impl Applier {
             "apiVersion": whole["apiVersion"], "kind": whole["kind"],
             "metadata": {"name": name}, "status": whole["status"],
         }));
-        api.patch_status(name, &self.params, &patch).await.map_err(refused)
+        api.patch_status(name, &self.params, &patch).await.map_err(apply_error)
     }
 }
 
@@ -138,7 +138,7 @@ where
     Ok(value)
 }
 
-fn refused(error: kube_client::Error) -> ApplyError {
+fn apply_error(error: kube_client::Error) -> ApplyError {
     match error {
         kube_client::Error::Api(status) if status.is_conflict() => match conflicts(&status) {
             Some(conflicts) => ApplyError::Conflict(conflicts),

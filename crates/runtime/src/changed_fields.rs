@@ -8,10 +8,10 @@ use informer::Item;
 use machinery::Value;
 
 /// The largest number of paths.
-const AT_MOST: usize = 16;
+const MAX_PATHS: usize = 16;
 
-/// Fields that change with every write.
-const BOOKKEEPING: [&str; 2] = [".metadata.managedFields", ".metadata.resourceVersion"];
+/// Fields that change with every write and are not reported.
+const IGNORED_FIELDS: [&str; 2] = [".metadata.managedFields", ".metadata.resourceVersion"];
 
 /// The deepest paths at which `old` and `new` differ, at most sixteen of them; none if one of the
 /// states cannot be decoded.
@@ -24,7 +24,7 @@ pub(crate) fn changed_fields(old: &Item, new: &Item) -> Vec<String> {
 }
 
 fn compare(old: &Value, new: &Value, path: &str, paths: &mut Vec<String>) {
-    if old == new || paths.len() == AT_MOST || BOOKKEEPING.contains(&path) {
+    if old == new || paths.len() == MAX_PATHS || IGNORED_FIELDS.contains(&path) {
         return;
     }
     match (old, new) {
@@ -49,7 +49,7 @@ fn compare(old: &Value, new: &Value, path: &str, paths: &mut Vec<String>) {
 mod tests {
     use super::*;
 
-    fn check(old: &str, new: &str) -> Vec<String> {
+    fn changes(old: &str, new: &str) -> Vec<String> {
         let item = |rest: &str| {
             Item::parse(
                 format!(
@@ -65,18 +65,18 @@ mod tests {
 
     #[test]
     fn changed_fields_are_the_deepest_paths() {
-        assert_eq!(check(r#""spec":{"a":1,"b":2}"#, r#""spec":{"a":1,"b":30}"#), [".spec.b"]);
-        assert_eq!(check(r#""spec":{}"#, r#""spec":{},"status":{"x":1}"#), [".status"]);
-        assert_eq!(check(r#""l":[{"a":1},{"a":2}]"#, r#""l":[{"a":1},{"a":33}]"#), [".l[1].a"]);
-        assert_eq!(check(r#""l":[1]"#, r#""l":[1,2]"#), [".l"]);
+        assert_eq!(changes(r#""spec":{"a":1,"b":2}"#, r#""spec":{"a":1,"b":30}"#), [".spec.b"]);
+        assert_eq!(changes(r#""spec":{}"#, r#""spec":{},"status":{"x":1}"#), [".status"]);
+        assert_eq!(changes(r#""l":[{"a":1},{"a":2}]"#, r#""l":[{"a":1},{"a":33}]"#), [".l[1].a"]);
+        assert_eq!(changes(r#""l":[1]"#, r#""l":[1,2]"#), [".l"]);
     }
 
     #[test]
-    fn there_is_an_end_to_it() {
+    fn the_number_of_paths_is_limited() {
         let many = |value| {
             let fields: Vec<_> = (0..50).map(|n| format!(r#""f{n}":{value}"#)).collect();
             fields.join(",")
         };
-        assert_eq!(check(&many(1), &many(2)).len(), AT_MOST);
+        assert_eq!(changes(&many(1), &many(2)).len(), MAX_PATHS);
     }
 }

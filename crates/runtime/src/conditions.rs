@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_without_a_generation_is_accepted() {
+    fn a_condition_without_a_generation_replaces_one_with_a_generation() {
         let clock = Clock::manual(Timestamp::from_seconds(100));
         let mut all = Vec::new();
         set(&mut all, NewCondition::new("Ready", true, "Up"), Some(5), &clock);

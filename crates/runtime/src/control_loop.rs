@@ -23,7 +23,7 @@ use informer::WorkQueue;
 use informer::work_queue::{Job, JobOutcome};
 use keel::{Clock, Tasks};
 
-/// A worker yields to the other tasks of its thread after a reconcile that took this long.
+/// A worker yields to the other tasks of its thread after a reconcile that took at least this long.
 const LONG_RECONCILE: Duration = Duration::from_micros(100);
 
 /// See the [module documentation](self).
@@ -102,14 +102,14 @@ impl ControlLoop {
         let outcome = ReconcileOutcome::of(result);
         self.log(&request, &causes, &outcome, took);
         let (job_outcome, later) = self.decide(&request, &outcome);
-        let (at, waited) = (began.shown(), job.waited());
-        // Before the key can be handed out again, with the cause `later`.
-        self.history.conclude(Record { request, causes, at, waited, took, outcome }, later);
+        let (at, waited) = (began.wall_time(), job.waited());
+        // Before `job.end`, after which the key can be handed out again with the cause `later`.
+        self.history.add_record(Record { request, causes, at, waited, took, outcome }, later);
         job.end(job_outcome);
         if took >= LONG_RECONCILE {
             tokio::task::yield_now().await;
         } else {
-            // Many short reconciles keep the thread for as long as a long one.
+            // Many short reconciles in a row must not block the thread either.
             tokio::task::coop::consume_budget().await;
         }
     }

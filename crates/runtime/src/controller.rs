@@ -5,7 +5,7 @@
 //! # use runtime::{Action, Controller, Failure, Mapper, Predicate, Request};
 //! # async fn reconcile(_: Request, _: Arc<()>) -> Result<Action, Failure> { Ok(Action::Done) }
 //! let controller = Controller::for_::<Deployment>()
-//!     .when(Predicate::generation_changed()) // narrows what was named last
+//!     .when(Predicate::generation_changed()) // filters the events of the last added kind
 //!     .owns::<Pod>()
 //!     .watches::<Secret>(Mapper::custom(|secret| vec![Request::new(secret.namespace(), "web")]))
 //!     .workers(4)
@@ -106,7 +106,7 @@ impl Controller {
 /// use runtime::informer::{Selection, work_queue::RateLimits};
 /// use std::time::Duration;
 ///
-/// let (sender, requests) = tokio::sync::mpsc::channel::<Request>(16); // keys from elsewhere
+/// let (sender, requests) = tokio::sync::mpsc::channel::<Request>(16); // keys from another source
 /// let mine = Selection { namespace: Some("operators".to_owned()), ..Selection::default() };
 /// let builder: ControllerBuilder<ConfigMap> = Controller::for_()
 ///     .selecting(mine)
@@ -248,6 +248,6 @@ impl<K: Resource<DynamicType = (), Scope: 'static>> ControllerBuilder<K> {
     }
 
     fn last(&mut self) -> &mut Source {
-        self.sources.last_mut().expect("a builder begins with the kind that it is for")
+        self.sources.last_mut().expect("a builder has the source of its kind")
     }
 }

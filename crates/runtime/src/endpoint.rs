@@ -22,25 +22,25 @@ use crate::reconcile_history::Record;
 use keel::Tasks;
 use machinery::{Map, Value};
 
-/// The number of connections at a time; others wait.
-const CONNECTIONS: usize = 64;
+/// The largest number of concurrent connections; others wait.
+const MAX_CONNECTIONS: usize = 64;
 /// The delay after a connection could not be accepted.
-const AFTER_FAILURE: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Answers requests until `tasks` are stopped.
 pub(crate) async fn serve(listener: TcpListener, manager: Arc<ManagerState>, tasks: Tasks) {
-    let seats = Arc::new(Semaphore::new(CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let shutdown = tasks.shutdown();
     tokio::pin!(shutdown);
     loop {
-        let Ok(seat) = Arc::clone(&seats).acquire_owned().await else { return };
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         let accepted = tokio::select! {
             () = &mut shutdown => return,
             accepted = listener.accept() => accepted,
         };
         let Ok((stream, _)) = accepted else {
-            // Usually too many open files, of which some have to be closed first.
-            tokio::time::sleep(AFTER_FAILURE).await;
+            // The usual cause is too many open files: other connections must be closed first.
+            tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             continue;
         };
         let manager = Arc::clone(&manager);
@@ -58,7 +58,7 @@ pub(crate) async fn serve(listener: TcpListener, manager: Arc<ManagerState>, tas
                 _ = served => {}
                 () = stopped => {}
             }
-            drop(seat);
+            drop(permit);
         });
     }
 }
@@ -69,15 +69,15 @@ fn answer(manager: &ManagerState, request: &Request<Incoming>) -> Response<Full<
     }
     let is_verbose = request.uri().query().is_some_and(|query| query.contains("verbose"));
     match request.uri().path() {
-        "/healthz" | "/livez" => checked(&manager.health, "healthz", is_verbose),
-        "/readyz" => checked(&manager.readiness, "readyz", is_verbose),
+        "/healthz" | "/livez" => check_response(&manager.health, "healthz", is_verbose),
+        "/readyz" => check_response(&manager.readiness, "readyz", is_verbose),
         "/metrics" => text(StatusCode::OK, manager.metrics()),
         "/reconciles" => reconciles(manager),
         _ => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
     }
 }
 
-fn checked(checks: &Checks, what: &str, is_verbose: bool) -> Response<Full<Bytes>> {
+fn check_response(checks: &Checks, what: &str, is_verbose: bool) -> Response<Full<Bytes>> {
     let report = checks.run(what);
     match report.has_passed {
         true if is_verbose => text(StatusCode::OK, report.text),

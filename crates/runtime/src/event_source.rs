@@ -40,7 +40,7 @@ pub struct Mapper(MapperKind);
 
 #[derive(Clone)]
 enum MapperKind {
-    Itself,
+    OwnKey,
     Custom(Arc<Map>),
 }
 
@@ -49,7 +49,7 @@ type Map = dyn Fn(&Item) -> Vec<Request> + Send + Sync;
 impl Mapper {
     /// Maps an object to its own key.
     pub fn itself() -> Self {
-        Self(MapperKind::Itself)
+        Self(MapperKind::OwnKey)
     }
 
     /// Maps an object to its controller, if that is a `K` of any version.
@@ -101,7 +101,7 @@ impl Mapper {
     /// The keys to reconcile for `item`.
     pub fn map(&self, item: &Item) -> Vec<Request> {
         match &self.0 {
-            MapperKind::Itself => vec![item.key().clone()],
+            MapperKind::OwnKey => vec![item.key().clone()],
             MapperKind::Custom(map) => map(item),
         }
     }
@@ -153,8 +153,8 @@ fn controller_of(item: &Item) -> Option<OwnerReference> {
 /// All sources of a controller's queue. They are opened when the workers start, so that a replica that
 /// is not the leader has complete caches and an empty queue.
 ///
-/// A queue that is filled earlier would grow with every object, and its keys would have waited for so
-/// long that their priority exceeds that of new changes.
+/// If the queue were filled earlier, it would grow with every object, and its keys would have aged so
+/// much that their priority exceeds that of new changes.
 pub(crate) struct EventSources {
     pub(crate) handlers: Vec<(SharedInformer, HandlerOptions, EnqueueHandler)>,
     pub(crate) channels: Vec<mpsc::Receiver<Request>>,
@@ -177,7 +177,7 @@ impl EventSources {
             tasks.spawn("channel", async move {
                 let enqueue = async {
                     while let Some(request) = requests.recv().await {
-                        history.note(&request, Cause::Channel);
+                        history.add_cause(&request, Cause::Channel);
                         queue.add(request);
                     }
                 };
@@ -201,8 +201,9 @@ pub(crate) struct EnqueueHandler {
 }
 
 impl EnqueueHandler {
-    fn take(&self, event: &ObjectEvent) {
-        if !self.predicate.admits(event) {
+    /// Adds the keys of an event to the queue.
+    fn enqueue(&self, event: &ObjectEvent) {
+        if !self.predicate.accepts(event) {
             return;
         }
         let (before, priority) = match event {
@@ -217,7 +218,7 @@ impl EnqueueHandler {
             ObjectEvent::Added { .. } | ObjectEvent::Deleted { .. } => (None, Priority::NORMAL),
         };
         let MapperKind::Custom(map) = &self.mapper.0 else {
-            return self.queue(event.item().key().clone(), event, priority);
+            return self.add(event.item().key().clone(), event, priority);
         };
         let mut requests = map(event.item());
         // The keys of the previous state are reconciled, too.
@@ -225,31 +226,31 @@ impl EnqueueHandler {
         requests.sort_unstable();
         requests.dedup();
         for request in requests {
-            self.queue(request, event, priority);
+            self.add(request, event, priority);
         }
     }
 
-    fn queue(&self, request: Request, event: &ObjectEvent, priority: Priority) {
-        self.history.note(&request, Cause::of_event(&self.kind, event));
+    fn add(&self, request: Request, event: &ObjectEvent, priority: Priority) {
+        self.history.add_cause(&request, Cause::of_event(&self.kind, event));
         self.queue.add_with_priority(request, priority);
     }
 }
 
 impl EventHandler for EnqueueHandler {
     fn on_add(&self, item: &Item, is_initial: bool) {
-        self.take(&ObjectEvent::Added { item: item.clone(), is_initial });
+        self.enqueue(&ObjectEvent::Added { item: item.clone(), is_initial });
     }
 
     fn on_update(&self, old: &Item, new: &Item) {
-        self.take(&ObjectEvent::Updated { old: old.clone(), new: new.clone() });
+        self.enqueue(&ObjectEvent::Updated { old: old.clone(), new: new.clone() });
     }
 
     fn on_delete(&self, item: &Item, is_final_state_unknown: bool) {
-        self.take(&ObjectEvent::Deleted { item: item.clone(), is_final_state_unknown });
+        self.enqueue(&ObjectEvent::Deleted { item: item.clone(), is_final_state_unknown });
     }
 
     fn is_inline(&self) -> bool {
-        matches!(self.mapper.0, MapperKind::Itself) && self.predicate.accepts_all()
+        matches!(self.mapper.0, MapperKind::OwnKey) && self.predicate.accepts_all()
     }
 }
 

@@ -28,7 +28,7 @@ use keel::{Clock, ClockInstant};
 #[error("refused to write: not the leader, or the lease was not renewed in time")]
 pub struct Fenced;
 
-/// A write was sent in time, and not answered before another process may lead: it may have succeeded
+/// A write was sent in time, and not answered before another process may lead. It may have succeeded
 /// or not. The process should stop; the next leader reads the result.
 ///
 /// ```
@@ -40,7 +40,7 @@ pub struct Fenced;
 /// }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("gave up a write without an answer: the lease was not renewed in time")]
+#[error("abandoned a write without an answer: the lease was not renewed in time")]
 pub struct WriteAbandoned;
 
 /// See the [module documentation](self). Clones are the same fence.
@@ -49,10 +49,10 @@ pub(crate) struct Fence(Arc<FenceState>);
 
 struct FenceState {
     clock: Clock,
-    state: Mutex<Leadership>,
+    mode: Mutex<FenceMode>,
 }
 
-enum Leadership {
+enum FenceMode {
     Closed,
     Open,
     OpenFor {
@@ -63,37 +63,45 @@ enum Leadership {
     },
 }
 
+/// The times that are left of an open fence.
+struct FenceTimes {
+    /// The time for which this fence stays open.
+    open: Duration,
+    /// The time for which the fences of all other processes stay closed.
+    exclusive: Duration,
+}
+
 impl Fence {
     /// A closed fence.
     pub(crate) fn new(clock: &Clock) -> Self {
-        Self(Arc::new(FenceState { clock: clock.clone(), state: Mutex::new(Leadership::Closed) }))
+        Self(Arc::new(FenceState { clock: clock.clone(), mode: Mutex::new(FenceMode::Closed) }))
     }
 
     /// Opens the fence without leader election.
     pub(crate) fn open(&self) {
-        self.set(Leadership::Open);
+        self.set(FenceMode::Open);
     }
 
     /// Opens the fence until `duration` after `since`; others stay closed for another `grace`.
     pub(crate) fn open_for(&self, since: ClockInstant, duration: Duration, grace: Duration) {
-        self.set(Leadership::OpenFor { since, duration, grace });
+        self.set(FenceMode::OpenFor { since, duration, grace });
     }
 
     pub(crate) fn close(&self) {
-        self.set(Leadership::Closed);
+        self.set(FenceMode::Closed);
     }
 
     pub(crate) fn check(&self) -> Result<(), Fenced> {
-        if self.left().is_zero() { Err(Fenced) } else { Ok(()) }
+        if self.time_left().is_zero() { Err(Fenced) } else { Ok(()) }
     }
 
     /// The time for which the fence stays open.
-    pub(crate) fn left(&self) -> Duration {
-        self.times().0
+    pub(crate) fn time_left(&self) -> Duration {
+        self.times().open
     }
 
     /// Waits for the answer to a write, until another process may lead. Renewals extend the time.
-    pub(crate) async fn bound<T, E>(
+    pub(crate) async fn await_write<T, E>(
         &self,
         write: impl Future<Output = Result<T, E>>,
     ) -> Result<T, Box<dyn std::error::Error + Send + Sync>>
@@ -102,7 +110,7 @@ impl Fence {
     {
         let mut write = pin!(write);
         loop {
-            let (_, left) = self.times();
+            let left = self.times().exclusive;
             if left.is_zero() {
                 return Err(WriteAbandoned.into());
             }
@@ -114,21 +122,23 @@ impl Fence {
         }
     }
 
-    /// The time for which the fence stays open, and that for which all others stay closed.
-    fn times(&self) -> (Duration, Duration) {
-        match &*self.0.state.lock().unwrap_or_else(PoisonError::into_inner) {
-            Leadership::Closed => (Duration::ZERO, Duration::ZERO),
-            Leadership::Open => (Duration::MAX, Duration::MAX),
-            Leadership::OpenFor { since, duration, grace } => {
-                let passed = self.0.clock.possibly_elapsed_since(since);
+    fn times(&self) -> FenceTimes {
+        match &*self.0.mode.lock().unwrap_or_else(PoisonError::into_inner) {
+            FenceMode::Closed => FenceTimes { open: Duration::ZERO, exclusive: Duration::ZERO },
+            FenceMode::Open => FenceTimes { open: Duration::MAX, exclusive: Duration::MAX },
+            FenceMode::OpenFor { since, duration, grace } => {
+                let elapsed = self.0.clock.possibly_elapsed_since(since);
                 let whole = duration.saturating_add(*grace);
-                (duration.saturating_sub(passed), whole.saturating_sub(passed))
+                FenceTimes {
+                    open: duration.saturating_sub(elapsed),
+                    exclusive: whole.saturating_sub(elapsed),
+                }
             }
         }
     }
 
-    fn set(&self, state: Leadership) {
-        *self.0.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    fn set(&self, mode: FenceMode) {
+        *self.0.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
     }
 }
 
@@ -152,6 +162,6 @@ mod tests {
         assert_eq!(fence.check(), Err(Fenced), "the clock was set back, but time has passed");
         fence.open_for(clock.instant(), 10 * SECOND, 5 * SECOND);
         clock.jump(Timestamp::from_seconds(5000));
-        assert_eq!(fence.check(), Err(Fenced), "perhaps the machine was suspended");
+        assert_eq!(fence.check(), Err(Fenced), "the machine may have been suspended");
     }
 }

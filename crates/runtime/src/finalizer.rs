@@ -6,12 +6,12 @@
 //!
 //! # async fn make_bucket(_: &ConfigMap) -> Result<Action, Failure> { Ok(Action::Done) }
 //! # async fn delete_bucket(_: &ConfigMap) -> Result<(), Failure> { Ok(()) }
-//! async fn look_after(api: &Api<ConfigMap>, map: ConfigMap) -> Result<Action, Failure> {
+//! async fn reconcile(api: &Api<ConfigMap>, map: ConfigMap) -> Result<Action, Failure> {
 //!     let done = finalizer::run(api, "example.com/bucket", map, |stage| async {
 //!         match stage {
 //!             Stage::Apply(map) => make_bucket(&map).await,
 //!             Stage::Cleanup(map) => {
-//!                 delete_bucket(&map).await?; // may be called again
+//!                 delete_bucket(&map).await?; // must be idempotent
 //!                 Ok(Action::Done)
 //!             }
 //!         }
@@ -46,7 +46,7 @@ use serde_json::json;
 use crate::{Action, Failure};
 
 /// The number of attempts if the object is written concurrently; the next reconcile tries again.
-const TRIES: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 /// The work of a reconcile.
 #[derive(Debug, Clone)]
@@ -179,14 +179,15 @@ where
     let uid = object.meta().uid.clone();
     let name = object.meta().name.clone().unwrap_or_default();
     let mut object = object;
-    for tries in 1.. {
+    for attempt in 1.. {
         if has(&object, finalizer) {
             return Ok(Some(object));
         }
         let mut finalizers = names(&object).to_vec();
         finalizers.push(finalizer.to_owned());
         match write(api, &name, &object, &finalizers).await {
-            Err(kube_client::Error::Api(status)) if status.is_conflict() && tries < TRIES => {}
+            Err(kube_client::Error::Api(status))
+                if status.is_conflict() && attempt < MAX_ATTEMPTS => {}
             Err(kube_client::Error::Api(status)) if status.is_not_found() => return Ok(None),
             written => return written.map(Some),
         }
@@ -213,7 +214,7 @@ pub async fn remove<K>(
 where
     K: Resource + Serialize + DeserializeOwned + Clone + fmt::Debug,
 {
-    for tries in 1.. {
+    for attempt in 1.. {
         let Some(object) = api.get_opt(name).await? else {
             return Ok(());
         };
@@ -223,7 +224,8 @@ where
         let mut finalizers = names(&object).to_vec();
         finalizers.retain(|it| it != finalizer);
         match write(api, name, &object, &finalizers).await {
-            Err(kube_client::Error::Api(status)) if status.is_conflict() && tries < TRIES => {}
+            Err(kube_client::Error::Api(status))
+                if status.is_conflict() && attempt < MAX_ATTEMPTS => {}
             Err(kube_client::Error::Api(status)) if status.is_not_found() => return Ok(()),
             written => return written.map(drop),
         }

@@ -36,8 +36,8 @@ impl Checks {
         checks.push((name.to_owned(), Box::new(check)));
     }
 
-    /// Runs all checks. `what` is the name of the endpoint, such as `healthz`.
-    pub fn run(&self, what: &str) -> CheckReport {
+    /// Runs all checks. `endpoint` is the name in the last line, such as `healthz`.
+    pub fn run(&self, endpoint: &str) -> CheckReport {
         let checks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut has_passed, mut text) = (true, "[+]ping ok\n".to_owned());
         for (name, check) in &*checks {
@@ -52,7 +52,7 @@ impl Checks {
             }
         }
         let result = if has_passed { "passed" } else { "failed" };
-        let _ = writeln!(text, "{what} check {result}");
+        let _ = writeln!(text, "{endpoint} check {result}");
         CheckReport { has_passed, text }
     }
 }

@@ -34,10 +34,11 @@ use kube_core::params::PostParams;
 use tokio::sync::watch;
 
 use crate::fence::Fence;
-use options::JITTER;
+use options::JITTER_DIVISOR;
 
-/// A release conflicts only with an own renewal whose answer was lost.
-const RELEASE_TRIES: usize = 3;
+/// The number of attempts to release the lease. A release conflicts only with an own renewal whose answer
+/// was lost.
+const RELEASE_ATTEMPTS: usize = 3;
 
 /// The role of a manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +100,7 @@ impl Elector {
         tokio::pin!(shutdown);
         while !tasks.is_stopping() {
             let begun = self.clock.instant();
-            // Not dropped by a stop: the result decides whether the lease is released.
+            // A stop does not drop the attempt: its result decides whether the lease is released.
             let attempt = self.attempt_with_timeout().await;
             let is_leading = *self.leadership.borrow() == Leadership::Leading;
             match attempt {
@@ -108,10 +109,10 @@ impl Elector {
                     self.leadership.send_replace(Leadership::Leading);
                 }
                 LeaseResult::HeldByAnother if is_leading => {
-                    return self.lose("another took the lease");
+                    return self.lose_leadership("another process holds the lease");
                 }
                 LeaseResult::Failed(error) if is_leading && self.fence.check().is_err() => {
-                    return self.lose(&error);
+                    return self.lose_leadership(&error);
                 }
                 LeaseResult::Failed(error) => {
                     tracing::warn!(lease = self.options.lease, error, "cannot renew the lease");
@@ -121,7 +122,7 @@ impl Elector {
             tokio::select! {
                 biased;
                 () = &mut shutdown => break,
-                () = self.clock.sleep(self.pause(&begun)) => {}
+                () = self.clock.sleep(self.retry_delay(&begun)) => {}
             }
         }
         self.fence.close();
@@ -130,35 +131,38 @@ impl Elector {
         }
     }
 
-    fn lose(&self, why: &str) {
+    fn lose_leadership(&self, why: &str) {
         self.fence.close();
         tracing::error!(lease = self.options.lease, why, "lost the leadership");
         self.leadership.send_replace(Leadership::Lost);
     }
 
-    /// A leader must not sleep past its deadline, and the time of a long attempt counts. Candidates
-    /// add jitter, so that they do not try all at once.
-    fn pause(&self, begun: &ClockInstant) -> Duration {
+    /// The time until the next attempt. That of a leader is shorter after a long attempt, and ends
+    /// before its deadline. Candidates add jitter, so that they do not all try at once.
+    fn retry_delay(&self, begun: &ClockInstant) -> Duration {
         let period = self.options.retry_period;
         if *self.leadership.borrow() == Leadership::Leading {
             let left = period.saturating_sub(self.clock.elapsed_since(begun));
-            return left.min(self.fence.left()).max(Duration::from_millis(10));
+            return left.min(self.fence.time_left()).max(Duration::from_millis(10));
         }
-        let nanos = u64::try_from((period / JITTER).as_nanos()).unwrap_or(u64::MAX);
+        let nanos = u64::try_from((period / JITTER_DIVISOR).as_nanos()).unwrap_or(u64::MAX);
         period + Duration::from_nanos(self.entropy.below(nanos.max(1)))
     }
 
-    /// An attempt without an answer must leave time for another.
+    /// The timeout of one attempt, which leaves time for another.
     fn attempt_timeout(&self) -> Duration {
         self.options.renew_deadline / 2
     }
 
     async fn attempt_with_timeout(&mut self) -> LeaseResult {
-        let most = self.attempt_timeout();
+        let attempt_timeout = self.attempt_timeout();
         let deadline = match *self.leadership.borrow() {
-            // At least one period: a clock that was set forward leaves no time, but does no harm.
-            Leadership::Leading => self.fence.left().min(most).max(self.options.retry_period),
-            _ => most,
+            // At least one period: after the clock was set forward, the fence has no time left, but
+            // the lease may still be renewed.
+            Leadership::Leading => {
+                self.fence.time_left().min(attempt_timeout).max(self.options.retry_period)
+            }
+            _ => attempt_timeout,
         };
         let clock = self.clock.clone();
         tokio::select! {
@@ -168,12 +172,11 @@ impl Elector {
     }
 
     async fn attempt(&mut self) -> LeaseResult {
-        match self.take_or_renew().await {
+        match self.acquire_or_renew().await {
             Ok(attempt) => attempt,
-            // Another candidate was faster, or the last answer was lost, or the lease does not
-            // exist any more, for which there are three codes: read it, and try again the next
-            // time.
-            Err(kube_client::Error::Api(status)) => match self.look().await {
+            // Another candidate was faster, the last answer was lost, or the lease was deleted, for
+            // which servers use different codes: read the lease, and try again the next time.
+            Err(kube_client::Error::Api(status)) => match self.read_lease().await {
                 Ok(Some(lease)) if self.is_held_by_another(&lease) => LeaseResult::HeldByAnother,
                 Ok(_) => LeaseResult::Failed(status.message.clone()),
                 Err(error) => LeaseResult::Failed(error.to_string()),
@@ -182,13 +185,13 @@ impl Elector {
         }
     }
 
-    async fn take_or_renew(&mut self) -> Result<LeaseResult, kube_client::Error> {
+    async fn acquire_or_renew(&mut self) -> Result<LeaseResult, kube_client::Error> {
         let is_ours = |(lease, _): &(Lease, ClockInstant)| holder(lease) == self.options.identity;
         // A leader knows the state of its lease, and a successful write proves that it did not
         // change.
         let known = match self.seen.clone().filter(is_ours) {
             Some((lease, _)) => Some(lease),
-            None => self.look().await?,
+            None => self.read_lease().await?,
         };
         // The deletion of a lease does not stop its holder, which is respected until the lease
         // expires.
@@ -198,8 +201,8 @@ impl Elector {
         }
         let sent = self.clock.instant();
         let written = match &known {
-            Some(lease) => self.replace(&self.claim(Some(lease))).await?,
-            None => self.leases.create(&PostParams::default(), &self.claim(None)).await?,
+            Some(lease) => self.replace(&self.claimed_lease(Some(lease))).await?,
+            None => self.leases.create(&PostParams::default(), &self.claimed_lease(None)).await?,
         };
         self.fence.open_for(sent.clone(), self.options.renew_deadline, self.options.grace());
         self.seen = Some((written, sent));
@@ -211,7 +214,7 @@ impl Elector {
     }
 
     /// Reads the lease, and records the time at which it was seen to change.
-    async fn look(&mut self) -> Result<Option<Lease>, kube_client::Error> {
+    async fn read_lease(&mut self) -> Result<Option<Lease>, kube_client::Error> {
         let found = self.leases.get_opt(&self.options.lease).await?;
         let Some(lease) = &found else {
             // The lease of another holder is remembered until it expires; an own one is created
@@ -240,7 +243,7 @@ impl Elector {
     }
 
     /// The lease with this process as its holder, based on `known`.
-    fn claim(&self, known: Option<&Lease>) -> Lease {
+    fn claimed_lease(&self, known: Option<&Lease>) -> Lease {
         let mut lease = known.cloned().unwrap_or_else(|| Lease {
             metadata: ObjectMeta {
                 name: Some(self.options.lease.clone()),
@@ -262,13 +265,13 @@ impl Elector {
     }
 
     async fn release_with_timeout(&mut self) {
-        let (clock, most) = (self.clock.clone(), self.attempt_timeout());
+        let (clock, timeout) = (self.clock.clone(), self.attempt_timeout());
         let released = tokio::select! {
             released = self.release() => released.map_err(|error| error.to_string()),
-            () = clock.sleep(most) => Err("no answer in time".to_owned()),
+            () = clock.sleep(timeout) => Err("no answer in time".to_owned()),
         };
         if let Err(error) = released {
-            tracing::warn!(lease = self.options.lease, error, "cannot give the lease back");
+            tracing::warn!(lease = self.options.lease, error, "cannot release the lease");
         }
     }
 
@@ -277,11 +280,11 @@ impl Elector {
         let identity = self.options.identity.clone();
         let is_ours = |lease: &Lease| holder(lease) == identity;
         let mut known = self.seen.clone().map(|(lease, _)| lease).filter(is_ours);
-        let mut tries = 0..RELEASE_TRIES;
+        let mut tries = 0..RELEASE_ATTEMPTS;
         loop {
             let lease = match known.take() {
                 Some(lease) => lease,
-                None => match self.look().await?.filter(is_ours) {
+                None => match self.read_lease().await?.filter(is_ours) {
                     Some(lease) => lease,
                     None => return Ok(()),
                 },

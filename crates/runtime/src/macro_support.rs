@@ -1,5 +1,5 @@
 //! The items that the expansions of `#[resource]`, `#[schema]` and `#[derive(Versions)]` use: crates,
-//! so that an operator's manifest does not list them, and [`remove_unsupported_formats`]. Operators do
+//! so that an operator's `Cargo.toml` need not list them, and [`remove_unsupported_formats`]. Operators do
 //! not use this module.
 
 pub use k8s_openapi;
@@ -13,7 +13,7 @@ use schemars::Schema;
 use schemars::transform::transform_subschemas;
 use serde_json::{Value, json};
 
-/// Removes the formats of numbers of which servers warn from a schema, such as `uint16`. Minimum and
+/// Removes the number formats that API servers warn about, such as `uint16`, from a schema. Minimum and
 /// maximum stay.
 ///
 /// ```
@@ -22,10 +22,10 @@ use serde_json::{Value, json};
 /// struct GateSpec {
 ///     port: u16,
 /// }
-/// let definition = serde_json::to_value(Gate::crd())?;
+/// let crd = serde_json::to_value(Gate::crd())?;
 /// let port = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/port";
 /// let limits = serde_json::json!({"type": "integer", "minimum": 0.0, "maximum": 65535.0});
-/// assert_eq!(definition.pointer(port), Some(&limits));
+/// assert_eq!(crd.pointer(port), Some(&limits));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[doc(hidden)]

@@ -55,17 +55,17 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// fn was_created_before(error: &kube_client::Error) -> bool {
 ///     let kube_client::Error::Service(cause) = error else { return false };
-///     matches!(cause.downcast_ref(), Some(NotCreated::Overtaken(_)))
+///     matches!(cause.downcast_ref(), Some(NotCreated::EarlierSucceeded(_)))
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotCreated {
     /// An earlier creation, whose answer was lost, had succeeded: read the cache and decide again.
     #[error("an earlier creation of {0} had succeeded; read the cache again")]
-    Overtaken(String),
+    EarlierSucceeded(String),
     /// The server does not answer whether it had succeeded: try again.
     #[error("cannot find out whether an earlier creation of {0} had succeeded")]
-    Unknown(String),
+    EarlierUnknown(String),
 }
 
 /// A client whose writes are fenced, counted, and observed by the informers of `factory`.
@@ -143,7 +143,7 @@ impl ManagedState {
 
     /// Sends a write; it is abandoned when another process may become the leader.
     async fn send_write(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
-        self.fence.bound(self.send(request)).await
+        self.fence.await_write(self.send(request)).await
     }
 
     async fn create(
@@ -151,7 +151,7 @@ impl ManagedState {
         target: &ResourcePath,
         request: Request<Body>,
     ) -> Result<Response<Body>, BoxError> {
-        self.settle(target).await?;
+        self.resolve_lost_creations(target).await?;
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         self.fence.check()?;
@@ -160,7 +160,7 @@ impl ManagedState {
         let status = response.status();
         if pending.is_retry && status == StatusCode::CONFLICT {
             drop(pending);
-            self.settle(target).await?;
+            self.resolve_lost_creations(target).await?;
             return Ok(response);
         }
         // If this future is dropped before the caches are updated, the creation counts as lost.
@@ -171,16 +171,16 @@ impl ManagedState {
                 self.cache_updater.written(target, name, &answer).await;
             }
         }
-        // A server may fail after the write.
+        // After a server error the object may have been stored nevertheless.
         if !status.is_server_error() {
-            pending.settle();
+            pending.confirm();
         }
         Ok(response)
     }
 
-    /// Looks up the creations whose answers were lost.
-    async fn settle(&self, target: &ResourcePath) -> Result<(), BoxError> {
-        let mut overtaken = None;
+    /// Looks up the creations whose answers were lost, and fails if one of them had succeeded.
+    async fn resolve_lost_creations(&self, target: &ResourcePath) -> Result<(), BoxError> {
+        let mut succeeded = None;
         for name in self.creations.lost(target) {
             let path = format!("{}/{name}", target.path);
             let response = self.send(Request::get(path).body(Body::empty())?).await?;
@@ -190,16 +190,16 @@ impl ManagedState {
                         self.cache_updater.written(target, &name, &answer).await;
                     }
                     self.creations.was_found(target, &name);
-                    overtaken = Some(NotCreated::Overtaken(name));
+                    succeeded = Some(NotCreated::EarlierSucceeded(name));
                 }
                 // Without permission to read, the same name prevents a second creation.
                 StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => {
                     self.creations.was_not_found(target, &name);
                 }
-                _ => return Err(NotCreated::Unknown(name).into()),
+                _ => return Err(NotCreated::EarlierUnknown(name).into()),
             }
         }
-        overtaken.map_or(Ok(()), |overtaken| Err(overtaken.into()))
+        succeeded.map_or(Ok(()), |succeeded| Err(succeeded.into()))
     }
 
     async fn write(

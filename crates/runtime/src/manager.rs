@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! run ─▶ endpoint ─▶ caches ─▶ synced ─▶ leadership ─▶ workers ─▶ asked to stop ─▶ workers end
-//!                    └──── warm standby ────┘                    lease given back ◀─┘ caches end
+//!                    └──── warm standby ────┘                      lease released ◀──┘ caches end
 //! ```
 //!
 //! A manager that is not the leader has complete caches and empty queues. When it becomes the
@@ -39,7 +39,7 @@
 //! );
 //! manager.health().add("disk", || Ok(()));
 //! match manager.run().await {
-//!     Err(ManagerError::LeadershipLost) => std::process::exit(1), // and be started again
+//!     Err(ManagerError::LeadershipLost) => std::process::exit(1), // the process is restarted
 //!     ended => ended,
 //! }
 //! # }
@@ -94,7 +94,7 @@ pub struct Manager(Arc<ManagerState>);
 
 pub(crate) struct ManagerState {
     options: ManagerOptions,
-    /// Without the fence; for the lease only.
+    /// Without the fence, for the lease and the webhook certificates.
     raw_client: Client,
     client: Client,
     caches: Caches,
@@ -114,7 +114,7 @@ pub(crate) struct ManagerState {
     /// The caches and the other sources of the workers' queues.
     cache_tasks: Tasks,
     worker_tasks: Tasks,
-    /// Used by the workers: events, and tasks started by the operator.
+    /// The recorder of events, and the tasks of the operator, which the workers may use.
     side_tasks: Tasks,
     webhook_tasks: Tasks,
     elector_tasks: Tasks,
@@ -190,8 +190,8 @@ impl Manager {
         self.informer_selecting::<K>(&Selection::default())
     }
 
-    /// The informer of the selected objects of a kind: that of a controller that is
-    /// [selecting](crate::ControllerBuilder::selecting) the same.
+    /// The informer of the selected objects of a kind, shared with a controller that is
+    /// [selecting](crate::ControllerBuilder::selecting) the same objects.
     pub fn informer_selecting<K>(&self, selection: &Selection) -> SharedInformer
     where
         K: Resource<DynamicType = (), Scope: 'static>,
@@ -208,8 +208,8 @@ impl Manager {
         self.informer::<K>().lister()
     }
 
-    /// A lister of the cache of a controller that is
-    /// [selecting](crate::ControllerBuilder::selecting) the same.
+    /// A lister of the selected objects of a kind, with the cache of a controller that is
+    /// [selecting](crate::ControllerBuilder::selecting) the same objects.
     pub fn lister_selecting<K>(&self, selection: &Selection) -> Lister<K>
     where
         K: Resource<DynamicType = (), Scope: 'static>,
@@ -301,7 +301,7 @@ impl Manager {
         *self.0.webhooks.lock().unwrap_or_else(PoisonError::into_inner) = Some(webhooks);
     }
 
-    /// For other tasks that end with the manager: after the workers, before the caches.
+    /// The group for other tasks of the operator. It is stopped after the workers and before the caches.
     pub fn tasks(&self) -> &Tasks {
         &self.0.side_tasks
     }
@@ -316,7 +316,7 @@ impl Manager {
         &self.0.health
     }
 
-    /// The readiness checks, beside that of the caches.
+    /// The readiness checks, to which the manager adds those of its caches and webhooks.
     pub fn readiness(&self) -> &Checks {
         &self.0.readiness
     }

@@ -13,7 +13,7 @@
 //! assert!(owner::is_controlled_by(&pod, &map));
 //! assert_eq!(owner::controller_of(&pod).unwrap().name, "settings");
 //! assert!(owner::release(&map, &mut pod));
-//! owner::add_owner(&map, &mut pod)?; // one of several, and not in charge
+//! owner::add_owner(&map, &mut pod)?; // an owner that is not the controller
 //! assert!(owner::controller_of(&pod).is_none());
 //! # Ok::<(), owner::OwnerError>(())
 //! ```
@@ -25,7 +25,7 @@ use kube_core::Resource;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OwnerError {
     /// The object has another controller.
-    #[error("it is controlled by {kind} {name:?} already")]
+    #[error("the object already has the controller {kind} {name:?}")]
     ControlledByAnother {
         /// The kind of the other controller.
         kind: String,
@@ -37,7 +37,7 @@ pub enum OwnerError {
     NotStored,
     /// An owner must be in the namespace of its dependent, or cluster-scoped; otherwise the garbage
     /// collector deletes the dependent.
-    #[error("an owner in namespace {owner:?} cannot own something in {dependent:?}")]
+    #[error("an owner in namespace {owner:?} cannot own an object in namespace {dependent:?}")]
     OtherNamespace {
         /// The namespace of the owner.
         owner: String,
@@ -149,7 +149,7 @@ mod tests {
         set_controller(&map("a", "1"), &mut pod).unwrap();
         set_controller(&map("a", "1"), &mut pod).unwrap();
         let refused = set_controller(&map("b", "2"), &mut pod).unwrap_err();
-        assert_eq!(refused.to_string(), "it is controlled by ConfigMap \"a\" already");
+        assert_eq!(refused.to_string(), "the object already has the controller ConfigMap \"a\"");
         add_owner(&map("b", "2"), &mut pod).unwrap();
         let owners = pod.metadata.owner_references.as_deref().unwrap();
         assert_eq!(owners.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_wide_owner_owns_anywhere() {
+    fn a_cluster_scoped_owner_may_own_objects_of_any_namespace() {
         let mut node = Node::default();
         node.metadata.name = Some("a".to_owned());
         node.metadata.uid = Some("1".to_owned());

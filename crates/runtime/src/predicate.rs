@@ -2,7 +2,7 @@
 //!
 //! ```
 //! # use runtime::Predicate;
-//! // The spec was changed, or a label; not what the controller itself writes into the status.
+//! // Accepts changes of the spec or of a label, but not those of the status by the controller itself.
 //! let predicate = Predicate::generation_changed().or(Predicate::labels_changed());
 //! # drop(predicate);
 //! ```
@@ -64,28 +64,28 @@ impl Predicate {
     /// Accepts an event that both accept.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self::custom(move |event| self.admits(event) && other.admits(event))
+        Self::custom(move |event| self.accepts(event) && other.accepts(event))
     }
 
     /// Accepts an event that one of them accepts.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
-        Self::custom(move |event| self.admits(event) || other.admits(event))
+        Self::custom(move |event| self.accepts(event) || other.accepts(event))
     }
 
     /// Accepts an event that this one rejects.
     #[must_use]
     #[allow(clippy::should_implement_trait, reason = "`and`, `or` and `not` belong together")]
     pub fn not(self) -> Self {
-        Self::custom(move |event| !self.admits(event))
+        Self::custom(move |event| !self.accepts(event))
     }
 
     /// Whether the event is accepted.
-    pub fn admits(&self, event: &ObjectEvent) -> bool {
+    pub fn accepts(&self, event: &ObjectEvent) -> bool {
         self.0.as_ref().is_none_or(|predicate| predicate(event))
     }
 
-    /// Whether all events are accepted without a function.
+    /// Whether this is [`everything`](Self::everything), which needs no call.
     pub(crate) fn accepts_all(&self) -> bool {
         self.0.is_none()
     }
@@ -112,11 +112,11 @@ mod tests {
 
     /// Whether `predicate` accepts an update from `old` to `new`.
     fn check(predicate: &Predicate, old: &str, new: &str) -> bool {
-        predicate.admits(&ObjectEvent::Updated { old: item(old), new: item(new) })
+        predicate.accepts(&ObjectEvent::Updated { old: item(old), new: item(new) })
     }
 
     #[test]
-    fn each_predicate_reads_its_own_part() {
+    fn each_predicate_accepts_its_own_change_and_all_additions() {
         let one =
             r#""generation":1,"resourceVersion":"1","labels":{"a":"b"},"annotations":{"c":"d"}"#;
         for (predicate, change) in [
@@ -127,7 +127,7 @@ mod tests {
         ] {
             assert!(!check(&predicate, one, one));
             assert!(check(&predicate, one, &one.replace(change.0, change.1)), "{change:?}");
-            assert!(predicate.admits(&ObjectEvent::Added { item: item(one), is_initial: true }));
+            assert!(predicate.accepts(&ObjectEvent::Added { item: item(one), is_initial: true }));
         }
     }
 
@@ -135,8 +135,8 @@ mod tests {
     fn predicates_are_combined_like_booleans() {
         let (yes, no) = (Predicate::everything(), Predicate::everything().not());
         let event = ObjectEvent::Added { item: item(r#""uid":"u""#), is_initial: false };
-        let admits = |predicate: Predicate| predicate.admits(&event);
-        assert!(admits(yes.clone().or(no.clone())) && !admits(yes.and(no.clone())));
-        assert!(admits(no.not()));
+        let accepts = |predicate: Predicate| predicate.accepts(&event);
+        assert!(accepts(yes.clone().or(no.clone())) && !accepts(yes.and(no.clone())));
+        assert!(accepts(no.not()));
     }
 }

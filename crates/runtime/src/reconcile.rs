@@ -36,7 +36,7 @@ pub enum Action {
 /// use runtime::Failure;
 ///
 /// fn parse(size: &str) -> Result<u32, Failure> {
-///     // A retry does not make it a number.
+///     // A retry would fail in the same way.
 ///     size.parse().map_err(Failure::permanent)
 /// }
 /// assert!(parse("many").is_err_and(|failure| failure.is_permanent()));
@@ -62,7 +62,7 @@ impl Failure {
         self.is_permanent
     }
 
-    /// The message.
+    /// The error that caused the failure.
     pub fn cause(&self) -> &(dyn StdError + Send + Sync + 'static) {
         &*self.cause
     }
@@ -82,7 +82,7 @@ impl fmt::Display for Failure {
         let mut cause: &(dyn StdError + 'static) = &*self.cause;
         loop {
             if let Some(kube_client::Error::Api(status)) = cause.downcast_ref() {
-                // By itself it also prints the whole status in Rust's notation.
+                // kube's own message also contains the whole status in debug format.
                 return write!(f, "the server answered {}: {}", status.code, status.message);
             }
             write!(f, "{cause}")?;

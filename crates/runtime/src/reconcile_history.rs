@@ -82,7 +82,7 @@ impl Cause {
             Self::Object { kind, event } => json!({
                 "kind": &**kind,
                 "object": event.item().key().to_string(),
-                "event": word(event),
+                "event": event_name(event),
                 "fields": self.changed_fields(),
             }),
             Self::Channel => json!({"event": "channel"}),
@@ -92,7 +92,7 @@ impl Cause {
     }
 }
 
-fn word(event: &ObjectEvent) -> &'static str {
+fn event_name(event: &ObjectEvent) -> &'static str {
     let is_same = |old: &Item, new: &Item| old.resource_version() == new.resource_version();
     match event {
         ObjectEvent::Added { is_initial: true, .. } => "found",
@@ -107,7 +107,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Object { kind, event } => {
-                write!(f, "{kind} {} {}", event.item().key(), word(event))?;
+                write!(f, "{kind} {} {}", event.item().key(), event_name(event))?;
                 let fields = self.changed_fields();
                 if fields.is_empty() { Ok(()) } else { write!(f, " ({})", fields.join(", ")) }
             }
@@ -223,7 +223,7 @@ struct State {
 
 impl ReconcileHistory {
     /// Adds a cause. Must be called before the key is queued.
-    pub(crate) fn note(&self, request: &Request, cause: Cause) {
+    pub(crate) fn add_cause(&self, request: &Request, cause: Cause) {
         self.lock().waiting.entry(request.clone()).or_default().add(cause);
     }
 
@@ -233,7 +233,8 @@ impl ReconcileHistory {
         let mut state = self.lock();
         let mut causes = state.waiting.remove(request).unwrap_or_default();
         if was_delayed {
-            // A key that was delayed again before it was taken has one cause for two delays.
+            // The cause of the delay may be missing: of a key that was delayed again before it was
+            // taken, one cause is stored for two delays.
             causes.add(state.delayed.remove(request).unwrap_or(Cause::Requeue));
         }
         causes
@@ -241,7 +242,7 @@ impl ReconcileHistory {
 
     /// Adds a record. Must be called before the job ends. `later` is the cause of the next reconcile
     /// if the key is delayed.
-    pub(crate) fn conclude(&self, record: Record, later: Option<Cause>) {
+    pub(crate) fn add_record(&self, record: Record, later: Option<Cause>) {
         let mut state = self.lock();
         state.counts.count(&record.outcome, record.took);
         if let Some(later) = later {
@@ -288,12 +289,12 @@ mod tests {
     fn a_key_has_its_first_causes_and_the_number_of_the_others() {
         let (history, request) = (ReconcileHistory::default(), Request::new("n", "a"));
         let item = Item::parse(br#"{"metadata":{"namespace":"n","name":"a"}}"#.as_slice()).unwrap();
-        history.note(
+        history.add_cause(
             &request,
             Cause::of_event(&"Pod".into(), &ObjectEvent::Added { item, is_initial: false }),
         );
         for _ in 0..5 {
-            history.note(&request, Cause::Channel);
+            history.add_cause(&request, Cause::Channel);
         }
         let causes = history.take(&request, false);
         let sent = "sent through a channel";
@@ -307,8 +308,8 @@ mod tests {
     #[test]
     fn a_delayed_key_has_its_cause_after_the_delay() {
         let (history, request) = (ReconcileHistory::default(), Request::new("n", "a"));
-        history.conclude(record(&request), Some(Cause::Retry(3)));
-        history.note(&request, Cause::Channel);
+        history.add_record(record(&request), Some(Cause::Retry(3)));
+        history.add_cause(&request, Cause::Channel);
         assert_eq!(history.take(&request, false).to_string(), "sent through a channel");
         assert_eq!(history.take(&request, true).to_string(), "failure 3");
     }

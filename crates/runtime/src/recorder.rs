@@ -49,8 +49,8 @@ use keel::{Backoff, Clock, Entropy, Tasks, Timestamp};
 /// The number of events in the queue.
 const QUEUE_CAPACITY: usize = 1000;
 
-/// The number of attempts to write an event. With growing delays they take a minute; client-go
-/// tries a dozen times.
+/// The number of attempts to write an event. With growing delays they take up to 16 seconds; client-go
+/// tries twelve times.
 const MAX_ATTEMPTS: u32 = 5;
 
 /// The time for writing queued events when the recorder is stopped.
@@ -164,6 +164,13 @@ impl Recorder {
     }
 }
 
+/// The number of occurrences of an event, and the time of the first.
+#[derive(Clone, Copy)]
+struct Occurrences {
+    count: i32,
+    first: Timestamp,
+}
+
 /// Writes the recorded events.
 struct Writer {
     client: Client,
@@ -215,15 +222,16 @@ impl Writer {
     }
 
     async fn write(&mut self, new_event: &NewEvent, mut decision: Decision) -> bool {
-        let pauses = (Duration::from_millis(500), Duration::from_secs(20));
-        let mut backoff = Backoff::new(pauses.0, pauses.1, self.entropy.clone());
+        let (base, cap) = (Duration::from_millis(500), Duration::from_secs(20));
+        let mut backoff = Backoff::new(base, cap, self.entropy.clone());
         while backoff.failures() < MAX_ATTEMPTS {
             let written = match &decision {
                 Decision::Spam => return false,
-                Decision::New { key, message, count, first } => {
-                    self.create(new_event, key, message, (*count, *first)).await
+                Decision::Create { key, message, count, first } => {
+                    let occurrences = Occurrences { count: *count, first: *first };
+                    self.create(new_event, key, message, occurrences).await
                 }
-                Decision::Again { name, count, message, .. } => {
+                Decision::Update { name, count, message, .. } => {
                     self.count(new_event, name, *count, message).await
                 }
             };
@@ -235,9 +243,9 @@ impl Writer {
                 // The event has expired or was deleted: create it again.
                 (
                     kube_client::Error::Api(status),
-                    Decision::Again { key, message, count, first, .. },
+                    Decision::Update { key, message, count, first, .. },
                 ) if status.is_not_found() => {
-                    decision = Decision::New { key, message, count, first };
+                    decision = Decision::Create { key, message, count, first };
                     continue;
                 }
                 // The server refuses permanently, for instance because the namespace is being
@@ -250,22 +258,21 @@ impl Writer {
             }
             self.clock.sleep(backoff.next_delay()).await;
         }
-        tracing::warn!(reason = %new_event.reason, "an event was given up");
+        tracing::warn!(reason = %new_event.reason, "an event could not be written");
         false
     }
 
-    /// `history` is the number of occurrences and the time of the first.
     async fn create(
         &mut self,
         new_event: &NewEvent,
         key: &str,
         message: &str,
-        history: (i32, Timestamp),
+        occurrences: Occurrences,
     ) -> kube_client::Result<()> {
-        let event = self.event(new_event, message, history);
+        let event = self.event(new_event, message, occurrences);
         self.api(new_event).create(&PostParams::default(), &event).await?;
         let name = event.metadata.name.unwrap_or_default();
-        self.correlator.was_created(key, name, history.1);
+        self.correlator.was_created(key, name, occurrences.first);
         Ok(())
     }
 
@@ -290,15 +297,15 @@ impl Writer {
         &self,
         new_event: &NewEvent,
         message: &str,
-        (count, first): (i32, Timestamp),
+        Occurrences { count, first }: Occurrences,
     ) -> Event {
-        // The name is that of the object with a suffix; the name of the object may have the full
-        // length.
-        let of_object: String =
+        // The name of the object, a dot, and a suffix of 16 characters. A name has at most 253
+        // characters.
+        let object_name: String =
             new_event.regarding.name.as_deref().unwrap_or("unknown").chars().take(236).collect();
         Event {
             metadata: ObjectMeta {
-                name: Some(format!("{of_object}.{:016x}", self.entropy.next_u64())),
+                name: Some(format!("{object_name}.{:016x}", self.entropy.next_u64())),
                 namespace: Some(namespace(&new_event.regarding).to_owned()),
                 ..ObjectMeta::default()
             },

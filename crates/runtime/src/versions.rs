@@ -15,8 +15,8 @@
 //! impl TryFrom<v1::Gate> for v2::Gate {
 //!     type Error = String;
 //!     fn try_from(gate: v1::Gate) -> Result<Self, String> {
-//!         let (host, port) = gate.spec.endpoint.split_once(':').ok_or("an endpoint has a port")?;
-//!         let port = port.parse().map_err(|_| "a port is a number")?;
+//!         let (host, port) = gate.spec.endpoint.split_once(':').ok_or("the endpoint has no port")?;
+//!         let port = port.parse().map_err(|_| "the port is not a number")?;
 //!         let spec = v2::GateSpec { host: host.to_owned(), port };
 //!         Ok(v2::Gate { metadata: gate.metadata, spec })
 //!     }
@@ -35,8 +35,8 @@
 //!     V2(v2::Gate),
 //! }
 //!
-//! let definition = Gate::definition()?;
-//! assert_eq!(definition.spec.versions.len(), 2);
+//! let crd = Gate::crd()?;
+//! assert_eq!(crd.spec.versions.len(), 2);
 //!
 //! let old = serde_json::json!({"apiVersion": "example.com/v1", "kind": "Gate",
 //!     "metadata": {"name": "a"}, "spec": {"endpoint": "b.c:80"}});
@@ -65,30 +65,30 @@ pub trait Versions {
     type Stored: Resource<DynamicType = ()>;
 
     /// One CRD for each version.
-    fn definitions() -> Vec<CustomResourceDefinition>;
+    fn version_crds() -> Vec<CustomResourceDefinition>;
 
     /// Converts an object to another version, such as `example.com/v2`.
     fn convert(object: Value, desired: &str) -> Result<Value, ConversionError>;
 
     /// The merged CRD without a conversion webhook, for versions with the same fields.
-    fn definition() -> Result<CustomResourceDefinition, MergeError> {
-        merge_crds(Self::definitions(), &Self::Stored::version(&()))
+    fn crd() -> Result<CustomResourceDefinition, MergeError> {
+        merge_crds(Self::version_crds(), &Self::Stored::version(&()))
     }
 
     /// The merged CRD for versions that a webhook converts
     /// ([`webhook::conversion`](crate::webhook::conversion)).
-    fn definition_converted_by(
+    fn crd_converted_by(
         webhook: WebhookClientConfig,
     ) -> Result<CustomResourceDefinition, MergeError> {
-        let mut definition = Self::definition()?;
-        definition.spec.conversion = Some(CustomResourceConversion {
+        let mut crd = Self::crd()?;
+        crd.spec.conversion = Some(CustomResourceConversion {
             strategy: "Webhook".to_owned(),
             webhook: Some(WebhookConversion {
                 client_config: Some(webhook),
                 conversion_review_versions: vec!["v1".to_owned()],
             }),
         });
-        Ok(definition)
+        Ok(crd)
     }
 }
 
@@ -97,7 +97,7 @@ pub trait Versions {
 /// ```
 /// use runtime::{versions::ConversionError, webhook::conversion::converting_with};
 ///
-/// // Where there is no type for each version, the objects are converted as they are.
+/// // Without a type for each version, the objects are converted as JSON.
 /// let handler = converting_with(|mut object, desired| match desired {
 ///     "example.com/v1" | "example.com/v2" => {
 ///         object["apiVersion"] = desired.into();
@@ -110,10 +110,10 @@ pub trait Versions {
 #[derive(Debug, thiserror::Error)]
 pub enum ConversionError {
     /// The CRD and the webhook are of different releases.
-    #[error("there is no version {0:?}")]
+    #[error("unknown version {0:?}")]
     Unknown(String),
     /// The object is not valid in its version.
-    #[error("the object is no {kind} of {version}: {error}")]
+    #[error("the object is not a valid {kind} of {version}: {error}")]
     Decode {
         /// The kind.
         kind: String,

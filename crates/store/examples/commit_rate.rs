@@ -1,7 +1,8 @@
-//! How many writes a second the embedded store takes, and how fast it comes back.
+//! Measures the writes per second of the embedded store, and the time to open it again.
 //!
-//! `cargo run --release -p sampan-store --example commit_rate [RECORDS]` writes for a second each
-//! with 1, 8, 16 and 64 writers, fills the store up to RECORDS records of 1 KiB, and opens it again.
+//! `cargo run --release -p sampan-store --example commit_rate [RECORDS]` writes for one second
+//! with 1, 8, 16 and 64 writers each, fills the store up to RECORDS records of 1 KiB, and opens it
+//! again in another process.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a tool for the terminal")]
 
@@ -25,7 +26,7 @@ async fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["open", directory] => open_again(Path::new(directory)).await,
-        ref given => fill(given.first().map_or(0, |records| records.parse().unwrap())).await,
+        ref rest => fill(rest.first().map_or(0, |records| records.parse().unwrap())).await,
     }
 }
 
@@ -48,9 +49,9 @@ async fn fill(records: u64) {
         write(&store, &tasks, 256, records / 256).await;
     }
     store.close().await.unwrap();
-    // In a process of its own, whose memory tells what the records need.
-    let itself = std::env::current_exe().unwrap();
-    Command::new(itself).arg("open").arg(directory.path()).status().unwrap();
+    // In a process of its own, whose resident memory is that of the records.
+    let program = std::env::current_exe().unwrap();
+    Command::new(program).arg("open").arg(directory.path()).status().unwrap();
 }
 
 async fn open_again(directory: &Path) {
@@ -62,8 +63,9 @@ async fn open_again(directory: &Path) {
     store.close().await.unwrap();
 }
 
-/// Lets `writers` create records for a second, or until each has made `most`; says how many.
-async fn write(store: &Arc<dyn Store>, tasks: &Tasks, writers: u64, most: u64) -> u64 {
+/// Creates records with `writers` concurrent tasks, for a second, or until each has created `max_each`
+/// if that is less than `u64::MAX`. Returns the number of records.
+async fn write(store: &Arc<dyn Store>, tasks: &Tasks, writers: u64, max_each: u64) -> u64 {
     let written = Arc::new(AtomicU64::new(0));
     let start = Instant::now();
     let first = store.revision().await.unwrap();
@@ -71,14 +73,14 @@ async fn write(store: &Arc<dyn Store>, tasks: &Tasks, writers: u64, most: u64) -
         .map(|writer| {
             let (store, written) = (Arc::clone(store), Arc::clone(&written));
             tasks.spawn("writer", async move {
-                let mut own = 0;
-                while own < most && (most < u64::MAX || start.elapsed() < SECOND) {
-                    let key = format!("/registry/configmaps/default/{first}-{writer}-{own}");
+                let mut created = 0;
+                while created < max_each && (max_each < u64::MAX || start.elapsed() < SECOND) {
+                    let key = format!("/registry/configmaps/default/{first}-{writer}-{created}");
                     let value = Bytes::from(vec![b'x'; 1024]);
                     store.put(&key, value, Expect::Absent, None).await.unwrap();
-                    own += 1;
+                    created += 1;
                 }
-                written.fetch_add(own, Ordering::Relaxed);
+                written.fetch_add(created, Ordering::Relaxed);
             })
         })
         .collect();
@@ -88,7 +90,8 @@ async fn write(store: &Arc<dyn Store>, tasks: &Tasks, writers: u64, most: u64) -
     written.load(Ordering::Relaxed)
 }
 
-/// User and system time of this process, from Linux, whose clock ticks a hundred times a second.
+/// The user and system time of this process. Linux counts it in ticks of 10 ms, as fields 14 and 15
+/// of `/proc/self/stat`.
 fn cpu_time() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = stat.rsplit(')').next().unwrap_or_default();

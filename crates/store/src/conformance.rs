@@ -1,4 +1,4 @@
-//! The conformance suite: what every [`Store`] does, whatever its backend.
+//! The conformance suite: the behavior that every backend of [`Store`] must have.
 //!
 //! [`conformance!`](crate::conformance!) makes each case a test of its own. A crate with a backend
 //! enables the feature `conformance` of this crate in its `dev-dependencies`:
@@ -13,11 +13,11 @@
 //! store::conformance!(memory, fixture());
 //! ```
 //!
-//! The cases use the methods of [`Store`] alone, and time only by letting it pass, so that they
-//! also run on a backend behind a network. The expression for the fixture may contain `.await`.
+//! The cases use only the methods of [`Store`], and [`Fixture`] to let time pass, so that they also
+//! run on a backend behind a network. The expression for the fixture may contain `.await`.
 
 #![allow(missing_docs, reason = "a case is described by its name")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a case fails at the first surprise")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a case fails by a panic")]
 #![allow(clippy::print_stdout, reason = "a case prints its seed")]
 
 mod watcher;
@@ -91,7 +91,7 @@ macro_rules! conformance {
     };
 }
 
-/// The second half of [`conformance!`](crate::conformance!).
+/// Expands the list of cases of [`conformance!`](crate::conformance!).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_cases {
@@ -108,13 +108,13 @@ macro_rules! conformance_cases {
     };
 }
 
-/// An empty store, and what a case needs beside it.
+/// An empty store, with the tasks and the time of a case.
 pub struct Fixture {
     pub store: Arc<dyn Store>,
     /// The tasks that a case starts.
     pub tasks: Tasks,
     pass_time: PassTime,
-    /// What lives as long as the store, such as its directory.
+    /// Resources that are dropped after the store, such as its directory.
     _resources: Box<dyn Any + Send + Sync>,
 }
 
@@ -132,7 +132,8 @@ impl Fixture {
         Self { store, tasks, pass_time: Box::new(pass_time), _resources: Box::new(resources) }
     }
 
-    /// A fixture whose store has a manual clock. `open` returns the store, and what lives as long.
+    /// A fixture whose store has a manual clock. `open` returns the store, and
+    /// resources that are dropped with the fixture.
     pub fn with_manual_clock<S: Store, R: Any + Send + Sync>(
         open: impl FnOnce(&Clock, &Tasks) -> (Arc<S>, R),
     ) -> Self {

@@ -58,12 +58,12 @@ pub enum Error {
     Closed,
     /// Delete records, or free space on the disk, and try again: nothing was written.
     #[error(
-        "no space is left on the disk: all writes but deletions are refused until there is some"
+        "no space is left on the disk: all writes but deletions are refused until space is free"
     )]
     Full,
     /// Delete records, or raise the limit, and try again: nothing was written.
     #[error(
-        "the objects take up {limit} bytes, which is the limit: what adds to them is refused until something is deleted"
+        "the limit of {limit} bytes for all objects is reached: writes that add to them are refused until objects are deleted"
     )]
     OverQuota {
         /// The limit on the size of all records together.
@@ -71,7 +71,7 @@ pub enum Error {
     },
     /// Free space on the disk, and try again: nothing was deleted.
     #[error(
-        "no space is left on the disk, and none is in reserve for deletions: free some on the disk"
+        "no space is left on the disk, and none is in reserve for deletions: free some space on the disk"
     )]
     FullForDeletions,
     /// Restart the process once the disk works. Reads continue, but writes are refused: after a failed

@@ -1,7 +1,7 @@
 //! [`History`]: the recent events, oldest first, bounded by their number and their memory.
 //!
 //! ```text
-//! floor 4      events: 5 put /a   6 put /b   8 delete /a       (the write of 7 failed)
+//! floor 4      events: 5 put /a   6 put /b   8 delete /a       (the append of 7 failed)
 //! ```
 //!
 //! Every state from the floor on can be rebuilt from the present one by undoing events, newest
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::{Error, Event, Record, Revision};
 
-/// The memory of an event without the replaced value: the event, two records, a key.
+/// An estimate of the memory of an event without the replaced value: the event, two records, a key.
 const EVENT_WEIGHT: usize = 256;
 
 /// See the [module documentation](self).

@@ -97,15 +97,16 @@ pub trait Store: Send + Sync + 'static {
     /// the store has not reached `after`.
     fn watch(&self, prefix: &str, after: Revision) -> BoxFuture<'_, Result<Watch, Error>>;
 
-    /// Has each open watch deliver a response with the present revision, or a later one, unless it
-    /// has done so. A watch of a prefix is otherwise silent about writes to other keys.
+    /// Requests that each open watch delivers a response with the present revision or a later one,
+    /// unless it has done so. Otherwise a watch delivers no response for writes outside of its
+    /// prefix.
     fn request_progress(&self) -> BoxFuture<'_, Result<(), Error>>;
 
     /// The revision of the newest write.
     fn revision(&self) -> BoxFuture<'_, Result<Revision, Error>>;
 
-    /// Whether the store answers, and accepts writes and finishes them, within `timeout`. A full
-    /// disk is no error: deletions succeed, and an unhealthy server would receive none.
+    /// Fails if the store does not answer, refuses writes, or does not finish them within `timeout`.
+    /// A full disk is no error: deletions succeed, but an unhealthy server would receive none.
     fn check_health(&self, timeout: Duration) -> BoxFuture<'_, Result<(), Error>>;
 
     /// Removes the history before `upto`: the states before it can no longer be read, and no watch can

@@ -12,7 +12,7 @@ use crate::{Error, Record};
 /// The approximate memory of a record without its key and its value.
 const RECORD_OVERHEAD: usize = 256;
 
-/// The values of existing keys may exceed the limit by the limit divided by this number.
+/// Writes to existing keys may exceed the limit by the limit divided by this number.
 const GROWTH_DIVISOR: usize = 16;
 
 /// A reached limit counts as reached until the limit divided by this number is free.
@@ -35,7 +35,8 @@ impl Quota {
         self.used
     }
 
-    /// The size of all records after one of them is replaced, where `used` is the size before.
+    /// The size of all records after one of them is replaced, where `used` is the size before. Fails
+    /// if the new record is larger than the old one and exceeds the limit.
     pub(crate) fn after_replacement(
         &self,
         used: usize,
@@ -57,10 +58,13 @@ impl Quota {
         let Self { limit, .. } = *self;
         if was_refused && !self.is_reached {
             self.is_reached = true;
-            tracing::error!(limit, "the store is full: delete something, or raise its limit");
+            tracing::error!(
+                limit,
+                "the size limit of the store is reached: delete objects, or raise the limit"
+            );
         } else if self.is_reached && used < limit - limit / FREE_DIVISOR {
             self.is_reached = false;
-            tracing::warn!(used, limit, "there is room in the store again");
+            tracing::warn!(used, limit, "the store accepts new objects again");
         }
     }
 }

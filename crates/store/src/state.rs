@@ -44,7 +44,7 @@ pub(crate) struct Published {
 }
 
 /// The watched prefixes. A commit wakes only the watches of a prefix that it changes. The state of
-/// the prefix tells the other watches that they have missed no event.
+/// a prefix shows the other watches that they have missed no event.
 type WatchedPrefixes = HashMap<Arc<str>, watch::Sender<WatchedPrefix>>;
 
 /// The events on the keys with a prefix, since the first watch of it.
@@ -59,7 +59,7 @@ pub(crate) struct WatchedPrefix {
 }
 
 impl WatchedPrefix {
-    /// Notes events on the prefix that are removed from the history, whose floor was `floor`.
+    /// Records the removal of events from the history, whose floor was `floor`.
     fn compact(&mut self, prefix: &str, floor: Revision, events: &[Event]) {
         if self.newest <= floor {
             return;
@@ -149,7 +149,7 @@ impl StoreState {
         published.revision = last;
         let floor = published.history.floor();
         let removed = published.history.trim();
-        note_compaction(&prefixes, floor, &removed);
+        record_compaction(&prefixes, floor, &removed);
         let next_expiry = published.next_expiry();
         drop((prefixes, published));
         // After the locks are released, since freeing the records takes time.
@@ -166,7 +166,7 @@ impl StoreState {
         }
         let floor = published.history.floor();
         let removed = published.history.compact(upto);
-        note_compaction(&self.prefixes(), floor, &removed);
+        record_compaction(&self.prefixes(), floor, &removed);
         Ok(removed)
     }
 
@@ -196,12 +196,13 @@ impl StoreState {
         let watched = prefixes.entry(Arc::clone(prefix)).or_default();
         watched.send_if_modified(|watched| {
             watched.newest = watched.newest.max(newest);
+            // Returns false: the state changes without waking the other watches of the prefix.
             false
         });
         Ok(watched.subscribe())
     }
 
-    /// Has each watch report the present revision, unless its next event does so.
+    /// Requests that each watch reports the present revision, unless an event with it is due.
     pub(crate) fn request_progress(&self) -> Result<(), Error> {
         let published = self.read()?;
         for watched in self.prefixes().values() {
@@ -300,14 +301,15 @@ impl Published {
     }
 }
 
-/// Notes the removed events in the state of their prefixes.
-fn note_compaction(prefixes: &WatchedPrefixes, floor: Revision, removed: &[Event]) {
+/// Records the removed events in the state of their prefixes.
+fn record_compaction(prefixes: &WatchedPrefixes, floor: Revision, removed: &[Event]) {
     if removed.is_empty() {
         return;
     }
     for (prefix, watched) in prefixes {
         watched.send_if_modified(|watched| {
             watched.compact(prefix, floor, removed);
+            // Returns false: the state changes without waking the watches.
             false
         });
     }

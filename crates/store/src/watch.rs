@@ -1,4 +1,4 @@
-//! [`WatchResponse`]: what a watch delivers. `Cursor`: a watch of an [`Engine`](crate::Engine).
+//! [`WatchResponse`]: an item of a watch. `Cursor`: a watch of an [`Engine`](crate::Engine).
 //!
 //! A cursor is a position in the history and holds no events. An idle one costs a few hundred bytes
 //! and is not woken by writes outside of its prefix. One that is too slow for the bounded history
@@ -75,7 +75,7 @@ impl Cursor {
         }
     }
 
-    /// The response that does not have to wait, if there is one.
+    /// The response that is available now, if there is one.
     fn take(&mut self) -> Result<Option<WatchResponse>, Error> {
         let is_requested = self.watched.borrow().requested > self.reported;
         let (events, revision) =

@@ -28,7 +28,7 @@ use crate::state::{Records, StoreState};
 use crate::{Error, Event, Expect, Record, Revision};
 use keel::{Clock, ClockInstant};
 
-/// Far above the limit of an API server, and far below that of the journal.
+/// The largest value: far above the limit of an API server, and far below that of the journal.
 const MAX_VALUE: usize = 64 << 20;
 
 /// The shortest time between two checks for free space on a full disk. Each writes up to the whole
@@ -119,7 +119,8 @@ impl Writer {
         };
         match checked.and_then(|()| self.commit_or_release_reserve(requests)) {
             Ok(outcomes) => outcomes,
-            // A request may have failed because of another one of the batch, which did not happen.
+            // All requests fail, also those that conflicted: the conflict may be with a write of this
+            // batch, which did not happen.
             Err(Error::Full) => requests.iter().map(|request| Err(request.full_error())).collect(),
             Err(error) => vec![Err(error); requests.len()],
         }
@@ -298,7 +299,7 @@ impl Writer {
             tracing::error!(
                 path,
                 needed,
-                "no space is left on the disk: all writes but deletions are refused until there is"
+                "no space is left on the disk: all writes but deletions are refused until space is free"
             );
         }
         self.with_journal(Journal::release_reserve)?;
@@ -358,11 +359,11 @@ impl Writer {
             tracing::warn!(
                 path,
                 needed,
-                "the disk is almost full: there is no room for the reserve, without which objects \
+                "the disk is almost full: it has no space for the reserve, without which objects \
                  cannot be deleted once the disk is full"
             );
         }
-        // At the start, other work waits for the disk.
+        // The first round is at the start, when other work needs the disk.
         if is_first {
             return Ok(());
         }

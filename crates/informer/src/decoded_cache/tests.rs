@@ -49,7 +49,7 @@ fn the_second_and_later_reads_of_a_state_share_one_object() {
 }
 
 #[test]
-fn a_new_state_is_decoded_and_the_old_one_removed() {
+fn the_decoded_old_state_is_removed_when_a_new_state_is_read() {
     let lister = lister_of(&[("a", "10")]);
     let old = Arc::downgrade(&read_twice(&lister, "a"));
     lister.indexer().insert(item("a", "11"));

@@ -76,22 +76,22 @@ fn a_key_that_was_popped_is_queued_again() {
 }
 
 #[test]
-fn two_deletions_are_one() {
+fn two_deletions_in_a_row_become_one() {
     check("+a -a -a", "a +-");
 }
 
 #[test]
-fn a_known_object_that_a_list_lacks_was_deleted() {
+fn a_known_object_that_is_not_in_a_list_is_deleted() {
     check("=ab . . =b", "b =\na x");
 }
 
 #[test]
-fn a_watched_deletion_is_not_replaced_by_that_of_a_list() {
+fn a_deletion_found_by_a_list_does_not_replace_a_watched_deletion() {
     check("+a . -a =b", "a -\nb =");
 }
 
 #[test]
-fn a_queued_object_that_a_list_lacks_was_deleted() {
+fn a_queued_object_that_is_not_in_a_list_is_deleted() {
     check("+a =b", "a +x\nb =");
 }
 
@@ -101,13 +101,13 @@ fn an_object_that_is_created_again_has_both_changes() {
 }
 
 #[test]
-fn a_resync_is_left_out_if_a_delta_waits() {
+fn a_resync_is_skipped_if_a_waiting_delta_notifies_the_handler() {
     check("+a . !a !a ?a", "a !!");
     check("+a . ~a !a", "a ~");
 }
 
 #[test]
-fn a_long_entry_keeps_its_last_update() {
+fn the_updates_of_a_long_entry_are_merged_into_the_last() {
     let (fifo, _) = new_fifo();
     fifo.apply([Transaction::Add(item("a", 0))]);
     fifo.apply((1..=100).map(|version| Transaction::Update(item("a", version))));
@@ -118,7 +118,7 @@ fn a_long_entry_keeps_its_last_update() {
 }
 
 #[test]
-fn it_has_synced_when_the_first_list_was_popped() {
+fn the_queue_has_synced_when_the_first_list_was_popped() {
     let (fifo, indexer) = new_fifo();
     fifo.apply([Transaction::Add(item("z", 1))]);
     assert!(!fifo.has_synced());
@@ -128,16 +128,16 @@ fn it_has_synced_when_the_first_list_was_popped() {
 }
 
 #[test]
-fn an_empty_first_list_is_a_list() {
+fn the_queue_has_synced_after_an_empty_first_list() {
     let (fifo, _) = new_fifo();
     fifo.replace(Vec::new(), "");
     assert!(fifo.has_synced());
 }
 
-/// The objects on the server, and the expected content of the FIFO.
+/// The objects on the server, and the keys that the FIFO should contain.
 #[derive(Default)]
 struct Model {
-    world: BTreeMap<&'static str, u64>,
+    server_objects: BTreeMap<&'static str, u64>,
     /// Keys with queued changes, in the order of their first changes.
     order: Vec<&'static str>,
     version: u64,
@@ -157,7 +157,7 @@ impl Model {
         let (state, version) = (item(name, self.version), self.version);
         match entropy.below(10) {
             0..4 => {
-                let known = self.world.insert(name, version).is_some();
+                let known = self.server_objects.insert(name, version).is_some();
                 fifo.apply([if known {
                     Transaction::Update(state)
                 } else {
@@ -165,7 +165,7 @@ impl Model {
                 }]);
                 self.touch(name);
             }
-            4..6 if self.world.remove(name).is_some() => {
+            4..6 if self.server_objects.remove(name).is_some() => {
                 fifo.apply([Transaction::Delete(state)]);
                 self.touch(name);
             }
@@ -182,16 +182,17 @@ impl Model {
 
     /// Changes objects at random, and lists them.
     fn relist(&mut self, entropy: &Entropy, fifo: &DeltaFifo) {
-        let before: Vec<_> = self.world.keys().copied().collect();
-        self.world.retain(|_, _| entropy.below(3) > 0);
+        let before: Vec<_> = self.server_objects.keys().copied().collect();
+        self.server_objects.retain(|_, _| entropy.below(3) > 0);
         if entropy.below(2) == 0 {
-            self.world.insert("e", self.version);
+            self.server_objects.insert("e", self.version);
         }
-        let items = self.world.iter().map(|(name, version)| item(name, *version)).collect();
+        let items =
+            self.server_objects.iter().map(|(name, version)| item(name, *version)).collect();
         fifo.replace(items, "");
-        let listed: Vec<_> = self.world.keys().copied().collect();
-        let (_, missed): (Vec<_>, Vec<_>) = before.iter().partition(|name| listed.contains(name));
-        for name in listed.into_iter().chain(missed) {
+        let listed: Vec<_> = self.server_objects.keys().copied().collect();
+        let (_, missing): (Vec<_>, Vec<_>) = before.iter().partition(|name| listed.contains(name));
+        for name in listed.into_iter().chain(missing) {
             self.touch(name);
         }
     }
@@ -213,13 +214,13 @@ impl Model {
         if let Some(name) = expected {
             let cached = indexer.get(&ObjectKey::new("", name));
             let cached = cached.map(|item| item.resource_version().parse().unwrap());
-            assert_eq!(cached, self.world.get(name).copied(), "the state of {name}");
+            assert_eq!(cached, self.server_objects.get(name).copied(), "the state of {name}");
         }
     }
 }
 
 #[test]
-fn it_agrees_with_a_naive_model() {
+fn the_queue_agrees_with_a_naive_model() {
     for_seeds(200, |entropy| {
         let (fifo, indexer) = new_fifo();
         let mut model = Model::default();
@@ -233,6 +234,6 @@ fn it_agrees_with_a_naive_model() {
         }
         assert!(!fifo.pop(drop));
         let cached: Vec<_> = indexer.list().iter().map(|item| item.name().to_owned()).collect();
-        assert_eq!(cached, model.world.keys().copied().collect::<Vec<_>>());
+        assert_eq!(cached, model.server_objects.keys().copied().collect::<Vec<_>>());
     });
 }

@@ -9,7 +9,7 @@
 //! | added | deleted | nothing |
 //! | updated | updated | updated, from the first old state to the second new state |
 //! | updated | deleted | deleted |
-//! | deleted | added | both, since it is another object |
+//! | deleted | added | both, since the objects differ |
 //!
 //! The queue is bounded by `capacity` and two events for each object.
 
@@ -70,12 +70,12 @@ impl HandlerQueue {
             unreachable!("the last event of an object waits, and is an event");
         };
         match merge(waiting, event) {
-            Merged::Into(event) => *place = Some(Waiting::Event(event)),
+            Merged::One(event) => *place = Some(Waiting::Event(event)),
             Merged::Both(waiting, event) => {
                 *place = Some(Waiting::Event(waiting));
                 self.append(event);
             }
-            Merged::Away => {
+            Merged::Nothing => {
                 last.remove(&key);
                 self.holes += 1;
                 self.compact();
@@ -146,21 +146,22 @@ fn last_of(waiting: &VecDeque<Option<Waiting>>, first: u64) -> HashMap<ObjectKey
     events.collect()
 }
 
+/// The events that result from two events of one object.
 enum Merged {
-    Into(ObjectEvent),
+    One(ObjectEvent),
     Both(ObjectEvent, ObjectEvent),
-    Away,
+    Nothing,
 }
 
 fn merge(waiting: ObjectEvent, event: ObjectEvent) -> Merged {
     use ObjectEvent::{Added, Deleted, Updated};
     match (waiting, event) {
         (Added { is_initial, .. }, Updated { new, .. }) => {
-            Merged::Into(Added { item: new, is_initial })
+            Merged::One(Added { item: new, is_initial })
         }
-        (Added { .. }, Deleted { .. }) => Merged::Away,
-        (Updated { old, .. }, Updated { new, .. }) => Merged::Into(Updated { old, new }),
-        (Updated { .. }, event @ Deleted { .. }) => Merged::Into(event),
+        (Added { .. }, Deleted { .. }) => Merged::Nothing,
+        (Updated { old, .. }, Updated { new, .. }) => Merged::One(Updated { old, new }),
+        (Updated { .. }, event @ Deleted { .. }) => Merged::One(event),
         (waiting, event) => Merged::Both(waiting, event),
     }
 }

@@ -58,7 +58,7 @@ const NAMESPACES: [&str; 3] = ["", "m", "n"];
 const COLORS: [&str; 3] = ["red", "green", "blue"];
 
 #[test]
-fn it_agrees_with_a_naive_model() {
+fn the_indexer_agrees_with_a_naive_model() {
     for_seeds(100, |entropy| {
         let (indexer, mut model) = (Indexer::new(), Model::default());
         let index_from = entropy.below(100);
@@ -67,13 +67,13 @@ fn it_agrees_with_a_naive_model() {
                 indexer.add_index("color", by_color);
             }
             let (namespace, name) = (pick(&entropy, &NAMESPACES), pick(&entropy, &["a", "b", "c"]));
-            let it = item(namespace, name, pick(&entropy, &COLORS), version);
-            let expected = model.take(it.key());
+            let state = item(namespace, name, pick(&entropy, &COLORS), version);
+            let expected = model.take(state.key());
             let replaced = if entropy.below(3) == 0 {
-                indexer.remove(it.key())
+                indexer.remove(state.key())
             } else {
-                model.0.push(it.clone());
-                indexer.insert(it)
+                model.0.push(state.clone());
+                indexer.insert(state)
             };
             assert_eq!(shown(replaced), shown(expected));
             model.check(&indexer, &entropy);
@@ -109,7 +109,7 @@ fn the_answer_to_an_older_write_is_ignored() {
 }
 
 #[test]
-fn a_deleted_object_stays_deleted() {
+fn late_events_and_lists_do_not_restore_a_deleted_object() {
     let indexer = Indexer::new();
     indexer.apply_state(item("n", "a", "red", 5), Origin::Watch);
     indexer.begin_list();
@@ -132,17 +132,17 @@ fn an_object_that_was_deleted_before_it_was_cached_is_not_cached() {
 }
 
 #[test]
-fn the_last_state_is_that_of_the_watch_or_the_cached_one() {
+fn a_deletion_has_the_state_of_the_watch_event_or_else_the_cached_one() {
     let indexer = Indexer::new();
-    let ended = |indexer: &Indexer, origin| {
+    let last_version = |indexer: &Indexer, origin| {
         indexer.apply_state(item("n", "a", "red", 8), Origin::Watch);
         match indexer.apply_removal(item("n", "a", "red", 5), origin) {
             Applied::Deleted(last) => last.resource_version().to_owned(),
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(ended(&indexer, Origin::List), "8");
-    assert_eq!(ended(&indexer, Origin::Watch), "5");
+    assert_eq!(last_version(&indexer, Origin::List), "8");
+    assert_eq!(last_version(&indexer, Origin::Watch), "5");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_deletion_of_an_earlier_object_with_that_name_changes_nothing() {
 }
 
 #[test]
-fn a_created_object_survives_an_older_list() {
+fn a_list_that_is_older_than_a_creation_does_not_delete_the_object() {
     let indexer = Indexer::new();
     indexer.begin_list();
     indexer.apply_write(item("n", "a", "red", 5));
@@ -170,7 +170,7 @@ fn a_created_object_survives_an_older_list() {
 fn an_object_for_which_an_index_function_panics_is_cached() {
     let indexer = Indexer::new();
     indexer.add_index("color", |item| {
-        assert_ne!(item.name(), "a", "it dislikes this one");
+        assert_ne!(item.name(), "a", "expected in this test");
         by_color(item)
     });
     indexer.insert(item("n", "a", "red", 1));

@@ -66,7 +66,8 @@ impl Body {
     }
 }
 
-/// Decodes JSON. The whole text is checked for UTF-8 at once, which is faster than string by string.
+/// Decodes JSON. The UTF-8 of the whole text is checked at once, which is faster than checking each
+/// string.
 pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, serde_json::Error> {
     match str::from_utf8(json) {
         Ok(text) => serde_json::from_str(text),

@@ -48,7 +48,7 @@ impl Identity {
     }
 
     /// The same identity with another pointer to the namespace, not marked as read.
-    pub(super) fn within(&self, namespace: Arc<str>) -> Self {
+    pub(super) fn with_namespace(&self, namespace: Arc<str>) -> Self {
         Self {
             key: ObjectKey { namespace, name: Arc::clone(&self.key.name) },
             text: self.text.clone(),

@@ -15,8 +15,8 @@ fn an_object_without_name_or_metadata_is_refused() {
 }
 
 #[test]
-fn an_object_with_a_name_is_an_item_even_if_other_metadata_are_wrong() {
-    for odd in [
+fn an_object_with_a_name_can_be_cached_even_if_other_metadata_are_wrong() {
+    for invalid in [
         r#""namespace":null"#,
         r#""namespace":7"#,
         r#""uid":{"a":[1]}"#,
@@ -24,7 +24,7 @@ fn an_object_with_a_name_is_an_item_even_if_other_metadata_are_wrong() {
         r#""generation":1.5"#,
         r#""resourceVersion":7"#,
     ] {
-        let json = format!(r#"{{"metadata":{{"name":"a",{odd}}},"spec":{{"size":3}}}}"#);
+        let json = format!(r#"{{"metadata":{{"name":"a",{invalid}}},"spec":{{"size":3}}}}"#);
         let item = item(&json).unwrap();
         assert_eq!((item.key().to_string().as_str(), item.uid(), item.generation()), ("a", "", 0));
         assert_eq!(&*item.json(), json.as_bytes());
@@ -46,7 +46,7 @@ fn an_object_is_decoded_as_go_decodes_it() {
 }
 
 #[test]
-fn an_object_that_cannot_be_decoded_into_a_type_is_an_item() {
+fn an_object_that_cannot_be_decoded_into_a_type_can_be_cached() {
     #[derive(Debug, Deserialize)]
     struct Typed {
         #[allow(dead_code, reason = "only decoding is tried")]
@@ -84,7 +84,7 @@ fn the_size_of_an_item_without_its_json_is_small() {
 }
 
 #[test]
-fn uid_version_and_generation_are_separated() {
+fn uid_version_and_generation_are_stored_together_and_read_separately() {
     let item = |metadata: &str| Item::parse(format!(r#"{{"metadata":{{"name":"a",{metadata}}}}}"#));
     for (uid, version, generation) in
         [("u-1", "17", 3), ("", "1", 0), ("9", "", i64::MIN), ("三", "x", i64::MAX), ("", "", -10)]
@@ -99,8 +99,8 @@ fn uid_version_and_generation_are_separated() {
 }
 
 #[test]
-fn json_outside_of_strings_is_ascii() {
-    // Packed JSON has numbers with the high bit there.
+fn a_byte_with_the_high_bit_outside_of_strings_is_refused() {
+    // Packed JSON uses such bytes for the numbers of spans.
     let json = b"{\"metadata\":{\"name\":\"a\"},\"spec\":[\x80\x01]}";
     assert!(Item::parse(json.as_slice()).is_err());
 }

@@ -35,7 +35,7 @@ struct ListMetadata {
     continue_token: String,
 }
 
-/// Bytes that are not UTF-8 become U+FFFD.
+/// The JSON as UTF-8: invalid bytes become U+FFFD.
 fn as_text(json: Bytes) -> Bytes {
     match String::from_utf8_lossy(&json) {
         Cow::Borrowed(_) => json,
@@ -92,7 +92,7 @@ impl WatchEvent {
             EventType::Deleted => Self::Deleted,
             EventType::Bookmark | EventType::Error => {
                 let object = Object::new(serde_json::from_str(json).map_err(malformed)?);
-                return Ok(Self::of_watch(event.event_type, object));
+                return Ok(Self::bookmark_or_error(event.event_type, object));
             }
         };
         let item = Item::parse(line.slice_ref(json.as_bytes()));
@@ -124,7 +124,7 @@ impl WatchEvent {
             .or_else(|| object_of(EventType::Deleted).map(Self::Deleted))
     }
 
-    fn of_watch(event_type: EventType, object: Object) -> Self {
+    fn bookmark_or_error(event_type: EventType, object: Object) -> Self {
         if event_type == EventType::Bookmark {
             return Self::Bookmark {
                 resource_version: object.resource_version().to_owned(),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_may_be_null() {
+    fn items_may_be_null() {
         let list =
             List::parse(r#"{"kind":"PodList","metadata":{"resourceVersion":"5"},"items":null}"#);
         assert!(list.unwrap().items.is_empty());
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_with_a_bad_object_is_an_event() {
+    fn an_object_without_a_name_is_a_bad_event_and_not_an_error() {
         let line = r#"{"type":"MODIFIED","object":{"metadata":{"resourceVersion":"7"}}}"#;
         let WatchEvent::Bad { resource_version, error } = WatchEvent::parse(line).unwrap() else {
             panic!("it has no name")

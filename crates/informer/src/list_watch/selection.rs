@@ -15,8 +15,8 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Whether `item` is meant, as far as that can be told from its metadata: None if it depends
-    /// on fields that only the server knows how to read.
+    /// Whether `item` is selected; `None` if that depends on fields other than its name and
+    /// namespace, which only the server can read.
     pub fn selects(&self, item: &Item) -> Option<bool> {
         let in_namespace =
             self.namespace.as_ref().is_none_or(|namespace| namespace == item.namespace());

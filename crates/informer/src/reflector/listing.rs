@@ -16,8 +16,9 @@ const MAX_INITIAL_PAUSE: Duration = Duration::from_secs(10);
 const MAX_INITIAL_TIME: Duration = Duration::from_mins(2);
 
 impl<T: ReflectorItem> Reflector<T> {
-    /// A server may support initial events and fail to send them, such as a kube-apiserver on an
-    /// etcd without progress notifications; its answer is that of any other failure.
+    /// Lists by a watch with initial events, and in pages if that fails with a code from 500 on. A
+    /// kube-apiserver on an etcd without progress notifications, for instance, supports initial events
+    /// and fails to send them, with the same answer as for any other failure.
     pub(super) async fn stream_or_list(
         &self,
         position: &mut Position,
@@ -101,12 +102,13 @@ impl<T: ReflectorItem> Reflector<T> {
             };
             let page = page.inspect_err(|error| {
                 let is_token_expired = is_continued && is_expired(error);
-                // One list is requested without pages, whether or not it succeeds.
+                // The next list is requested without pages, and the one after it in pages again.
                 position.pages = !(position.pages && is_token_expired);
             })?;
             page.bad.iter().for_each(|bad| self.count_bad_item(bad));
             items.extend(page.items.into_iter().map(|item| self.store.transform(item)));
-            // The first page's version: changes made while the others were read come again.
+            // The watch starts at the version of the first page. Changes during the other pages are
+            // received again.
             let version = version.get_or_insert(page.resource_version);
             token = page.continue_token;
             if token.is_none() {

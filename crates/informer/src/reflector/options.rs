@@ -15,8 +15,8 @@ pub struct ReflectorOptions {
     pub backoff_base: Duration,
     /// The longest delay after many failures.
     pub backoff_cap: Duration,
-    /// Whether a first failure has no delay; the next one has. Only for a source with one
-    /// reflector: after a restart, the many clients of a server must not return together.
+    /// Whether the first of several failures in a row is retried without a delay. Only for a
+    /// source with one reflector: after a restart, the many clients of a server must not return together.
     pub retries_at_once: bool,
 }
 

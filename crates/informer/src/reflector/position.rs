@@ -23,29 +23,37 @@ pub(super) struct Position {
     pub(super) pages: bool,
     /// Whether the items of a list are in the store.
     pub(super) listed: bool,
-    /// The time of the first of the last answers with the code 404, and their number.
-    pub(super) absence: Option<(ClockInstant, u32)>,
-    /// Failures in a row that may result from the version from which was watched.
+    /// The last answers in a row with the code 404.
+    pub(super) absence: Option<Absence>,
+    /// The number of failures in a row that may be caused by the version that is watched from.
     failed_watches: u32,
     /// Whether an event of the present watch has the version `version`. Another event with the same
     /// version then belongs to the same transaction; otherwise it is a repetition.
     is_at_event: bool,
 }
 
+/// Answers in a row with the code 404: the server does not know the resource.
+pub(super) struct Absence {
+    /// The time of the first one.
+    pub(super) since: ClockInstant,
+    /// Their number.
+    pub(super) answers: u32,
+}
+
+/// Whether an event was received before.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Advanced {
-    Yes,
-    /// The event is a repetition.
-    No,
+pub(super) enum Novelty {
+    New,
+    Repeated,
 }
 
 impl Position {
     /// The position before the first list.
-    pub(super) fn new(streams: bool, backoff: Backoff) -> Self {
+    pub(super) fn new(streams_lists: bool, backoff: Backoff) -> Self {
         Self {
             version: None,
             backoff,
-            failed_streams: streams.then_some(0),
+            failed_streams: streams_lists.then_some(0),
             pages: true,
             listed: false,
             absence: None,
@@ -54,8 +62,8 @@ impl Position {
         }
     }
 
-    /// Whether to request a watch with initial events.
-    pub(super) fn streams(&self) -> bool {
+    /// Whether the next list is requested as a watch with initial events.
+    pub(super) fn streams_lists(&self) -> bool {
         self.failed_streams.is_some_and(|failed| failed < MIN_REPEATED_FAILURES)
     }
 
@@ -91,18 +99,18 @@ impl Position {
     }
 
     /// Moves to the version of an event.
-    pub(super) fn advance(&mut self, version: &str) -> Result<Advanced, ListWatchError> {
+    pub(super) fn advance(&mut self, version: &str) -> Result<Novelty, ListWatchError> {
         let last = self.version.as_deref().unwrap_or_default();
         match compare_versions(version, last) {
             Some(Ordering::Less) => return Err(ListWatchError::OutOfOrder),
-            Some(Ordering::Equal) if !self.is_at_event => return Ok(Advanced::No),
+            Some(Ordering::Equal) if !self.is_at_event => return Ok(Novelty::Repeated),
             Some(_) | None => {}
         }
         self.is_at_event = true;
         if !version.is_empty() {
             version.clone_into(self.version.get_or_insert_default());
         }
-        Ok(Advanced::Yes)
+        Ok(Novelty::New)
     }
 
     /// Moves to the version of a bookmark: all events up to it have been received.
@@ -117,8 +125,8 @@ impl Position {
     pub(super) fn advance_with_addition(
         &mut self,
         version: &str,
-    ) -> Result<Advanced, ListWatchError> {
-        if self.is_version_unknown() { Ok(Advanced::Yes) } else { self.advance(version) }
+    ) -> Result<Novelty, ListWatchError> {
+        if self.is_version_unknown() { Ok(Novelty::New) } else { self.advance(version) }
     }
 
     /// Makes a list due if the version is still unknown: a second watch from an unknown version
@@ -186,7 +194,7 @@ pub(super) fn is_unsupported(status: &Status) -> bool {
     matches!(status.code, 400 | 405 | 406 | 415 | 422)
 }
 
-/// Whether the failure is independent of the version from which was watched: the client is not
+/// Whether the failure does not depend on the version that is watched from: the client is not
 /// authorized, or the server is busy or not available.
 fn is_temporary(status: &Status) -> bool {
     matches!(status.code, 401 | 403 | 408 | 429 | 502 | 503 | 504)
@@ -206,8 +214,8 @@ mod tests {
         position
     }
 
-    /// The number of such answers in a row after which a list is due; 0 for never.
-    fn check(code: u16) -> u32 {
+    /// The number of answers with `code` in a row after which a list is due; 0 for never.
+    fn failures_until_list(code: u16) -> u32 {
         let mut position = watching_from("7");
         let error = ListWatchError::Refused(Status::new(code, Reason::Unknown, "no".to_owned()));
         for count in 1..=9 {
@@ -221,9 +229,9 @@ mod tests {
 
     #[test]
     fn a_version_that_the_server_cannot_serve_leads_to_a_list() {
-        assert_eq!([400, 404, 410, 422].map(check), [1; 4]);
-        assert_eq!([409, 500, 501].map(check), [MIN_REPEATED_FAILURES; 3]);
-        assert_eq!([401, 403, 429, 502, 503, 504].map(check), [0; 6]);
+        assert_eq!([400, 404, 410, 422].map(failures_until_list), [1; 4]);
+        assert_eq!([409, 500, 501].map(failures_until_list), [MIN_REPEATED_FAILURES; 3]);
+        assert_eq!([401, 403, 429, 502, 503, 504].map(failures_until_list), [0; 6]);
     }
 
     #[test]
@@ -241,9 +249,9 @@ mod tests {
         for unknown in ["", "0"] {
             let mut position = watching_from(unknown);
             for version in ["5", "3", "4"] {
-                assert_eq!(position.advance_with_addition(version).unwrap(), Advanced::Yes);
+                assert_eq!(position.advance_with_addition(version).unwrap(), Novelty::New);
             }
-            assert_eq!(position.advance("6").unwrap(), Advanced::Yes);
+            assert_eq!(position.advance("6").unwrap(), Novelty::New);
             assert!(position.advance_with_addition("5").is_err());
             position.leave_unknown_version();
             assert!(position.version.is_some());
@@ -254,13 +262,17 @@ mod tests {
     fn events_of_one_transaction_share_a_version_and_a_repeated_event_is_left_out() {
         let mut position = watching_from("7");
         position.watch_opened();
-        assert_eq!(position.advance("7").unwrap(), Advanced::No, "the list shows it");
-        assert_eq!(position.advance("8").unwrap(), Advanced::Yes);
-        assert_eq!(position.advance("8").unwrap(), Advanced::Yes, "another item");
+        assert_eq!(position.advance("7").unwrap(), Novelty::Repeated, "the list has shown it");
+        assert_eq!(position.advance("8").unwrap(), Novelty::New);
+        assert_eq!(position.advance("8").unwrap(), Novelty::New, "another item");
         position.advance_to_bookmark("8").unwrap();
-        assert_eq!(position.advance("8").unwrap(), Advanced::No);
+        assert_eq!(position.advance("8").unwrap(), Novelty::Repeated);
         position.advance("9").unwrap();
         position.watch_opened();
-        assert_eq!(position.advance("9").unwrap(), Advanced::No, "the last watch has shown it");
+        assert_eq!(
+            position.advance("9").unwrap(),
+            Novelty::Repeated,
+            "the last watch has shown it"
+        );
     }
 }

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 
-use super::position::{Advanced, Position};
+use super::position::{Novelty, Position};
 use super::{REQUEST_TIMEOUT, Reflector, ReflectorItem, ReflectorPhase, Transaction};
 use crate::{ListWatchError, WatchEvent, WatchRequest, WatchStream};
 
-/// The time that a server gets to close a watch after its timeout.
+/// The time after the timeout of a watch within which the server must close it.
 const WATCH_GRACE: Duration = Duration::from_secs(30);
-/// A watch that was open for this long did not fail, even if no event came.
+/// A watch that is closed earlier without an event counts as failed.
 const MIN_WATCH_TIME: Duration = Duration::from_secs(1);
 /// The largest number of events that are applied together.
 pub(crate) const MAX_BATCH: usize = 256;
@@ -107,10 +107,10 @@ impl<T: ReflectorItem> Reflector<T> {
         event: WatchEvent<T>,
         batch: &mut Vec<Transaction<T>>,
     ) -> Result<(), ListWatchError> {
-        let (advanced, transaction) = match event {
+        let (novelty, transaction) = match event {
             WatchEvent::Added(item) => {
-                let advanced = position.advance_with_addition(&item.resource_version());
-                (advanced, Transaction::Add(item))
+                let novelty = position.advance_with_addition(&item.resource_version());
+                (novelty, Transaction::Add(item))
             }
             WatchEvent::Modified(item) => {
                 (position.advance(&item.resource_version()), Transaction::Update(item))
@@ -132,7 +132,7 @@ impl<T: ReflectorItem> Reflector<T> {
             }
             WatchEvent::Error(status) => return Err(ListWatchError::Refused(status)),
         };
-        if advanced? == Advanced::Yes {
+        if novelty? == Novelty::New {
             batch.push(transaction);
         }
         Ok(())
@@ -159,14 +159,14 @@ impl<T: ReflectorItem> Reflector<T> {
         if !batch.is_empty() {
             self.store.apply(mem::take(batch));
         }
-        // No receiver is woken, since this happens with every event.
+        // Returns false: no receiver is woken, since this happens with every event.
         self.status.send_if_modified(|status| {
             status.resource_version.clone_from(&position.version);
             false
         });
     }
 
-    /// Different for each watch, so that the watches of many clients do not end together.
+    /// A random timeout for each watch, so that the watches of many clients do not end together.
     pub(super) fn draw_watch_timeout(&self) -> Option<Duration> {
         self.options.watch_timeout.map(|base| {
             let nanos = u64::try_from(base.as_nanos()).unwrap_or(u64::MAX);

@@ -72,7 +72,7 @@ impl<K> PriorityQueue<K> {
         self.push(key, priority, since)
     }
 
-    /// The next key, and the time since which it has waited. `is_valid` says whether an entry of a key
+    /// The next key, and the time since which it has waited. `is_valid` returns whether an entry of a key
     /// is not stale.
     pub(super) fn pop(
         &mut self,
@@ -139,11 +139,11 @@ mod tests {
     fn a_stream_of_events_does_not_delay_a_resync_for_ever() {
         let mut queue = PriorityQueue::new(AGING);
         queue.push(u64::MAX, Priority::LOW, at(0));
-        let turn = (0..100).find(|second| {
+        let handed_out_at = (0..100).find(|second| {
             queue.push(*second, Priority::NORMAL, at(*second));
             queue.pop(at(*second), |_, _| true).unwrap().0 == u64::MAX
         });
-        assert_eq!(turn, Some(10));
+        assert_eq!(handed_out_at, Some(10));
     }
 
     #[test]

@@ -14,9 +14,9 @@ pub struct RateLimits {
     pub backoff_base: Duration,
     /// The longest delay after many failures.
     pub backoff_cap: Duration,
-    /// The time between two keys of all keys together.
+    /// The time between two retries, of all keys together.
     pub interval: Duration,
-    /// The number of keys that may come at once after a pause.
+    /// The number of retries that may follow each other without this interval after a pause.
     pub burst: u32,
 }
 
@@ -46,8 +46,8 @@ impl<K: Eq + Hash> RateLimiter<K> {
             failures: HashMap::new(),
             bucket: Bucket {
                 interval: limits.interval,
-                tolerance: limits.interval.saturating_mul(limits.burst),
-                taken: Duration::ZERO,
+                fill_time: limits.interval.saturating_mul(limits.burst),
+                full_at: Duration::ZERO,
             },
         }
     }
@@ -64,7 +64,7 @@ impl<K: Eq + Hash> RateLimiter<K> {
     }
 
     pub(super) fn forget(&mut self, key: &K) {
-        // Saves the hash of the key in the common case.
+        // Without failures, the common case, the key need not be hashed.
         if !self.failures.is_empty() {
             self.failures.remove(key);
         }
@@ -73,16 +73,19 @@ impl<K: Eq + Hash> RateLimiter<K> {
 
 /// A token bucket, represented by the time at which it will be full again.
 struct Bucket {
+    /// The time in which one token is added.
     interval: Duration,
-    tolerance: Duration,
-    taken: Duration,
+    /// The time in which the empty bucket fills.
+    fill_time: Duration,
+    /// The time at which the bucket is full again.
+    full_at: Duration,
 }
 
 impl Bucket {
     /// Takes a token, and returns the time until the token is available.
     fn take(&mut self, now: Duration) -> Duration {
-        self.taken = self.taken.max(now).saturating_add(self.interval);
-        self.taken.saturating_sub(now.saturating_add(self.tolerance))
+        self.full_at = self.full_at.max(now).saturating_add(self.interval);
+        self.full_at.saturating_sub(now.saturating_add(self.fill_time))
     }
 }
 
@@ -107,7 +110,8 @@ mod tests {
     #[test]
     fn the_bucket_lets_a_burst_through_and_then_one_per_interval() {
         let second = Duration::from_secs(1);
-        let mut bucket = Bucket { interval: second, tolerance: second * 3, taken: Duration::ZERO };
+        let mut bucket =
+            Bucket { interval: second, fill_time: second * 3, full_at: Duration::ZERO };
         let waits: Vec<u64> = (0..5).map(|_| bucket.take(Duration::ZERO).as_secs()).collect();
         assert_eq!(waits, [0, 0, 0, 1, 2]);
         assert_eq!(bucket.take(second * 100), Duration::ZERO);

@@ -47,7 +47,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// The time since the queue was made, independent of changes of the clock.
+    /// The time since the queue was created, independent of changes of the clock.
     pub(super) fn now(&self) -> Duration {
         self.clock.elapsed_since(&self.began)
     }

@@ -73,7 +73,7 @@ async fn a_delayed_key_is_handed_out_after_its_delay() {
 }
 
 #[tokio::test]
-async fn a_job_says_whether_its_key_was_delayed() {
+async fn a_job_knows_whether_its_key_was_delayed() {
     let (queue, clock) = queue();
     queue.add("a");
     let job = queue.get().await.unwrap();
@@ -121,7 +121,7 @@ async fn the_key_of_a_worker_that_panics_is_released() {
     queue.add("a");
     let job = queue.get().await.unwrap();
     let worker = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
-        assert_eq!(*job.key(), "b", "a worker that fails");
+        assert_eq!(*job.key(), "b", "expected in this test");
     }));
     assert!(worker.is_err());
     assert_eq!(queue.metrics().unfinished, 0);
@@ -171,7 +171,7 @@ async fn draining_hands_out_waiting_keys_and_waits_for_unfinished_ones() {
 }
 
 #[tokio::test]
-async fn metrics_show_durations() {
+async fn metrics_count_keys_and_measure_durations() {
     #[derive(Debug, Default)]
     struct Sum(Mutex<Duration>);
     impl HistogramMetric for Sum {
@@ -226,7 +226,7 @@ async fn a_delay_is_independent_of_changes_of_the_clock() {
     assert_eq!(*get_now(&queue).await.unwrap().key(), "a");
 }
 
-/// Keys in a list.
+/// A queue that searches lists of keys.
 #[derive(Default)]
 struct Model {
     waiting: Vec<(&'static str, Priority, Duration)>,
@@ -273,14 +273,14 @@ impl Model {
 }
 
 #[test]
-fn it_agrees_with_a_naive_model() {
+fn the_queue_agrees_with_a_naive_model() {
     for_seeds(100, |entropy| {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(walk(&entropy));
+        runtime.block_on(run_random_steps(&entropy));
     });
 }
 
-async fn walk(entropy: &Entropy) {
+async fn run_random_steps(entropy: &Entropy) {
     let clock = Clock::manual(Timestamp::from_seconds(0));
     let options = QueueOptions { aging: Duration::from_secs(1_000_000), ..Default::default() };
     let queue = WorkQueue::new(&options, &clock, entropy);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn metadata_that_are_not_utf_8_are_cut_out() {
+fn metadata_only_accepts_metadata_that_are_not_utf_8() {
     let json = b"{\"metadata\":{\"name\":\"a\",\"labels\":{\"x\":\"\xff\"}},\"spec\":{}}";
     let metadata = metadata_only(&Item::parse(json.as_slice()).unwrap()).object().unwrap();
     assert_eq!((metadata.kind(), metadata.label("x")), ("PartialObjectMetadata", Some("\u{fffd}")));

@@ -71,9 +71,9 @@ async fn equal_scopes_share_one_informer() {
 }
 
 #[tokio::test]
-async fn a_stopped_factory_names_the_informers_without_a_list() {
+async fn a_stopped_factory_names_the_informers_that_have_not_synced() {
     let server = Server::new();
-    server.world().absent = true;
+    server.state().absent = true;
     let (factory, _) = factory(&server);
     factory.informer(&things());
     factory.start();
@@ -85,28 +85,28 @@ async fn a_stopped_factory_names_the_informers_without_a_list() {
 #[tokio::test]
 async fn waiting_ends_when_the_factory_is_stopped() {
     let server = Server::new();
-    server.world().absent = true;
+    server.state().absent = true;
     let (factory, _) = factory(&server);
     let informer = factory.informer(&things());
     let mut subscription = informer.subscribe(&HandlerOptions::default());
-    let (mut synced, mut dealt_with) = (informer.has_synced(), subscription.synced());
+    let (mut synced, mut handler_synced) = (informer.has_synced(), subscription.synced());
     let waiting = async {
-        let (event, synced, dealt_with) =
-            tokio::join!(subscription.next(), synced.wait(), dealt_with.wait());
-        (event.is_some(), synced, dealt_with)
+        let (event, synced, handler_synced) =
+            tokio::join!(subscription.next(), synced.wait(), handler_synced.wait());
+        (event.is_some(), synced, handler_synced)
     };
     let stop = async {
         tokio::task::yield_now().await;
         factory.shutdown(Duration::from_secs(5)).await.unwrap();
     };
-    // Whether or not it was started.
+    // The factory was never started; waiting must end nevertheless.
     let (waited, ()) = tokio::join!(tokio::time::timeout(Duration::from_secs(5), waiting), stop);
     assert_eq!(waited.unwrap(), (false, false, false));
     assert!(informer.subscribe(&HandlerOptions::default()).next().await.is_none());
 }
 
 #[tokio::test]
-async fn events_from_before_the_stop_can_still_be_taken() {
+async fn events_from_before_the_stop_can_still_be_read() {
     let server = Server::new();
     server.put("a", "red");
     let (factory, _) = factory(&server);
@@ -123,19 +123,19 @@ async fn events_from_before_the_stop_can_still_be_taken() {
 async fn an_object_that_cannot_be_decoded_does_not_hide_the_others() {
     #[derive(Deserialize)]
     struct Strict {
-        #[allow(dead_code, reason = "only whether it fits matters")]
+        #[allow(dead_code, reason = "only decoding is tested")]
         spec: Spec,
     }
     #[derive(Deserialize)]
     struct Spec {
-        #[allow(dead_code, reason = "only whether it fits matters")]
+        #[allow(dead_code, reason = "only decoding is tested")]
         revision: u64,
     }
     let server = Server::new();
     for name in ["a", "b", "c"] {
         server.put(name, "red");
     }
-    for object in server.world().objects.values_mut().skip(1).take(1) {
+    for object in server.state().objects.values_mut().skip(1).take(1) {
         object["spec"]["revision"] = "not a number".into();
     }
     let (factory, _) = factory(&server);

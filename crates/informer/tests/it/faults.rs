@@ -21,7 +21,7 @@ const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 #[test]
 fn after_the_last_fault_cache_and_handlers_equal_the_server() {
-    for_seeds(120, |entropy| run(walk(&entropy, InformerOptions::default())));
+    for_seeds(120, |entropy| run(run_random_steps(&entropy, InformerOptions::default())));
 }
 
 #[test]
@@ -29,23 +29,30 @@ fn objects_that_enter_and_leave_the_scope_are_cached_correctly() {
     for_seeds(60, |entropy| {
         let labels = LabelSelector::parse("color in (red,blue)").unwrap();
         let selection = Selection { labels, ..Selection::default() };
-        run(walk(&entropy, InformerOptions { selection, ..InformerOptions::default() }));
+        run(run_random_steps(
+            &entropy,
+            InformerOptions { selection, ..InformerOptions::default() },
+        ));
     });
 }
 
-fn run(walk: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(walk);
+fn run(run_random_steps: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(run_random_steps);
 }
 
-async fn walk(entropy: &Entropy, options: InformerOptions) {
+async fn run_random_steps(entropy: &Entropy, options: InformerOptions) {
     let reflector = ReflectorOptions { page_size: 2, ..ReflectorOptions::default() };
     let world = TestWorld::with(entropy, InformerOptions { reflector, ..options });
-    world.server.world().initial_events =
+    world.server.state().initial_events =
         pick(entropy, &[Sent, Sent, Refused, Refused, Broken, Endless]);
     let early = world.record();
-    let again = if entropy.below(2) == 0 { Recorder::new() } else { Recorder::inline() };
+    let resynced = if entropy.below(2) == 0 { Recorder::new() } else { Recorder::inline() };
     let resync_period = Some(Duration::from_secs(1 + entropy.below(300)));
-    let handler: Arc<Recorder> = Arc::clone(&again);
+    let handler: Arc<Recorder> = Arc::clone(&resynced);
     world
         .informer
         .add_handler(handler, &HandlerOptions { resync_period, ..HandlerOptions::default() });
@@ -58,7 +65,7 @@ async fn walk(entropy: &Entropy, options: InformerOptions) {
     // Answers to writes that have not arrived yet.
     let mut answers = Vec::new();
     for step in 0..120 {
-        happen(&world, entropy, &mut answers).await;
+        write_or_fail(&world, entropy, &mut answers).await;
         if step == 60 {
             late = Some(world.record());
         }
@@ -75,21 +82,22 @@ async fn walk(entropy: &Entropy, options: InformerOptions) {
         world.observe_write(answer);
     }
     {
-        let mut server = world.server.world();
+        let mut server = world.server.state();
         server.absent = false;
         server.faults.clear();
         server.expiring_tokens = 0;
         server.refusals.clear();
     }
-    // A silent connection ends by its timeout only, and the next event shows that.
+    // A watch with the fault `Silent` ends only by its timeout. Until then, this write keeps the cache
+    // different from the server.
     world.server.put("last", "red");
     let final_state = world.on_server();
-    let late = late.expect("it was added half way");
+    let late = late.expect("it was added at step 60");
     world
-        .until("equal", || {
+        .until("equal to the server", || {
             world.cached() == final_state
                 && early.state() == final_state
-                && again.state() == final_state
+                && resynced.state() == final_state
                 && late.state() == final_state
         })
         .await;
@@ -97,8 +105,8 @@ async fn walk(entropy: &Entropy, options: InformerOptions) {
     world.stop().await;
 }
 
-/// One random write or fault.
-async fn happen(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
+/// Makes one random write, or causes a random fault.
+async fn write_or_fail(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
     let (server, name) = (&world.server, pick(entropy, &NAMES));
     let color = pick(entropy, &["red", "green", "blue"]);
     let after = entropy.below(4);
@@ -110,12 +118,13 @@ async fn happen(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
             world.observe_write(written.clone());
             let known = world.informer.indexer().get(written.key());
             let is_selected = world.options.selection.selects(&written) == Some(true);
-            let is_there = known.is_some_and(|known| known.is_same_state(&written));
-            // The versions of a restored backup are older, until the next list.
-            let is_comparable = !server.world().was_restored;
+            let is_cached = known.is_some_and(|known| known.is_same_state(&written));
+            // After a backup was restored, the new versions are lower than the cached ones until the
+            // next list.
+            let is_comparable = !server.state().was_restored;
             assert!(
-                is_there || !is_selected || !is_comparable,
-                "a write must be seen by the next read"
+                is_cached || !is_selected || !is_comparable,
+                "the next read does not show the write"
             );
         }
         25 => {
@@ -134,7 +143,7 @@ async fn happen(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
             answers.clear();
         }
         29 => {
-            let mut server = server.world();
+            let mut server = server.state();
             server.absent = !server.absent;
         }
         30..32 => {
@@ -148,10 +157,10 @@ async fn happen(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
                 Status::expired("too old"),
             ];
             let chosen = usize::try_from(entropy.below(6)).unwrap();
-            server.world().refusals.push_back(statuses[chosen].clone());
+            server.state().refusals.push_back(statuses[chosen].clone());
         }
         32..36 => answers.push(server.put(name, color)),
-        38 => server.world().expiring_tokens += 1,
+        38 => server.state().expiring_tokens += 1,
         39 => server.put_nameless(),
         36..38 if !answers.is_empty() => {
             let next = usize::try_from(entropy.below(answers.len() as u64)).unwrap();
@@ -170,7 +179,7 @@ async fn happen(world: &TestWorld, entropy: &Entropy, answers: &mut Vec<Item>) {
                     Fault::Silent(after),
                 ],
             );
-            server.world().faults.push_back(fault);
+            server.state().faults.push_back(fault);
         }
     }
 }

@@ -17,7 +17,7 @@ async fn watching() -> TestWorld {
     world.server.put("a", "red");
     world.server.put("b", "red");
     world.informer.start();
-    world.until_equal().await;
+    world.until_cache_equals_server().await;
     world
 }
 
@@ -34,30 +34,30 @@ async fn a_late_handler_is_called_for_all_cached_objects() {
     world.server.put("a", "blue");
     world.server.delete("b");
     world.quiesce().await;
-    assert_eq!(late.take_story(), "i+a i+b +c ~a -b");
+    assert_eq!(late.take_events(), "i+a i+b +c ~a -b");
     world.stop().await;
 }
 
 #[tokio::test]
 async fn an_inline_handler_gets_the_same_events_at_once() {
     let world = watching().await;
-    let (prompt, usual) = (Recorder::inline(), world.record());
-    let handler: Arc<Recorder> = Arc::clone(&prompt);
+    let (inline, queued) = (Recorder::inline(), world.record());
+    let handler: Arc<Recorder> = Arc::clone(&inline);
     let registration = world.informer.add_handler(handler, &HandlerOptions::default());
     assert!(registration.synced.get());
-    assert_eq!(prompt.take_story(), "i+a i+b");
+    assert_eq!(inline.take_events(), "i+a i+b");
     world.quiesce().await;
-    usual.take_story();
+    queued.take_events();
     world.server.put("c", "red");
     world.server.put("a", "blue");
     world.server.delete("b");
     world.quiesce().await;
-    let story = prompt.take_story();
-    assert_eq!((story.as_str(), usual.take_story()), ("+c ~a -b", story.clone()));
+    let events = inline.take_events();
+    assert_eq!((events.as_str(), queued.take_events()), ("+c ~a -b", events.clone()));
     assert!(world.informer.remove_handler(registration.id));
     world.server.put("d", "red");
     world.quiesce().await;
-    assert_eq!(prompt.take_story(), "");
+    assert_eq!(inline.take_events(), "");
     world.stop().await;
 }
 
@@ -68,7 +68,7 @@ async fn a_handler_has_synced_after_the_initial_objects() {
     let synced = subscription.synced();
     subscription.next().await.unwrap();
     subscription.next().await.unwrap();
-    assert!(!synced.get(), "the second one may not be dealt with yet");
+    assert!(!synced.get(), "the second event may not be processed yet");
     world.server.put("c", "red");
     subscription.next().await.unwrap();
     assert!(synced.get());
@@ -82,13 +82,13 @@ async fn a_removed_handler_is_not_called() {
     let handler: Arc<Recorder> = Arc::clone(&recorder);
     let registration = world.informer.add_handler(handler, &HandlerOptions::default());
     world.quiesce().await;
-    recorder.take_story();
+    recorder.take_events();
     assert!(world.informer.remove_handler(registration.id));
     assert!(!world.informer.remove_handler(registration.id));
     world.server.put("c", "red");
-    world.until_equal().await;
+    world.until_cache_equals_server().await;
     world.quiesce().await;
-    assert_eq!(recorder.take_story(), "");
+    assert_eq!(recorder.take_events(), "");
     world.stop().await;
 }
 
@@ -104,15 +104,15 @@ async fn each_handler_is_resynced_at_its_own_period() {
         world.clock.advance(MINUTE);
         world.quiesce().await;
     }
-    assert_eq!(often.take_story(), "i+a i+b =a =b =a =b");
-    assert_eq!(never.take_story(), "i+a i+b");
+    assert_eq!(often.take_events(), "i+a i+b =a =b =a =b");
+    assert_eq!(never.take_events(), "i+a i+b");
     world.stop().await;
 }
 
 #[tokio::test]
 async fn a_slow_handler_delays_no_other_and_gets_every_final_state() {
     let world = watching().await;
-    // Two initial objects, their end, and one more.
+    // Capacity for two initial objects, the end of the initial objects, and one more event.
     let options = HandlerOptions { queue_capacity: 4, ..HandlerOptions::default() };
     let mut slow = world.informer.subscribe(&options);
     let quick = world.record();
@@ -120,22 +120,22 @@ async fn a_slow_handler_delays_no_other_and_gets_every_final_state() {
         world.server.put("a", if round % 2 == 0 { "blue" } else { "red" });
         world.quiesce().await;
     }
-    assert_eq!(quick.take_story().matches("~a").count(), 100);
+    assert_eq!(quick.take_events().matches("~a").count(), 100);
     assert!(slow.backlog() <= 4 + 2, "{slow:?}");
-    let told = Recorder::new();
-    while told.state() != world.on_server() {
-        slow.next().await.unwrap().dispatch(&*told);
+    let received = Recorder::new();
+    while received.state() != world.on_server() {
+        slow.next().await.unwrap().dispatch(&*received);
     }
-    assert_eq!(told.take_story(), "i+a i+b ~a");
+    assert_eq!(received.take_events(), "i+a i+b ~a");
     world.stop().await;
 }
 
 #[tokio::test]
 async fn a_handler_that_panics_gets_the_next_event() {
-    struct Clumsy(Arc<Recorder>);
-    impl EventHandler for Clumsy {
+    struct PanickingHandler(Arc<Recorder>);
+    impl EventHandler for PanickingHandler {
         fn on_add(&self, item: &Item, is_initial: bool) {
-            assert_ne!(item.name(), "a", "it dislikes this one");
+            assert_ne!(item.name(), "a", "expected in this test");
             self.0.on_add(item, is_initial);
         }
         fn on_update(&self, _: &Item, _: &Item) {}
@@ -143,10 +143,10 @@ async fn a_handler_that_panics_gets_the_next_event() {
     }
     let world = watching().await;
     let recorder = Recorder::new();
-    let clumsy = Arc::new(Clumsy(Arc::clone(&recorder)));
-    world.informer.add_handler(clumsy, &HandlerOptions::default());
+    let panicking = Arc::new(PanickingHandler(Arc::clone(&recorder)));
+    world.informer.add_handler(panicking, &HandlerOptions::default());
     world.quiesce().await;
-    assert_eq!(recorder.take_story(), "i+b");
+    assert_eq!(recorder.take_events(), "i+b");
     world.stop().await;
 }
 
@@ -155,29 +155,29 @@ async fn an_observed_write_is_notified_at_once_and_only_once() {
     let world = watching().await;
     let recorder = world.record();
     world.quiesce().await;
-    recorder.take_story();
+    recorder.take_events();
     world.server.put("a", "green");
     let written = world.server.put("a", "blue");
     world.observe_write(written.clone());
     let key = written.key();
     assert!(world.informer.indexer().get(key).unwrap().is_same_state(&written));
     world.quiesce().await;
-    assert_eq!(recorder.take_story(), "~a");
+    assert_eq!(recorder.take_events(), "~a");
     let deleted = world.server.delete("a").unwrap();
     WriteObserver::new(&world.informer).observe_deletion(key, deleted.uid());
     assert!(world.informer.indexer().get(key).is_none());
     world.quiesce().await;
-    assert_eq!(recorder.take_story(), "-a");
+    assert_eq!(recorder.take_events(), "-a");
     assert_eq!(world.cached(), world.on_server());
     world.stop().await;
 }
 
 #[tokio::test]
-async fn a_list_after_a_write_deletes_objects_unless_they_are_newer() {
+async fn an_observed_list_updates_and_deletes_objects_unless_they_are_newer() {
     let world = watching().await;
     let recorder = world.record();
     world.quiesce().await;
-    recorder.take_story();
+    recorder.take_events();
     let observer = WriteObserver::new(&world.informer);
     let before = world.server.put("x", "red");
     world.quiesce().await;
@@ -185,12 +185,15 @@ async fn a_list_after_a_write_deletes_objects_unless_they_are_newer() {
     observer.observe_read(now.key(), Some(now.clone()), now.resource_version());
     assert!(world.informer.indexer().get(now.key()).unwrap().is_same_state(&now));
     observer.observe_read(now.key(), None, before.resource_version());
-    assert!(world.informer.indexer().get(now.key()).is_some(), "the list is the older one");
+    assert!(
+        world.informer.indexer().get(now.key()).is_some(),
+        "the list is older than the cached state"
+    );
     let deleted = world.server.delete("a").unwrap();
     observer.observe_read(now.key(), None, deleted.resource_version());
     assert!(world.informer.indexer().get(now.key()).is_none());
     world.quiesce().await;
-    assert_eq!(recorder.take_story(), "+x ~a -a");
+    assert_eq!(recorder.take_events(), "+x ~a -a");
     assert_eq!(world.cached(), world.on_server());
     world.stop().await;
 }
@@ -200,18 +203,18 @@ async fn a_late_answer_does_not_restore_a_deleted_object() {
     let world = watching().await;
     let written = world.server.put("a", "blue");
     world.server.delete("a");
-    world.until_equal().await;
+    world.until_cache_equals_server().await;
     world.quiesce().await;
     let recorder = world.record();
     world.observe_write(written);
     world.quiesce().await;
-    assert_eq!(recorder.take_story(), "i+b");
+    assert_eq!(recorder.take_events(), "i+b");
     assert_eq!(world.cached(), world.on_server());
     world.stop().await;
 }
 
 #[tokio::test]
-async fn an_object_is_deleted_with_its_last_finalizer() {
+async fn an_observed_write_that_removes_the_last_finalizer_deletes_the_object() {
     for is_late in [false, true] {
         let world = watching().await;
         let recorder = world.record();
@@ -225,7 +228,7 @@ async fn an_object_is_deleted_with_its_last_finalizer() {
         world.observe_write(Item::parse(answer.to_bytes()).unwrap());
         assert_eq!(world.cached(), world.on_server());
         world.quiesce().await;
-        assert_eq!(recorder.take_story(), "i+a i+b -a");
+        assert_eq!(recorder.take_events(), "i+a i+b -a");
         world.stop().await;
     }
 }
@@ -237,7 +240,7 @@ async fn the_scope_of_a_write_is_decided_before_the_transforms() {
     options.selection.labels = LabelSelector::parse("color=red").unwrap();
     let world = TestWorld::with(&Entropy::seeded(1), options);
     world.informer.start();
-    world.until_equal().await;
+    world.until_cache_equals_server().await;
     world.observe_write(world.server.put("a", "red"));
     assert_eq!(world.cached(), world.on_server());
     assert_eq!(world.cached().len(), 1);
@@ -251,9 +254,9 @@ async fn cached_objects_are_transformed() {
     let world = TestWorld::with(&Entropy::seeded(1), options);
     world.server.put("a", "red");
     world.informer.start();
-    world.until_equal().await;
+    world.until_cache_equals_server().await;
     world.server.put("b", "red");
-    world.until_equal().await;
+    world.until_cache_equals_server().await;
     for item in world.informer.indexer().list() {
         assert!(item.object().unwrap().get(&["spec"]).is_none());
     }

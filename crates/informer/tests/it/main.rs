@@ -1,6 +1,6 @@
 //! Informers against a simulated API server, in simulated time.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
 mod seeded;
 mod server;

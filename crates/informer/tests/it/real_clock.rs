@@ -16,18 +16,18 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 const DELAY: Duration = Duration::from_millis(200);
 
-/// Waits until `is_so`.
-async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let looking = async {
-        while !is_so() {
+/// Waits until `is_true` returns true.
+async fn until(what: &str, is_true: impl Fn() -> bool) {
+    let polling = async {
+        while !is_true() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    assert!(tokio::time::timeout(TIMEOUT, looking).await.is_ok(), "never: {what}");
+    assert!(tokio::time::timeout(TIMEOUT, polling).await.is_ok(), "never: {what}");
 }
 
-/// A started informer with one object, `a`.
-fn started(reflector: ReflectorOptions) -> TestWorld {
+/// An informer on the system clock, whose server has one object, `a`.
+fn on_system_clock(reflector: ReflectorOptions) -> TestWorld {
     let options = InformerOptions { reflector, ..InformerOptions::default() };
     let world = TestWorld::on(&Clock::system(), &Entropy::seeded(1), options);
     world.server.put("a", "red");
@@ -36,14 +36,14 @@ fn started(reflector: ReflectorOptions) -> TestWorld {
 
 #[tokio::test]
 async fn a_handler_is_resynced_periodically() {
-    let world = started(ReflectorOptions::default());
+    let world = on_system_clock(ReflectorOptions::default());
     world.informer.start();
     let recorder = Recorder::new();
     let handler: Arc<Recorder> = Arc::clone(&recorder);
     let options = HandlerOptions { resync_period: Some(DELAY), ..HandlerOptions::default() };
     world.informer.add_handler(handler, &options);
     for _ in 0..2 {
-        until("a resync", || recorder.take_story().contains("=a")).await;
+        until("a resync", || recorder.take_events().contains("=a")).await;
     }
     world.stop().await;
 }
@@ -51,11 +51,11 @@ async fn a_handler_is_resynced_periodically() {
 #[tokio::test]
 async fn a_refused_list_is_repeated_after_a_backoff() {
     let reflector = ReflectorOptions { backoff_base: DELAY, ..ReflectorOptions::default() };
-    let world = started(reflector);
-    world.server.world().refusals.extend(vec![Status::unauthorized(); 2]);
+    let world = on_system_clock(reflector);
+    world.server.state().refusals.extend(vec![Status::unauthorized(); 2]);
     world.informer.start();
     until("listed", || world.cached().contains_key("a")).await;
-    assert!(world.server.world().refusals.is_empty());
+    assert!(world.server.state().refusals.is_empty());
     world.stop().await;
 }
 
@@ -65,7 +65,8 @@ async fn a_delayed_key_is_handed_out_after_its_delay() {
     let queue = WorkQueue::new(&QueueOptions::default(), &clock, &Entropy::seeded(1));
     let instant = clock.instant();
     queue.add_after("a", DELAY, Priority::default());
-    let job = tokio::time::timeout(TIMEOUT, queue.get()).await.expect("the key comes").unwrap();
+    let job =
+        tokio::time::timeout(TIMEOUT, queue.get()).await.expect("the key is handed out").unwrap();
     assert_eq!(*job.key(), "a");
     assert!(clock.elapsed_since(&instant) >= DELAY * 9 / 10);
 }
@@ -78,7 +79,7 @@ async fn a_failed_key_is_handed_out_after_its_backoff() {
     let queue = WorkQueue::new(&options, &clock, &Entropy::seeded(1));
     queue.add("a");
     for _ in 0..2 {
-        let job = tokio::time::timeout(TIMEOUT, queue.get()).await.expect("the key comes");
+        let job = tokio::time::timeout(TIMEOUT, queue.get()).await.expect("the key is handed out");
         job.unwrap().retry();
     }
     assert_eq!(queue.failures(&"a"), 2);

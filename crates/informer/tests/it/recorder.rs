@@ -15,7 +15,7 @@ pub(crate) struct Recorder {
 #[derive(Default)]
 struct Seen {
     state: BTreeMap<String, Item>,
-    story: Vec<String>,
+    events: Vec<String>,
 }
 
 impl Recorder {
@@ -37,8 +37,8 @@ impl Recorder {
 
     /// The events since the last call, such as `+a`, `~a`, `-a`; initial ones `i+a`, resyncs `=a`,
     /// deletions with an unknown final state `xa`.
-    pub(crate) fn take_story(&self) -> String {
-        std::mem::take(&mut self.seen.lock().unwrap().story).join(" ")
+    pub(crate) fn take_events(&self) -> String {
+        std::mem::take(&mut self.seen.lock().unwrap().events).join(" ")
     }
 }
 
@@ -48,23 +48,26 @@ impl EventHandler for Recorder {
         let known = seen.state.insert(item.name().to_owned(), item.clone());
         assert!(known.is_none(), "{item:?} was added twice");
         let mark = if is_initial { "i+" } else { "+" };
-        seen.story.push(format!("{mark}{}", item.name()));
+        seen.events.push(format!("{mark}{}", item.name()));
     }
 
     fn on_update(&self, old: &Item, new: &Item) {
         let mut seen = self.seen.lock().unwrap();
         let known = seen.state.insert(new.name().to_owned(), new.clone());
-        let known = known.expect("what is updated was added");
-        assert!(known.is_same_state(old), "{old:?} is not what was told before, {known:?}");
+        let known = known.expect("an updated object was added before");
+        assert!(known.is_same_state(old), "{old:?} is not the last recorded state, {known:?}");
         let mark = if old.is_same_state(new) { "=" } else { "~" };
-        seen.story.push(format!("{mark}{}", new.name()));
+        seen.events.push(format!("{mark}{}", new.name()));
     }
 
     fn on_delete(&self, item: &Item, is_final_state_unknown: bool) {
         let mut seen = self.seen.lock().unwrap();
-        assert!(seen.state.remove(item.name()).is_some(), "{item:?} was deleted and not known");
+        assert!(
+            seen.state.remove(item.name()).is_some(),
+            "{item:?} was deleted and had not been added"
+        );
         let mark = if is_final_state_unknown { "x" } else { "-" };
-        seen.story.push(format!("{mark}{}", item.name()));
+        seen.events.push(format!("{mark}{}", item.name()));
     }
 
     fn is_inline(&self) -> bool {

@@ -16,7 +16,8 @@ use keel::Entropy;
 use machinery::watch::INITIAL_EVENTS_END;
 use machinery::{Status, Value, json};
 
-/// The fault of one watch, after a number of events.
+/// The fault of one watch. The number is that of the events before the fault, and for `Replayed` that
+/// of the repeated revisions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fault {
     /// The connection ends between two events.
@@ -46,16 +47,16 @@ pub(crate) enum InitialEvents {
     Endless,
 }
 
-/// A handle of the server; clones are the same server.
+/// A handle on the server; clones refer to the same server.
 #[derive(Clone)]
-pub(crate) struct Server(Arc<ServerState>);
+pub(crate) struct Server(Arc<ServerInner>);
 
-struct ServerState {
-    world: Mutex<World>,
+struct ServerInner {
+    state: Mutex<ServerState>,
     changed: Notify,
 }
 
-pub(crate) struct World {
+pub(crate) struct ServerState {
     pub(crate) revision: u64,
     pub(crate) objects: BTreeMap<ObjectKey, Value>,
     history: Vec<Change>,
@@ -63,8 +64,9 @@ pub(crate) struct World {
     oldest: u64,
     /// The remaining objects of lists in pages, by continue token.
     pages: HashMap<String, (u64, Vec<Value>)>,
-    /// Changes when all connections are closed.
+    /// Incremented to close all connections.
     generation: u64,
+    /// The number of assigned uids.
     uids: u64,
     /// Requests answered so far, as `list` or `watch 7`.
     pub(crate) log: Vec<String>,
@@ -92,7 +94,7 @@ struct Change {
 
 impl Server {
     pub(crate) fn new() -> Self {
-        let world = World {
+        let state = ServerState {
             revision: 1_000_000,
             objects: BTreeMap::new(),
             history: Vec::new(),
@@ -109,61 +111,61 @@ impl Server {
             was_restored: false,
             initial_events: InitialEvents::Refused,
         };
-        Self(Arc::new(ServerState { world: Mutex::new(world), changed: Notify::new() }))
+        Self(Arc::new(ServerInner { state: Mutex::new(state), changed: Notify::new() }))
     }
 
-    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
-        self.0.world.lock().unwrap()
+    pub(crate) fn state(&self) -> MutexGuard<'_, ServerState> {
+        self.0.state.lock().unwrap()
     }
 
     /// Creates or updates an object, and returns it.
     pub(crate) fn put(&self, name: &str, color: &str) -> Item {
-        let mut world = self.world();
+        let mut state = self.state();
         let key = ObjectKey::new("n", name);
-        let old = world.objects.get(&key).cloned();
-        world.revision += 1;
-        world.uids += 1;
+        let old = state.objects.get(&key).cloned();
+        state.revision += 1;
+        state.uids += 1;
         let uid = old
             .as_ref()
-            .map_or(json!(format!("uid-{}", world.uids)), |old| old["metadata"]["uid"].clone());
+            .map_or(json!(format!("uid-{}", state.uids)), |old| old["metadata"]["uid"].clone());
         let new = json!({"apiVersion": "v1", "kind": "Thing", "metadata": {"namespace": "n",
-            "name": name, "uid": uid, "resourceVersion": world.revision.to_string(),
-            "labels": {"color": color}}, "spec": {"revision": world.revision}});
-        world.objects.insert(key, new.clone());
-        world.record(old, Some(new.clone()));
-        drop(world);
+            "name": name, "uid": uid, "resourceVersion": state.revision.to_string(),
+            "labels": {"color": color}}, "spec": {"revision": state.revision}});
+        state.objects.insert(key, new.clone());
+        state.record(old, Some(new.clone()));
+        drop(state);
         self.0.changed.notify_waiters();
         Item::parse(new.to_string().into_bytes()).unwrap()
     }
 
     /// Creates an object without a name.
     pub(crate) fn put_nameless(&self) {
-        let mut world = self.world();
-        world.revision += 1;
-        let object = json!({"metadata": {"resourceVersion": world.revision.to_string()}});
-        world.objects.insert(ObjectKey::new("n", ""), object.clone());
-        world.record(None, Some(object));
-        drop(world);
+        let mut state = self.state();
+        state.revision += 1;
+        let object = json!({"metadata": {"resourceVersion": state.revision.to_string()}});
+        state.objects.insert(ObjectKey::new("n", ""), object.clone());
+        state.record(None, Some(object));
+        drop(state);
         self.0.changed.notify_waiters();
     }
 
     /// Deletes an object, and returns its last state.
     pub(crate) fn delete(&self, name: &str) -> Option<Item> {
-        let mut world = self.world();
-        let old = world.objects.remove(&ObjectKey::new("n", name))?;
-        world.revision += 1;
-        world.record(Some(old.clone()), None);
-        drop(world);
+        let mut state = self.state();
+        let old = state.objects.remove(&ObjectKey::new("n", name))?;
+        state.revision += 1;
+        state.record(Some(old.clone()), None);
+        drop(state);
         self.0.changed.notify_waiters();
         Some(Item::parse(old.to_string().into_bytes()).unwrap())
     }
 
     /// Compacts all history, and expires all continue tokens.
     pub(crate) fn compact(&self) {
-        let mut world = self.world();
-        world.oldest = world.revision;
-        world.history.clear();
-        world.pages.clear();
+        let mut state = self.state();
+        state.oldest = state.revision;
+        state.history.clear();
+        state.pages.clear();
     }
 
     /// Closes all connections and compacts all history.
@@ -174,19 +176,19 @@ impl Server {
 
     /// Closes all connections.
     pub(crate) fn cut(&self) {
-        self.world().generation += 1;
+        self.state().generation += 1;
         self.0.changed.notify_waiters();
     }
 
     /// Restores a backup: the revision is older, and some objects do not exist.
     pub(crate) fn restore(&self, entropy: &Entropy) {
         {
-            let mut world = self.world();
-            world.was_restored = true;
-            world.revision -= 10_000;
-            world.objects.retain(|_, _| entropy.below(3) > 0);
-            let mut revision = world.revision - 100;
-            for object in world.objects.values_mut() {
+            let mut state = self.state();
+            state.was_restored = true;
+            state.revision -= 10_000;
+            state.objects.retain(|_, _| entropy.below(3) > 0);
+            let mut revision = state.revision - 100;
+            for object in state.objects.values_mut() {
                 revision += 1;
                 object["metadata"]["resourceVersion"] = revision.to_string().into();
             }
@@ -195,57 +197,57 @@ impl Server {
     }
 
     /// Name and version of all objects that `selection` selects.
-    pub(crate) fn state(&self, selection: &Selection) -> BTreeMap<String, String> {
-        let world = self.world();
-        let selected = world.objects.values().filter(|object| selects(selection, object));
+    pub(crate) fn selected_versions(&self, selection: &Selection) -> BTreeMap<String, String> {
+        let state = self.state();
+        let selected = state.objects.values().filter(|object| selects(selection, object));
         let text = |object: &Value, key: &str| object["metadata"][key].as_str().unwrap().to_owned();
         let named = selected.filter(|object| object["metadata"]["name"].is_string());
         named.map(|object| (text(object, "name"), text(object, "resourceVersion"))).collect()
     }
 
     fn open(&self, request: &WatchRequest) -> Result<WatchStream, ListWatchError> {
-        let mut world = self.world();
+        let mut state = self.state();
         let from = request.resource_version.clone().unwrap_or_default();
-        world.log.push(format!("watch {from}").trim_end().to_owned());
-        world.admit()?;
+        state.log.push(format!("watch {from}").trim_end().to_owned());
+        state.check_refusals()?;
         let mut first = Vec::new();
         let mut cursor = match from.parse::<u64>() {
-            Ok(from) if from > world.revision => {
-                let status = Status::too_large_resource_version(from, world.revision);
+            Ok(from) if from > state.revision => {
+                let status = Status::too_large_resource_version(from, state.revision);
                 return Err(ListWatchError::Refused(status));
             }
-            Ok(from) if from > 0 && from < world.oldest => {
+            Ok(from) if from > 0 && from < state.oldest => {
                 return Err(ListWatchError::Refused(Status::expired("too old")));
             }
             Ok(from) if from > 0 => from,
             _ => {
-                let is_asked = request.initial_events;
-                if is_asked && world.initial_events == InitialEvents::Refused {
+                let wants_initial_events = request.initial_events;
+                if wants_initial_events && state.initial_events == InitialEvents::Refused {
                     let status = Status::bad_request("sendInitialEvents is forbidden");
                     return Err(ListWatchError::Refused(status));
                 }
-                if is_asked && world.initial_events == InitialEvents::Broken {
+                if wants_initial_events && state.initial_events == InitialEvents::Broken {
                     let status = Status::internal("no progress notifications");
                     return Err(ListWatchError::Refused(status));
                 }
-                let objects = world.objects.values();
+                let objects = state.objects.values();
                 let selected = objects.filter(|object| selects(&request.selection, object));
                 first.extend(selected.map(|object| line("ADDED", object)));
-                if is_asked && world.initial_events == InitialEvents::Sent {
-                    first.push(bookmark(world.revision, true));
+                if wants_initial_events && state.initial_events == InitialEvents::Sent {
+                    first.push(bookmark(state.revision, true));
                 }
-                world.revision
+                state.revision
             }
         };
-        let fault = world.faults.pop_front();
+        let fault = state.faults.pop_front();
         if let Some(Fault::Replayed(back)) = fault {
-            cursor = cursor.saturating_sub(back).max(world.oldest);
+            cursor = cursor.saturating_sub(back).max(state.oldest);
         }
         let connection = Connection {
             server: self.clone(),
             selection: request.selection.clone(),
             cursor,
-            generation: world.generation,
+            generation: state.generation,
             sent: 0,
             ready: first.into(),
             fault,
@@ -255,29 +257,29 @@ impl Server {
     }
 
     fn page(&self, request: &ListRequest) -> Result<List, ListWatchError> {
-        let mut world = self.world();
-        world.log.push(if request.limit.is_some() { "list" } else { "list-all" }.to_owned());
-        world.admit()?;
-        if request.continue_token.is_some() && world.expiring_tokens > 0 {
-            world.expiring_tokens -= 1;
+        let mut state = self.state();
+        state.log.push(if request.limit.is_some() { "list" } else { "list-all" }.to_owned());
+        state.check_refusals()?;
+        if request.continue_token.is_some() && state.expiring_tokens > 0 {
+            state.expiring_tokens -= 1;
             return Err(ListWatchError::Refused(Status::expired("the token is too old")));
         }
         let (revision, mut rest) = if let Some(token) = &request.continue_token {
             let expired = || ListWatchError::Refused(Status::expired("the token is too old"));
-            world.pages.remove(token).ok_or_else(expired)?
+            state.pages.remove(token).ok_or_else(expired)?
         } else {
-            let objects = world.objects.values();
+            let objects = state.objects.values();
             let selected = objects.filter(|object| selects(&request.selection, object));
-            (world.revision, selected.cloned().collect())
+            (state.revision, selected.cloned().collect())
         };
         let limit = request.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap());
         let later = rest.split_off(limit.min(rest.len()));
-        let shown = if world.hides_versions { 0 } else { revision };
+        let shown = if state.hides_versions { 0 } else { revision };
         let mut metadata = json!({"resourceVersion": shown.to_string()});
         if !later.is_empty() {
-            let token = format!("token-{}", world.log.len());
+            let token = format!("token-{}", state.log.len());
             metadata["continue"] = token.as_str().into();
-            world.pages.insert(token, (revision, later));
+            state.pages.insert(token, (revision, later));
         }
         let list = json!({"apiVersion": "v1", "kind": "ThingList", "metadata": metadata,
             "items": rest});
@@ -295,12 +297,13 @@ impl ListWatch for Server {
     }
 }
 
-impl World {
+impl ServerState {
     fn record(&mut self, old: Option<Value>, new: Option<Value>) {
         self.history.push(Change { revision: self.revision, old, new });
     }
 
-    fn admit(&mut self) -> Result<(), ListWatchError> {
+    /// Fails with the next refusal, if there is one.
+    fn check_refusals(&mut self) -> Result<(), ListWatchError> {
         if self.absent {
             return Err(ListWatchError::Refused(Status::no_such_resource()));
         }
@@ -346,7 +349,7 @@ impl Connection {
                 return Some((WatchEvent::parse(line), self));
             }
             changed.await;
-            if server.world().generation != self.generation || server.world().absent {
+            if server.state().generation != self.generation || server.state().absent {
                 return None;
             }
         }
@@ -375,7 +378,7 @@ impl Connection {
             }
             Some(Fault::Reordered(after)) if self.sent >= after => {
                 self.fetch();
-                // A bookmark must be correct, or no client could be.
+                // Bookmarks are not reordered: no client can detect a wrong bookmark.
                 if !self.ready.iter().any(|line| line.contains("BOOKMARK")) {
                     self.ready.make_contiguous().reverse();
                 }
@@ -392,25 +395,27 @@ impl Connection {
 
     /// Adds the events since the cursor, or a bookmark if none of them is in scope.
     fn fetch(&mut self) {
-        let world = self.server.world();
-        if self.cursor >= world.revision || world.generation != self.generation {
+        let state = self.server.state();
+        if self.cursor >= state.revision || state.generation != self.generation {
             return;
         }
-        let since = world.history.iter().filter(|change| change.revision > self.cursor);
+        let since = state.history.iter().filter(|change| change.revision > self.cursor);
         let lines: Vec<String> =
-            since.filter_map(|change| change.seen_through(&self.selection)).collect();
+            since.filter_map(|change| change.event_for(&self.selection)).collect();
         if lines.is_empty() {
-            self.ready.push_back(bookmark(world.revision, false));
+            self.ready.push_back(bookmark(state.revision, false));
         }
         self.ready.extend(lines);
-        self.cursor = world.revision;
+        self.cursor = state.revision;
     }
 }
 
 impl Change {
-    fn seen_through(&self, selection: &Selection) -> Option<String> {
-        let sees = |object: &&Value| selects(selection, object);
-        let (old, new) = (self.old.as_ref().filter(sees), self.new.as_ref().filter(sees));
+    /// The event that a watch with this selection gets for this change.
+    fn event_for(&self, selection: &Selection) -> Option<String> {
+        let is_selected = |object: &&Value| selects(selection, object);
+        let (old, new) =
+            (self.old.as_ref().filter(is_selected), self.new.as_ref().filter(is_selected));
         let (event_type, object) = match (old, new) {
             (None, None) => return None,
             (None, Some(new)) => ("ADDED", new),

@@ -54,15 +54,18 @@ fn compacted() -> ListWatchError {
 
 /// One answer of the source.
 enum Answer {
+    /// The keys of a list, and its revision.
     List(&'static [&'static str], u64),
-    /// The events of a watch, and what follows them.
+    /// The events of a watch, and its end.
     Watch(Vec<WatchEvent<Record>>, End),
     Refuse(ListWatchError),
-    Late,
+    /// The request is never answered.
+    Never,
 }
 
 enum End {
-    None,
+    /// The watch stays open.
+    Open,
     Closed,
     Failed(ListWatchError),
 }
@@ -87,7 +90,7 @@ impl ListWatch<Record> for Script {
                     ..List::default()
                 }),
                 Answer::Refuse(error) => Err(error),
-                Answer::Late => std::future::pending().await,
+                Answer::Never => std::future::pending().await,
                 Answer::Watch(..) => panic!("a list was requested instead of a watch"),
             }
         })
@@ -103,19 +106,19 @@ impl ListWatch<Record> for Script {
                 Answer::Watch(events, end) => {
                     let events = stream::iter(events.into_iter().map(Ok));
                     Ok(match end {
-                        End::None => events.chain(stream::pending()).boxed(),
+                        End::Open => events.chain(stream::pending()).boxed(),
                         End::Closed => events.boxed(),
                         End::Failed(error) => events.chain(stream::iter([Err(error)])).boxed(),
                     })
                 }
                 Answer::Refuse(error) => Err(error),
-                Answer::Late => std::future::pending().await,
+                Answer::Never => std::future::pending().await,
                 Answer::List(..) => panic!("a watch was requested instead of a list"),
             }
         })
     }
 
-    fn offers_watch_list(&self) -> bool {
+    fn uses_watch_list(&self) -> bool {
         false
     }
 }
@@ -191,7 +194,7 @@ impl TestReflector {
         Self { calls, status, clock, tasks }
     }
 
-    /// Lets the reflector work until it waits for the source or for a delay.
+    /// Yields often enough that the reflector runs until it waits for the source or for a delay.
     async fn quiesce(&self) {
         for _ in 0..50 {
             tokio::task::yield_now().await;
@@ -217,13 +220,13 @@ impl TestReflector {
     }
 }
 
-/// The calls of the store during a whole script.
+/// Compares the calls of the store during a whole script.
 async fn check(script: Vec<Answer>, expected: &[&str]) {
     assert_eq!(TestReflector::start(script).run().await, expected);
 }
 
 #[tokio::test]
-async fn events_that_are_ready_together_are_one_call_of_the_store() {
+async fn events_that_are_ready_together_are_applied_by_one_call() {
     let events = vec![
         WatchEvent::Added(record("b", 8)),
         modified("a", 9),
@@ -291,11 +294,11 @@ async fn a_first_failure_is_retried_at_once_on_request_and_the_next_one_after_a_
 }
 
 #[tokio::test]
-async fn late_answers_are_requested_again() {
+async fn a_request_without_an_answer_is_sent_again() {
     let script = vec![
-        Answer::Late,
+        Answer::Never,
         Answer::List(&["a"], 7),
-        Answer::Late,
+        Answer::Never,
         Answer::Watch(vec![modified("a", 8)], End::Closed),
     ];
     check(script, &["=a@7", "~a@8"]).await;
@@ -316,7 +319,7 @@ async fn the_status_shows_the_phase_the_version_and_the_time_of_the_failure() {
         Answer::Refuse(compacted()),
         Answer::Refuse(lost_connection()),
         Answer::List(&["b"], 20),
-        Answer::Watch(vec![modified("b", 21)], End::None),
+        Answer::Watch(vec![modified("b", 21)], End::Open),
     ];
     let reflector = TestReflector::start(script);
     assert_eq!(reflector.status.borrow().phase, ReflectorPhase::Listing);

@@ -37,7 +37,7 @@ impl TestWorld {
         Self { server, informer, clock: clock.clone(), tasks, options }
     }
 
-    /// Adds a handler.
+    /// Adds a recording handler.
     pub(crate) fn record(&self) -> Arc<Recorder> {
         let recorder = Recorder::new();
         let handler: Arc<Recorder> = Arc::clone(&recorder);
@@ -55,18 +55,19 @@ impl TestWorld {
         }
     }
 
-    /// Name and version of everything in the cache.
+    /// The name and version of each cached object.
     pub(crate) fn cached(&self) -> BTreeMap<String, String> {
         let items = self.informer.indexer().list();
         let pair = |item: Item| (item.name().to_owned(), item.resource_version().to_owned());
         items.into_iter().map(pair).collect()
     }
 
+    /// The name and version of each selected object on the server.
     pub(crate) fn on_server(&self) -> BTreeMap<String, String> {
-        self.server.state(&self.options.selection)
+        self.server.selected_versions(&self.options.selection)
     }
 
-    /// Lets all tasks run until they wait.
+    /// Yields often enough that all tasks which are ready run until they wait.
     pub(crate) async fn quiesce(&self) {
         for _ in 0..200 {
             tokio::task::yield_now().await;
@@ -89,20 +90,21 @@ impl TestWorld {
             self.cached(),
             self.on_server(),
             self.informer.reflector_status().borrow(),
-            self.server.world().log.iter().rev().take(9).collect::<Vec<_>>()
+            self.server.state().log.iter().rev().take(9).collect::<Vec<_>>()
         );
     }
 
-    pub(crate) async fn until_equal(&self) {
-        self.until("equal", || {
+    /// Waits until the informer has synced and its cache equals the server.
+    pub(crate) async fn until_cache_equals_server(&self) {
+        self.until("equal to the server", || {
             self.informer.has_synced().get() && self.cached() == self.on_server()
         })
         .await;
     }
 
     /// The kinds of requests since the last call: `list watch`.
-    pub(crate) fn take_log(&self) -> String {
-        let log = std::mem::take(&mut self.server.world().log);
+    pub(crate) fn take_requests(&self) -> String {
+        let log = std::mem::take(&mut self.server.state().log);
         let verbs: Vec<&str> = log.iter().filter_map(|entry| entry.split(' ').next()).collect();
         verbs.join(" ")
     }

@@ -6,7 +6,7 @@ use crate::Tasks;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn arithmetic_carries_and_borrows() {
+fn timestamp_arithmetic_carries_and_borrows_nanoseconds() {
     let late = Timestamp::new(1, 900_000_000) + Duration::from_millis(200);
     assert_eq!(late, Timestamp::new(2, 100_000_000));
     assert_eq!(late - Duration::from_millis(200), Timestamp::new(1, 900_000_000));
@@ -74,7 +74,7 @@ async fn a_jump_does_not_count_as_elapsed_time() {
 }
 
 #[tokio::test]
-async fn a_cancelled_sleeper_leaves_nothing_behind() {
+async fn a_cancelled_sleep_removes_its_waker() {
     let clock = Clock::manual(Timestamp::from_seconds(0));
     tokio::select! {
         biased;
@@ -85,7 +85,7 @@ async fn a_cancelled_sleeper_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_system_sleeper_wakes() {
+async fn a_sleep_on_the_system_clock_ends() {
     Clock::system().sleep(SECOND).await;
     Clock::system().sleep_until(Timestamp::from_seconds(1)).await;
 }
@@ -105,10 +105,10 @@ async fn polled_at_the_deadline_only(sleep: impl Future<Output = ()>, deadline: 
 }
 
 #[tokio::test]
-async fn a_sleep_that_is_not_polled_after_a_nap_still_wakes_its_task() {
+async fn a_sleep_that_is_not_polled_after_a_clock_check_still_wakes_its_task() {
     let clock = Clock::system();
     let deadline = clock.now() + Duration::from_millis(200);
-    let sleep = clock.sleep_until_by_naps(deadline, Duration::from_millis(20));
+    let sleep = clock.sleep_until_with_checks(deadline, Duration::from_millis(20));
     let woken = polled_at_the_deadline_only(sleep, deadline);
     tokio::time::timeout(10 * SECOND, woken).await.expect("the task is woken at the deadline");
 }
@@ -122,9 +122,9 @@ async fn a_sleep_is_counted_from_its_call() {
 }
 
 #[tokio::test]
-async fn a_sleep_is_not_disturbed_by_naps() {
+async fn clock_checks_do_not_end_a_sleep_early() {
     let clock = Clock::system();
     let instant = clock.instant();
-    clock.sleep_until_by_naps(clock.now() + SECOND / 5, Duration::from_millis(20)).await;
+    clock.sleep_until_with_checks(clock.now() + SECOND / 5, Duration::from_millis(20)).await;
     assert!(clock.elapsed_since(&instant) >= Duration::from_millis(190));
 }

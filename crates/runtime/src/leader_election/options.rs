@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-/// Candidates add a jitter of up to a fifth to their pauses.
-pub(super) const JITTER: u32 = 5;
+/// Candidates add a jitter of up to the retry period divided by this number.
+pub(super) const JITTER_DIVISOR: u32 = 5;
 
 /// The options of leader election.
 #[derive(Debug, Clone)]
@@ -20,7 +20,8 @@ pub struct LeaderElection {
     pub lease_duration: Duration,
     /// The time after its last renewal at which a leader stops; shorter than the lease duration.
     pub renew_deadline: Duration,
-    /// The time between two attempts; with a fifth more, it must be shorter than the deadline.
+    /// The time between two attempts. Together with a fifth of it, it must be shorter than the renew
+    /// deadline.
     pub retry_period: Duration,
     /// Whether the lease is released at the end, so that others need not wait.
     pub release_on_exit: bool,
@@ -32,7 +33,7 @@ pub struct LeaderElection {
 /// use runtime::{InvalidLeaderElection, LeaderElection};
 ///
 /// let election = LeaderElection::new("operators", "site-operator", "");
-/// assert_eq!(election.check(), Err(InvalidLeaderElection::NoIdentity)); // is $HOSTNAME not set?
+/// assert_eq!(election.check(), Err(InvalidLeaderElection::NoIdentity)); // $HOSTNAME may not be set
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLeaderElection {
@@ -46,7 +47,7 @@ pub enum InvalidLeaderElection {
     #[error("lease_duration must be longer than renew_deadline")]
     LeaseTooShort,
     /// The leader would stop before it tries to renew.
-    #[error("renew_deadline must be longer than retry_period and a fifth")]
+    #[error("renew_deadline must be longer than retry_period plus a fifth of it")]
     DeadlineTooShort,
     /// Requests would be sent without a pause.
     #[error("retry_period is zero")]
@@ -79,7 +80,7 @@ impl LeaderElection {
         if self.lease_duration <= self.renew_deadline {
             return Err(InvalidLeaderElection::LeaseTooShort);
         }
-        if self.renew_deadline <= self.retry_period + self.retry_period / JITTER {
+        if self.renew_deadline <= self.retry_period + self.retry_period / JITTER_DIVISOR {
             return Err(InvalidLeaderElection::DeadlineTooShort);
         }
         if self.retry_period.is_zero() {
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_times_of_an_election_must_be_ordered() {
+    fn identity_lease_name_and_times_must_be_valid() {
         assert_eq!(check(|_| ()), Ok(()));
         assert_eq!(check(|it| it.identity.clear()), Err(InvalidLeaderElection::NoIdentity));
         assert_eq!(check(|it| it.lease.clear()), Err(InvalidLeaderElection::NoLease));
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fraction_of_a_second_counts_as_a_second() {
+    fn the_lease_duration_is_rounded_up_to_seconds() {
         let seconds = |duration| {
             let election = LeaderElection::new("default", "lease", "me");
             LeaderElection { lease_duration: duration, ..election }.lease_seconds()

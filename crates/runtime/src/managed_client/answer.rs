@@ -101,9 +101,9 @@ fn is_deleted(item: &Item) -> bool {
         finalizers: Vec<String>,
     }
     let Ok(Answered { metadata }) = item.decode() else { return false };
-    let waits =
+    let is_pending =
         metadata.deletion_timestamp.is_some() && metadata.deletion_grace_period_seconds != Some(0);
-    metadata.finalizers.is_empty() && !waits
+    metadata.finalizers.is_empty() && !is_pending
 }
 
 #[cfg(test)]
@@ -140,14 +140,14 @@ mod tests {
 
     #[test]
     fn an_object_without_finalizers_and_grace_period_was_removed() {
-        let gone = |rest: &str| {
+        let removed = |rest: &str| {
             let json = format!(r#"{{"metadata":{{"name":"a"{rest}}}}}"#);
             is_deleted(&Item::parse(json.into_bytes()).unwrap())
         };
-        assert!(gone(""));
-        assert!(gone(r#","deletionTimestamp":"t","deletionGracePeriodSeconds":0"#));
-        assert!(!gone(r#","deletionTimestamp":"t","deletionGracePeriodSeconds":30"#));
-        assert!(!gone(
+        assert!(removed(""));
+        assert!(removed(r#","deletionTimestamp":"t","deletionGracePeriodSeconds":0"#));
+        assert!(!removed(r#","deletionTimestamp":"t","deletionGracePeriodSeconds":30"#));
+        assert!(!removed(
             r#","deletionTimestamp":"t","deletionGracePeriodSeconds":0,"finalizers":["f"]"#
         ));
     }

@@ -1,8 +1,8 @@
 //! [`LostCreations`]: the creations whose answers were lost, so that no object is created twice.
 //!
 //! ```text
-//! create made-x7k2p ─▶ no answer      it may have succeeded, or not, or not yet
-//! get made-x7k2p    ─▶ 404            … not yet
+//! create made-x7k2p ─▶ no answer      it may have succeeded, have failed, or be under way
+//! get made-x7k2p    ─▶ 404            it has failed, or is under way
 //! create made-x7k2p ─▶ created        with the same name: the second of the two is refused
 //!                   ─▶ 409            the first had succeeded
 //! ```
@@ -20,7 +20,7 @@ use super::resource_path::ResourcePath;
 use keel::{Clock, ClockInstant, Entropy};
 use machinery::{Object, Value};
 
-/// Names have at most 63 characters, of which the suffix has five.
+/// Generated names have at most 63 characters, of which the suffix has five, as in kube-apiserver.
 const MAX_PREFIX: usize = 58;
 const SUFFIX: usize = 5;
 /// The time after which no server still processes a request; the timeout of kube-apiserver is a
@@ -71,7 +71,7 @@ impl LostCreations {
 
     /// Generates the name of an object with `generateName`, or reuses that of a lost creation with
     /// the same prefix. The pending creation becomes a lost one unless it is
-    /// [settled](PendingCreation::settle).
+    /// [confirmed](PendingCreation::confirm).
     pub(super) fn begin(
         &self,
         collection: &ResourcePath,
@@ -113,7 +113,7 @@ impl LostCreations {
     }
 }
 
-/// A creation that was sent. If it is dropped without being settled, it is lost.
+/// A creation that was sent. If it is dropped without being confirmed, it is lost.
 pub(super) struct PendingCreation<'a> {
     creations: &'a LostCreations,
     /// `None` if the name is not known.
@@ -127,7 +127,8 @@ impl PendingCreation<'_> {
         self.lost.as_ref().map(|lost| lost.name.as_str())
     }
 
-    pub(super) fn settle(mut self) {
+    /// The creation was answered.
+    pub(super) fn confirm(mut self) {
         self.lost = None;
     }
 }
@@ -173,9 +174,9 @@ mod tests {
         assert_eq!((again.name(), again.is_retry), (Some(name.as_str()), true));
         let (_, third) = creations.begin(&pods(), generated("a-"), &entropy);
         assert_ne!(third.name(), Some(name.as_str()));
-        again.settle();
-        third.settle();
-        other.settle();
+        again.confirm();
+        third.confirm();
+        other.confirm();
         assert!(creations.lost(&pods()).is_empty());
     }
 

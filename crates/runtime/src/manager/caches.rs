@@ -51,10 +51,10 @@ impl Caches {
             if !running.insert(scope.clone()) {
                 continue;
             }
-            let (report, stop) = (informer.reflector_status(), self.tasks.shutdown());
-            self.tasks.spawn("troubles", async move {
+            let (status, stop) = (informer.reflector_status(), self.tasks.shutdown());
+            self.tasks.spawn("failure log", async move {
                 tokio::select! {
-                    () = log_trouble(&scope, report) => {}
+                    () = log_failures(&scope, status) => {}
                     () = stop => {}
                 }
             });
@@ -72,26 +72,26 @@ pub(super) fn all_complete(factory: &InformerFactory) -> Result<(), String> {
     let mut incomplete = Vec::new();
     for (scope, informer) in factory.informers() {
         if !informer.has_synced().get() {
-            let report = informer.reflector_status();
-            let trouble = report.borrow().last_error.clone();
-            incomplete.push(format!("{scope}: {}", trouble.as_deref().unwrap_or("listing")));
+            let status = informer.reflector_status();
+            let error = status.borrow().last_error.clone();
+            incomplete.push(format!("{scope}: {}", error.as_deref().unwrap_or("listing")));
         }
     }
     if incomplete.is_empty() { Ok(()) } else { Err(incomplete.join("; ")) }
 }
 
-async fn log_trouble(scope: &str, mut report: watch::Receiver<ReflectorStatus>) {
-    let mut told = None;
-    while report.changed().await.is_ok() {
-        let trouble = report.borrow_and_update().last_error.clone();
-        if trouble == told {
+async fn log_failures(scope: &str, mut status: watch::Receiver<ReflectorStatus>) {
+    let mut logged = None;
+    while status.changed().await.is_ok() {
+        let error = status.borrow_and_update().last_error.clone();
+        if error == logged {
             continue;
         }
-        if let Some(trouble) = &trouble {
-            tracing::warn!(resource = scope, "cannot list or watch: {trouble}");
+        if let Some(error) = &error {
+            tracing::warn!(resource = scope, "cannot list or watch: {error}");
         } else {
             tracing::info!(resource = scope, "lists and watches again");
         }
-        told = trouble;
+        logged = error;
     }
 }

@@ -15,10 +15,11 @@ pub struct ManagerOptions {
     pub namespace: Option<String>,
     /// Leader election among several managers; `None` if this is the only one.
     pub leader_election: Option<LeaderElection>,
-    /// The address of the endpoint for health, metrics and reconciles; none if `None`.
+    /// The address of the endpoint with the health checks, the metrics and the page of recent
+    /// reconciles; no endpoint if `None`.
     pub endpoint: Option<SocketAddr>,
-    /// The longest time of a stop. Workers have this time but five seconds, or but half of it,
-    /// which are for events and for the release of the lease.
+    /// The longest time of a stop. The last five seconds, or the last half if that is shorter, are
+    /// reserved for writing events and releasing the lease after the workers have ended.
     pub stop_within: Duration,
     /// The options of all caches.
     pub informer: InformerOptions,

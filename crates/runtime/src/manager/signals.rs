@@ -2,17 +2,17 @@
 
 use super::ManagerError;
 
-/// SIGINT and SIGTERM, unless signals are handled elsewhere.
+/// SIGINT and SIGTERM. If they are not enabled, [`wait`](Self::wait) never ends.
 pub(super) struct Signals {
     #[cfg(unix)]
     terminate: Option<tokio::signal::unix::Signal>,
-    handled: bool,
+    is_enabled: bool,
 }
 
 impl Signals {
-    pub(super) fn new(handled: bool) -> Result<Self, ManagerError> {
+    pub(super) fn new(is_enabled: bool) -> Result<Self, ManagerError> {
         #[cfg(unix)]
-        let terminate = if handled {
+        let terminate = if is_enabled {
             use tokio::signal::unix::{SignalKind, signal};
             Some(signal(SignalKind::terminate()).map_err(ManagerError::Signals)?)
         } else {
@@ -21,12 +21,12 @@ impl Signals {
         Ok(Self {
             #[cfg(unix)]
             terminate,
-            handled,
+            is_enabled,
         })
     }
 
     pub(super) async fn wait(mut self) {
-        if !self.handled {
+        if !self.is_enabled {
             return std::future::pending().await;
         }
         #[cfg(unix)]

@@ -8,32 +8,37 @@ use tokio::time::Instant;
 use super::ManagerState;
 use keel::UncleanStop;
 
-/// The part of the stop time for the tasks after the workers. Writing events and releasing the
-/// lease take little of it if the server answers.
-const AFTER_WORKERS: Duration = Duration::from_secs(5);
+/// The part of the stop time that is reserved for the tasks after the workers. Writing events and
+/// releasing the lease take little of it if the server answers.
+const RESERVED_AFTER_WORKERS: Duration = Duration::from_secs(5);
 
 /// The longest stop time; a larger value would overflow the clock.
-const LONGEST_STOP: Duration = Duration::from_hours(24);
+const MAX_STOP_TIME: Duration = Duration::from_hours(24);
 
 impl ManagerState {
     /// Stops all tasks in the order of their dependencies within the stop time. The workers leave a
-    /// part of it to the tasks after them, and each of these to the next.
+    /// part of it to the tasks after them, and each group of these to the next.
+    ///
+    /// `is_graceful` is false if the manager ends with an error, such as a lost leadership. Another
+    /// process may lead then, so the workers and the tasks beside them are aborted at once.
     pub(super) async fn shut_down(&self, is_graceful: bool) -> Result<(), UncleanStop> {
-        let within = self.options.stop_within.min(LONGEST_STOP);
-        let (end, reserve) = (Instant::now() + within, (within / 2).min(AFTER_WORKERS));
-        let but_for = |reserve: Duration| (end - reserve).saturating_duration_since(Instant::now());
+        let within = self.options.stop_within.min(MAX_STOP_TIME);
+        let (end, reserve) = (Instant::now() + within, (within / 2).min(RESERVED_AFTER_WORKERS));
+        let time_left_except =
+            |reserve: Duration| (end - reserve).saturating_duration_since(Instant::now());
         for control_loop in self.loops() {
             control_loop.queue.shut_down();
         }
-        let patience = if is_graceful { but_for(reserve) } else { Duration::ZERO };
-        let mut outcome = self.worker_tasks.stop(patience).await;
-        // A former leader must not write: the tasks beside its workers end as the workers do.
-        let beside = if is_graceful { but_for(reserve / 2) } else { Duration::ZERO };
-        outcome = outcome.and(self.side_tasks.stop(beside).await);
+        let worker_timeout = if is_graceful { time_left_except(reserve) } else { Duration::ZERO };
+        let mut outcome = self.worker_tasks.stop(worker_timeout).await;
+        let side_task_timeout =
+            if is_graceful { time_left_except(reserve / 2) } else { Duration::ZERO };
+        outcome = outcome.and(self.side_tasks.stop(side_task_timeout).await);
+        // Aborted tasks are expected then, and the caller reports the error.
         if !is_graceful {
             outcome = Ok(());
         }
-        // Webhooks answer pending requests, as leader or not.
+        // Pending webhook requests are answered in both cases.
         let rest = [
             (&self.elector_tasks, reserve / 4),
             (&self.webhook_tasks, reserve / 8),
@@ -41,7 +46,7 @@ impl ManagerState {
             (&self.endpoint_tasks, Duration::ZERO),
         ];
         for (tasks, reserve) in rest {
-            outcome = outcome.and(tasks.stop(but_for(reserve)).await);
+            outcome = outcome.and(tasks.stop(time_left_except(reserve)).await);
         }
         self.fence.close();
         outcome

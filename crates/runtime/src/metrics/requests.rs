@@ -31,7 +31,7 @@ impl Requests {
     /// A client whose requests are counted.
     pub(crate) fn counting(&self, client: Client) -> Client {
         let namespace = client.default_namespace().to_owned();
-        Client::new(Counting { client, requests: self.clone() }, namespace)
+        Client::new(CountingClient { client, requests: self.clone() }, namespace)
     }
 
     /// Sends a request, and counts it.
@@ -73,12 +73,12 @@ impl Requests {
 }
 
 #[derive(Clone)]
-struct Counting {
+struct CountingClient {
     client: Client,
     requests: Requests,
 }
 
-impl Service<Request<Body>> for Counting {
+impl Service<Request<Body>> for CountingClient {
     type Response = Response<Body>;
     type Error = kube_client::Error;
     type Future = Pin<Box<dyn Future<Output = kube_client::Result<Response<Body>>> + Send>>;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! the same event again                     one object, its count goes up
-//! like it, but for the message             from the tenth on within ten minutes: one object, whose
+//! an event with another message            from the tenth on within ten minutes: one object, whose
 //!                                          message is "(combined from similar events): " and the latest
 //! more than 25 about one object            spam: one more write every five minutes
 //! ```
@@ -21,9 +21,9 @@
 //!     message: "the bucket is there".to_owned(),
 //!     at: Timestamp::from_seconds(0),
 //! };
-//! let Decision::New { key, first, .. } = correlator.decide(&new_event) else { panic!("it is new") };
+//! let Decision::Create { key, first, .. } = correlator.decide(&new_event) else { panic!("not a new event") };
 //! correlator.was_created(&key, "bucket.1".to_owned(), first);
-//! assert!(matches!(correlator.decide(&new_event), Decision::Again { count: 2, .. }));
+//! assert!(matches!(correlator.decide(&new_event), Decision::Update { count: 2, .. }));
 //! ```
 //!
 //! Upstream: client-go `tools/record/events_cache.go`.
@@ -36,16 +36,16 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use super::EventType;
 use keel::Timestamp;
 
-/// The number of similar events that are written separately.
-const APART: usize = 10;
+/// From this number of similar events on, they are aggregated.
+const AGGREGATE_MAX_EVENTS: usize = 10;
 /// Similar events are aggregated within this time.
-const TOGETHER: Duration = Duration::from_mins(10);
-/// The number of events about one object at once.
-const BURST: u32 = 25;
+const AGGREGATE_INTERVAL: Duration = Duration::from_mins(10);
+/// The number of events about one object that may be written without a pause.
+const SPAM_BURST: u32 = 25;
 /// The time after which one more event about an object is written.
-const REFILL: Duration = Duration::from_mins(5);
+const SPAM_REFILL_INTERVAL: Duration = Duration::from_mins(5);
 /// The number of remembered objects and events; those not used for the longest time are removed.
-const MEMORY: usize = 4096;
+const MAX_CACHE_ENTRIES: usize = 4096;
 
 /// An event to be written.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +66,7 @@ pub struct NewEvent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// Create an event.
-    New {
+    Create {
         /// The key for [`Correlator::was_created`].
         key: String,
         /// The message of the event.
@@ -77,7 +77,7 @@ pub enum Decision {
         first: Timestamp,
     },
     /// Update the count of an event that exists.
-    Again {
+    Update {
         /// The key for [`Correlator::was_created`].
         key: String,
         /// The name of the event.
@@ -131,12 +131,12 @@ impl Correlator {
     /// Decides about `new_event`. Upstream: aggregate, count, and then filter.
     pub fn decide(&mut self, new_event: &NewEvent) -> Decision {
         let object = object_key(new_event);
-        let kin = format!("{object}\n{}", new_event.reason);
-        let (key, message) = if self.is_frequent(&kin, new_event) {
-            (kin, format!("(combined from similar events): {}", new_event.message))
+        let aggregate_key = format!("{object}\n{}", new_event.reason);
+        let (key, message) = if self.is_aggregated(&aggregate_key, new_event) {
+            (aggregate_key, format!("(combined from similar events): {}", new_event.message))
         } else {
             let field = new_event.regarding.field_path.as_deref().unwrap_or_default();
-            (format!("{kin}\n{field}\n{}", new_event.message), new_event.message.clone())
+            (format!("{aggregate_key}\n{field}\n{}", new_event.message), new_event.message.clone())
         };
         let fresh = || WrittenEvent { name: String::new(), count: 0, first: new_event.at };
         let written = self.written.entry(&key, fresh);
@@ -147,9 +147,9 @@ impl Correlator {
             return Decision::Spam;
         }
         if name.is_empty() {
-            return Decision::New { key, message, count, first };
+            return Decision::Create { key, message, count, first };
         }
-        Decision::Again { key, name, count, first, message }
+        Decision::Update { key, name, count, first, message }
     }
 
     /// The event was created with this name.
@@ -159,14 +159,15 @@ impl Correlator {
     }
 
     fn take_token(&mut self, object: &str, now: Timestamp) -> bool {
-        let budget = self.budgets.entry(object, || TokenBucket { left: BURST, refilled: now });
-        let earned = now.since(budget.refilled).as_secs() / REFILL.as_secs();
+        let budget = self.budgets.entry(object, || TokenBucket { left: SPAM_BURST, refilled: now });
+        let earned = now.since(budget.refilled).as_secs() / SPAM_REFILL_INTERVAL.as_secs();
         if earned > 0 {
-            budget.left =
-                BURST.min(budget.left.saturating_add(u32::try_from(earned).unwrap_or(BURST)));
-            budget.refilled = budget.refilled + REFILL * u32::try_from(earned).unwrap_or(u32::MAX);
+            budget.left = SPAM_BURST
+                .min(budget.left.saturating_add(u32::try_from(earned).unwrap_or(SPAM_BURST)));
+            budget.refilled =
+                budget.refilled + SPAM_REFILL_INTERVAL * u32::try_from(earned).unwrap_or(u32::MAX);
         }
-        if budget.left == BURST {
+        if budget.left == SPAM_BURST {
             budget.refilled = now;
         }
         let allowed = budget.left > 0;
@@ -174,17 +175,17 @@ impl Correlator {
         allowed
     }
 
-    fn is_frequent(&mut self, kin: &str, new_event: &NewEvent) -> bool {
+    fn is_aggregated(&mut self, aggregate_key: &str, new_event: &NewEvent) -> bool {
         let fresh = || SimilarEvents { messages: BTreeSet::new(), last: new_event.at };
-        let similar = self.similar.entry(kin, fresh);
-        if new_event.at.since(similar.last) > TOGETHER {
+        let similar = self.similar.entry(aggregate_key, fresh);
+        if new_event.at.since(similar.last) > AGGREGATE_INTERVAL {
             similar.messages.clear();
         }
         similar.last = new_event.at;
-        if similar.messages.len() < APART {
+        if similar.messages.len() < AGGREGATE_MAX_EVENTS {
             similar.messages.insert(new_event.message.clone());
         }
-        similar.messages.len() >= APART
+        similar.messages.len() >= AGGREGATE_MAX_EVENTS
     }
 }
 
@@ -199,31 +200,34 @@ fn object_key(new_event: &NewEvent) -> String {
 /// A bounded map, from which the entries not used for the longest time are removed.
 #[derive(Debug)]
 struct BoundedMap<V> {
+    /// With the number of uses of the map at the last use of the entry.
     entries: HashMap<String, (u64, V)>,
-    asked: u64,
+    /// The number of uses of the map.
+    uses: u64,
 }
 
 impl<V> BoundedMap<V> {
     fn new() -> Self {
-        Self { entries: HashMap::new(), asked: 0 }
+        Self { entries: HashMap::new(), uses: 0 }
     }
 
     fn entry(&mut self, key: &str, make: impl FnOnce() -> V) -> &mut V {
-        self.asked += 1;
-        if self.entries.len() >= MEMORY && !self.entries.contains_key(key) {
+        self.uses += 1;
+        if self.entries.len() >= MAX_CACHE_ENTRIES && !self.entries.contains_key(key) {
             self.remove_older_half();
         }
-        let (asked, value) = self.entries.entry(key.to_owned()).or_insert_with(|| (0, make()));
-        *asked = self.asked;
+        let (last_use, value) = self.entries.entry(key.to_owned()).or_insert_with(|| (0, make()));
+        *last_use = self.uses;
         value
     }
 
     /// Removes half of the entries at once, so that the search is rare.
     fn remove_older_half(&mut self) {
-        let mut ages: Vec<u64> = self.entries.values().map(|(asked, _)| *asked).collect();
-        ages.sort_unstable();
-        let median = ages[ages.len() / 2];
-        self.entries.retain(|_, (asked, _)| *asked > median);
+        let mut last_uses: Vec<u64> =
+            self.entries.values().map(|(last_use, _)| *last_use).collect();
+        last_uses.sort_unstable();
+        let median = last_uses[last_uses.len() / 2];
+        self.entries.retain(|_, (last_use, _)| *last_use > median);
     }
 }
 
@@ -244,11 +248,11 @@ mod tests {
     /// Decides, and marks a new event as created with the name `event`.
     fn process(correlator: &mut Correlator, new_event: &NewEvent) -> String {
         match correlator.decide(new_event) {
-            Decision::New { key, message, count, first } => {
+            Decision::Create { key, message, count, first } => {
                 correlator.was_created(&key, "event".to_owned(), first);
                 if count > 1 { format!("new x{count} {message}") } else { format!("new {message}") }
             }
-            Decision::Again { count, message, .. } => format!("x{count} {message}"),
+            Decision::Update { count, message, .. } => format!("x{count} {message}"),
             Decision::Spam => "spam".to_owned(),
         }
     }
@@ -270,9 +274,9 @@ mod tests {
     fn an_event_that_failed_is_written_later_with_its_count() {
         let mut correlator = Correlator::default();
         let first = new_event("a", "Up", "it is up", 0);
-        assert!(matches!(correlator.decide(&first), Decision::New { count: 1, .. }));
+        assert!(matches!(correlator.decide(&first), Decision::Create { count: 1, .. }));
         let second = correlator.decide(&new_event("a", "Up", "it is up", 9));
-        let Decision::New { count, first, .. } = second else { panic!("{second:?}") };
+        let Decision::Create { count, first, .. } = second else { panic!("{second:?}") };
         assert_eq!((count, first), (2, Timestamp::from_seconds(0)));
     }
 
@@ -280,24 +284,24 @@ mod tests {
     fn similar_events_are_combined_from_the_tenth_on() {
         let mut correlator = Correlator::default();
         for n in 0..9 {
-            let told = process(&mut correlator, &new_event("a", "Pull", &format!("try {n}"), n));
-            assert_eq!(told, format!("new try {n}"));
+            let outcome = process(&mut correlator, &new_event("a", "Pull", &format!("try {n}"), n));
+            assert_eq!(outcome, format!("new try {n}"));
         }
         let combined = "(combined from similar events)";
-        let told = process(&mut correlator, &new_event("a", "Pull", "try 9", 9));
-        assert_eq!(told, format!("new {combined}: try 9"));
-        let told = process(&mut correlator, &new_event("a", "Pull", "try 10", 10));
-        assert_eq!(told, format!("x2 {combined}: try 10"));
-        let told = process(&mut correlator, &new_event("a", "Pull", "try 11", 10 + 601));
-        assert_eq!(told, "new try 11", "after ten quiet minutes");
+        let outcome = process(&mut correlator, &new_event("a", "Pull", "try 9", 9));
+        assert_eq!(outcome, format!("new {combined}: try 9"));
+        let outcome = process(&mut correlator, &new_event("a", "Pull", "try 10", 10));
+        assert_eq!(outcome, format!("x2 {combined}: try 10"));
+        let outcome = process(&mut correlator, &new_event("a", "Pull", "try 11", 10 + 601));
+        assert_eq!(outcome, "new try 11", "after ten quiet minutes");
     }
 
     #[test]
     fn events_about_one_object_are_limited() {
         let mut correlator = Correlator::default();
-        let told: Vec<String> =
+        let outcome: Vec<String> =
             (0..30).map(|_| process(&mut correlator, &new_event("a", "Up", "up", 0))).collect();
-        assert_eq!(told.iter().filter(|it| *it != "spam").count(), 25);
+        assert_eq!(outcome.iter().filter(|it| *it != "spam").count(), 25);
         assert_eq!(process(&mut correlator, &new_event("b", "Up", "up", 0)), "new up");
         assert_eq!(process(&mut correlator, &new_event("a", "Up", "up", 299)), "spam");
         assert_eq!(process(&mut correlator, &new_event("a", "Up", "up", 300)), "x32 up");
@@ -307,22 +311,22 @@ mod tests {
     #[test]
     fn events_that_are_not_written_are_counted() {
         let mut correlator = Correlator::default();
-        let told: Vec<String> =
+        let outcome: Vec<String> =
             (0..3600).map(|at| process(&mut correlator, &new_event("a", "Up", "up", at))).collect();
-        assert_eq!(told.iter().filter(|it| *it != "spam").count(), 25 + 11);
+        assert_eq!(outcome.iter().filter(|it| *it != "spam").count(), 25 + 11);
         assert_eq!(process(&mut correlator, &new_event("a", "Up", "up", 3600)), "x3601 up");
         assert_eq!(process(&mut correlator, &new_event("a", "Down", "down", 3601)), "spam");
         assert_eq!(process(&mut correlator, &new_event("a", "Down", "down", 3900)), "new x2 down");
     }
 
     #[test]
-    fn memory_is_bounded() {
+    fn the_number_of_remembered_events_is_bounded() {
         let mut correlator = Correlator::default();
-        for n in 0..3 * MEMORY {
+        for n in 0..3 * MAX_CACHE_ENTRIES {
             process(&mut correlator, &new_event(&n.to_string(), "Up", "up", 0));
         }
-        assert!(correlator.written.entries.len() <= MEMORY);
-        let last = (3 * MEMORY - 1).to_string();
+        assert!(correlator.written.entries.len() <= MAX_CACHE_ENTRIES);
+        let last = (3 * MAX_CACHE_ENTRIES - 1).to_string();
         assert_eq!(process(&mut correlator, &new_event(&last, "Up", "up", 0)), "x2 up");
     }
 }

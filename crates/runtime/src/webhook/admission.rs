@@ -105,22 +105,22 @@ impl<K> Changed<K> {
 }
 
 /// A validating handler.
-pub fn validating<K, F, A>(judge: F) -> Handler
+pub fn validating<K, F, A>(validate: F) -> Handler
 where
     K: Resource + DeserializeOwned + Send + 'static,
     F: Fn(AdmissionRequest<K>) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Allowed, Denied>> + Send + 'static,
 {
     Handler::new(move |body| {
-        let asked = DecodedRequest::<K>::parse(&body);
-        let judged = asked.map(|asked| (asked.answer, asked.request.map(&judge)));
+        let decoded = DecodedRequest::<K>::parse(&body);
+        let validation = decoded.map(|decoded| (decoded.header, decoded.request.map(&validate)));
         async move {
-            let (answer, judged) = judged?;
-            let verdict = match judged {
-                Ok(judged) => judged.await,
+            let (header, validation) = validation?;
+            let decision = match validation {
+                Ok(validation) => validation.await,
                 Err(decode_error) => Err(decode_error),
             };
-            Ok(answer.with(verdict.map(|allowed| (allowed, None))))
+            Ok(header.respond(decision.map(|allowed| (allowed, None))))
         }
     })
 }
@@ -134,17 +134,17 @@ where
     A: Future<Output = Result<Changed<K>, Denied>> + Send + 'static,
 {
     Handler::new(move |body| {
-        let asked = DecodedRequest::<K>::parse(&body).map(|asked| {
-            let before = asked.request.as_ref().ok().and_then(|it| it.object.clone());
-            (asked.answer, asked.object, before, asked.request.map(&change))
+        let decoded = DecodedRequest::<K>::parse(&body).map(|decoded| {
+            let before = decoded.request.as_ref().ok().and_then(|it| it.object.clone());
+            (decoded.header, decoded.object, before, decoded.request.map(&change))
         });
         async move {
-            let (answer, raw, before, changing) = asked?;
+            let (header, raw, before, changing) = decoded?;
             let changed = match changing {
                 Ok(changing) => changing.await,
                 Err(decode_error) => Err(decode_error),
             };
-            let verdict = match changed {
+            let decision = match changed {
                 Err(denied) => Err(denied),
                 Ok(Changed { object: Some(after), allowed }) => {
                     let patch = difference::patch(&raw, before.as_ref(), &after);
@@ -153,22 +153,22 @@ where
                 }
                 Ok(Changed { object: None, allowed }) => Ok((allowed, None)),
             };
-            Ok(answer.with(verdict))
+            Ok(header.respond(decision))
         }
     })
 }
 
 /// A decoded review.
 struct DecodedRequest<K: Resource> {
-    answer: Answer,
+    header: ResponseHeader,
     /// The raw object.
     object: Value,
     /// The typed request; an object that cannot be decoded is denied with the reason.
     request: Result<AdmissionRequest<K>, Denied>,
 }
 
-/// The part of the request that the answer repeats.
-struct Answer {
+/// The fields of a request that the response repeats.
+struct ResponseHeader {
     api_version: String,
     uid: String,
 }
@@ -182,7 +182,7 @@ impl<K: Resource + DeserializeOwned> DecodedRequest<K> {
         if review["kind"] != "AdmissionReview"
             || !matches!(api_version.as_str(), "admission.k8s.io/v1" | "admission.k8s.io/v1beta1")
         {
-            return Err(BadReview("it is no AdmissionReview of v1 or v1beta1".to_owned()));
+            return Err(BadReview("it is not an AdmissionReview of v1 or v1beta1".to_owned()));
         }
         let uid = text(&review["request"]["uid"]);
         if uid.is_empty() {
@@ -199,13 +199,14 @@ impl<K: Resource + DeserializeOwned> DecodedRequest<K> {
                 reason: "BadRequest".to_owned(),
                 ..Denied::new(format!("the webhook cannot read the object: {error}"))
             });
-        Ok(Self { answer: Answer { api_version, uid }, object, request })
+        Ok(Self { header: ResponseHeader { api_version, uid }, object, request })
     }
 }
 
-impl Answer {
-    fn with(self, verdict: Result<(Allowed, Option<json_patch::Patch>), Denied>) -> Bytes {
-        let response = match verdict {
+impl ResponseHeader {
+    /// The review with the response.
+    fn respond(self, decision: Result<(Allowed, Option<json_patch::Patch>), Denied>) -> Bytes {
+        let response = match decision {
             Ok((allowed, patch)) => self.allow(&allowed, patch),
             Err(denied) => json!({
                 "uid": self.uid, "allowed": false, "warnings": denied.warnings,

@@ -9,7 +9,7 @@ use x509_parser::prelude::X509Certificate;
 use keel::Timestamp;
 use tls::{Authority, BACKDATED, Certified, IssueError};
 
-/// A new CA. Its name has the time, which distinguishes it from its predecessor.
+/// A new CA. Its name contains the time, which distinguishes it from its predecessor.
 pub(crate) fn authority(now: Timestamp, lifetime: Duration) -> Result<Authority, IssueError> {
     Authority::new(&format!("sampan-webhook-ca-{}", now.seconds()), now, lifetime)
 }
@@ -21,7 +21,8 @@ pub(crate) fn serving(
     now: Timestamp,
     lifetime: Duration,
 ) -> Result<Certified, IssueError> {
-    let end = Facts::read(authority.certificate()).map_or(now + lifetime, |it| it.not_after);
+    let end =
+        CertificateInfo::read(authority.certificate()).map_or(now + lifetime, |it| it.not_after);
     let common_name = names.first().map_or("webhook", String::as_str);
     authority.serving(common_name, names, now, lifetime.min(end.since(now)))
 }
@@ -30,12 +31,12 @@ pub(crate) fn serving(
 pub(crate) fn certificates(pem: &str) -> Vec<String> {
     let end = "-----END CERTIFICATE-----";
     let parts = pem.split_inclusive(end).map(|it| format!("{}\n", it.trim()));
-    parts.filter(|it| Facts::read(it).is_some()).collect()
+    parts.filter(|it| CertificateInfo::read(it).is_some()).collect()
 }
 
-/// The relevant facts of a certificate.
+/// The fields of a certificate that its renewal depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub(crate) struct CertificateInfo {
     pub(crate) not_before: Timestamp,
     pub(crate) not_after: Timestamp,
     pub(crate) subject: String,
@@ -47,13 +48,13 @@ pub(crate) struct Facts {
     issuer_key_id: Option<Vec<u8>>,
 }
 
-impl Facts {
-    /// The facts of the certificate, if the key belongs to it.
+impl CertificateInfo {
+    /// The fields of the certificate, if the key belongs to it.
     pub(crate) fn of(certified: &Certified) -> Option<Self> {
         Self::read(&certified.certificate).filter(|_| certified.has_matching_key())
     }
 
-    /// The facts of the first certificate in a PEM, if there is one.
+    /// The fields of the first certificate in a PEM, if there is one.
     pub(crate) fn read(pem: &str) -> Option<Self> {
         let pem = Pem::iter_from_buffer(pem.as_bytes()).next()?.ok()?;
         let certificate = pem.parse_x509().ok()?;
@@ -70,16 +71,16 @@ impl Facts {
         })
     }
 
-    /// The time at which it was made.
-    pub(crate) fn made(&self) -> Timestamp {
+    /// The time at which it was issued.
+    pub(crate) fn issued_at(&self) -> Timestamp {
         self.not_before + BACKDATED
     }
 
-    /// Whether it was signed by this CA and its key; two CAs that were made within a second have
-    /// the same name.
+    /// Whether it was signed by this CA. The key is compared as well, since two CAs that were made
+    /// within a second have the same name.
     pub(crate) fn is_signed_by(&self, authority: &Self) -> bool {
-        let names_key = self.issuer_key_id.is_some() && self.issuer_key_id == authority.key_id;
-        self.issuer == authority.subject && names_key
+        let has_same_key = self.issuer_key_id.is_some() && self.issuer_key_id == authority.key_id;
+        self.issuer == authority.subject && has_same_key
     }
 
     /// Whether a third or less of its lifetime is left, so that a successor is due.

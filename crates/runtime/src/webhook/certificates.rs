@@ -2,8 +2,8 @@
 //! through a Secret and rotated before they expire.
 //!
 //! ```text
-//! Secret   ca.crt   the authorities, newest first      ca.key   of the newest
-//!          tls.crt  what the servers show               tls.key
+//! Secret   ca.crt   the CA certificates, newest first   ca.key   the key of the newest CA
+//!          tls.crt  the serving certificate             tls.key
 //! ```
 //!
 //! After two thirds of its lifetime, the serving certificate is replaced by one that the newest CA
@@ -34,14 +34,14 @@ use keel::{Clock, Entropy, Tasks, Timestamp};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// The longest time after which a replica reads what another one wrote.
-pub(super) const RECHECK: Duration = Duration::from_mins(10);
+/// The longest time between two reads of the Secret, which another replica may have written.
+pub(super) const MAX_REFRESH_INTERVAL: Duration = Duration::from_mins(10);
 
 /// The delay after a failure.
-const RETRY: Duration = Duration::from_secs(10);
+const RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// The number of attempts if replicas write concurrently.
-const TRIES: usize = 16;
+const MAX_ATTEMPTS: usize = 16;
 
 /// The options of [`Certificates`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl CertificateOptions {
 /// let options = CertificateOptions::of_service("operators", "my-webhook");
 /// match Certificates::start(client, options, &clock, &entropy, &tasks).await {
 ///     Ok(certificates) => println!("{}", *certificates.bundle().borrow()), // for `caBundle`
-///     Err(CertificateError::Secret(error)) => eprintln!("may it use its secret? {error}"),
+///     Err(CertificateError::Secret(error)) => eprintln!("no access to the Secret: {error}"),
 ///     Err(error) => eprintln!("{error}"),
 /// }
 /// # }
@@ -93,9 +93,9 @@ pub enum CertificateError {
     /// The operator needs get, create and update on its Secret.
     #[error("cannot read or write the secret")]
     Secret(#[source] kube_client::Error),
-    /// A certificate cannot be made, for instance because a name is not valid.
-    #[error("cannot make a certificate")]
-    Make(#[source] tls::IssueError),
+    /// A certificate cannot be issued, for instance because a name is not valid.
+    #[error("cannot issue a certificate")]
+    Issue(#[source] tls::IssueError),
     /// The certificate cannot be served; not expected.
     #[error("cannot use the certificate")]
     Serve(#[source] ServingError),
@@ -121,7 +121,7 @@ pub(super) struct CertificateManager {
     /// The CA certificates in PEM, for configurations.
     pub(super) bundle: watch::Sender<String>,
     /// Held by a refresh, so that refreshes do not overlap.
-    looking: Mutex<()>,
+    refresh_lock: Mutex<()>,
 }
 
 impl Certificates {
@@ -141,7 +141,7 @@ impl Certificates {
             entropy: entropy.clone(),
             serving: ServingCertificate::default(),
             bundle: watch::Sender::new(String::new()),
-            looking: Mutex::default(),
+            refresh_lock: Mutex::default(),
         });
         let due = manager.refresh().await?;
         let tasks = tasks.child("webhook certificates");
@@ -182,7 +182,7 @@ impl CertificateManager {
         tokio::pin!(stop);
         loop {
             let now = self.clock.now();
-            let wake = due.clamp(now + RETRY, now + RECHECK);
+            let wake = due.clamp(now + RETRY_DELAY, now + MAX_REFRESH_INTERVAL);
             tokio::select! {
                 () = self.clock.sleep_until(wake) => {}
                 () = &mut stop => return,
@@ -191,7 +191,7 @@ impl CertificateManager {
                 Ok(due) => due,
                 Err(error) => {
                     tracing::warn!(error = %error, "cannot refresh the webhook certificates");
-                    self.clock.now() + RETRY
+                    self.clock.now() + RETRY_DELAY
                 }
             };
         }
@@ -199,24 +199,25 @@ impl CertificateManager {
 
     /// Updates the Secret, serves its content, and returns the time of the next refresh.
     pub(super) async fn refresh(&self) -> Result<Timestamp, CertificateError> {
-        let _looking = self.looking.lock().await;
+        let _guard = self.refresh_lock.lock().await;
         let name = &self.options.secret;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let secret = self.secrets.get_opt(name).await.map_err(CertificateError::Secret)?;
-            let kept = CertificateSecret::renew(secret.as_ref(), &self.options, self.clock.now());
-            let kept = kept.map_err(CertificateError::Make)?;
-            let is_kept = secret.as_ref().is_some_and(|it| kept.is_in(it));
-            if !is_kept && !self.write(secret, &kept).await? {
+            let content =
+                CertificateSecret::renew(secret.as_ref(), &self.options, self.clock.now());
+            let content = content.map_err(CertificateError::Issue)?;
+            let is_current = secret.as_ref().is_some_and(|it| content.is_in(it));
+            if !is_current && !self.write(secret, &content).await? {
                 continue;
             }
-            self.serving.show(&kept.serving).map_err(CertificateError::Serve)?;
-            let bundle = kept.bundle();
+            self.serving.set(&content.serving).map_err(CertificateError::Serve)?;
+            let bundle = content.bundle();
             self.bundle.send_if_modified(|present| {
                 let changed = *present != bundle;
                 *present = bundle;
                 changed
             });
-            return Ok(kept.due);
+            return Ok(content.due);
         }
         Err(CertificateError::Contended)
     }
@@ -225,17 +226,18 @@ impl CertificateManager {
     async fn write(
         &self,
         secret: Option<Secret>,
-        kept: &CertificateSecret,
+        content: &CertificateSecret,
     ) -> Result<bool, CertificateError> {
         let post = PostParams::default();
         let written = if let Some(mut secret) = secret {
-            secret.data.get_or_insert_default().extend(kept.data());
+            secret.data.get_or_insert_default().extend(content.data());
             self.secrets.replace(&self.options.secret, &post, &secret).await
         } else {
             let name = Some(self.options.secret.clone());
             let metadata = ObjectMeta { name, ..ObjectMeta::default() };
             let type_ = Some("kubernetes.io/tls".to_owned());
-            let secret = Secret { metadata, type_, data: Some(kept.data()), ..Secret::default() };
+            let secret =
+                Secret { metadata, type_, data: Some(content.data()), ..Secret::default() };
             self.secrets.create(&post, &secret).await
         };
         match written {

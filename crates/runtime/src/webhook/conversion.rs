@@ -12,7 +12,7 @@
 //! }
 //! ```
 //!
-//! The CRD names the webhook with [`Versions::definition_converted_by`], and
+//! The CRD names the webhook with [`Versions::crd_converted_by`], and
 //! [`InjectionTarget::Conversion`](super::InjectionTarget) maintains the CA in it.
 
 use bytes::Bytes;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::server::{BadReview, Handler};
 use crate::versions::{ConversionError, Versions};
 
-/// The API server sends a whole list in one review.
+/// The largest review: the API server sends a whole list in one review.
 const MAX_BODY: usize = 128 << 20;
 
 /// A handler for a kind with `#[derive(Versions)]`.
@@ -49,7 +49,7 @@ fn answer(
     let mut review: Value =
         serde_json::from_slice(body).map_err(|error| BadReview(error.to_string()))?;
     if review["kind"] != "ConversionReview" {
-        return Err(BadReview("it is no ConversionReview".to_owned()));
+        return Err(BadReview("it is not a ConversionReview".to_owned()));
     }
     let request = review["request"].take();
     let (Some(uid), Some(desired)) =

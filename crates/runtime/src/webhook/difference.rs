@@ -25,13 +25,13 @@ pub(crate) fn patch<K: Serialize>(
 ) -> serde_json::Result<Patch> {
     let before = before.map_or(Ok(Value::Null), serde_json::to_value)?;
     let after = serde_json::to_value(after)?;
-    let mut wanted = raw.clone();
-    carry(&before, &after, &mut wanted);
-    Ok(json_patch::diff(raw, &wanted))
+    let mut changed = raw.clone();
+    apply_changes(&before, &after, &mut changed);
+    Ok(json_patch::diff(raw, &changed))
 }
 
-/// Applies the changes of `before` to `raw`.
-fn carry(before: &Value, after: &Value, raw: &mut Value) {
+/// Applies the changes from `before` to `after` to `raw`.
+fn apply_changes(before: &Value, after: &Value, raw: &mut Value) {
     if before == after {
         return;
     }
@@ -41,10 +41,10 @@ fn carry(before: &Value, after: &Value, raw: &mut Value) {
                 raw.remove(name);
             }
             for (name, value) in after {
-                let was = before.get(name).unwrap_or(&Value::Null);
+                let old = before.get(name).unwrap_or(&Value::Null);
                 match raw.get_mut(name) {
-                    Some(raw) => carry(was, value, raw),
-                    None if was == value => {}
+                    Some(raw) => apply_changes(old, value, raw),
+                    None if old == value => {}
                     None => {
                         raw.insert(name.clone(), value.clone());
                     }
@@ -54,20 +54,21 @@ fn carry(before: &Value, after: &Value, raw: &mut Value) {
         (Value::Array(before), Value::Array(after), Value::Array(raw))
             if before.len() == raw.len() =>
         {
-            carry_list(before, after, raw);
+            apply_list_changes(before, after, raw);
         }
         _ => after.clone_into(raw),
     }
 }
 
-/// Elements that stay in the list keep the fields that the type does not have.
-fn carry_list(before: &[Value], after: &[Value], raw: &mut Vec<Value>) {
-    let mut taken: Vec<Value> = std::mem::take(raw);
-    for (element, place) in after.iter().zip(pairing::pairs(before, after)) {
-        raw.push(match place {
-            Some(place) => {
-                let mut kept = taken[place].take();
-                carry(&before[place], element, &mut kept);
+/// Applies the changes of a list. Elements that stay in the list keep the fields that the type does not
+/// have.
+fn apply_list_changes(before: &[Value], after: &[Value], raw: &mut Vec<Value>) {
+    let mut old: Vec<Value> = std::mem::take(raw);
+    for (element, index) in after.iter().zip(pairing::pairs(before, after)) {
+        raw.push(match index {
+            Some(index) => {
+                let mut kept = old[index].take();
+                apply_changes(&before[index], element, &mut kept);
                 kept
             }
             None => element.clone(),
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn removed_elements_are_removed() {
+    fn removed_fields_are_removed() {
         check(
             &json!({"a": {"b": 1, "c": 2}, "d": 3}),
             &json!({"a": {"b": 1, "c": 2}, "d": 3}),
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn no_change_is_no_patch() {
+    fn an_unchanged_object_has_an_empty_patch() {
         let raw = json!({"creationTimestamp": null, "a": 1});
         assert!(patch(&raw, Some(&json!({"a": 1})), &json!({"a": 1})).unwrap().is_empty());
     }

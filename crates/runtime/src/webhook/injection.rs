@@ -23,18 +23,19 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 use super::authority;
-use super::authority::Facts;
-use super::certificates::{CertificateManager, RECHECK};
+use super::authority::CertificateInfo;
+use super::certificates::{CertificateManager, MAX_REFRESH_INTERVAL};
 use keel::{Backoff, ClockInstant};
 
 /// The timeout of a watch in seconds.
 const WATCH_SECONDS: u32 = 290;
 
 /// The time for which an unknown CA is kept; by then every replica has read the Secret.
-const MAX_OTHER_AGE: Duration = Duration::from_secs(2 * RECHECK.as_secs());
+const UNKNOWN_CA_GRACE: Duration = Duration::from_secs(2 * MAX_REFRESH_INTERVAL.as_secs());
 
-/// The shortest and the longest delay between two writes, if others change the configuration.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
+/// The delay between two writes grows from this to [`MAX_DELAY`] if others change the configuration.
+const BASE_DELAY: Duration = Duration::from_millis(200);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
 /// A webhook configuration into which CA certificates are injected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,20 +106,20 @@ impl Injector {
     pub(super) async fn run(mut self, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
         let mut bundle = self.manager.bundle.subscribe();
-        let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, self.manager.entropy.clone());
+        let mut backoff = Backoff::new(BASE_DELAY, MAX_DELAY, self.manager.entropy.clone());
         loop {
-            let turn = tokio::select! {
-                turn = self.turn(&mut bundle) => turn,
+            let was_written = tokio::select! {
+                was_written = self.inject_and_wait(&mut bundle) => was_written,
                 () = &mut stop => return,
             };
-            match turn {
+            match was_written {
                 Ok(false) => {
                     backoff.reset();
                     continue;
                 }
                 Ok(true) => {}
                 Err(error) => {
-                    tracing::warn!(target = self.target.name(), %error, "cannot inject");
+                    tracing::warn!(target = self.target.name(), %error, "cannot inject the CA certificates");
                 }
             }
             tokio::select! {
@@ -129,7 +130,10 @@ impl Injector {
     }
 
     /// Injects, and waits for the next change; returns whether the configuration was written.
-    async fn turn(&mut self, bundle: &mut watch::Receiver<String>) -> kube_client::Result<bool> {
+    async fn inject_and_wait(
+        &mut self,
+        bundle: &mut watch::Receiver<String>,
+    ) -> kube_client::Result<bool> {
         let injected = self.inject(bundle).await?;
         tokio::select! {
             changed = self.until_changed(&injected.version) => changed?,
@@ -150,7 +154,9 @@ impl Injector {
         let listed = found.metadata.resource_version.unwrap_or_default();
         for mut object in found.items {
             let ours = authority::certificates(&bundle.borrow_and_update());
-            if !self.put(&mut object.data.clone(), &ours) && self.other_authorities.is_empty() {
+            if !self.set_bundle(&mut object.data.clone(), &ours)
+                && self.other_authorities.is_empty()
+            {
                 continue;
             }
             // Another replica may have written the configuration after the Secret has changed.
@@ -158,7 +164,7 @@ impl Injector {
                 tracing::warn!(%error, "cannot refresh the webhook certificates");
             }
             let ours = authority::certificates(&bundle.borrow_and_update());
-            if !self.put(&mut object.data, &ours) {
+            if !self.set_bundle(&mut object.data, &ours) {
                 continue;
             }
             let name = self.target.name();
@@ -176,9 +182,9 @@ impl Injector {
         Ok(Injected { is_written: false, version: listed })
     }
 
-    /// Sets the own CA certificates and the unknown ones that are kept; returns whether the
+    /// Sets the CA certificates of this replica and the unknown ones that are kept; returns whether the
     /// configuration was changed.
-    fn put(&mut self, object: &mut Value, ours: &[String]) -> bool {
+    fn set_bundle(&mut self, object: &mut Value, ours: &[String]) -> bool {
         let (mut is_changed, mut other_authorities) = (false, BTreeMap::new());
         for config in self.target.client_configs(object) {
             let present = config.get("caBundle").and_then(Value::as_str).unwrap_or_default();
@@ -213,17 +219,17 @@ impl Injector {
 
     fn is_kept_for_others(&self, authority: &str, since: &ClockInstant) -> bool {
         let now = self.manager.clock.now();
-        self.manager.clock.elapsed_since(since) < MAX_OTHER_AGE
-            && Facts::read(authority).is_some_and(|it| now < it.not_after)
+        self.manager.clock.elapsed_since(since) < UNKNOWN_CA_GRACE
+            && CertificateInfo::read(authority).is_some_and(|it| now < it.not_after)
     }
 
     /// Waits until an unknown CA has to be removed.
     async fn until_other_expires(&self) {
         let clock = &self.manager.clock;
-        let tolerated =
+        let kept =
             self.other_authorities.iter().filter(|(it, since)| self.is_kept_for_others(it, since));
         let left =
-            tolerated.map(|(_, since)| MAX_OTHER_AGE.saturating_sub(clock.elapsed_since(since)));
+            kept.map(|(_, since)| UNKNOWN_CA_GRACE.saturating_sub(clock.elapsed_since(since)));
         match left.min() {
             Some(left) => clock.sleep(left).await,
             None => std::future::pending().await,

@@ -6,12 +6,12 @@
 //! | time for the handshake, until the first request, and from each to the next | the connection is closed |
 //! | time for the body and the handler | 504 |
 //! | size of a body, more for conversion than for admission | 413 |
-//! | such large bodies at one time | the next one waits |
+//! | bodies larger than allowed for admission, at one time | the next one waits |
 //!
 //! ```
 //! use runtime::webhook::{BadReview, Handler, ServerOptions, WebhookServer};
 //!
-//! // `admission` and `conversion` make handlers; this is a handler of bytes.
+//! // `admission` and `conversion` create typed handlers; this one gets the bytes of the body.
 //! let echo = Handler::new(async |body| {
 //!     if body.is_empty() { Err(BadReview("there is no body".to_owned())) } else { Ok(body) }
 //! });
@@ -53,7 +53,7 @@ use tokio_rustls::TlsAcceptor;
 use super::serving::ServingCertificate;
 
 /// The number of bodies larger than [`max_body`](ServerOptions::max_body) in memory at a time.
-const LARGE_BODIES: usize = 2;
+const MAX_LARGE_BODIES: usize = 2;
 
 /// The options of a [`WebhookServer`].
 #[derive(Debug, Clone)]
@@ -66,15 +66,15 @@ pub struct ServerOptions {
     /// The number of connections at a time.
     pub max_connections: usize,
     /// The timeout of the handshake, and of the head of the first request.
-    pub patience: Duration,
+    pub first_request_timeout: Duration,
     /// The timeout between an answer and the head of the next request. A kube-apiserver closes its
     /// connections after 90 seconds.
-    pub idle: Duration,
+    pub idle_timeout: Duration,
     /// The timeout of the body and the handler of a request. The API server waits 10 seconds by
     /// default.
     pub handler_timeout: Duration,
     /// The time for pending requests when the server stops.
-    pub drain: Duration,
+    pub drain_timeout: Duration,
 }
 
 impl Default for ServerOptions {
@@ -83,10 +83,10 @@ impl Default for ServerOptions {
             listen: SocketAddr::from(([0, 0, 0, 0], 9443)),
             max_body: 7 << 20,
             max_connections: 1000,
-            patience: Duration::from_secs(10),
-            idle: Duration::from_mins(2),
+            first_request_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_mins(2),
             handler_timeout: Duration::from_secs(30),
-            drain: Duration::from_secs(10),
+            drain_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -107,7 +107,7 @@ impl WebhookServer {
             options,
             handlers: BTreeMap::new(),
             metrics: ReviewMetrics::default(),
-            large_bodies: Semaphore::new(LARGE_BODIES),
+            large_bodies: Semaphore::new(MAX_LARGE_BODIES),
         }
     }
 
@@ -161,7 +161,7 @@ impl WebhookServer {
                 .await
                 .unwrap_or_else(|_| text(StatusCode::GATEWAY_TIMEOUT, "the webhook took too long"))
         } else {
-            text(StatusCode::METHOD_NOT_ALLOWED, "a review is posted")
+            text(StatusCode::METHOD_NOT_ALLOWED, "a review must be sent with POST")
         };
         in_flight.answered(response.status());
         response
@@ -169,7 +169,7 @@ impl WebhookServer {
 
     async fn review(&self, handler: &Handler, body: Incoming) -> Response<Full<Bytes>> {
         let max_body = handler.max_body().unwrap_or(self.options.max_body);
-        let (body, _seat) = match self.read(Limited::new(body, max_body)).await {
+        let (body, _permit) = match self.read(Limited::new(body, max_body)).await {
             Ok(read) => read,
             Err(error) if error.is::<LengthLimitError>() => {
                 return text(StatusCode::PAYLOAD_TOO_LARGE, "the review is too large");
@@ -193,15 +193,15 @@ impl WebhookServer {
         mut body: Limited<Incoming>,
     ) -> Result<(Bytes, Option<SemaphorePermit<'_>>), Box<dyn std::error::Error + Send + Sync>>
     {
-        let (mut whole, mut seat) = (BytesMut::new(), None);
+        let (mut whole, mut permit) = (BytesMut::new(), None);
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame?.into_data() else { continue };
-            if seat.is_none() && whole.len() + data.len() > self.options.max_body {
-                seat = Some(self.large_bodies.acquire().await?);
+            if permit.is_none() && whole.len() + data.len() > self.options.max_body {
+                permit = Some(self.large_bodies.acquire().await?);
             }
             whole.extend_from_slice(&data);
         }
-        Ok((whole.freeze(), seat))
+        Ok((whole.freeze(), permit))
     }
 }
 

@@ -34,8 +34,8 @@ use rustls::sign::CertifiedKey;
 use keel::{Clock, Tasks};
 use tls::Certified;
 
-/// The period in which mounted files are read; a kubelet needs up to a minute to update them.
-const RELOAD: Duration = Duration::from_secs(30);
+/// The interval at which mounted files are read; a kubelet needs up to a minute to update them.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(30);
 
 /// See the [module documentation](self). Clones share one certificate.
 #[derive(Debug, Clone, Default)]
@@ -57,7 +57,7 @@ pub enum ServingError {
         source: std::io::Error,
     },
     /// There must be a certificate and a key, both in PEM.
-    #[error("there is no certificate or no key")]
+    #[error("the PEM contains no certificate or no key")]
     Pem(#[source] rustls::pki_types::pem::Error),
     /// The key must be supported by rustls and belong to the certificate.
     #[error("cannot use the key")]
@@ -74,21 +74,21 @@ impl ServingCertificate {
         tasks: &Tasks,
     ) -> Result<Self, ServingError> {
         let (certificate, key) = (certificate.into(), key.into());
-        let mut shown = read(&certificate, &key)?;
+        let mut current = read(&certificate, &key)?;
         let serving = Self::default();
-        serving.show(&shown)?;
+        serving.set(&current)?;
         let (this, clock, stop) = (serving.clone(), clock.clone(), tasks.shutdown());
         tasks.spawn("certificate files", async move {
             tokio::pin!(stop);
             loop {
                 tokio::select! {
-                    () = clock.sleep(RELOAD) => {}
+                    () = clock.sleep(RELOAD_INTERVAL) => {}
                     () = &mut stop => return,
                 }
                 let fresh = read(&certificate, &key);
-                match fresh.and_then(|fresh| this.show_other(&mut shown, fresh)) {
+                match fresh.and_then(|fresh| this.set_if_changed(&mut current, fresh)) {
                     Ok(()) => {}
-                    Err(error) => tracing::warn!(%error, "keeping the serving certificate"),
+                    Err(error) => tracing::warn!(%error, "cannot read the serving certificate again; the previous one stays"),
                 }
             }
         });
@@ -96,7 +96,7 @@ impl ServingCertificate {
     }
 
     /// Serves this certificate from now on.
-    pub(crate) fn show(&self, certified: &Certified) -> Result<(), ServingError> {
+    pub(crate) fn set(&self, certified: &Certified) -> Result<(), ServingError> {
         let chain: Result<Vec<_>, _> =
             CertificateDer::pem_slice_iter(certified.certificate.as_bytes()).collect();
         let key = PrivateKeyDer::from_pem_slice(certified.key.as_bytes());
@@ -107,10 +107,14 @@ impl ServingCertificate {
         Ok(())
     }
 
-    fn show_other(&self, shown: &mut Certified, fresh: Certified) -> Result<(), ServingError> {
-        if *shown != fresh {
-            self.show(&fresh)?;
-            *shown = fresh;
+    fn set_if_changed(
+        &self,
+        current: &mut Certified,
+        fresh: Certified,
+    ) -> Result<(), ServingError> {
+        if *current != fresh {
+            self.set(&fresh)?;
+            *current = fresh;
         }
         Ok(())
     }

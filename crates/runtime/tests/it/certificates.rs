@@ -1,4 +1,4 @@
-//! Certificates over the years: a manual clock moves, the Secret and the bundle follow.
+//! The rotation of certificates, on a manual clock.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn text(secret: &Secret, key: &str) -> String {
     String::from_utf8(secret.data.as_ref().unwrap()[key].0.clone()).unwrap()
 }
 
-/// How many certificates a PEM has, and when the first begins and ends.
+/// The number of certificates in a PEM, and the start and the end of the validity of the first.
 fn read(pem: &str) -> (usize, Timestamp, Timestamp) {
     let all: Vec<Pem> = Pem::iter_from_buffer(pem.as_bytes()).map(Result::unwrap).collect();
     let first = all[0].parse_x509().unwrap();
@@ -33,10 +33,10 @@ fn issuer(pem: &str) -> String {
 }
 
 async fn start(plane: &Plane) -> Certificates {
-    start_among(plane, &plane.tasks).await
+    start_with_tasks(plane, &plane.tasks).await
 }
 
-async fn start_among(plane: &Plane, tasks: &Tasks) -> Certificates {
+async fn start_with_tasks(plane: &Plane, tasks: &Tasks) -> Certificates {
     let Plane { client, clock, entropy, .. } = plane;
     Certificates::start(client.clone(), certificate_options(), clock, entropy, tasks).await.unwrap()
 }
@@ -63,14 +63,15 @@ async fn certificates_are_rotated_before_they_expire() {
     let (first_authority, first_issuer) =
         (text(&secret, "ca.crt"), issuer(&text(&secret, "tls.crt")));
     let mut issuers = vec![first_issuer];
-    // A third of a year at a time would leap over expiry; 20 days never do.
+    // A serving certificate is replaced within the last 30 days of its lifetime, so steps of 20 days
+    // never skip the replacement.
     for _ in 0..30 {
         plane.clock.advance(Duration::from_secs(20 * DAY));
         let now = plane.clock.now();
         let (_, begins, ends) = read(&text(&secret, "tls.crt"));
         let (_, authority_begins, authority_ends) = read(&text(&secret, "ca.crt"));
         let due = |begins: Timestamp, ends: Timestamp| begins + ends.since(begins) * 2 / 3 <= now;
-        assert!(now < ends, "the certificate is good until it is exchanged");
+        assert!(now < ends, "the certificate expired before it was replaced");
         if due(begins, ends) || due(authority_begins, authority_ends) {
             let version = secret.metadata.resource_version.clone();
             secret = until(&secrets, SECRET, |it| it.metadata.resource_version != version).await;
@@ -80,11 +81,11 @@ async fn certificates_are_rotated_before_they_expire() {
             }
         }
     }
-    assert!(issuers.len() >= 2, "the authority was exchanged, too: {issuers:?}");
+    assert!(issuers.len() >= 2, "the CA was not replaced: {issuers:?}");
     let mut bundle = certificates.bundle();
     let last = text(&secret, "ca.crt");
     bundle.wait_for(|it| *it == last).await.unwrap();
-    assert!(!last.contains(&first_authority), "what has expired is trusted no more");
+    assert!(!last.contains(&first_authority), "an expired CA is still in the bundle");
 }
 
 #[tokio::test]
@@ -102,8 +103,8 @@ async fn a_running_server_serves_the_replacement_of_an_expired_certificate() {
     let mut version = first.metadata.resource_version.clone();
     for _ in 0..2 {
         plane.clock.advance(Duration::from_secs(61 * DAY));
-        let exchanged = until(&secrets, SECRET, |it| it.metadata.resource_version != version).await;
-        version = exchanged.metadata.resource_version;
+        let replaced = until(&secrets, SECRET, |it| it.metadata.resource_version != version).await;
+        version = replaced.metadata.resource_version;
     }
     let (_, _, ends) = read(&text(&first, "tls.crt"));
     assert!(ends < plane.clock.now());
@@ -135,7 +136,7 @@ async fn a_new_ca_is_trusted_before_it_signs() {
     assert_eq!(read(&both).0, 2);
     assert!(both.ends_with(&first));
     let secret = until(&secrets, SECRET, |it| text(it, "ca.crt") == both).await;
-    assert_eq!(issuer(&text(&secret, "tls.crt")), issuer(&first), "the old one signs still");
+    assert_eq!(issuer(&text(&secret, "tls.crt")), issuer(&first), "the old CA still signs");
 }
 
 #[tokio::test]
@@ -143,11 +144,12 @@ async fn a_ca_is_announced_before_it_signs_after_a_long_downtime() {
     let plane = Plane::start().await;
     let secrets = plane.api::<Secret>();
     let mut first = String::new();
-    // Both are due on day 270, and the certificate of day 200 is good until day 290.
+    // On day 270, the CA and the serving certificate are due. The latter was issued on day 200 and is
+    // valid until day 290.
     for days in [0, 200, 70] {
         plane.clock.advance(Duration::from_secs(days * DAY));
         let tasks = Tasks::new();
-        let certificates = start_among(&plane, &tasks).await;
+        let certificates = start_with_tasks(&plane, &tasks).await;
         if days == 0 {
             first.clone_from(&certificates.bundle().borrow());
         }
@@ -156,14 +158,16 @@ async fn a_ca_is_announced_before_it_signs_after_a_long_downtime() {
     let secret = secrets.get(SECRET).await.unwrap();
     assert_eq!(read(&text(&secret, "ca.crt")).0, 2);
     assert_eq!(issuer(&text(&secret, "tls.crt")), issuer(&first));
-    for (passed, is_shown) in [(Duration::from_mins(1), false), (Duration::from_hours(24), true)] {
-        plane.clock.advance(passed);
+    for (elapsed, is_signed_by_new_ca) in
+        [(Duration::from_mins(1), false), (Duration::from_hours(24), true)]
+    {
+        plane.clock.advance(elapsed);
         let tasks = Tasks::new();
-        start_among(&plane, &tasks).await;
+        start_with_tasks(&plane, &tasks).await;
         tasks.stop(Duration::from_secs(5)).await.unwrap();
         let secret = secrets.get(SECRET).await.unwrap();
         let is_new = issuer(&text(&secret, "tls.crt")) != issuer(&first);
-        assert_eq!(is_new, is_shown, "after {passed:?}");
+        assert_eq!(is_new, is_signed_by_new_ca, "after {elapsed:?}");
     }
 }
 
@@ -171,9 +175,9 @@ async fn a_ca_is_announced_before_it_signs_after_a_long_downtime() {
 async fn invalid_content_of_the_secret_is_replaced() {
     let plane = Plane::start().await;
     let secrets = plane.api::<Secret>();
-    let rubbish = serde_json::json!({"metadata": {"name": SECRET}, "stringData": {"ca.crt": "?"}});
-    let rubbish = serde_json::from_value(rubbish).unwrap();
-    secrets.create(&kube_client::api::PostParams::default(), &rubbish).await.unwrap();
+    let invalid = serde_json::json!({"metadata": {"name": SECRET}, "stringData": {"ca.crt": "?"}});
+    let invalid = serde_json::from_value(invalid).unwrap();
+    secrets.create(&kube_client::api::PostParams::default(), &invalid).await.unwrap();
     let certificates = start(&plane).await;
     assert_eq!(read(&certificates.bundle().borrow()).0, 1);
 }
@@ -187,7 +191,7 @@ async fn mounted_files_are_served_and_read_again_when_they_change() {
         std::fs::write(&certificate, text(secret, "tls.crt")).unwrap();
         std::fs::write(&key, text(secret, "tls.key")).unwrap();
     };
-    let first = made_afresh(&plane).await;
+    let first = new_secret(&plane).await;
     std::fs::write(&certificate, text(&first, "tls.crt")).unwrap();
     let missing = ServingCertificate::from_files(&certificate, &key, &plane.clock, &plane.tasks);
     assert!(matches!(missing, Err(ServingError::File { path, .. }) if path == key));
@@ -201,16 +205,19 @@ async fn mounted_files_are_served_and_read_again_when_they_change() {
     };
     assert!(is_trusted(&first).await);
 
-    let second = made_afresh(&plane).await;
-    // A certificate without its key, as there is for a moment while files are exchanged.
+    let second = new_secret(&plane).await;
+    // The new certificate with the old key, as for a moment while the files are replaced.
     std::fs::write(&certificate, text(&second, "tls.crt")).unwrap();
     for _ in 0..100 {
         plane.clock.advance(Duration::from_secs(10));
         tokio::task::yield_now().await;
     }
-    assert!(is_trusted(&first).await && !is_trusted(&second).await, "what was there stays");
+    assert!(
+        is_trusted(&first).await && !is_trusted(&second).await,
+        "the previous certificate is served"
+    );
     mount(&second);
-    world::until("the new one is shown", async || {
+    world::until("the new certificate is served", async || {
         plane.clock.advance(Duration::from_secs(10));
         is_trusted(&second).await
     })
@@ -218,11 +225,11 @@ async fn mounted_files_are_served_and_read_again_when_they_change() {
     assert!(!is_trusted(&first).await);
 }
 
-/// A Secret with a new authority and what it signed.
-async fn made_afresh(plane: &Plane) -> Secret {
+/// A Secret with a new CA and a certificate that it signed.
+async fn new_secret(plane: &Plane) -> Secret {
     let (secrets, tasks) = (plane.api::<Secret>(), Tasks::new());
     let _ = secrets.delete(SECRET, &DeleteParams::default()).await;
-    start_among(plane, &tasks).await;
+    start_with_tasks(plane, &tasks).await;
     tasks.stop(Duration::from_secs(5)).await.unwrap();
     secrets.get(SECRET).await.unwrap()
 }

@@ -1,4 +1,4 @@
-//! What the control loop does with what a reconcile comes to, and how it tells.
+//! The outcomes of reconciles: retries, requeues, metrics and records.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,17 +14,18 @@ use machinery::{Value, json};
 use runtime::reconcile_history::ReconcileOutcome;
 use runtime::{Action, Controller, Failure, Manager, ManagerOptions, Mapper, Predicate, Request};
 
-/// Each call does the next of these, and the last one for ever.
+/// The outcome of one call of the reconcile function.
 #[derive(Clone, Copy)]
 enum Step {
     Panics,
     Fails,
-    GivesUp,
-    AsksAgain,
-    AsksLater,
+    FailsPermanently,
+    RequeuesSoon,
+    RequeuesLater,
     Succeeds,
 }
 
+/// The outcomes of the calls in their order. The last one is repeated.
 struct Script {
     steps: Vec<Step>,
     calls: AtomicU32,
@@ -36,14 +37,14 @@ impl Script {
     }
 }
 
-async fn play(_: Request, script: Arc<Script>) -> Result<Action, Failure> {
+async fn run_step(_: Request, script: Arc<Script>) -> Result<Action, Failure> {
     let call = script.calls.fetch_add(1, Ordering::SeqCst) as usize;
     match script.steps[call.min(script.steps.len() - 1)] {
-        Step::Panics => panic!("dropped it"),
+        Step::Panics => panic!("expected in this test"),
         Step::Fails => Err(Failure::transient("not now")),
-        Step::GivesUp => Err(Failure::permanent("never")),
-        Step::AsksAgain => Ok(Action::RequeueAfter(Duration::from_millis(1))),
-        Step::AsksLater => Ok(Action::RequeueAfter(Duration::from_mins(10))),
+        Step::FailsPermanently => Err(Failure::permanent("never")),
+        Step::RequeuesSoon => Ok(Action::RequeueAfter(Duration::from_millis(1))),
+        Step::RequeuesLater => Ok(Action::RequeueAfter(Duration::from_mins(10))),
         Step::Succeeds => Ok(Action::Done),
     }
 }
@@ -62,16 +63,17 @@ async fn panics_and_failures_are_caught_counted_recorded_and_retried() {
     let world = World::new().await;
     let endpoint = Some("127.0.0.1:0".parse().unwrap());
     let manager = Manager::new(world.client.clone(), ManagerOptions { endpoint, ..options() });
-    let script = Script::new(&[Step::Panics, Step::Fails, Step::AsksAgain, Step::GivesUp]);
+    let script =
+        Script::new(&[Step::Panics, Step::Fails, Step::RequeuesSoon, Step::FailsPermanently]);
     let (send, requests) = mpsc::channel(1);
-    manager.add(Controller::for_::<Thing>().channel(requests).reconcile(play, script));
+    manager.add(Controller::for_::<Thing>().channel(requests).reconcile(run_step, script));
     drop(manager.recorder("example.com/tester"));
     let running = Running::start(&manager);
     send.send(Request::new("default", "a")).await.unwrap();
     until("four calls", async || manager.records("thing").len() == 4).await;
     let outcomes: Vec<_> =
         manager.records("thing").into_iter().rev().map(|record| record.outcome).collect();
-    assert_eq!(outcomes[0], ReconcileOutcome::Panicked("dropped it".to_owned()));
+    assert_eq!(outcomes[0], ReconcileOutcome::Panicked("expected in this test".to_owned()));
     assert_eq!(outcomes[1], ReconcileOutcome::Failed("not now".to_owned()));
     assert_eq!(outcomes[2], ReconcileOutcome::RequeueAfter(Duration::from_millis(1)));
     assert_eq!(outcomes[3], ReconcileOutcome::FailedPermanently("never".to_owned()));
@@ -118,7 +120,7 @@ async fn rejected_events_are_ignored_and_keys_of_channels_reconciled() {
             _ => Vec::new(),
         }))
         .channel(requests)
-        .reconcile(play, Script::new(&[Step::Succeeds]));
+        .reconcile(run_step, Script::new(&[Step::Succeeds]));
     manager.add(controller);
     let running = Running::start(&manager);
     let times = |name: &str| {
@@ -134,9 +136,12 @@ async fn rejected_events_are_ignored_and_keys_of_channels_reconciled() {
     let _: Value = world.client.request(request).await.unwrap();
     send.send(Request::new("default", "sent")).await.unwrap();
     world.create_thing("b", json!(1)).await;
-    until("b is seen, and whom it maps to", async || times("b") + times("from-b") == 2).await;
-    until("what was sent is seen", async || times("sent") == 1).await;
-    // Events of one informer come in order: that of the label was before that of b.
+    until("b and the key that it is mapped to are reconciled", async || {
+        times("b") + times("from-b") == 2
+    })
+    .await;
+    until("the sent key is reconciled", async || times("sent") == 1).await;
+    // The events of one informer arrive in order, so that of the label has arrived before that of b.
     assert_eq!(times("a"), 1);
     running.stop().await;
 }
@@ -148,17 +153,17 @@ async fn a_delayed_key_and_a_changed_object_have_different_causes() {
     let clock = manual_clock();
     let manager =
         Manager::new(world.client.clone(), ManagerOptions { clock: clock.clone(), ..options() });
-    let script = Script::new(&[Step::AsksLater, Step::Succeeds]);
+    let script = Script::new(&[Step::RequeuesLater, Step::Succeeds]);
     let (send, requests) = mpsc::channel(4);
     let controller = Controller::for_::<Thing>().channel(requests);
-    manager.add(controller.reconcile(play, script));
+    manager.add(controller.reconcile(run_step, script));
     let running = Running::start(&manager);
-    until("it was looked at", async || manager.records("thing").len() == 1).await;
+    until("a was reconciled", async || manager.records("thing").len() == 1).await;
     clock.advance(Duration::from_mins(1));
     send.send(Request::new("default", "a")).await.unwrap();
-    until("it was looked at again", async || manager.records("thing").len() == 2).await;
+    until("a was reconciled again", async || manager.records("thing").len() == 2).await;
     clock.advance(Duration::from_mins(9));
-    until("its time has come", async || manager.records("thing").len() == 3).await;
+    until("a was reconciled after its delay", async || manager.records("thing").len() == 3).await;
     let records = manager.records("thing").into_iter().rev();
     let causes: Vec<_> = records.map(|record| record.causes.to_string()).collect();
     assert_eq!(causes, ["Thing default/a found", "sent through a channel", "requested"]);
@@ -166,7 +171,7 @@ async fn a_delayed_key_and_a_changed_object_have_different_causes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn reconciles_that_keep_their_threads_run_side_by_side() {
+async fn reconciles_that_block_their_threads_run_concurrently() {
     let world = World::new().await;
     let manager = Manager::new(world.client.clone(), options());
     let (send, requests) = mpsc::channel(100);
@@ -178,15 +183,19 @@ async fn reconciles_that_keep_their_threads_run_side_by_side() {
         let mut arrived = arrived.lock().unwrap();
         *arrived += 1;
         arrival.notify_all();
-        let patience = Duration::from_secs(10);
-        let waited = arrival.wait_timeout_while(arrived, patience, |it| *it < 2).unwrap();
-        if waited.1.timed_out() { Err(Failure::permanent("it is alone")) } else { Ok(Action::Done) }
+        let timeout = Duration::from_secs(10);
+        let waited = arrival.wait_timeout_while(arrived, timeout, |it| *it < 2).unwrap();
+        if waited.1.timed_out() {
+            Err(Failure::permanent("the other reconcile does not run"))
+        } else {
+            Ok(Action::Done)
+        }
     };
     let controller = Controller::for_::<Thing>().channel(requests);
     manager.add(controller.reconcile(reconcile, (Mutex::new(0), Condvar::new())));
     let running = Running::start(&manager);
     send.send(Request::new("default", "first")).await.unwrap();
-    until("it is up", async || manager.records("thing").len() == 1).await;
+    until("the workers run", async || manager.records("thing").len() == 1).await;
     for name in ["a", "b"] {
         send.send(Request::new("default", name)).await.unwrap();
     }

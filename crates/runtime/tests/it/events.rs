@@ -1,4 +1,4 @@
-//! Events as the server keeps them.
+//! Events that a recorder writes to a server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use kube_client::Client;
 use kube_client::api::{DeleteParams, ListParams, PostParams};
 use serde_json::json;
 
-use crate::faulty::{Fate, Faulty};
+use crate::faulty::{FaultyClient, RequestOutcome};
 use crate::plane::{Plane, until_any};
 use crate::world::until;
 use runtime::recorder::{EventType, Recorder, Reporter};
@@ -28,19 +28,19 @@ fn recorder(plane: &Plane, client: Client) -> Recorder {
     Recorder::start(client, reporter, clock, entropy, tasks)
 }
 
-/// A recorder whose first events are refused with `code`, and the number of its attempts.
-fn refused(plane: &Plane, code: u16, times: u32) -> (Recorder, Arc<AtomicU32>) {
-    let faulty = Faulty::new(plane.env.server().in_process_client());
-    let tries = Arc::new(AtomicU32::new(0));
-    let counted = Arc::clone(&tries);
+/// A recorder whose first `times` attempts are refused with `code`, and the number of its attempts.
+fn refused_recorder(plane: &Plane, code: u16, times: u32) -> (Recorder, Arc<AtomicU32>) {
+    let faulty = FaultyClient::new(plane.env.server().in_process_client());
+    let attempts = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&attempts);
     faulty.decide(move |method, target| {
         let is_event = *method == Method::POST && target.contains("/events");
         if is_event && counted.fetch_add(1, Ordering::SeqCst) < times {
-            return Fate::Refused(code);
+            return RequestOutcome::Refused(code);
         }
-        Fate::Served
+        RequestOutcome::Served
     });
-    (recorder(plane, Client::new(faulty, "default")), tries)
+    (recorder(plane, Client::new(faulty, "default")), attempts)
 }
 
 #[tokio::test]
@@ -88,11 +88,11 @@ async fn events_are_written_later_if_the_server_is_busy() {
     for code in [429, 500, 503] {
         let plane = Plane::start().await;
         let map = map(&plane).await;
-        let (recorder, tries) = refused(&plane, code, 3);
+        let (recorder, attempts) = refused_recorder(&plane, code, 3);
         recorder.record(&map, EventType::Normal, "Made", "the bucket is there");
-        until("it tries for the fourth time", async || {
+        until("the fourth attempt", async || {
             plane.clock.advance(Duration::from_secs(1));
-            tries.load(Ordering::SeqCst) == 4
+            attempts.load(Ordering::SeqCst) == 4
         })
         .await;
         until_any(&plane.api::<Event>(), ABOUT, |it| it.count == Some(1)).await;
@@ -102,21 +102,21 @@ async fn events_are_written_later_if_the_server_is_busy() {
 
 #[tokio::test]
 async fn events_that_are_refused_are_dropped_and_do_not_delay_others() {
-    // What the server has an opinion on is not tried again, the rest five times.
+    // An event that is refused with 403 is not tried again; other failures are tried five times.
     for (code, expected) in [(403, 1), (503, 5)] {
         let plane = Plane::start().await;
         let map = map(&plane).await;
-        let (recorder, tries) = refused(&plane, code, expected);
-        recorder.record(&map, EventType::Normal, "Lost", "nobody reads this");
+        let (recorder, attempts) = refused_recorder(&plane, code, expected);
+        recorder.record(&map, EventType::Normal, "Lost", "this event is refused");
         recorder.record(&map, EventType::Normal, "Made", "the bucket is there");
-        until("the first is given up", async || {
+        until("the first event is dropped", async || {
             plane.clock.advance(Duration::from_secs(5));
             recorder.dropped() == 1
         })
         .await;
         let event = until_any(&plane.api::<Event>(), ABOUT, |_| true).await;
         assert_eq!(event.reason.as_deref(), Some("Made"));
-        assert_eq!(tries.load(Ordering::SeqCst), expected + 1);
+        assert_eq!(attempts.load(Ordering::SeqCst), expected + 1);
     }
 }
 
@@ -134,11 +134,11 @@ async fn events_before_a_stop_are_written() {
 }
 
 #[tokio::test]
-async fn a_stop_does_not_wait_long_for_events() {
+async fn a_stop_ends_although_events_are_refused() {
     let plane = Plane::start().await;
     let map = map(&plane).await;
-    let (recorder, tries) = refused(&plane, 503, u32::MAX);
+    let (recorder, attempts) = refused_recorder(&plane, 503, u32::MAX);
     recorder.record(&map, EventType::Normal, "Made", "a bucket is there");
-    until("it was tried", async || tries.load(Ordering::SeqCst) == 1).await;
+    until("the first attempt", async || attempts.load(Ordering::SeqCst) == 1).await;
     plane.tasks.stop(Duration::from_secs(5)).await.unwrap();
 }

@@ -1,4 +1,5 @@
-//! [`Faulty`]: a door behind which a test decides what goes wrong.
+//! [`FaultyClient`]: an in-process client with simulated faults. A test decides the outcome of each
+//! request.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -18,59 +19,62 @@ use runtime::kube_client::client::Body;
 type Answer = UnsyncBoxBody<Bytes, BoxError>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What happens to a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum RequestOutcome {
     /// It is served.
     Served,
-    /// It is answered like this, with an advice to come again after a second if that is usual.
+    /// It is answered with this code, and with a Retry-After of one second if the code is 429.
     Refused(u16),
     /// It is served, and the connection breaks before the answer.
     AnswerLost,
     /// It is served, and the connection breaks within the answer.
     AnswerCut,
-    /// The request is not answered, and served when it is [released](Faulty::let_go).
+    /// It fails without an answer, and is served later by [`serve_held`](FaultyClient::serve_held).
     Held,
-    /// What was held is served, and then this.
-    HeldBehind,
-    /// The request does not arrive, and there is no answer.
+    /// The held requests are served, and then this one.
+    ServedAfterHeld,
+    /// It does not arrive at the server, and is never answered.
     Unanswered,
 }
 
-type Judge = Box<dyn FnMut(&Method, &str) -> Fate + Send>;
+type Decide = Box<dyn FnMut(&Method, &str) -> RequestOutcome + Send>;
 
 /// See the [module documentation](self). Clones share their faults.
 #[derive(Clone)]
-pub(crate) struct Faulty {
-    door: InProcessClient,
-    judge: Arc<Mutex<Judge>>,
+pub(crate) struct FaultyClient {
+    client: InProcessClient,
+    decide: Arc<Mutex<Decide>>,
     held: Arc<Mutex<Vec<Request<Body>>>>,
 }
 
-impl Faulty {
-    /// Without faults.
-    pub(crate) fn new(door: InProcessClient) -> Self {
-        let judge: Judge = Box::new(|_, _| Fate::Served);
-        Self { door, judge: Arc::new(Mutex::new(judge)), held: Arc::default() }
+impl FaultyClient {
+    /// A client without faults.
+    pub(crate) fn new(client: InProcessClient) -> Self {
+        let decide: Decide = Box::new(|_, _| RequestOutcome::Served);
+        Self { client, decide: Arc::new(Mutex::new(decide)), held: Arc::default() }
     }
 
-    /// Serves what was held, and says with which codes it was answered.
-    pub(crate) async fn let_go(&self) -> Vec<u16> {
+    /// Serves the held requests, and returns the codes of their answers.
+    pub(crate) async fn serve_held(&self) -> Vec<u16> {
         let held = std::mem::take(&mut *self.held.lock().unwrap());
-        let (mut door, mut codes) = (self.door.clone(), Vec::new());
+        let (mut client, mut codes) = (self.client.clone(), Vec::new());
         for request in held {
-            codes.push(door.call(request).await.unwrap().status().as_u16());
+            codes.push(client.call(request).await.unwrap().status().as_u16());
         }
         codes
     }
 
-    /// From now on `judge` decides, by the method and by path and query.
-    pub(crate) fn decide(&self, judge: impl FnMut(&Method, &str) -> Fate + Send + 'static) {
-        *self.judge.lock().unwrap() = Box::new(judge);
+    /// From now on, `decide` returns the outcome of a request by its method, and by its path and query.
+    pub(crate) fn decide(
+        &self,
+        decide: impl FnMut(&Method, &str) -> RequestOutcome + Send + 'static,
+    ) {
+        *self.decide.lock().unwrap() = Box::new(decide);
     }
 }
 
-impl Service<Request<Body>> for Faulty {
+impl Service<Request<Body>> for FaultyClient {
     type Response = Response<Answer>;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Answer>, BoxError>> + Send>>;
@@ -81,27 +85,28 @@ impl Service<Request<Body>> for Faulty {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let target = request.uri().path_and_query().unwrap().as_str().to_owned();
-        let fate = self.judge.lock().unwrap()(request.method(), &target);
-        let answered = match fate {
-            Fate::Refused(_) | Fate::Unanswered => None,
-            Fate::Served | Fate::AnswerLost | Fate::AnswerCut | Fate::HeldBehind => {
-                Some(self.door.call(request))
-            }
-            Fate::Held => {
+        let outcome = self.decide.lock().unwrap()(request.method(), &target);
+        let answered = match outcome {
+            RequestOutcome::Refused(_) | RequestOutcome::Unanswered => None,
+            RequestOutcome::Served
+            | RequestOutcome::AnswerLost
+            | RequestOutcome::AnswerCut
+            | RequestOutcome::ServedAfterHeld => Some(self.client.call(request)),
+            RequestOutcome::Held => {
                 self.held.lock().unwrap().push(request);
                 None
             }
         };
         let faulty = self.clone();
         Box::pin(async move {
-            if fate == Fate::HeldBehind {
-                faulty.let_go().await;
+            if outcome == RequestOutcome::ServedAfterHeld {
+                faulty.serve_held().await;
             }
-            match (answered, fate) {
-                (Some(answered), Fate::Served | Fate::HeldBehind) => {
+            match (answered, outcome) {
+                (Some(answered), RequestOutcome::Served | RequestOutcome::ServedAfterHeld) => {
                     Ok(answered.await?.map(|body| body.map_err(Into::into).boxed_unsync()))
                 }
-                (Some(answered), Fate::AnswerCut) => {
+                (Some(answered), RequestOutcome::AnswerCut) => {
                     let cut: Result<Frame<Bytes>, BoxError> = Err("the connection broke".into());
                     let body = StreamBody::new(stream::iter([cut])).boxed_unsync();
                     Ok(answered.await?.map(|_| body))
@@ -110,7 +115,7 @@ impl Service<Request<Body>> for Faulty {
                     drop(answered.await?);
                     Err("the connection broke".into())
                 }
-                (None, Fate::Refused(code)) => {
+                (None, RequestOutcome::Refused(code)) => {
                     let mut response =
                         Response::new(Full::from("no").map_err(Into::into).boxed_unsync());
                     *response.status_mut() = StatusCode::from_u16(code)?;
@@ -119,7 +124,7 @@ impl Service<Request<Body>> for Faulty {
                     }
                     Ok(response)
                 }
-                (None, Fate::Held) => Err("nobody answered".into()),
+                (None, RequestOutcome::Held) => Err("no answer".into()),
                 (None, _) => std::future::pending().await,
             }
         })

@@ -1,4 +1,4 @@
-//! A client of webhooks, with its CA and its clock.
+//! An HTTPS client for webhook servers, which trusts a given CA and uses a given clock.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,18 +17,18 @@ use tokio_rustls::client::TlsStream;
 
 use keel::Clock;
 
-/// The time of a test.
+/// The clock of a test as the clock of rustls.
 #[derive(Debug)]
-struct Time(Clock);
+struct TestTime(Clock);
 
-impl TimeProvider for Time {
+impl TimeProvider for TestTime {
     fn current_time(&self) -> Option<UnixTime> {
         let seconds = u64::try_from(self.0.now().seconds()).ok()?;
         Some(UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
     }
 }
 
-/// A connection over which nothing was said yet, with these protocols to choose from.
+/// A TLS connection on which no request was sent. `protocols` are offered by ALPN.
 pub(crate) async fn connect(
     address: SocketAddr,
     bundle: &str,
@@ -39,7 +39,7 @@ pub(crate) async fn connect(
     for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
         roots.add(authority.unwrap()).unwrap();
     }
-    let (provider, time) = (Arc::new(ring::default_provider()), Arc::new(Time(clock.clone())));
+    let (provider, time) = (Arc::new(ring::default_provider()), Arc::new(TestTime(clock.clone())));
     let mut config = ClientConfig::builder_with_details(provider, time)
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -51,7 +51,7 @@ pub(crate) async fn connect(
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
-/// Sends a request; its answer is the code and the body. Without a body it is a GET.
+/// Sends a POST, or a GET if the body is empty, and returns the code and the body of the answer.
 pub(crate) async fn send(
     address: SocketAddr,
     bundle: &str,

@@ -1,4 +1,4 @@
-//! Replicas that write their authorities into the same configuration, and do not know the same.
+//! Replicas with different CA certificates that inject them into the same configuration.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use kube_client::api::{DeleteParams, PostParams};
 use kube_client::{Api, Client};
 use serde_json::json;
 
-use crate::faulty::{Fate, Faulty};
+use crate::faulty::{FaultyClient, RequestOutcome};
 use crate::plane::{Plane, certificate_options};
 use crate::world::until;
 use keel::Clock;
@@ -28,13 +28,13 @@ struct Replica {
 
 impl Replica {
     async fn start(plane: &Plane) -> Self {
-        let faulty = Faulty::new(plane.env.server().in_process_client());
+        let faulty = FaultyClient::new(plane.env.server().in_process_client());
         let writes = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&writes);
         faulty.decide(move |method, target| {
             let is_write = *method == Method::PUT && target.contains("webhookconfigurations");
             counted.fetch_add(usize::from(is_write), Ordering::Relaxed);
-            Fate::Served
+            RequestOutcome::Served
         });
         let (client, clock) = (Client::new(faulty, "default"), Clock::manual(plane.clock.now()));
         let options = certificate_options();
@@ -82,13 +82,13 @@ async fn replicas_with_different_cas_do_not_overwrite_each_other() {
     let old = first.bundle();
     until("it is injected", async || injected(&plane).await == old).await;
     plane.api::<Secret>().delete(SECRET, &DeleteParams::default()).await.unwrap();
-    // Makes an authority of its own, of which the others learn by the configuration alone.
+    // Creates a CA of its own, which the other replicas find only in the configuration.
     let third = Replica::start(&plane).await;
     let new = third.bundle();
     assert_ne!(new, old);
     let replicas = [first, second, third];
     let pass = |duration| replicas.iter().for_each(|it| it.clock.advance(duration));
-    until("all know it", async || {
+    until("all replicas know the new CA", async || {
         pass(Duration::from_millis(10));
         replicas.iter().all(|it| it.bundle() == new)
     })
@@ -100,7 +100,7 @@ async fn replicas_with_different_cas_do_not_overwrite_each_other() {
     .await;
 
     pass(Duration::from_mins(21));
-    until("the old one is gone", async || {
+    until("the old CA is removed", async || {
         pass(Duration::from_millis(10));
         injected(&plane).await == new
     })

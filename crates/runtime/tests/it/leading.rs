@@ -11,7 +11,7 @@ use kube_core::params::{DeleteParams, PostParams};
 use tokio::sync::mpsc;
 
 use crate::controlling::get;
-use crate::faulty::{Fate, Faulty};
+use crate::faulty::{FaultyClient, RequestOutcome};
 use crate::world::{Running, Thing, World, manual_clock, options, until};
 use machinery::json;
 use runtime::keel::{Clock, Entropy, Tasks, Timestamp};
@@ -22,34 +22,34 @@ use runtime::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One of several that compete, with a clock and a connection of its own.
+/// A manager that takes part in leader election, with its own clock and client.
 struct Candidate {
     clock: Clock,
-    faulty: Faulty,
+    faulty: FaultyClient,
     running: Running,
 }
 
 impl Candidate {
     fn start(world: &World, identity: &str) -> Self {
-        Self::start_with(world, identity, |_, _| Fate::Served)
+        Self::start_with(world, identity, |_, _| RequestOutcome::Served)
     }
 
-    /// One whose requests may go wrong from the first one on.
+    /// A candidate with faults from its first request on.
     fn start_with(
         world: &World,
         identity: &str,
-        judge: impl FnMut(&Method, &str) -> Fate + Send + 'static,
+        decide: impl FnMut(&Method, &str) -> RequestOutcome + Send + 'static,
     ) -> Self {
         let (faulty, client) = world.faulty();
-        faulty.decide(judge);
+        faulty.decide(decide);
         let clock = manual_clock();
         let election = LeaderElection::new("default", "the-lease", identity);
         let options = ManagerOptions {
             leader_election: Some(election),
             clock: clock.clone(),
-            // Two with the same seed would write objects of the same name.
+            // With equal seeds, two candidates would generate equal names.
             entropy: Entropy::system(),
-            // Nothing may take so long in a test.
+            // Longer than the test, so that no stop ends by its timeout.
             stop_within: Duration::from_hours(1),
             ..options()
         };
@@ -57,12 +57,12 @@ impl Candidate {
         Self { clock, faulty, running }
     }
 
-    /// Whether it may write; it tries.
+    /// Tries a write, and returns whether it succeeded.
     async fn writes(&self) -> bool {
         write(&self.running.manager).await.is_ok()
     }
 
-    /// Lets time pass, in steps, so that whatever is due in between happens in between.
+    /// Advances the clock in steps of a second, after each of which the tasks that are due run.
     async fn pass(&self, seconds: u32) {
         for _ in 0..seconds {
             self.clock.advance(SECOND);
@@ -70,21 +70,21 @@ impl Candidate {
                 tokio::task::yield_now().await;
             }
             // A candidate that waits for the server has a longer deadline than one that pauses.
-            let is_asking = || {
+            let is_waiting_for_answer = || {
                 let deadline = self.clock.next_deadline();
                 deadline.is_some_and(|deadline| deadline.since(self.clock.now()) > 3 * SECOND)
             };
-            until("the server has answered", async || !is_asking()).await;
+            until("the server has answered", async || !is_waiting_for_answer()).await;
         }
     }
 
     fn cut_off(&self) {
-        self.faulty.decide(no_leases);
+        self.faulty.decide(refuse_leases);
     }
 }
 
-pub(crate) fn no_leases(_: &Method, target: &str) -> Fate {
-    if target.contains("/leases") { Fate::Refused(503) } else { Fate::Served }
+pub(crate) fn refuse_leases(_: &Method, target: &str) -> RequestOutcome {
+    if target.contains("/leases") { RequestOutcome::Refused(503) } else { RequestOutcome::Served }
 }
 
 pub(crate) async fn write(manager: &Manager) -> kube_client::Result<ConfigMap> {
@@ -93,20 +93,21 @@ pub(crate) async fn write(manager: &Manager) -> kube_client::Result<ConfigMap> {
     maps.create(&PostParams::default(), &serde_json::from_value(map).unwrap()).await
 }
 
-/// Counts what `happens` to requests about leases by one method; others are served.
+/// Decides the outcome of the lease requests with this method by their number, and counts them; other
+/// requests are served.
 fn of_leases(
     method: Method,
-    mut happens: impl FnMut(usize) -> Fate + Send + 'static,
-) -> (Arc<AtomicUsize>, impl FnMut(&Method, &str) -> Fate + Send + 'static) {
+    mut outcome_of: impl FnMut(usize) -> RequestOutcome + Send + 'static,
+) -> (Arc<AtomicUsize>, impl FnMut(&Method, &str) -> RequestOutcome + Send + 'static) {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
-    let judge = move |asked: &Method, target: &str| {
-        if *asked != method || !target.contains("/leases") {
-            return Fate::Served;
+    let decide = move |requested: &Method, target: &str| {
+        if *requested != method || !target.contains("/leases") {
+            return RequestOutcome::Served;
         }
-        happens(counted.fetch_add(1, Ordering::Relaxed))
+        outcome_of(counted.fetch_add(1, Ordering::Relaxed))
     };
-    (count, judge)
+    (count, decide)
 }
 
 fn leases(world: &World) -> Api<Lease> {
@@ -129,7 +130,7 @@ async fn another_candidate_leads_after_the_lease_is_released() {
     // seen no change for a minute.
     assert_eq!(holder(&world).await, "second");
     second.running.stop().await;
-    assert_eq!(holder(&world).await, "", "given back");
+    assert_eq!(holder(&world).await, "", "the lease was not released");
     let third = Candidate::start(&world, "third");
     until("the third leads at once", async || third.writes().await).await;
 }
@@ -174,16 +175,16 @@ async fn a_former_leader_does_not_write() {
     let world = World::new().await;
     let first = Candidate::start(&world, "first");
     until("the first leads", async || first.writes().await).await;
-    // The lease is overwritten, and the first candidate learns of it at its next renewal.
+    // The lease is overwritten. The first candidate finds that at its next renewal.
     let leases = leases(&world);
     let mut lease = leases.get("the-lease").await.unwrap();
-    lease.spec.as_mut().unwrap().holder_identity = Some("usurper".to_owned());
+    lease.spec.as_mut().unwrap().holder_identity = Some("another".to_owned());
     leases.replace("the-lease", &PostParams::default(), &lease).await.unwrap();
     first.pass(5).await;
     assert!(!first.writes().await);
     let ended = first.running.ended.await.unwrap();
     assert!(matches!(ended, Err(ManagerError::LeadershipLost)), "{ended:?}");
-    assert_eq!(holder(&world).await, "usurper");
+    assert_eq!(holder(&world).await, "another");
 }
 
 #[tokio::test]
@@ -195,17 +196,17 @@ async fn a_clock_that_jumps_does_not_change_leadership() {
     second.pass(3).await;
     second.clock.jump(Timestamp::from_seconds(1_900_000_000));
     second.pass(3).await;
-    assert_eq!(holder(&world).await, "first", "nobody's clock makes the lease old");
+    assert_eq!(holder(&world).await, "first", "a clock that jumps does not make the lease expire");
 
-    // Forward: it may have been suspended, so it must ask before it writes.
+    // A jump forward may result from a suspension, so the leader must renew before it writes.
     first.cut_off();
     first.clock.jump(Timestamp::from_seconds(1_800_000_000));
     assert!(!first.writes().await);
-    first.faulty.decide(|_: &Method, _: &str| Fate::Served);
+    first.faulty.decide(|_: &Method, _: &str| RequestOutcome::Served);
     first.pass(3).await;
-    assert!(first.writes().await, "nobody had taken the lease meanwhile");
+    assert!(first.writes().await, "the lease was still held");
 
-    // Back: time passes all the same.
+    // A jump back does not extend the time in which the leader may write.
     first.clock.jump(Timestamp::from_seconds(1_000_000_000));
     first.pass(3).await;
     assert!(first.writes().await);
@@ -214,7 +215,7 @@ async fn a_clock_that_jumps_does_not_change_leadership() {
     assert!(!first.writes().await);
 }
 
-async fn look(_: Request, _: Arc<()>) -> Result<Action, Failure> {
+async fn succeed(_: Request, _: Arc<()>) -> Result<Action, Failure> {
     Ok(Action::Done)
 }
 
@@ -222,7 +223,7 @@ async fn look(_: Request, _: Arc<()>) -> Result<Action, Failure> {
 async fn a_replica_that_does_not_lead_has_caches_and_empty_queues() {
     let world = World::new().await;
     let (faulty, client) = world.faulty();
-    faulty.decide(no_leases);
+    faulty.decide(refuse_leases);
     let clock = manual_clock();
     let options = ManagerOptions {
         leader_election: Some(LeaderElection::new("default", "the-lease", "second")),
@@ -233,7 +234,7 @@ async fn a_replica_that_does_not_lead_has_caches_and_empty_queues() {
     let manager = Manager::new(client, options);
     let things = manager.lister::<Thing>();
     let (send, requests) = mpsc::channel(4);
-    manager.add(Controller::for_::<Thing>().channel(requests).reconcile(look, ()));
+    manager.add(Controller::for_::<Thing>().channel(requests).reconcile(succeed, ()));
     let running = Running::start(&manager);
     until("it is ready", async || manager.readiness().run("readyz").has_passed).await;
     for name in ["a", "gone", "b"] {
@@ -249,17 +250,17 @@ async fn a_replica_that_does_not_lead_has_caches_and_empty_queues() {
     assert!(metrics.lines().any(|line| line == queued), "{metrics}");
 
     clock.advance(24 * 3600 * SECOND);
-    faulty.decide(|_: &Method, _: &str| Fate::Served);
-    until("it has looked at all", async || {
+    faulty.decide(|_: &Method, _: &str| RequestOutcome::Served);
+    until("all keys are reconciled", async || {
         clock.advance(SECOND / 10);
         manager.records("thing").len() == 3
     })
     .await;
     let mut records = manager.records("thing");
     records.sort_by(|one, other| one.request.cmp(&other.request));
-    let told: Vec<_> = records.iter().map(|record| record.causes.to_string()).collect();
+    let causes: Vec<_> = records.iter().map(|record| record.causes.to_string()).collect();
     let expected = ["Thing default/a found", "Thing default/b found", "sent through a channel"];
-    assert_eq!(told, expected);
+    assert_eq!(causes, expected);
     assert!(records.iter().all(|record| record.waited < 60 * SECOND), "{records:?}");
     running.stop().await;
 }
@@ -269,9 +270,9 @@ async fn a_lease_is_released_although_the_answer_to_its_renewal_was_lost() {
     let world = World::new().await;
     let first = Candidate::start(&world, "first");
     until("the first leads", async || first.writes().await).await;
-    let once = |n| if n == 0 { Fate::AnswerLost } else { Fate::Served };
-    let (renewals, judge) = of_leases(Method::PUT, once);
-    first.faulty.decide(judge);
+    let once = |n| if n == 0 { RequestOutcome::AnswerLost } else { RequestOutcome::Served };
+    let (renewals, decide) = of_leases(Method::PUT, once);
+    first.faulty.decide(decide);
     first.pass(2).await;
     assert_eq!(renewals.load(Ordering::Relaxed), 1);
     first.running.stop().await;
@@ -281,10 +282,10 @@ async fn a_lease_is_released_although_the_answer_to_its_renewal_was_lost() {
 #[tokio::test]
 async fn a_lease_is_released_although_the_answer_to_its_acquisition_was_lost() {
     let world = World::new().await;
-    let (_, judge) = of_leases(Method::POST, |_| Fate::AnswerLost);
-    let first = Candidate::start_with(&world, "first", judge);
+    let (_, decide) = of_leases(Method::POST, |_| RequestOutcome::AnswerLost);
+    let first = Candidate::start_with(&world, "first", decide);
     until("the first holds it", async || holder(&world).await == "first").await;
-    assert!(!first.writes().await, "it does not know");
+    assert!(!first.writes().await, "it does not know that it holds the lease");
     first.running.stop().await;
     assert_eq!(holder(&world).await, "");
 }
@@ -300,7 +301,7 @@ async fn a_deleted_lease_is_respected_until_it_expires() {
     second.pass(9).await;
     assert!(first.writes().await && !second.writes().await);
     second.pass(9).await;
-    assert!(second.writes().await, "it has waited for long enough");
+    assert!(second.writes().await, "the lease has expired");
 }
 
 #[tokio::test]
@@ -319,9 +320,9 @@ async fn a_renewal_that_hangs_leaves_time_for_another() {
     let world = World::new().await;
     let first = Candidate::start(&world, "first");
     until("the first leads", async || first.writes().await).await;
-    let once = |n| if n == 0 { Fate::Unanswered } else { Fate::Served };
-    let (renewals, judge) = of_leases(Method::PUT, once);
-    first.faulty.decide(judge);
+    let once = |n| if n == 0 { RequestOutcome::Unanswered } else { RequestOutcome::Served };
+    let (renewals, decide) = of_leases(Method::PUT, once);
+    first.faulty.decide(decide);
     first.clock.advance(2 * SECOND);
     let sent = async |count| {
         until("it is sent", async || renewals.load(Ordering::Relaxed) == count).await;
@@ -345,12 +346,12 @@ async fn a_write_without_an_answer_is_abandoned_when_another_may_lead() {
     let (tasks, maps) = (Tasks::new(), Arc::new(AtomicUsize::new(0)));
     let sent = Arc::clone(&maps);
     first.faulty.decide(move |method, target| match target {
-        _ if target.contains("/leases") => Fate::Refused(503),
+        _ if target.contains("/leases") => RequestOutcome::Refused(503),
         _ if *method == Method::POST => {
             sent.fetch_add(1, Ordering::Relaxed);
-            Fate::Unanswered
+            RequestOutcome::Unanswered
         }
-        _ => Fate::Served,
+        _ => RequestOutcome::Served,
     });
     let written = tasks.spawn("write", async move { write(&manager).await });
     until("it is sent", async || maps.load(Ordering::Relaxed) == 1).await;
@@ -360,7 +361,7 @@ async fn a_write_without_an_answer_is_abandoned_when_another_may_lead() {
     assert!(!written.is_finished());
     first.clock.advance(SECOND);
     let Err(kube_client::Error::Service(error)) = written.await.unwrap() else {
-        panic!("it was not given up");
+        panic!("the write was not abandoned");
     };
     assert!(error.is::<WriteAbandoned>(), "{error}");
 }
@@ -370,11 +371,11 @@ async fn other_tasks_of_a_former_leader_end_at_once() {
     let world = World::new().await;
     let first = Candidate::start(&world, "first");
     until("the first leads", async || first.writes().await).await;
-    first.running.manager.tasks().spawn("stubborn", std::future::pending::<()>());
+    first.running.manager.tasks().spawn("hanging", std::future::pending::<()>());
     first.cut_off();
     first.pass(12).await;
     let ended = tokio::time::timeout(Duration::from_secs(30), first.running.ended).await;
-    let ended = ended.expect("nobody waits for it").unwrap();
+    let ended = ended.expect("the stop does not wait for the task").unwrap();
     assert!(matches!(ended, Err(ManagerError::LeadershipLost)), "{ended:?}");
 }
 

@@ -1,15 +1,11 @@
-//! The runtime against our own server, in one process, and what it does when that fails: every test
-//! has a plane of its own, in memory, whose time stands still until the test moves it.
+//! The runtime against an API server in the same process, with simulated faults. Each test has its own
+//! server in memory.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test may stop at the first surprise, and says which it was"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
 mod plane;
 #[path = "../../../client/tests/it/proxy.rs"]
-#[allow(dead_code, reason = "of the two kinds of proxies, one is enough here")]
+#[allow(dead_code, reason = "these tests use one of its two kinds of proxies")]
 mod proxy;
 mod https;
 mod resource;

@@ -1,4 +1,4 @@
-//! What a manager runs beside its controllers, and what it says of itself.
+//! The caches, controllers, webhooks, events, readiness and metrics of a manager.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kube_client::api::ListParams;
 
 use crate::controlling::get;
-use crate::faulty::Fate;
+use crate::faulty::RequestOutcome;
 use crate::https;
 use crate::plane::{certificate_options, server_options};
 use crate::world::{MAPS, Running, Thing, World, options, until};
@@ -20,7 +20,7 @@ use runtime::{
     ManagerOptions, Mapper, Request,
 };
 
-async fn look_away(_: Request, _: Arc<()>) -> Result<Action, Failure> {
+async fn succeed(_: Request, _: Arc<()>) -> Result<Action, Failure> {
     Ok(Action::Done)
 }
 
@@ -34,7 +34,7 @@ async fn readiness_names_the_caches_that_have_not_synced() {
     world.delete_crd().await;
     let endpoint = Some("127.0.0.1:0".parse().unwrap());
     let manager = Manager::new(world.client.clone(), ManagerOptions { endpoint, ..options() });
-    manager.add(Controller::for_::<Thing>().reconcile(look_away, ()));
+    manager.add(Controller::for_::<Thing>().reconcile(succeed, ()));
     let running = Running::start(&manager);
     let address = manager.endpoint().await.unwrap();
     let why = "[-]caches failed: things.example.com/v1: the server refused: ";
@@ -50,8 +50,8 @@ async fn a_replica_that_does_not_lead_serves_webhooks() {
     let world = World::new().await;
     let (faulty, client) = world.faulty();
     faulty.decide(|_, target| match target {
-        _ if target.contains("/leases") => Fate::Refused(503),
-        _ => Fate::Served,
+        _ if target.contains("/leases") => RequestOutcome::Refused(503),
+        _ => RequestOutcome::Served,
     });
     let leader_election = Some(LeaderElection::new("default", "the-lease", "second"));
     let endpoint = Some("127.0.0.1:0".parse().unwrap());
@@ -60,7 +60,7 @@ async fn a_replica_that_does_not_lead_serves_webhooks() {
     let manager = Manager::new(client, options);
     let server = WebhookServer::new(server_options()).at("/echo", Handler::new(async |it| Ok(it)));
     manager.serve_webhooks(server, certificate_options(), []);
-    assert!(!manager.readiness().run("readyz").has_passed, "not before it runs");
+    assert!(!manager.readiness().run("readyz").has_passed, "the manager does not run yet");
     let running = Running::start(&manager);
     let address = manager.webhook_endpoint().await.unwrap();
     let secret = Api::<Secret>::namespaced(world.client.clone(), "default")
@@ -88,9 +88,12 @@ async fn a_replica_that_does_not_lead_serves_webhooks() {
     running.stop().await;
 }
 
-async fn tell(request: Request, cx: Arc<(Lister<Thing>, Recorder)>) -> Result<Action, Failure> {
+async fn record_event(
+    request: Request,
+    cx: Arc<(Lister<Thing>, Recorder)>,
+) -> Result<Action, Failure> {
     if let Some(thing) = cx.0.get_key(&request)? {
-        cx.1.record(&thing, EventType::Normal, "Seen", "there it is");
+        cx.1.record(&thing, EventType::Normal, "Seen", "the thing exists");
     }
     Ok(Action::Done)
 }
@@ -101,9 +104,9 @@ async fn events_have_the_name_of_the_controller() {
     world.create_thing("a", json!(1)).await;
     let manager = Manager::new(world.client.clone(), options());
     let context = (manager.lister(), manager.recorder("example.com/tester"));
-    manager.add(Controller::for_::<Thing>().reconcile(tell, context));
+    manager.add(Controller::for_::<Thing>().reconcile(record_event, context));
     let running = Running::start(&manager);
-    until("a was looked at", async || manager.records("thing").len() == 1).await;
+    until("a was reconciled", async || manager.records("thing").len() == 1).await;
     running.stop().await;
     let events = Api::<Event>::namespaced(world.client.clone(), "default");
     let about = ListParams::default().fields("involvedObject.name=a");
@@ -124,23 +127,23 @@ async fn objects_that_refer_to_a_changed_object_are_reconciled() {
     });
     let maps = Mapper::by_index(&things, "size");
     let watches = Controller::for_::<Thing>().watches::<ConfigMap>(maps);
-    manager.add(watches.reconcile(look_away, ()));
+    manager.add(watches.reconcile(succeed, ()));
     let running = Running::start(&manager);
-    until("a was looked at", async || manager.records("thing").len() == 1).await;
+    until("a was reconciled", async || manager.records("thing").len() == 1).await;
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "size-1"}});
     world.env.create(MAPS, &map).await;
-    until("a was looked at again", async || manager.records("thing").len() == 2).await;
+    until("a was reconciled again", async || manager.records("thing").len() == 2).await;
     let causes = manager.records("thing")[0].causes.to_string();
     assert_eq!(causes, "ConfigMap default/size-1 added");
     running.stop().await;
 }
 
 #[tokio::test]
-async fn a_cache_that_is_requested_late_is_filled() {
+async fn a_cache_that_is_requested_while_the_manager_runs_is_filled() {
     let world = World::new().await;
     world.create_thing("a", json!(1)).await;
     let manager = Manager::new(world.client.clone(), options());
-    manager.add(Controller::for_::<ConfigMap>().reconcile(look_away, ()));
+    manager.add(Controller::for_::<ConfigMap>().reconcile(succeed, ()));
     let running = Running::start(&manager);
     until("it is ready", async || manager.readiness().run("readyz").has_passed).await;
     let things = manager.lister::<Thing>();
@@ -150,16 +153,16 @@ async fn a_cache_that_is_requested_late_is_filled() {
 }
 
 #[tokio::test]
-async fn a_controller_that_is_added_late_works_and_one_of_a_known_name_does_not() {
+async fn a_controller_can_be_added_while_the_manager_runs_unless_its_name_is_used() {
     let world = World::new().await;
     world.create_thing("a", json!(1)).await;
     let manager = Manager::new(world.client.clone(), options());
-    manager.add(Controller::for_::<Thing>().reconcile(look_away, ()));
+    manager.add(Controller::for_::<Thing>().reconcile(succeed, ()));
     let running = Running::start(&manager);
-    until("a was looked at", async || manager.records("thing").len() == 1).await;
-    manager.add(Controller::for_::<Thing>().named("late").reconcile(look_away, ()));
+    until("a was reconciled", async || manager.records("thing").len() == 1).await;
+    manager.add(Controller::for_::<Thing>().named("late").reconcile(succeed, ()));
     manager.add(Controller::for_::<Thing>().reconcile(fail, ()));
-    until("a was looked at again", async || manager.records("late").len() == 1).await;
+    until("a was reconciled again", async || manager.records("late").len() == 1).await;
     assert_eq!(manager.records("thing").len(), 1);
     running.stop().await;
 }
@@ -169,7 +172,7 @@ async fn two_controllers_with_the_same_name_are_refused() {
     let world = World::new().await;
     let manager = Manager::new(world.client.clone(), options());
     for _ in 0..2 {
-        manager.add(Controller::for_::<Thing>().reconcile(look_away, ()));
+        manager.add(Controller::for_::<Thing>().reconcile(succeed, ()));
     }
     let refused = manager.run().await.unwrap_err();
     assert_eq!(refused.to_string(), r#"two controllers are named "thing""#);
@@ -179,8 +182,8 @@ async fn read(
     request: Request,
     cx: Arc<(Lister<ConfigMap>, Lister<Secret>)>,
 ) -> Result<Action, Failure> {
-    // An event of which the cache knows nothing would be lost.
-    let map = cx.0.get_key(&request)?.ok_or_else(|| Failure::permanent("lost"))?;
+    // The cache must contain the object of the event.
+    let map = cx.0.get_key(&request)?.ok_or_else(|| Failure::permanent("not cached"))?;
     let uid = map.metadata.uid.unwrap_or_default();
     assert!(cx.1.by_index(CONTROLLER_INDEX, &uid)?.objects.is_empty());
     Ok(Action::Done)
@@ -192,7 +195,11 @@ async fn a_controller_of_a_selection_reads_its_own_cache() {
     // Listing all config maps is forbidden.
     let (faulty, client) = world.faulty();
     faulty.decide(|_, target| {
-        if target.starts_with("/api/v1/configmaps") { Fate::Refused(403) } else { Fate::Served }
+        if target.starts_with("/api/v1/configmaps") {
+            RequestOutcome::Refused(403)
+        } else {
+            RequestOutcome::Served
+        }
     });
     let manager = Manager::new(client, options());
     let mine = Selection { namespace: Some("default".to_owned()), ..Selection::default() };
@@ -202,7 +209,7 @@ async fn a_controller_of_a_selection_reads_its_own_cache() {
     let running = Running::start(&manager);
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
     world.env.create(MAPS, &map).await;
-    until("a was looked at", async || manager.records("configmap").len() == 1).await;
+    until("a was reconciled", async || manager.records("configmap").len() == 1).await;
     assert_eq!(manager.records("configmap")[0].outcome, ReconcileOutcome::Done);
     running.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Caches that get no news see writes whose answers do not tell what was written.
+//! Caches without a working watch show writes whose answers do not contain the written object.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::{v1, v2};
@@ -10,24 +10,27 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::world::{Running, World, options, until};
-use crate::writing::hears_nothing;
+use crate::writing::refuse_watches;
 use informer::Selection;
 use machinery::selector::FieldSelector;
 use machinery::{Value, json};
 use runtime::{Api, Manager};
 
-/// A manager that runs without hearing anything, and what `ask` wants of it.
-async fn deaf<T>(world: &World, ask: impl FnOnce(&Manager) -> T) -> (Running, T) {
+/// A running manager whose watches fail, and the result of `before_start`.
+async fn start_without_watches<T>(
+    world: &World,
+    before_start: impl FnOnce(&Manager) -> T,
+) -> (Running, T) {
     let (faulty, client) = world.faulty();
-    faulty.decide(hears_nothing);
+    faulty.decide(refuse_watches);
     let manager = Manager::new(client, options());
-    let asked = ask(&manager);
+    let result = before_start(&manager);
     let running = Running::start(&manager);
     let maps = Api::<ConfigMap>::namespaced(manager.client(), "default");
     let probe = json!({"metadata": {"name": "probe"}});
     let probe = serde_json::from_value(probe).unwrap();
     until("it writes", async || maps.create(&PostParams::default(), &probe).await.is_ok()).await;
-    (running, asked)
+    (running, result)
 }
 
 fn api<K>(running: &Running) -> Api<K>
@@ -54,9 +57,9 @@ fn pod() -> Value {
 }
 
 #[tokio::test]
-async fn a_scale_is_shown_in_the_scaled_object() {
+async fn the_cache_shows_the_replicas_after_a_write_to_scale() {
     let world = World::new().await;
-    let (running, deployments) = deaf(&world, Manager::lister::<Deployment>).await;
+    let (running, deployments) = start_without_watches(&world, Manager::lister::<Deployment>).await;
     let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": pod()["spec"]});
     let spec = json!({"replicas": 1, "selector": {"matchLabels": {"app": "a"}},
         "template": template});
@@ -71,10 +74,10 @@ async fn a_scale_is_shown_in_the_scaled_object() {
 #[tokio::test]
 async fn an_answer_with_metadata_updates_both_caches() {
     let world = World::new().await;
-    let ask = |manager: &Manager| {
+    let before_start = |manager: &Manager| {
         (manager.lister::<ConfigMap>(), manager.lister::<PartialObjectMeta<ConfigMap>>())
     };
-    let (running, (whole, partial)) = deaf(&world, ask).await;
+    let (running, (whole, partial)) = start_without_watches(&world, before_start).await;
     create::<ConfigMap>(&running, json!({"metadata": {"name": "a"}, "data": {"k": "1"}})).await;
     let patch = Patch::Merge(json!({"metadata": {"labels": {"x": "y"}}}));
     let maps = api::<ConfigMap>(&running);
@@ -88,10 +91,10 @@ async fn an_answer_with_metadata_updates_both_caches() {
 }
 
 #[tokio::test]
-async fn a_write_of_a_subresource_is_shown_in_the_object() {
+async fn the_cache_shows_a_write_to_a_subresource() {
     let world = World::new().await;
-    let ask = |manager: &Manager| (manager.lister::<Pod>(), manager.lister::<Namespace>());
-    let (running, (pods, namespaces)) = deaf(&world, ask).await;
+    let before_start = |manager: &Manager| (manager.lister::<Pod>(), manager.lister::<Namespace>());
+    let (running, (pods, namespaces)) = start_without_watches(&world, before_start).await;
     create::<Pod>(&running, pod()).await;
     let containers = json!([{"name": "e", "image": "i"}]);
     let patch = Patch::Strategic(json!({"spec": {"ephemeralContainers": containers}}));
@@ -100,7 +103,7 @@ async fn a_write_of_a_subresource_is_shown_in_the_object() {
     let cached = pods.get("default", "a").unwrap().unwrap().spec.unwrap();
     assert_eq!(cached.ephemeral_containers.unwrap()[0].name, "e");
     api.evict("a", &EvictParams::default()).await.unwrap();
-    assert!(pods.get("default", "a").unwrap().is_none(), "on no node, it is gone at once");
+    assert!(pods.get("default", "a").unwrap().is_none(), "a pod without a node is removed at once");
 
     let api = Api::<Namespace>::all(running.manager.client());
     let namespace = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
@@ -113,29 +116,29 @@ async fn a_write_of_a_subresource_is_shown_in_the_object() {
 }
 
 #[tokio::test]
-async fn a_write_in_another_version_is_shown() {
+async fn the_cache_shows_a_write_in_another_version() {
     type Old = v1::HorizontalPodAutoscaler;
     type New = v2::HorizontalPodAutoscaler;
     let world = World::new().await;
-    let (running, old) = deaf(&world, Manager::lister::<Old>).await;
+    let (running, old) = start_without_watches(&world, Manager::lister::<Old>).await;
     let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"});
     let spec = json!({"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 5});
     create::<New>(&running, json!({"metadata": {"name": "a"}, "spec": spec})).await;
-    let most = || old.get("default", "a").unwrap().map(|it| it.spec.unwrap().max_replicas);
-    assert_eq!(most(), Some(5));
+    let max_replicas = || old.get("default", "a").unwrap().map(|it| it.spec.unwrap().max_replicas);
+    assert_eq!(max_replicas(), Some(5));
     let new = api::<New>(&running);
     let patch = Patch::Merge(json!({"spec": {"maxReplicas": 7}}));
     new.patch("a", &PatchParams::default(), &patch).await.unwrap();
-    assert_eq!(most(), Some(7));
+    assert_eq!(max_replicas(), Some(7));
     new.delete("a", &DeleteParams::default()).await.unwrap();
-    assert_eq!(most(), None);
+    assert_eq!(max_replicas(), None);
     running.stop().await;
 }
 
 #[tokio::test]
-async fn the_deletion_of_a_collection_is_shown() {
+async fn the_cache_shows_the_deletion_of_a_collection() {
     let world = World::new().await;
-    let (running, maps) = deaf(&world, Manager::lister::<ConfigMap>).await;
+    let (running, maps) = start_without_watches(&world, Manager::lister::<ConfigMap>).await;
     for name in ["a", "b"] {
         let labels = json!({"of": "us"});
         let metadata = json!({"name": name, "labels": labels});
@@ -146,7 +149,7 @@ async fn the_deletion_of_a_collection_is_shown() {
     api.patch("b", &PatchParams::default(), &hold).await.unwrap();
     let ours = ListParams::default().labels("of=us");
     api.delete_collection(&DeleteParams::default().dry_run(), &ours).await.unwrap();
-    assert!(maps.get("default", "a").unwrap().is_some(), "a dry run is no write");
+    assert!(maps.get("default", "a").unwrap().is_some(), "a dry run deletes nothing");
     api.delete_collection(&DeleteParams::default(), &ours).await.unwrap();
     assert!(maps.get("default", "a").unwrap().is_none());
     assert!(maps.get("default", "b").unwrap().unwrap().metadata.deletion_timestamp.is_some());
@@ -159,8 +162,8 @@ async fn a_field_selector_that_only_the_server_applies_is_respected() {
     let world = World::new().await;
     let fields = FieldSelector::parse("type=example.com/mine").unwrap();
     let mine = Selection { fields, ..Selection::default() };
-    let ask = |manager: &Manager| manager.lister_selecting::<Secret>(&mine);
-    let (running, secrets) = deaf(&world, ask).await;
+    let before_start = |manager: &Manager| manager.lister_selecting::<Secret>(&mine);
+    let (running, secrets) = start_without_watches(&world, before_start).await;
     let secret = |name: &str, type_: &str| json!({"metadata": {"name": name}, "type": type_});
     create::<Secret>(&running, secret("a", "example.com/mine")).await;
     create::<Secret>(&running, secret("b", "Opaque")).await;

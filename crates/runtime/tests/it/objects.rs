@@ -1,4 +1,4 @@
-//! What a reconcile function does to objects: finalizers and server-side apply, against a server.
+//! Finalizers and server-side apply, against a server.
 
 use std::sync::Mutex;
 
@@ -22,7 +22,7 @@ async fn create(maps: &Api<ConfigMap>, map: &ConfigMap) -> ConfigMap {
     maps.create(&PostParams::default(), map).await.unwrap()
 }
 
-/// Runs with a function that records its stage.
+/// Calls `finalizer::run` with a function that records its stages.
 async fn run(maps: &Api<ConfigMap>, map: ConfigMap) -> (Finalized<()>, Vec<&'static str>) {
     let seen = Mutex::new(Vec::new());
     let done = finalizer::run(maps, OURS, map, |stage| {
@@ -41,13 +41,13 @@ async fn run(maps: &Api<ConfigMap>, map: ConfigMap) -> (Finalized<()>, Vec<&'sta
 async fn an_object_is_cleaned_up_before_it_is_removed() {
     let plane = Plane::start().await;
     let maps = plane.api::<ConfigMap>();
-    let made = create(&maps, &map("a", "1")).await;
-    assert_eq!(run(&maps, made).await, (Finalized::Applied(()), vec!["apply"]));
+    let created = create(&maps, &map("a", "1")).await;
+    assert_eq!(run(&maps, created).await, (Finalized::Applied(()), vec!["apply"]));
     maps.delete("a", &DeleteParams::default()).await.unwrap();
-    let going = maps.get("a").await.unwrap();
-    assert_eq!(run(&maps, going.clone()).await, (Finalized::CleanedUp(()), vec!["cleanup"]));
+    let deleted = maps.get("a").await.unwrap();
+    assert_eq!(run(&maps, deleted.clone()).await, (Finalized::CleanedUp(()), vec!["cleanup"]));
     assert!(maps.get_opt("a").await.unwrap().is_none());
-    assert_eq!(run(&maps, going).await.0, Finalized::CleanedUp(()), "a second time does no harm");
+    assert_eq!(run(&maps, deleted).await.0, Finalized::CleanedUp(()), "a second cleanup succeeds");
 }
 
 #[tokio::test]
@@ -70,17 +70,18 @@ async fn a_write_of_an_old_state_keeps_the_finalizers_of_others() {
 async fn a_failed_cleanup_keeps_the_object() {
     let plane = Plane::start().await;
     let maps = plane.api::<ConfigMap>();
-    let made = create(&maps, &map("a", "1")).await;
-    run(&maps, made).await;
+    let created = create(&maps, &map("a", "1")).await;
+    run(&maps, created).await;
     maps.delete("a", &DeleteParams::default()).await.unwrap();
-    let going = maps.get("a").await.unwrap();
-    let failed = finalizer::run(&maps, OURS, going, |_| async { Err::<(), _>(ApplyError::NoName) });
+    let deleted = maps.get("a").await.unwrap();
+    let failed =
+        finalizer::run(&maps, OURS, deleted, |_| async { Err::<(), _>(ApplyError::NoName) });
     assert!(matches!(failed.await, Err(FinalizerError::Cleanup(_))));
     assert!(finalizer::has(&maps.get("a").await.unwrap(), OURS));
 }
 
 #[tokio::test]
-async fn nothing_is_created_for_an_object_that_is_being_deleted() {
+async fn an_object_that_is_being_deleted_without_our_finalizer_is_not_applied() {
     let plane = Plane::start().await;
     let maps = plane.api::<ConfigMap>();
     let mut held = map("a", "1");
@@ -88,8 +89,8 @@ async fn nothing_is_created_for_an_object_that_is_being_deleted() {
     let old = create(&maps, &held).await;
     maps.delete("a", &DeleteParams::default()).await.unwrap();
     assert_eq!(run(&maps, old).await, (Finalized::NotOurs, vec![]));
-    let going = maps.get("a").await.unwrap();
-    assert_eq!(run(&maps, going).await, (Finalized::NotOurs, vec![]));
+    let deleted = maps.get("a").await.unwrap();
+    assert_eq!(run(&maps, deleted).await, (Finalized::NotOurs, vec![]));
 }
 
 #[tokio::test]

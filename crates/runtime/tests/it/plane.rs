@@ -1,4 +1,4 @@
-//! [`Plane`]: a test environment, and what the parts of the runtime need beside it.
+//! [`Plane`]: a test environment with a manual clock, and the entropy and tasks for parts of the runtime.
 
 use std::fmt;
 use std::net::Ipv4Addr;

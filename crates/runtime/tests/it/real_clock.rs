@@ -8,8 +8,8 @@ use std::time::Duration;
 use http::Method;
 use tokio::sync::mpsc;
 
-use crate::faulty::{Fate, Faulty};
-use crate::leading::{no_leases, write};
+use crate::faulty::{FaultyClient, RequestOutcome};
+use crate::leading::{refuse_leases, write};
 use crate::world::{Running, Thing, World, options, until};
 use runtime::keel::{Clock, Entropy};
 use runtime::{
@@ -18,7 +18,7 @@ use runtime::{
 
 const DELAY: Duration = Duration::from_millis(200);
 
-fn candidate(world: &World, identity: &str) -> (Faulty, Running) {
+fn candidate(world: &World, identity: &str) -> (FaultyClient, Running) {
     let (faulty, client) = world.faulty();
     let election = LeaderElection {
         lease_duration: Duration::from_secs(2),
@@ -29,7 +29,7 @@ fn candidate(world: &World, identity: &str) -> (Faulty, Running) {
     let options = ManagerOptions {
         leader_election: Some(election),
         clock: Clock::system(),
-        // Two with the same seed would write objects of the same name.
+        // With equal seeds, two candidates would generate equal names.
         entropy: Entropy::system(),
         ..options()
     };
@@ -41,7 +41,9 @@ async fn a_leader_that_cannot_renew_is_replaced_when_its_lease_ends() {
     let world = World::new().await;
     let (faulty, first) = candidate(&world, "first");
     until("the first leads", async || write(&first.manager).await.is_ok()).await;
-    faulty.decide(|method: &Method, target: &str| -> Fate { no_leases(method, target) });
+    faulty.decide(|method: &Method, target: &str| -> RequestOutcome {
+        refuse_leases(method, target)
+    });
     let (_, second) = candidate(&world, "second");
     until("the second leads", async || write(&second.manager).await.is_ok()).await;
     let ended = first.ended.await.unwrap();
@@ -52,7 +54,7 @@ async fn a_leader_that_cannot_renew_is_replaced_when_its_lease_ends() {
 /// The number of calls so far.
 struct Calls(Arc<AtomicUsize>);
 
-/// Fails, then asks to be called again later, then succeeds.
+/// Fails, then requeues the key, then succeeds.
 async fn fail_then_requeue(_: Request, calls: Arc<Calls>) -> Result<Action, Failure> {
     match calls.0.fetch_add(1, Ordering::SeqCst) {
         0 => Err(Failure::transient("not now")),

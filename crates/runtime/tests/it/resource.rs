@@ -1,4 +1,4 @@
-//! One annotated type: its definition, as a server takes it, its wire form, its cache.
+//! The CRD, the schema, the rules and the informer of an annotated type.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use runtime::{InformerExt, crd, resource, schema};
 #[derive(PartialEq)]
 #[serde(default)]
 pub(crate) struct SiteSpec {
-    /// How many pods.
+    /// The number of pods.
     #[schemars(range(min = 0))]
     pub(crate) replicas: i32,
     pub(crate) host_name: Option<String>,
@@ -58,7 +58,7 @@ pub(crate) struct Port {
     pub(crate) port: u16,
 }
 
-/// What is there.
+/// The observed state.
 #[schema]
 #[derive(PartialEq, Default)]
 pub(crate) struct SiteStatus {
@@ -70,7 +70,7 @@ pub(crate) struct SiteStatus {
     group = "example.com",
     version = "v1",
     kind = "Window",
-    rule("self.min <= self.max", message = "the wrong way round", field_path = ".min"),
+    rule("self.min <= self.max", message = "min is larger than max", field_path = ".min"),
     object_rule(
         "self.metadata.name.startsWith('w')",
         message = "no window",
@@ -90,10 +90,10 @@ fn spec_schema<K: CustomResourceExt>() -> Value {
 }
 
 #[test]
-fn the_schema_is_that_of_the_type() {
+fn the_schema_has_the_descriptions_defaults_and_list_types_of_the_fields() {
     let spec = spec_schema::<Site>();
     let fields = &spec["properties"];
-    assert_eq!(fields["replicas"]["description"], "How many pods.");
+    assert_eq!(fields["replicas"]["description"], "The number of pods.");
     assert_eq!(fields["replicas"]["default"], 2);
     assert_eq!(fields["replicas"]["minimum"].as_f64(), Some(0.0));
     assert_eq!(fields["hostName"]["nullable"], true);
@@ -108,9 +108,9 @@ fn the_schema_is_that_of_the_type() {
 }
 
 #[test]
-fn rules_are_at_their_fields() {
+fn rules_are_in_the_schema_of_their_field() {
     let spec = spec_schema::<Window>();
-    let whole = json!([{"rule": "self.min <= self.max", "message": "the wrong way round",
+    let whole = json!([{"rule": "self.min <= self.max", "message": "min is larger than max",
         "fieldPath": ".min"}]);
     assert_eq!(spec["x-kubernetes-validations"], whole);
     let field = json!([{"rule": "self >= 0"},
@@ -119,7 +119,7 @@ fn rules_are_at_their_fields() {
 }
 
 #[test]
-fn rules_on_the_whole_object_are_at_the_root() {
+fn object_rules_are_at_the_root_of_the_schema() {
     let definition = serde_json::to_value(Window::crd()).unwrap();
     let root = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     let rules = json!([{"rule": "self.metadata.name.startsWith('w')", "message": "no window",
@@ -131,13 +131,13 @@ fn rules_on_the_whole_object_are_at_the_root() {
 }
 
 #[test]
-fn the_schema_is_structural() {
+fn the_schemas_are_valid() {
     for definition in [Site::crd(), Window::crd()] {
         crd::validate(&definition).unwrap();
     }
 }
 
-/// A heap whose size is anything, by a rule that is about something else.
+/// A resource whose rule names a field that does not exist.
 #[resource(group = "example.com", version = "v1", kind = "Heap", rule("self.hight > 0"))]
 pub(crate) struct HeapSpec {
     pub(crate) height: i32,
@@ -146,19 +146,19 @@ pub(crate) struct HeapSpec {
 #[test]
 fn validation_errors_name_their_field() {
     let mut definition = Heap::crd();
-    let InvalidCrd(faults) = crd::validate(&definition).unwrap_err();
-    assert_eq!(faults.len(), 1, "{faults:?}");
+    let InvalidCrd(errors) = crd::validate(&definition).unwrap_err();
+    assert_eq!(errors.len(), 1, "{errors:?}");
     let field = "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: ";
-    assert!(faults[0].starts_with(field), "{faults:?}");
-    assert!(faults[0].contains("undefined field 'hight'"), "{faults:?}");
+    assert!(errors[0].starts_with(field), "{errors:?}");
+    assert!(errors[0].contains("undefined field 'hight'"), "{errors:?}");
     definition.spec.versions[0].schema = None;
-    let InvalidCrd(faults) = crd::validate(&definition).unwrap_err();
+    let InvalidCrd(errors) = crd::validate(&definition).unwrap_err();
     let missing = "spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required";
-    assert_eq!(faults, [missing]);
+    assert_eq!(errors, [missing]);
 }
 
 #[tokio::test]
-async fn a_rule_of_the_whole_object_is_evaluated() {
+async fn the_server_evaluates_object_rules() {
     let plane = Plane::start().await;
     plane.env.install_crd(&Window::crd()).await;
     let windows = plane.all::<Window>();
@@ -187,7 +187,7 @@ async fn a_server_accepts_the_crd_and_sets_the_defaults() {
         )
         .unwrap();
     let made: Value = plane.client.request(bare).await.unwrap();
-    assert_eq!(made["spec"]["replicas"], 2, "from Default, by the server");
+    assert_eq!(made["spec"]["replicas"], 2, "the server sets the default of the type");
     assert_eq!(sites.get_scale("b").await.unwrap().spec.unwrap().replicas, Some(2));
 }
 
@@ -208,7 +208,7 @@ impl ListWatch for OneSite {
         Box::pin(async { Ok(stream::pending().boxed()) })
     }
 
-    fn offers_watch_list(&self) -> bool {
+    fn uses_watch_list(&self) -> bool {
         false
     }
 }

@@ -1,4 +1,4 @@
-//! A stop lets reconciles end, and takes no longer than it may.
+//! A stop waits for running reconciles, within a time limit.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -15,14 +15,17 @@ use runtime::{
     Action, Api, Client, Controller, Failure, Manager, ManagerError, ManagerOptions, Request,
 };
 
-struct Slow {
+struct BlockedReconcile {
     client: Client,
     began: Arc<Notify>,
     may_end: Arc<Notify>,
 }
 
-/// Writes a config map after having waited for a permission to go on.
-async fn slowly(request: Request, cx: Arc<Slow>) -> Result<Action, Failure> {
+/// Notifies that it began, waits for `may_end`, and creates a config map.
+async fn create_when_allowed(
+    request: Request,
+    cx: Arc<BlockedReconcile>,
+) -> Result<Action, Failure> {
     cx.began.notify_one();
     cx.may_end.notified().await;
     let map = ConfigMap {
@@ -43,9 +46,12 @@ async fn a_running_reconcile_may_finish_and_write() {
     world.create_thing("a", json!(1)).await;
     let manager = Manager::new(world.client.clone(), options());
     let (began, may_end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let slow =
-        Slow { client: manager.client(), began: Arc::clone(&began), may_end: Arc::clone(&may_end) };
-    manager.add(Controller::for_::<Thing>().reconcile(slowly, slow));
+    let blocked = BlockedReconcile {
+        client: manager.client(),
+        began: Arc::clone(&began),
+        may_end: Arc::clone(&may_end),
+    };
+    manager.add(Controller::for_::<Thing>().reconcile(create_when_allowed, blocked));
     let running = Running::start(&manager);
     began.notified().await;
     manager.stop();
@@ -71,12 +77,12 @@ async fn a_stop_is_limited_in_time() {
     manager.tasks().spawn("hanging", pending::<()>());
     let running = Running::start(&manager);
     began.notified().await;
-    // From here on, time passes only by being waited for.
+    // From here on, tokio's time advances only while all tasks wait for it.
     tokio::time::pause();
-    let asked = Instant::now();
+    let began = Instant::now();
     manager.stop();
     let ended = running.ended.await.unwrap();
-    let took = asked.elapsed();
+    let took = began.elapsed();
     assert!(took <= stop_within, "{took:?}");
     assert!(took >= Duration::from_secs(5), "the reconcile had no time to end: {took:?}");
     let Err(ManagerError::UncleanStop(unclean)) = ended else { panic!("it ended cleanly") };

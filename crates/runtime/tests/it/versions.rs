@@ -1,4 +1,4 @@
-//! Two versions of one kind, converted by a webhook that the server really calls.
+//! Two versions of one kind, converted by a webhook that an API server calls.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, WebhookClientConfig,
@@ -31,8 +31,8 @@ impl TryFrom<v1::Gate> for v2::Gate {
     type Error = &'static str;
 
     fn try_from(gate: v1::Gate) -> Result<Self, Self::Error> {
-        let (host, port) = gate.spec.endpoint.split_once(':').ok_or("an endpoint has a port")?;
-        let port = port.parse().map_err(|_| "a port is a number")?;
+        let (host, port) = gate.spec.endpoint.split_once(':').ok_or("the endpoint has no port")?;
+        let port = port.parse().map_err(|_| "the port is not a number")?;
         Ok(Self { metadata: gate.metadata, spec: v2::GateSpec { host: host.to_owned(), port } })
     }
 }
@@ -45,7 +45,7 @@ impl From<v2::Gate> for v1::Gate {
 }
 
 #[derive(Versions)]
-#[allow(dead_code, reason = "the variants say which versions there are")]
+#[allow(dead_code, reason = "the variants only declare the versions")]
 enum Gate {
     V1(v1::Gate),
     #[versions(storage)]
@@ -59,12 +59,12 @@ fn old(endpoint: &str) -> Value {
 
 #[test]
 fn one_version_of_the_crd_is_stored() {
-    let definition = Gate::definition().unwrap();
+    let crd = Gate::crd().unwrap();
     let mut versions: Vec<_> =
-        definition.spec.versions.iter().map(|it| (it.name.as_str(), it.storage)).collect();
+        crd.spec.versions.iter().map(|it| (it.name.as_str(), it.storage)).collect();
     versions.sort_unstable();
     assert_eq!(versions, [("v1", false), ("v2", true)]);
-    assert_eq!(definition.metadata.name, v1::Gate::crd().metadata.name);
+    assert_eq!(crd.metadata.name, v1::Gate::crd().metadata.name);
 }
 
 #[test]
@@ -78,13 +78,13 @@ fn objects_survive_conversion_in_both_directions() {
 
 #[test]
 fn a_failed_conversion_has_a_reason() {
-    let fault = |object, version| Gate::convert(object, version).unwrap_err();
-    assert_eq!(fault(old("b"), "example.com/v2").to_string(), "an endpoint has a port");
-    let unknown = fault(old("b:1"), "example.com/v3");
+    let error = |object, version| Gate::convert(object, version).unwrap_err();
+    assert_eq!(error(old("b"), "example.com/v2").to_string(), "the endpoint has no port");
+    let unknown = error(old("b:1"), "example.com/v3");
     assert!(matches!(unknown, ConversionError::Unknown(version) if version == "example.com/v3"));
     let mut wrong = old("b:1");
     wrong["spec"] = json!({"endpoint": 1});
-    assert!(matches!(fault(wrong, "example.com/v2"), ConversionError::Decode { .. }));
+    assert!(matches!(error(wrong, "example.com/v2"), ConversionError::Decode { .. }));
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn a_batch_is_answered_in_order_or_not_at_all() {
     assert_eq!(ports.map(|it| good.pointer(it).and_then(Value::as_u64)), [Some(1), Some(2)]);
     let bad = ask(json!([old("a:1"), old("b")])).await;
     assert_eq!(bad["convertedObjects"], json!([]));
-    let message = "cannot convert Gate n/a to example.com/v2: an endpoint has a port";
+    let message = "cannot convert Gate n/a to example.com/v2: the endpoint has no port";
     assert_eq!(bad["result"], json!({"status": "Failure", "message": message}));
 }
 
@@ -121,11 +121,11 @@ async fn a_server_converts_its_objects_with_the_webhook() {
         .unwrap();
     let url = Some(format!("https://{address}/convert"));
     let webhook = WebhookClientConfig { url, ..WebhookClientConfig::default() };
-    let definition = Gate::definition_converted_by(webhook).unwrap();
+    let crd = Gate::crd_converted_by(webhook).unwrap();
     certificates.inject(InjectionTarget::Conversion("gates.example.com".to_owned()));
-    plane.env.install_crd(&definition).await;
-    let definitions = plane.all::<CustomResourceDefinition>();
-    until(&definitions, "gates.example.com", |it| {
+    plane.env.install_crd(&crd).await;
+    let crds = plane.all::<CustomResourceDefinition>();
+    until(&crds, "gates.example.com", |it| {
         let conversion = it.spec.conversion.as_ref().unwrap();
         let client = conversion.webhook.as_ref().unwrap().client_config.as_ref().unwrap();
         client.ca_bundle.is_some()
@@ -137,5 +137,5 @@ async fn a_server_converts_its_objects_with_the_webhook() {
     assert_eq!((new.spec.host.as_str(), new.spec.port), ("b.c", 80));
     let bad = v1::Gate::new("b", v1::GateSpec { endpoint: "b.c".to_owned() });
     let refused = plane.api::<v1::Gate>().create(&PostParams::default(), &bad).await.unwrap_err();
-    assert!(refused.to_string().contains("an endpoint has a port"), "{refused}");
+    assert!(refused.to_string().contains("the endpoint has no port"), "{refused}");
 }

@@ -1,4 +1,4 @@
-//! Admission by this crate's webhook server, called by a server that stores what it lets pass.
+//! Admission webhooks of a webhook server, called by an API server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use runtime::webhook::{
     Allowed, Certificates, Changed, Denied, Handler, InjectionTarget, ServerOptions, WebhookServer,
 };
 
-/// Gives config maps a label, in the way of a type that knows little of them.
+/// Adds a label to config maps.
 async fn label(request: AdmissionRequest<ConfigMap>) -> Result<Changed<ConfigMap>, Denied> {
     let Some(mut map) = request.object else {
         return Ok(Changed::nothing());
@@ -32,8 +32,8 @@ async fn label(request: AdmissionRequest<ConfigMap>) -> Result<Changed<ConfigMap
     Ok(Changed::to(map).warn("it was labeled"))
 }
 
-/// Refuses blue ones.
-async fn judge(request: AdmissionRequest<DynamicObject>) -> Result<Allowed, Denied> {
+/// Denies config maps with the color blue.
+async fn deny_blue(request: AdmissionRequest<DynamicObject>) -> Result<Allowed, Denied> {
     match request.object {
         Some(object) if object.data["data"]["color"] == "blue" => Err(Denied::new("no blue maps")),
         _ => Ok(Allowed::default()),
@@ -48,9 +48,9 @@ async fn serve(plane: &Plane, certificates: &Certificates) -> SocketAddr {
     };
     WebhookServer::new(options)
         .at("/label", mutating(label))
-        .at("/judge", validating(judge))
+        .at("/validate", validating(deny_blue))
         .at("/convert", converting_with(|object, _| Ok(object)))
-        .at("/panic", Handler::new(async |_| panic!("on purpose")))
+        .at("/panic", Handler::new(async |_| panic!("expected in this test")))
         .start(&certificates.serving(), &plane.clock, &plane.tasks)
         .await
         .unwrap()
@@ -75,7 +75,7 @@ fn map(name: &str, color: &str) -> ConfigMap {
 }
 
 #[tokio::test]
-async fn a_create_is_mutated_and_denied() {
+async fn an_api_server_applies_the_patch_of_a_webhook_and_respects_its_denial() {
     let plane = Plane::start().await;
     let certificates = certificates(&plane).await;
     let address = serve(&plane, &certificates).await;
@@ -84,10 +84,10 @@ async fn a_create_is_mutated_and_denied() {
     let post = PostParams::default();
     let mutating = plane.all::<MutatingWebhookConfiguration>();
     let validating = plane.all::<ValidatingWebhookConfiguration>();
-    let asked = serde_json::from_value(configuration(address, "label")).unwrap();
-    mutating.create(&post, &asked).await.unwrap();
-    let asked = serde_json::from_value(configuration(address, "judge")).unwrap();
-    validating.create(&post, &asked).await.unwrap();
+    let webhook_configuration = serde_json::from_value(configuration(address, "label")).unwrap();
+    mutating.create(&post, &webhook_configuration).await.unwrap();
+    let webhook_configuration = serde_json::from_value(configuration(address, "validate")).unwrap();
+    validating.create(&post, &webhook_configuration).await.unwrap();
     until(&mutating, "ours", |it| {
         it.webhooks.as_ref().unwrap()[0].client_config.ca_bundle.is_some()
     })
@@ -111,8 +111,8 @@ async fn an_overwritten_bundle_is_written_again() {
     certificates.inject(InjectionTarget::Validating("ours".to_owned()));
     let configurations = plane.all::<ValidatingWebhookConfiguration>();
     let address = SocketAddr::from(([127, 0, 0, 1], 9));
-    let asked = serde_json::from_value(configuration(address, "judge")).unwrap();
-    configurations.create(&PostParams::default(), &asked).await.unwrap();
+    let webhook_configuration = serde_json::from_value(configuration(address, "validate")).unwrap();
+    configurations.create(&PostParams::default(), &webhook_configuration).await.unwrap();
     let ours = certificates.bundle().borrow().clone();
     let has_ours = |it: &ValidatingWebhookConfiguration| {
         let bundle = it.webhooks.as_ref().unwrap()[0].client_config.ca_bundle.as_ref();
@@ -175,7 +175,7 @@ async fn an_object_that_cannot_be_decoded_is_denied_with_the_reason() {
 }
 
 #[tokio::test]
-async fn an_invalid_review_is_refused() {
+async fn invalid_requests_are_refused_with_their_codes() {
     let plane = Plane::start().await;
     let certificates = certificates(&plane).await;
     let address = serve(&plane, &certificates).await;
@@ -185,9 +185,9 @@ async fn an_invalid_review_is_refused() {
     };
     assert_eq!(send("/readyz", "").await, (200, "ok".to_owned()));
     assert_eq!(send("/nowhere", "{}").await.0, 404);
-    assert_eq!(send("/judge", "").await.0, 405);
-    assert_eq!(send("/judge", "{").await.0, 400);
-    assert_eq!(send("/judge", &" ".repeat(200_000)).await.0, 413);
+    assert_eq!(send("/validate", "").await.0, 405);
+    assert_eq!(send("/validate", "{").await.0, 400);
+    assert_eq!(send("/validate", &" ".repeat(200_000)).await.0, 413);
     let many = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
         "request": {"uid": "7", "desiredAPIVersion": "g/v2", "objects": [" ".repeat(200_000)]}});
     assert_eq!(send("/convert", &many.to_string()).await.0, 200, "a whole list in one review");
@@ -197,16 +197,16 @@ async fn an_invalid_review_is_refused() {
 }
 
 #[tokio::test]
-async fn large_reviews_wait_for_each_other_only() {
+async fn large_reviews_wait_only_for_other_large_reviews() {
     let plane = Plane::start().await;
     let certificates = certificates(&plane).await;
-    let (enter, mut entered) = tokio::sync::mpsc::channel(8);
+    let (report, mut received) = tokio::sync::mpsc::channel(8);
     let gate = Arc::new(Semaphore::new(0));
     let opened = Arc::clone(&gate);
     let handler = Handler::new(move |body| {
-        let (enter, gate) = (enter.clone(), Arc::clone(&gate));
+        let (report, gate) = (report.clone(), Arc::clone(&gate));
         async move {
-            enter.send(body.len()).await.unwrap();
+            report.send(body.len()).await.unwrap();
             let _passed = gate.acquire().await.unwrap();
             Ok(body)
         }
@@ -221,16 +221,16 @@ async fn large_reviews_wait_for_each_other_only() {
             https::send(address, &bundle, &clock, "/slow", &" ".repeat(length)).await.unwrap().0
         })
     };
-    let mut asked = vec![send(500), send(500)];
-    assert_eq!((entered.recv().await, entered.recv().await), (Some(500), Some(500)));
-    asked.push(send(600));
-    let waited = tokio::time::timeout(Duration::from_millis(200), entered.recv()).await;
-    assert!(waited.is_err(), "a third large one is in");
-    asked.push(send(5));
-    assert_eq!(entered.recv().await, Some(5));
+    let mut reviews = vec![send(500), send(500)];
+    assert_eq!((received.recv().await, received.recv().await), (Some(500), Some(500)));
+    reviews.push(send(600));
+    let waited = tokio::time::timeout(Duration::from_millis(200), received.recv()).await;
+    assert!(waited.is_err(), "a third large review was accepted");
+    reviews.push(send(5));
+    assert_eq!(received.recv().await, Some(5));
     opened.add_permits(1);
-    assert_eq!(entered.recv().await, Some(600));
-    for review in asked {
+    assert_eq!(received.recv().await, Some(600));
+    for review in reviews {
         assert_eq!(review.await.unwrap(), 200);
     }
 }

@@ -1,11 +1,11 @@
-//! [`World`]: a test environment with the CRD of things, and managers whose clients have faults.
+//! [`World`]: a test environment with the CRD `things.example.com`, and clients with simulated faults.
 
 use std::time::Duration;
 
 use kube_derive::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use crate::faulty::Faulty;
+use crate::faulty::FaultyClient;
 use informer::{InformerOptions, ReflectorOptions};
 use machinery::{Value, json};
 use runtime::keel::{Clock, Entropy, Tasks};
@@ -19,7 +19,7 @@ pub(crate) const THINGS: &str = "/apis/example.com/v1/namespaces/default/things"
 /// The path of config maps.
 pub(crate) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// A kind whose objects the server does not check.
+/// A kind whose objects the server does not validate.
 #[derive(CustomResource, Serialize, Deserialize, Debug, Clone)]
 #[kube(group = "example.com", version = "v1", kind = "Thing", namespaced)]
 #[kube(schema = "disabled", crates(kube_core = "runtime::kube_core"))]
@@ -77,13 +77,13 @@ impl World {
     }
 
     /// An in-process client with faults.
-    pub(crate) fn faulty(&self) -> (Faulty, Client) {
-        let faulty = Faulty::new(self.env.server().in_process_client());
+    pub(crate) fn faulty(&self) -> (FaultyClient, Client) {
+        let faulty = FaultyClient::new(self.env.server().in_process_client());
         (faulty.clone(), Client::new(faulty, "default"))
     }
 }
 
-/// Settings for tests: no signals, and failures are tried again soon.
+/// Options for tests: without signals, and with short delays after failures.
 pub(crate) fn options() -> ManagerOptions {
     let reflector = ReflectorOptions {
         backoff_base: Duration::from_millis(2),
@@ -121,10 +121,10 @@ impl Running {
     }
 }
 
-/// Waits until `is_so`; `what` is said if that does not happen.
-pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+/// Waits until `is_true` returns true. If it never does, the test fails with `what`.
+pub(crate) async fn until(what: &str, is_true: impl AsyncFn() -> bool) {
     let waiting = async {
-        while !is_so().await {
+        while !is_true().await {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };

@@ -1,43 +1,43 @@
-//! Reads that see one's own writes, although the watch says nothing.
+//! The caches show the writes of the manager's client although the watches fail.
 
 use http::Method;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_core::params::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 
-use crate::faulty::{Fate, Faulty};
+use crate::faulty::{FaultyClient, RequestOutcome};
 use crate::world::{Running, World, options, until};
 use informer::{Lister, SharedInformer};
 use machinery::json;
 use runtime::{Api, Manager};
 
-/// A manager whose cache of config maps gets no news, and what belongs to it.
-struct Deaf {
+/// A running manager whose watches fail, with its cache of config maps.
+struct WithoutWatches {
     running: Running,
-    faulty: Faulty,
+    faulty: FaultyClient,
     maps: Api<ConfigMap>,
     lister: Lister<ConfigMap>,
     informer: SharedInformer,
 }
 
-pub(crate) fn hears_nothing(_: &Method, target: &str) -> Fate {
+pub(crate) fn refuse_watches(_: &Method, target: &str) -> RequestOutcome {
     match target {
-        // So it lists, which is answered, and watches, which is not.
-        _ if target.contains("sendInitialEvents") => Fate::Refused(400),
-        _ if target.contains("watch=true") => Fate::Refused(503),
-        _ => Fate::Served,
+        // Initial events are refused, so the manager lists, which succeeds, and watches, which fails.
+        _ if target.contains("sendInitialEvents") => RequestOutcome::Refused(400),
+        _ if target.contains("watch=true") => RequestOutcome::Refused(503),
+        _ => RequestOutcome::Served,
     }
 }
 
-async fn deaf(world: &World) -> Deaf {
+async fn start_without_watches(world: &World) -> WithoutWatches {
     let (faulty, client) = world.faulty();
-    faulty.decide(hears_nothing);
+    faulty.decide(refuse_watches);
     let manager = Manager::new(client, options());
     let (informer, lister) = (manager.informer::<ConfigMap>(), manager.lister::<ConfigMap>());
     let running = Running::start(&manager);
     let maps = Api::<ConfigMap>::namespaced(manager.client(), "default");
     let probe = map("probe");
     until("it writes", async || maps.create(&PostParams::default(), &probe).await.is_ok()).await;
-    Deaf { running, faulty, maps, lister, informer }
+    WithoutWatches { running, faulty, maps, lister, informer }
 }
 
 fn map(name: &str) -> ConfigMap {
@@ -56,7 +56,8 @@ fn made(objects: Vec<ConfigMap>) -> usize {
 #[tokio::test]
 async fn the_cache_shows_every_kind_of_write_when_it_returns() {
     let world = World::new().await;
-    let Deaf { running, maps, lister, informer, .. } = deaf(&world).await;
+    let WithoutWatches { running, maps, lister, informer, .. } =
+        start_without_watches(&world).await;
     let data = |name: &str| {
         lister.get("default", name).unwrap().and_then(|map| map.data).map(|data| data["a"].clone())
     };
@@ -74,9 +75,9 @@ async fn the_cache_shows_every_kind_of_write_when_it_returns() {
     assert_eq!(data("a").as_deref(), Some("4"));
     let dry = PatchParams { dry_run: true, ..PatchParams::default() };
     maps.patch("a", &dry, &Patch::Merge(json!({"data": {"a": "5"}}))).await.unwrap();
-    assert_eq!(data("a").as_deref(), Some("4"), "a dry run is no write");
+    assert_eq!(data("a").as_deref(), Some("4"), "a dry run writes nothing");
     maps.delete("a", &DeleteParams::default().dry_run()).await.unwrap();
-    assert_eq!(data("a").as_deref(), Some("4"), "nor is that of a deletion");
+    assert_eq!(data("a").as_deref(), Some("4"), "a dry run deletes nothing");
     maps.delete("a", &DeleteParams::default()).await.unwrap();
     assert_eq!(data("a"), None);
     let made = maps.create(&PostParams::default(), &generated()).await.unwrap();
@@ -93,7 +94,7 @@ async fn the_cache_shows_every_kind_of_write_when_it_returns() {
 #[tokio::test]
 async fn an_object_that_is_written_back_from_the_cache_keeps_its_managed_fields() {
     let world = World::new().await;
-    let Deaf { running, maps, lister, .. } = deaf(&world).await;
+    let WithoutWatches { running, maps, lister, .. } = start_without_watches(&world).await;
     let by = |manager: &str| PostParams {
         field_manager: Some(manager.to_owned()),
         ..PostParams::default()
@@ -112,7 +113,7 @@ async fn an_object_that_is_written_back_from_the_cache_keeps_its_managed_fields(
 #[tokio::test]
 async fn a_deleted_object_with_a_finalizer_stays() {
     let world = World::new().await;
-    let Deaf { running, maps, lister, .. } = deaf(&world).await;
+    let WithoutWatches { running, maps, lister, .. } = start_without_watches(&world).await;
     let mut held = map("held");
     held.metadata.finalizers = Some(vec!["example.com/hold".to_owned()]);
     maps.create(&PostParams::default(), &held).await.unwrap();
@@ -125,17 +126,17 @@ async fn a_deleted_object_with_a_finalizer_stays() {
 #[tokio::test]
 async fn a_creation_whose_answer_was_lost_is_not_repeated() {
     let world = World::new().await;
-    let Deaf { running, faulty, maps, lister, .. } = deaf(&world).await;
+    let WithoutWatches { running, faulty, maps, lister, .. } = start_without_watches(&world).await;
     faulty.decide(|method, target| match *method {
-        Method::POST => Fate::AnswerLost,
-        _ => hears_nothing(method, target),
+        Method::POST => RequestOutcome::AnswerLost,
+        _ => refuse_watches(method, target),
     });
     maps.create(&PostParams::default(), &generated()).await.unwrap_err();
-    assert_eq!(made(lister.list().objects), 0, "nobody has told");
-    faulty.decide(hears_nothing);
-    let overtaken = maps.create(&PostParams::default(), &generated()).await.unwrap_err();
-    assert!(overtaken.to_string().contains("had succeeded;"), "{overtaken}");
-    assert_eq!(made(lister.list().objects), 1, "now it is known");
+    assert_eq!(made(lister.list().objects), 0, "the cache does not show it yet");
+    faulty.decide(refuse_watches);
+    let refused = maps.create(&PostParams::default(), &generated()).await.unwrap_err();
+    assert!(refused.to_string().contains("had succeeded;"), "{refused}");
+    assert_eq!(made(lister.list().objects), 1, "the lookup has updated the cache");
     maps.create(&PostParams::default(), &generated()).await.unwrap();
     assert_eq!(made(lister.list().objects), 2);
     assert_eq!(made(maps.list(&ListParams::default()).await.unwrap().items), 2);
@@ -145,15 +146,15 @@ async fn a_creation_whose_answer_was_lost_is_not_repeated() {
 #[tokio::test]
 async fn a_creation_whose_answer_was_cut_is_not_repeated() {
     let world = World::new().await;
-    let Deaf { running, faulty, maps, lister, .. } = deaf(&world).await;
+    let WithoutWatches { running, faulty, maps, lister, .. } = start_without_watches(&world).await;
     faulty.decide(|method, target| match *method {
-        Method::POST => Fate::AnswerCut,
-        _ => hears_nothing(method, target),
+        Method::POST => RequestOutcome::AnswerCut,
+        _ => refuse_watches(method, target),
     });
     maps.create(&PostParams::default(), &generated()).await.unwrap_err();
-    faulty.decide(hears_nothing);
-    let overtaken = maps.create(&PostParams::default(), &generated()).await.unwrap_err();
-    assert!(overtaken.to_string().contains("had succeeded;"), "{overtaken}");
+    faulty.decide(refuse_watches);
+    let refused = maps.create(&PostParams::default(), &generated()).await.unwrap_err();
+    assert!(refused.to_string().contains("had succeeded;"), "{refused}");
     assert_eq!(made(lister.list().objects), 1);
     running.stop().await;
 }
@@ -161,27 +162,27 @@ async fn a_creation_whose_answer_was_cut_is_not_repeated() {
 #[tokio::test]
 async fn a_pending_creation_and_the_next_one_do_not_both_succeed() {
     let world = World::new().await;
-    let Deaf { running, faulty, maps, lister, .. } = deaf(&world).await;
+    let WithoutWatches { running, faulty, maps, lister, .. } = start_without_watches(&world).await;
     let hold = |method: &Method, target: &str| match *method {
-        Method::POST => Fate::Held,
-        _ => hears_nothing(method, target),
+        Method::POST => RequestOutcome::Held,
+        _ => refuse_watches(method, target),
     };
     faulty.decide(hold);
     maps.create(&PostParams::default(), &generated()).await.unwrap_err();
-    faulty.decide(hears_nothing);
+    faulty.decide(refuse_watches);
     maps.create(&PostParams::default(), &generated()).await.unwrap();
-    assert_eq!(faulty.let_go().await, [409], "it comes late, under the same name");
+    assert_eq!(faulty.serve_held().await, [409], "the late request has the same name");
     assert_eq!(made(maps.list(&ListParams::default()).await.unwrap().items), 1);
 
     // The other order: the creation succeeds after the lookup, and before the next creation.
     faulty.decide(hold);
     maps.create(&PostParams::default(), &generated()).await.unwrap_err();
     faulty.decide(|method, target| match *method {
-        Method::POST => Fate::HeldBehind,
-        _ => hears_nothing(method, target),
+        Method::POST => RequestOutcome::ServedAfterHeld,
+        _ => refuse_watches(method, target),
     });
-    let overtaken = maps.create(&PostParams::default(), &generated()).await.unwrap_err();
-    assert!(overtaken.to_string().contains("had succeeded;"), "{overtaken}");
+    let refused = maps.create(&PostParams::default(), &generated()).await.unwrap_err();
+    assert!(refused.to_string().contains("had succeeded;"), "{refused}");
     assert_eq!(made(lister.list().objects), 2);
     assert_eq!(made(maps.list(&ListParams::default()).await.unwrap().items), 2);
     running.stop().await;

@@ -121,7 +121,7 @@ fn replace(directory: &Path, target: &Path, text: &str) -> io::Result<()> {
     file.as_file().sync_all()?;
     file.persist(target)?;
     // The directory entry survives a crash, as the content does.
-    keel::sync_directory(target)
+    keel::sync_parent_directory(target)
 }
 
 /// Gives the new file the owner of the file that it replaces: if root starts a plane with the home

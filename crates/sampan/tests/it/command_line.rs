@@ -176,7 +176,7 @@ fn creates_are_refused_at_the_size_limit_until_objects_are_deleted() {
     }
     let (code, status) = create(&mut client, "d");
     let message = status["message"].as_str().unwrap();
-    assert!(code == 500 && message.contains("3000000 bytes, which is the limit"), "{status}");
+    assert!(code == 500 && message.contains("the limit of 3000000 bytes"), "{status}");
     assert_eq!(client.send("DELETE", &format!("{maps}/a"), None).unwrap().0, 200);
     assert_eq!(create(&mut client, "d").0, 201);
 }

@@ -19,6 +19,7 @@ struct Model {
     states: Vec<BTreeMap<String, (String, Revision)>>,
     /// The key of each write, and its line as in [`show_events`].
     events: Vec<(String, String)>,
+    /// The oldest revision that can be read.
     floor: Revision,
 }
 
@@ -82,7 +83,6 @@ struct OpenWatch {
     delivered: Vec<String>,
 }
 
-/// See the name.
 pub async fn random_scripts_match_the_model(f: &Fixture) {
     for seed in 0..SCRIPTS {
         println!("seed {seed}");
@@ -107,7 +107,7 @@ impl Script<'_> {
             5..=6 => self.delete().await,
             7..=8 => self.range().await,
             9 => self.watch().await,
-            10 => self.follow().await,
+            10 => self.catch_up().await,
             _ => self.compact().await,
         }
         assert_eq!(self.fixture.store.revision().await.unwrap(), self.model.revision());
@@ -179,8 +179,8 @@ impl Script<'_> {
         }
     }
 
-    /// Lets all watches catch up. Those that were compacted end.
-    async fn follow(&mut self) {
+    /// Reads the events of all watches up to the present revision. Compacted watches end.
+    async fn catch_up(&mut self) {
         for mut watch in std::mem::take(&mut self.watches) {
             match watch.watcher.catch_up(&*self.fixture.store).await {
                 Ok(events) => {
@@ -200,7 +200,7 @@ impl Script<'_> {
     }
 
     async fn finish(mut self) {
-        self.follow().await;
+        self.catch_up().await;
         for OpenWatch { prefix, after, delivered, .. } in &self.watches {
             assert_eq!(delivered, &self.model.events(prefix, *after), "{prefix} after {after}");
         }

@@ -5,7 +5,7 @@ use futures_util::StreamExt;
 use super::show_events;
 use crate::{Error, Event, Revision, Store, Watch, WatchResponse};
 
-/// A watch, and how far it has reported.
+/// A watch, and the revision of its last response.
 pub(crate) struct Watcher {
     watch: Watch,
     reported: Revision,

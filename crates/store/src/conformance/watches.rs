@@ -1,4 +1,4 @@
-//! Cases: what a watch delivers, where it starts, and how it ends.
+//! Cases: the start, the events and the end of watches.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub async fn a_watch_cannot_start_in_the_future(f: &Fixture) {
     assert!(matches!(refused, Some(Error::Future { .. })), "{refused:?}");
 }
 
-/// A backend that sends events ahead of the reader may have sent them before the compaction.
+/// Both are allowed: a backend may have sent the events to the reader before the compaction.
 pub async fn a_compacted_watch_delivers_all_events_or_fails(f: &Fixture) {
     let mut watch = f.watch("/", f.set("/a", "1").await).await;
     let second = f.set("/a", "2").await;

@@ -30,8 +30,8 @@ pub(super) struct Checkpoint {
 #[derive(Clone, Copy)]
 pub(super) struct Threshold {
     pub(super) bytes: u64,
-    /// The unused space must also be at least the used space.
-    pub(super) and_used: bool,
+    /// Whether the unused space must also be at least as large as the used space.
+    pub(super) at_least_used: bool,
 }
 
 impl Checkpoint {
@@ -89,8 +89,9 @@ pub(super) struct Checkpointer {
 enum CheckpointState {
     Idle,
     Busy,
-    /// The disk had no space for it.
+    /// The disk had no space for it. It is tried again.
     Refused(Checkpoint),
+    /// A permanent failure.
     Broken(Error),
 }
 
@@ -114,10 +115,10 @@ impl Checkpointer {
     pub(super) fn check(&mut self) -> Result<(), Error> {
         if matches!(self.state, CheckpointState::Busy) {
             match self.outcomes.try_recv() {
-                Ok(outcome) => self.note(outcome),
+                Ok(outcome) => self.set_outcome(outcome),
                 Err(TryRecvError::Empty) => {}
                 Err(TryRecvError::Disconnected) => {
-                    self.note(CheckpointOutcome::Broken(thread_ended()));
+                    self.set_outcome(CheckpointOutcome::Broken(thread_ended()));
                 }
             }
         }
@@ -140,7 +141,7 @@ impl Checkpointer {
         if matches!(self.state, CheckpointState::Busy) {
             let outcome =
                 self.outcomes.recv().unwrap_or_else(|_| CheckpointOutcome::Broken(thread_ended()));
-            self.note(outcome);
+            self.set_outcome(outcome);
         }
         match &self.state {
             CheckpointState::Refused(_) => Err(Error::Full),
@@ -182,7 +183,7 @@ impl Checkpointer {
         Err(thread_ended())
     }
 
-    fn note(&mut self, outcome: CheckpointOutcome) {
+    fn set_outcome(&mut self, outcome: CheckpointOutcome) {
         self.state = match outcome {
             CheckpointOutcome::Done | CheckpointOutcome::Closed(_) => CheckpointState::Idle,
             CheckpointOutcome::Refused(checkpoint) => CheckpointState::Refused(checkpoint),

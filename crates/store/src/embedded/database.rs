@@ -21,9 +21,9 @@ use keel::Entropy;
 const LOG: TableDefinition<'_, Revision, &[u8]> = TableDefinition::new("log");
 const META: TableDefinition<'_, (), &[u8]> = TableDefinition::new("meta");
 
-/// The table is written at its end and read once: a larger cache would be a second copy of the
-/// records.
-const CACHE: usize = 32 << 20;
+/// The size of redb's cache. The table is appended to, and read once: a larger cache would be a second
+/// copy of the records.
+const CACHE_SIZE: usize = 32 << 20;
 
 /// See the [module documentation](self).
 pub(super) struct Database {
@@ -33,8 +33,8 @@ pub(super) struct Database {
     open: Option<OpenDatabase>,
     /// The size of the rows.
     used: u64,
-    /// The largest size of the rows since the file was last shrunk, up to which its space may be
-    /// allocated.
+    /// The largest size of the rows since the file was last shrunk. redb may have allocated this
+    /// much space.
     max_used: u64,
 }
 
@@ -105,7 +105,8 @@ impl Database {
             Some(open) => open,
             None => OpenDatabase::new(&*self.disk, &self.path, OpenReason::AfterFull)?,
         };
-        // Also if its frames only raised the floor: the segment must be noted.
+        // A checkpoint of a segment is written even if its frames only raised the floor: the meta
+        // table records the last segment with a checkpoint.
         if checkpoint.segment > 0 || !checkpoint.is_empty() {
             let change = open.run(&self.path, |database| write(database, checkpoint))?;
             self.used = self.used.saturating_add_signed(change);
@@ -122,7 +123,7 @@ impl Database {
     /// moved together.
     fn shrink(&mut self, above: Threshold) -> Result<(), Error> {
         let unused = self.max_used - self.used;
-        if unused < above.bytes || (above.and_used && unused < self.used) {
+        if unused < above.bytes || (above.at_least_used && unused < self.used) {
             return Ok(());
         }
         let Some(mut open) = self.open.take() else { return Ok(()) };
@@ -155,7 +156,7 @@ fn sync(disk: &dyn Disk) -> io::Result<u64> {
     backend.len()
 }
 
-/// Returns the growth of the rows in bytes.
+/// Writes a checkpoint in one transaction. Returns the growth of the rows in bytes.
 fn write(database: &redb::Database, checkpoint: &Checkpoint) -> Result<i64, redb::Error> {
     let mut change = 0;
     // redb's default durability is one fsync: checksums detect a torn commit.
@@ -170,13 +171,13 @@ fn write(database: &redb::Database, checkpoint: &Checkpoint) -> Result<i64, redb
             let row = Row::of(event);
             let mut space = log.insert_reserve(event.revision, row.len())?;
             row.encode(event.revision, space.as_mut());
-            change += length(row.len());
+            change += signed(row.len());
             meta.rows += 1;
         }
         for revision in checkpoint.garbage().filter(|revision| *revision <= known) {
             if let Some(row) = log.remove(revision)? {
                 meta.rows -= 1;
-                change -= length(row.value().len());
+                change -= signed(row.value().len());
             }
         }
         meta.newest = checkpoint.newest().map_or(known, |newest| newest.max(known));
@@ -188,7 +189,7 @@ fn write(database: &redb::Database, checkpoint: &Checkpoint) -> Result<i64, redb
     Ok(change)
 }
 
-fn length(bytes: usize) -> i64 {
+fn signed(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
@@ -213,19 +214,19 @@ fn stored_meta(summary: &impl ReadableTable<(), &'static [u8]>) -> Result<Meta, 
 }
 
 impl OpenDatabase {
-    fn new(disk: &dyn Disk, path: &Path, occasion: OpenReason) -> Result<Self, Error> {
+    fn new(disk: &dyn Disk, path: &Path, reason: OpenReason) -> Result<Self, Error> {
         let backend = disk.open(StoreFile::Database).map_err(|error| read_error(path, error))?;
         let failure = FirstFailure::default();
-        let (shown, recovering) = (path.to_owned(), Arc::new(AtomicBool::new(false)));
-        let recovers = Arc::clone(&recovering);
+        let (logged_path, recovering) = (path.to_owned(), Arc::new(AtomicBool::new(false)));
+        let callback_called = Arc::clone(&recovering);
         let database = Builder::new()
-            .set_cache_size(CACHE)
+            .set_cache_size(CACHE_SIZE)
             .set_repair_callback(move |_| {
-                if recovers.swap(true, Ordering::Relaxed) {
+                if callback_called.swap(true, Ordering::Relaxed) {
                     return;
                 }
-                let path = shown.display();
-                match occasion {
+                let path = logged_path.display();
+                match reason {
                     OpenReason::Start => tracing::warn!(%path, "not closed cleanly; recovering"),
                     OpenReason::AfterFull => {
                         tracing::debug!(%path, "undoing an incomplete checkpoint");
@@ -316,7 +317,8 @@ impl OpenDatabase {
     }
 
     fn close(self, path: &Path) -> Result<(), Error> {
-        // What redb writes here makes the next start faster. A failure is reported all the same.
+        // redb writes an index of free pages here, which makes the next start faster. A failure is
+        // reported nevertheless.
         let Self { database, failure, .. } = self;
         drop(database);
         match failure.get() {

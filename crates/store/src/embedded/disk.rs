@@ -18,13 +18,13 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 pub enum StoreFile {
     /// The database.
     Database,
-    /// The segments of the log with even numbers, one at a time.
+    /// A segment of the log with an even number, overwritten by each later one.
     EvenLog,
-    /// Those with odd numbers.
+    /// A segment of the log with an odd number.
     OddLog,
 }
 
-/// Opens the files: of a directory, or of a simulation in tests.
+/// The files of a store, in a directory or in a simulation for tests.
 pub trait Disk: Send + Sync {
     /// Opens a file. It is opened again after the disk was full; the earlier backend is dropped by
     /// then.
@@ -97,8 +97,8 @@ impl FailStopBackend {
     }
 }
 
-/// The error of a failed write. A full disk is no failure: the commit that the write is part of does
-/// not happen.
+/// The error of a failed write. A full disk is not a permanent failure: only the commit that the write
+/// is part of does not happen.
 pub(super) fn write_error(error: Arc<io::Error>) -> Error {
     if is_full(&error) { Error::Full } else { Error::Broken(error) }
 }

@@ -200,8 +200,10 @@ impl Journal for Log {
             return Ok(());
         }
         let threshold = match shrink {
-            Shrink::IfLarge => Threshold { bytes: SHRINK_SEGMENTS * self.limit(), and_used: true },
-            Shrink::IfAny => Threshold { bytes: SHRINK_BYTES_WHEN_FULL, and_used: false },
+            Shrink::IfLarge => {
+                Threshold { bytes: SHRINK_SEGMENTS * self.limit(), at_least_used: true }
+            }
+            Shrink::IfAny => Threshold { bytes: SHRINK_BYTES_WHEN_FULL, at_least_used: false },
         };
         // Garbage that was found at the start waits for the first segment.
         if self.segment.is_none() || self.pending.is_empty() {

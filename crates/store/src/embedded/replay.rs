@@ -91,15 +91,15 @@ impl<'a> Reader<'a> {
         };
         if frame.position.segment != segment {
             let found = frame.position.segment;
-            return Err(format!("segment {found} is here, but {segment} is the next to be read"));
+            return Err(format!("it contains segment {found}, but segment {segment} is expected"));
         }
         if frame.position.index != self.frames {
             let (found, index) = (frame.position.index, self.frames);
             return Err(format!("batch {found} of segment {segment} is where {index} should be"));
         }
         if let Some(found) = self.frames_before.filter(|found| *found != frame.position.before) {
-            let (kept, before) = (frame.position.before, segment - 1);
-            return Err(format!("segment {before} had {kept} batches, but {found} are left"));
+            let (expected, previous) = (frame.position.before, segment - 1);
+            return Err(format!("segment {previous} had {expected} batches, but {found} are left"));
         }
         self.frames += 1;
         self.bytes = &self.bytes[frame.length..];

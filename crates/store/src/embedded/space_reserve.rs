@@ -1,8 +1,8 @@
 //! [`SpaceReserve`]: a file that occupies disk space, which is released when the disk is full.
 //!
 //! A deletion needs space before it frees any: for its frame in the log, and for the pages that the
-//! database writes in position of those it changes. How much depends on the size of the log, which is
-//! therefore smaller where the reserve is.
+//! database writes in place of those it changes. The needed space depends on the size of a segment of
+//! the log. With a smaller reserve, segments are therefore smaller, too.
 //!
 //! ```text
 //! free at the start   200 MiB   60 MiB   12 MiB    2 MiB

@@ -114,7 +114,7 @@ async fn history_survives_a_restart_until_it_is_compacted() {
 }
 
 #[tokio::test]
-async fn compacted_and_deleted_keys_stay_so_after_restarts() {
+async fn compactions_and_deletions_survive_restarts() {
     let restarts = RestartedStore::new(100);
     let store = restarts.open();
     for round in 0..400 {
@@ -149,7 +149,7 @@ async fn superseded_writes_leave_the_disk() {
     let directory = Directory::lock(restarts.directory.path()).unwrap();
     let disk = Arc::new(directory.into_disk().unwrap());
     let (_, loader) = Database::open(disk, restarts.options.bounds()).unwrap();
-    // The floor of 290 leaves eleven; what the last commits superseded follows with the next one.
+    // The writes that the last commit superseded are removed by the next checkpoint.
     let garbage = loader.finish().garbage;
     assert!(garbage.len() <= 1, "{garbage:?}");
 }
@@ -247,12 +247,12 @@ async fn files_that_are_readable_by_others_become_private() {
     let private = |path: &PathBuf| mode(path) == 0o600;
     assert!(files().len() >= 4 && files().iter().all(private), "{:?}", files());
 
-    let open = |path: &Path, mode| {
+    let set_mode = |path: &Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
-    open(directory, 0o755);
+    set_mode(directory, 0o755);
     for path in files() {
-        open(&path, 0o644);
+        set_mode(&path, 0o644);
     }
     let store = restarts.open();
     store.maintain().await.unwrap();

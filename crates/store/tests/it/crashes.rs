@@ -15,7 +15,7 @@ const SEEDS: u64 = 25;
 const RUNS: u64 = 5;
 const KEYS: u64 = 12;
 
-/// A key and what was written to it; `None` for a deletion.
+/// A key and its new value; `None` for a deletion.
 type Write = (String, Option<Bytes>);
 
 /// A store that crashes several times, and its writes.
@@ -27,7 +27,7 @@ struct CrashTest {
     clock: Clock,
     /// The size of a small disk. Time passes in its tests, so that maintenance runs.
     capacity: Option<usize>,
-    /// Writes without a reply.
+    /// Writes that failed: they may have been stored or not.
     undecided: Vec<Write>,
     written: u64,
     /// The number of writes that were refused on a full disk.
@@ -56,7 +56,7 @@ async fn acknowledged_writes_survive_crashes_during_compaction() {
 async fn acknowledged_writes_survive_crashes_during_checkpoints() {
     for seed in 0..SEEDS {
         println!("seed {seed}");
-        CrashTest::new(seed, checkpointing(5)).run_with_crashes(&Tasks::new()).await;
+        CrashTest::new(seed, options_with_small_segments(5)).run_with_crashes(&Tasks::new()).await;
     }
 }
 
@@ -65,12 +65,12 @@ async fn acknowledged_writes_survive_crashes_during_maintenance_of_a_full_disk()
     let mut refused = 0;
     for seed in 0..SEEDS {
         println!("seed {seed}");
-        let options = Options { reserve_bytes: 200_000, ..checkpointing(1000) };
-        let mut survivor = CrashTest::new(seed, options);
-        survivor.capacity = Some(800_000);
-        refused += survivor.run_with_crashes(&Tasks::new()).await;
+        let options = Options { reserve_bytes: 200_000, ..options_with_small_segments(1000) };
+        let mut test = CrashTest::new(seed, options);
+        test.capacity = Some(800_000);
+        refused += test.run_with_crashes(&Tasks::new()).await;
     }
-    // The number depends on the time at which space is freed in the background.
+    // The exact number depends on the time at which space is freed in the background.
     assert!(refused > 0, "the disk was never full");
 }
 
@@ -78,40 +78,40 @@ async fn acknowledged_writes_survive_crashes_during_maintenance_of_a_full_disk()
 async fn a_crash_at_any_operation_of_a_run_or_of_its_recovery_loses_nothing() {
     for operations in 0.. {
         println!("operation {operations}");
-        let mut survivor = CrashTest::new(operations, checkpointing(1000));
+        let mut test = CrashTest::new(operations, options_with_small_segments(1000));
         let tasks = Tasks::new();
-        survivor.open(&tasks).close().await.unwrap();
-        if survivor.run_until(operations, &tasks).await {
+        test.open(&tasks).close().await.unwrap();
+        if test.run_until(operations, &tasks).await {
             assert!(operations > 100, "the run had too few operations");
             return;
         }
         for _ in 0..3 {
-            survivor.run_until(survivor.entropy.below(20), &tasks).await;
+            test.run_until(test.entropy.below(20), &tasks).await;
         }
-        survivor.disk.crash(&survivor.entropy);
-        let store = survivor.open(&tasks);
-        survivor.check(&store).await;
+        test.disk.crash(&test.entropy);
+        let store = test.open(&tasks);
+        test.check(&store).await;
         store.close().await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn compactions_and_expiries_survive_a_crash() {
-    let (survivor, tasks) = (CrashTest::new(1, Options::default()), Tasks::new());
-    let store = survivor.open(&tasks);
+    let (test, tasks) = (CrashTest::new(1, Options::default()), Tasks::new());
+    let store = test.open(&tasks);
     let minute = Duration::from_mins(1);
     let expiring = store.put("/a", "1".into(), Expect::Any, Some(minute)).await.unwrap();
     for _ in 0..4 {
         store.put("/b", "1".into(), Expect::Any, None).await.unwrap();
     }
     store.compact(4).await.unwrap();
-    survivor.disk.set_faults(Faults { operations_until_crash: Some(0), ..Faults::default() });
+    test.disk.set_faults(Faults { operations_until_crash: Some(0), ..Faults::default() });
     let _ = store.close().await;
-    survivor.disk.crash(&survivor.entropy);
+    test.disk.crash(&test.entropy);
 
     // Twice: from the log, and from the database.
     for _ in 0..2 {
-        let store = survivor.open(&tasks);
+        let store = test.open(&tasks);
         assert_eq!(store.get("/a").await.unwrap().as_ref(), Some(&expiring));
         assert_eq!(store.revision().await.unwrap(), 5);
         assert_eq!(past_events(&*store, 4).await.unwrap().len(), 1);
@@ -120,8 +120,8 @@ async fn compactions_and_expiries_survive_a_crash() {
     }
 }
 
-/// Options with segments of a few batches.
-fn checkpointing(history_events: usize) -> Options {
+/// Options with segments of a few batches, so that checkpoints are frequent.
+fn options_with_small_segments(history_events: usize) -> Options {
     Options { history_events, log_bytes: 20_000, ..Options::default() }
 }
 
@@ -264,7 +264,7 @@ impl CrashTest {
         let events = match past_events(store, newest).await {
             Ok(events) => events,
             Err(Error::Future { current, .. }) => {
-                panic!("{newest} was acknowledged, {current} left")
+                panic!("revision {newest} was acknowledged, but the newest is {current}")
             }
             Err(error) => panic!("{error}"),
         };

@@ -137,6 +137,8 @@ async fn a_failed_sync_of_the_database_refuses_writes_and_loses_none() {
     let store = open_with(&disk, options, &tasks);
     let mut written = Vec::new();
     let refused = loop {
+        // The fault makes one fsync fail. It is set before each write, so that every checkpoint
+        // fails.
         disk.set_faults(Faults { fail_database_sync: true, ..Faults::default() });
         let key = format!("/{:04}", written.len());
         match put(&store, &key, 5000).await {
@@ -176,6 +178,7 @@ async fn after_a_failed_fsync_writes_are_refused_and_reads_continue() {
 
     disk.crash(&keel::Entropy::seeded(1));
     let store = open(&disk, &tasks);
+    // "/b" was written but not synced: it may have survived the crash or not.
     assert!(keys(&store).await.contains(&"/a".to_owned()));
     let next = put(&store, "/d", 100).await.unwrap();
     assert!(next > first);

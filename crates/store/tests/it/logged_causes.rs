@@ -66,6 +66,7 @@ async fn a_disk_failure_is_logged_with_its_cause() {
     let store = Embedded::open_on(disk.to_disk(), options, &clock, &tasks).unwrap();
     let mut count = 0;
     loop {
+        // Set before each write, since the fault makes one fsync fail.
         disk.set_faults(Faults { fail_database_sync: true, ..Faults::default() });
         let key = format!("/{count:04}");
         if store.put(&key, vec![7; 5000].into(), Expect::Any, None).await.is_err() {

@@ -1,8 +1,8 @@
 //! Tests of durable stores: crashes, full disks, failed fsyncs, damaged files.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-#![allow(clippy::panic, reason = "a test may stop at the first surprise")]
-#![allow(clippy::print_stderr, reason = "a test says what it skips")]
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+#![allow(clippy::panic, reason = "a test fails by a panic")]
+#![allow(clippy::print_stderr, reason = "a test reports that it is skipped")]
 
 mod simulated_disk;
 mod watched_events;

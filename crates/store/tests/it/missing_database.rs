@@ -45,10 +45,10 @@ async fn a_log_with_writes_is_not_discarded_when_the_database_is_missing() {
 
 #[tokio::test]
 async fn an_interrupted_first_start_is_repeated() {
-    for made in 0..=FILES.len() {
+    for created in 0..=FILES.len() {
         let (directory, tasks) = (TempDir::new().unwrap(), Tasks::new());
         fs::write(directory.path().join("LOCK"), "process 1\n").unwrap();
-        for (index, file) in FILES[..made].iter().enumerate() {
+        for (index, file) in FILES[..created].iter().enumerate() {
             let content: &[u8] = if index == 2 { b"half a database" } else { b"" };
             fs::write(directory.path().join(file), content).unwrap();
         }

@@ -36,29 +36,29 @@ async fn fill(store: &Engine) -> usize {
 
 async fn check_limit(store: Arc<Engine>) {
     assert_eq!(fill(&store).await, (1 << 20) / 10_258);
-    put(&store, "/0", 10_000).await.expect("it adds nothing");
-    put(&store, "/0", 10_300).await.expect("it adds a little");
+    put(&store, "/0", 10_000).await.expect("the size is the same");
+    put(&store, "/0", 10_300).await.expect("an existing value may grow a little");
     for index in 1..100 {
         if put(&store, &format!("/{index}"), 20_000).await.is_err() {
-            assert!(index < 10, "a value may grow above the limit by a part of it");
+            assert!(index < 10, "the values grew by more than a 16th of the limit");
             break;
         }
     }
-    put(&store, "/0", 10_000).await.expect("it takes up less than before");
-    put(&store, "/new", 0).await.expect_err("it is new");
+    put(&store, "/0", 10_000).await.expect("the value is smaller than before");
+    put(&store, "/new", 0).await.expect_err("a new key is refused");
     for index in 0..20 {
         store.delete(&format!("/{index}"), Expect::Any).await.expect("deletions are not refused");
     }
-    put(&store, "/new", 10_000).await.expect("there is room again");
+    put(&store, "/new", 10_000).await.expect("the deletions made room");
 }
 
 #[tokio::test]
-async fn a_store_in_memory_has_a_limit() {
+async fn the_limit_of_a_store_in_memory_refuses_only_writes_that_add_to_it() {
     check_limit(Memory::open(OPTIONS, &Clock::system(), &Tasks::new())).await;
 }
 
 #[tokio::test]
-async fn the_limit_of_a_store_on_disk_counts_the_records_at_its_start() {
+async fn the_limit_of_a_store_on_disk_includes_the_records_from_before_a_restart() {
     let directory = TempDir::new().unwrap();
     let open =
         || Embedded::open(directory.path(), OPTIONS, &Clock::system(), &Tasks::new()).unwrap();

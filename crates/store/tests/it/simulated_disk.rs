@@ -17,14 +17,14 @@ use store::embedded::{Disk, StoreFile};
 const SECTOR: usize = 512;
 const BLOCK: usize = 4096;
 
-const PARTS: [StoreFile; 3] = [StoreFile::Database, StoreFile::EvenLog, StoreFile::OddLog];
+const FILES: [StoreFile; 3] = [StoreFile::Database, StoreFile::EvenLog, StoreFile::OddLog];
 
 /// A disk in memory; clones are the same disk.
 #[derive(Clone, Debug)]
-pub(crate) struct SimulatedDisk(Arc<Mutex<Hardware>>);
+pub(crate) struct SimulatedDisk(Arc<Mutex<DiskState>>);
 
 #[derive(Debug, Default)]
-struct Hardware {
+struct DiskState {
     database: FileContent,
     even_log: FileContent,
     odd_log: FileContent,
@@ -38,9 +38,9 @@ struct Hardware {
 /// One file.
 #[derive(Debug, Default)]
 struct FileContent {
-    /// The content after a crash.
+    /// The synced content, which survives a crash.
     synced: Vec<u8>,
-    /// The content before a crash.
+    /// The content that readers see.
     visible: Vec<u8>,
     /// The changes since the last fsync.
     unsynced: Vec<Change>,
@@ -63,7 +63,7 @@ pub(crate) struct Faults {
     pub(crate) fail_sync: bool,
     /// The next fsync of the database fails.
     pub(crate) fail_database_sync: bool,
-    /// The size of the disk.
+    /// The size of the disk; unlimited if `None`.
     pub(crate) capacity: Option<usize>,
     /// Every write to the reserve fails.
     pub(crate) fail_reserve: bool,
@@ -74,47 +74,47 @@ impl SimulatedDisk {
         Self(Arc::default())
     }
 
-    fn hardware(&self) -> MutexGuard<'_, Hardware> {
+    fn state(&self) -> MutexGuard<'_, DiskState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn set_faults(&self, faults: Faults) {
-        self.hardware().faults = faults;
+        self.state().faults = faults;
     }
 
     /// Whether the power has failed.
     pub(crate) fn is_powered_off(&self) -> bool {
-        self.hardware().faults.operations_until_crash == Some(0)
+        self.state().faults.operations_until_crash == Some(0)
     }
 
     /// The used space.
     pub(crate) fn size(&self) -> usize {
-        self.hardware().size()
+        self.state().size()
     }
 
     /// The length of the reserve, if the file exists.
     pub(crate) fn reserve(&self) -> Option<usize> {
-        self.hardware().reserve
+        self.state().reserve
     }
 
     /// The number of attempts to enlarge the reserve.
     pub(crate) fn reserve_tries(&self) -> usize {
-        self.hardware().reserve_tries
+        self.state().reserve_tries
     }
 
     /// Removes the reserve, as an administrator might.
     pub(crate) fn remove_reserve(&self) {
-        self.hardware().reserve = None;
+        self.state().reserve = None;
     }
 
     /// The content of a file.
     pub(crate) fn content(&self, file: StoreFile) -> Vec<u8> {
-        self.hardware().content_of(file).visible.clone()
+        self.state().content_of(file).visible.clone()
     }
 
     /// Replaces the content of a file.
     pub(crate) fn set_content(&self, file: StoreFile, content: &[u8]) {
-        *self.hardware().content_of(file) = FileContent {
+        *self.state().content_of(file) = FileContent {
             synced: content.to_vec(),
             visible: content.to_vec(),
             unsynced: Vec::new(),
@@ -124,11 +124,11 @@ impl SimulatedDisk {
 
     /// Simulates a power failure: unsynced sectors are kept at random.
     pub(crate) fn crash(&self, entropy: &Entropy) {
-        let mut hardware = self.hardware();
-        for file in PARTS {
-            hardware.content_of(file).crash(entropy);
+        let mut state = self.state();
+        for file in FILES {
+            state.content_of(file).crash(entropy);
         }
-        hardware.faults = Faults::default();
+        state.faults = Faults::default();
     }
 
     pub(crate) fn to_disk(&self) -> Box<dyn Disk> {
@@ -136,7 +136,7 @@ impl SimulatedDisk {
     }
 }
 
-impl Hardware {
+impl DiskState {
     fn content_of(&mut self, file: StoreFile) -> &mut FileContent {
         match file {
             StoreFile::Database => &mut self.database,
@@ -224,58 +224,58 @@ struct SimulatedFile {
 
 impl StorageBackend for SimulatedFile {
     fn len(&self) -> io::Result<u64> {
-        let length = self.disk.hardware().content_of(self.file).visible.len();
+        let length = self.disk.state().content_of(self.file).visible.len();
         Ok(u64::try_from(length).unwrap())
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let mut hardware = self.disk.hardware();
+        let mut state = self.disk.state();
         let start = position(offset);
-        let found = hardware.content_of(self.file).visible.get(start..start + out.len());
+        let found = state.content_of(self.file).visible.get(start..start + out.len());
         out.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let mut hardware = self.disk.hardware();
-        hardware.count_down()?;
+        let mut state = self.disk.state();
+        state.count_down()?;
         let length = position(len);
-        let content_of = hardware.content_of(self.file);
-        content_of.visible.resize(length, 0);
-        content_of.blocks.retain(|block| block * BLOCK < length);
-        content_of.unsynced.push(Change::Length(length));
+        let content = state.content_of(self.file);
+        content.visible.resize(length, 0);
+        content.blocks.retain(|block| block * BLOCK < length);
+        content.unsynced.push(Change::Length(length));
         Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let mut hardware = self.disk.hardware();
-        hardware.count_down()?;
-        let faults = &mut hardware.faults;
+        let mut state = self.disk.state();
+        state.count_down()?;
+        let faults = &mut state.faults;
         let fails_here =
             self.file == StoreFile::Database && std::mem::take(&mut faults.fail_database_sync);
         if fails_here || std::mem::take(&mut faults.fail_sync) {
             return Err(io::Error::other("the disk lost a page"));
         }
-        let FileContent { synced, visible, unsynced, .. } = hardware.content_of(self.file);
+        let FileContent { synced, visible, unsynced, .. } = state.content_of(self.file);
         synced.clone_from(visible);
         unsynced.clear();
         Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut hardware = self.disk.hardware();
-        hardware.count_down()?;
+        let mut state = self.disk.state();
+        state.count_down()?;
         let start = position(offset);
-        let content_of = hardware.content_of(self.file);
-        let new = blocks(start, data.len()).filter(|block| !content_of.blocks.contains(block));
+        let content = state.content_of(self.file);
+        let new = blocks(start, data.len()).filter(|block| !content.blocks.contains(block));
         let growth = new.count() * BLOCK;
-        if growth > 0 && !hardware.has_room_for(growth) {
+        if growth > 0 && !state.has_room_for(growth) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        let content_of = hardware.content_of(self.file);
-        content_of.blocks.extend(blocks(start, data.len()));
-        put(&mut content_of.visible, start, data);
-        content_of.unsynced.push(Change::Write(start, data.to_vec()));
+        let content = state.content_of(self.file);
+        content.blocks.extend(blocks(start, data.len()));
+        put(&mut content.visible, start, data);
+        content.unsynced.push(Change::Write(start, data.to_vec()));
         Ok(())
     }
 }
@@ -289,32 +289,32 @@ impl Disk for SimulatedDisk {
         Ok(())
     }
 
-    /// A crash does not change the reserve.
+    /// A simulated crash does not change the reserve.
     fn resize_reserve(&self, size: u64) -> io::Result<()> {
-        let mut hardware = self.hardware();
+        let mut state = self.state();
         let size = position(size);
-        let growth = match hardware.reserve {
+        let growth = match state.reserve {
             None if size == 0 => return Ok(()),
             // The new entry in the directory takes a block.
             None => BLOCK + size,
             Some(length) => size.saturating_sub(length),
         };
-        if growth > 0 && hardware.faults.fail_reserve {
+        if growth > 0 && state.faults.fail_reserve {
             return Err(io::Error::other("a sector cannot be written"));
         }
-        hardware.reserve_tries += usize::from(growth > 0);
-        if growth > 0 && !hardware.has_room_for(growth) {
+        state.reserve_tries += usize::from(growth > 0);
+        if growth > 0 && !state.has_room_for(growth) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        hardware.reserve = Some(size);
+        state.reserve = Some(size);
         Ok(())
     }
 
     fn max_reserve(&self) -> io::Result<u64> {
-        let hardware = self.hardware();
-        let Some(capacity) = hardware.faults.capacity else { return Ok(u64::MAX) };
-        let free = capacity.saturating_sub(hardware.size());
-        Ok(u64::try_from(free + hardware.reserve.unwrap_or(0)).unwrap())
+        let state = self.state();
+        let Some(capacity) = state.faults.capacity else { return Ok(u64::MAX) };
+        let free = capacity.saturating_sub(state.size());
+        Ok(u64::try_from(free + state.reserve.unwrap_or(0)).unwrap())
     }
 
     fn path(&self, file: StoreFile) -> PathBuf {

@@ -45,9 +45,9 @@ impl TestDisk {
         self.disk.set_faults(Faults { capacity, ..Faults::default() });
     }
 
-    /// Puts a key, a second after the one before, until the outcome is not that the disk is full.
+    /// Puts a key each second until the error is not [`Error::Full`], and returns the outcome.
     async fn put_each_second(&self, store: &Engine, key: &str) -> Result<(), Error> {
-        let decided = async {
+        let outcome = async {
             loop {
                 self.clock.advance(Duration::from_secs(1));
                 match put(store, key, 100).await {
@@ -56,7 +56,9 @@ impl TestDisk {
                 }
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), decided).await.expect("it is decided")
+        tokio::time::timeout(Duration::from_secs(20), outcome)
+            .await
+            .expect("the disk has space in time")
     }
 }
 
@@ -69,14 +71,16 @@ fn is_healthy(store: &Engine) -> bool {
     store.check_health(Duration::MAX).now_or_never().is_some_and(|health| health.is_ok())
 }
 
-/// Waits for another thread.
+/// Waits until another thread has made the condition true.
 async fn until(is_true: impl Fn() -> bool) {
     let waited = async {
         while !is_true() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), waited).await.expect("it becomes true");
+    tokio::time::timeout(Duration::from_secs(20), waited)
+        .await
+        .expect("the condition becomes true");
 }
 
 fn assert_full(outcome: &Result<(), Error>) {
@@ -89,7 +93,7 @@ fn assert_broken(outcome: &Result<(), Error>, cause: &str) {
 }
 
 #[tokio::test]
-async fn a_disk_that_fails_while_it_is_full_is_not_written_again() {
+async fn after_a_failed_fsync_on_a_full_disk_nothing_is_written() {
     let test = TestDisk::new();
     let store = test.open_with_reserve().await;
     test.fill();
@@ -178,7 +182,9 @@ async fn a_full_disk_is_checked_for_space_once_a_second() {
                 let _ = put(&store, "/big", 4 << 20).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), checked).await.expect("it is checked again");
+        tokio::time::timeout(Duration::from_secs(20), checked)
+            .await
+            .expect("the space is checked again");
         assert_eq!(test.disk.reserve_tries(), before + 1);
     }
     store.close().await.unwrap();

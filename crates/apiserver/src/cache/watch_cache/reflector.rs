@@ -120,7 +120,7 @@ impl ListWatch<StoreItem> for StoreListWatch {
         })
     }
 
-    fn offers_watch_list(&self) -> bool {
+    fn uses_watch_list(&self) -> bool {
         false
     }
 }

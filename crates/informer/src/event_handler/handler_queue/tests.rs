@@ -55,7 +55,7 @@ fn events_are_merged_as_documented() {
 }
 
 #[test]
-fn no_event_is_merged_below_the_capacity() {
+fn events_are_merged_only_when_the_queue_is_full() {
     let mut queue = HandlerQueue::new(3);
     for event in [added("a", 1), updated("a", 1, 2), updated("a", 2, 3), updated("a", 3, 4)] {
         queue.push(event);
@@ -64,7 +64,7 @@ fn no_event_is_merged_below_the_capacity() {
 }
 
 #[test]
-fn the_end_of_the_initial_events_keeps_its_position() {
+fn merged_events_do_not_move_the_end_of_the_initial_events() {
     let mut queue = HandlerQueue::new(0);
     queue.push(added("a", 1));
     queue.push_synced();
@@ -79,38 +79,38 @@ fn a_slow_handler_gets_the_final_states() {
     for_seeds(200, |entropy| {
         let mut queue = HandlerQueue::new(usize::try_from(entropy.below(8)).unwrap());
         let capacity = queue.capacity;
-        let (mut world, mut seen) = (BTreeMap::new(), BTreeMap::new());
+        let (mut server_objects, mut seen) = (BTreeMap::new(), BTreeMap::new());
         for version in 1..300 {
             let name = pick(&entropy, &["a", "b", "c", "d"]);
-            match (entropy.below(6), world.get(name).copied()) {
+            match (entropy.below(6), server_objects.get(name).copied()) {
                 (0, _) => take(&mut queue, &mut seen),
                 (1 | 2, Some(_)) => {
-                    world.remove(name);
+                    server_objects.remove(name);
                     queue.push(deleted(name, version));
                 }
                 (_, Some(old)) => {
-                    world.insert(name, version);
+                    server_objects.insert(name, version);
                     queue.push(updated(name, old, version));
                 }
                 (_, None) => {
-                    world.insert(name, version);
+                    server_objects.insert(name, version);
                     queue.push(added(name, version));
                 }
             }
             let objects: HashSet<&str> =
-                world.keys().copied().chain(seen.keys().map(String::as_str)).collect();
+                server_objects.keys().copied().chain(seen.keys().map(String::as_str)).collect();
             assert!(queue.len() <= capacity + 2 * objects.len());
         }
         while queue.len() > 0 {
             take(&mut queue, &mut seen);
         }
-        let world: BTreeMap<String, u64> =
-            world.into_iter().map(|(name, version)| (name.to_owned(), version)).collect();
-        assert_eq!(seen, world);
+        let server_objects: BTreeMap<String, u64> =
+            server_objects.into_iter().map(|(name, version)| (name.to_owned(), version)).collect();
+        assert_eq!(seen, server_objects);
     });
 }
 
-/// A handler that checks that each event follows from what it has seen.
+/// Takes one event, and checks that it is consistent with the events before.
 fn take(queue: &mut HandlerQueue, seen: &mut BTreeMap<String, u64>) {
     let Popped::Event(event) = queue.pop() else { return };
     let version = event.item().resource_version().parse().unwrap();

@@ -15,13 +15,13 @@ use k8s_openapi::api::core::v1::Secret;
 
 use super::CertificateOptions;
 use crate::webhook::authority;
-use crate::webhook::authority::Facts;
+use crate::webhook::authority::CertificateInfo;
 use keel::Timestamp;
 use tls::{Authority, Certified, IssueError};
 
 /// The time for which a CA is in every bundle before it signs, unless the serving certificate
 /// expires earlier.
-const ANNOUNCED: Duration = Duration::from_hours(24);
+const ANNOUNCEMENT_TIME: Duration = Duration::from_hours(24);
 
 /// The present content of a Secret, valid or not.
 #[derive(Default)]
@@ -67,11 +67,13 @@ impl CertificateSecret {
     ) -> Result<Self, IssueError> {
         let StoredCertificate { mut authorities, authority_key, serving } =
             secret.map(StoredCertificate::read).unwrap_or_default();
-        authorities.retain(|it| Facts::read(it).is_some_and(|it| now < it.not_after));
+        authorities.retain(|it| CertificateInfo::read(it).is_some_and(|it| now < it.not_after));
         let newest = authorities.first().cloned().unwrap_or_default();
         let newest = Certified { certificate: newest, key: authority_key };
-        let can_sign = |it: Facts| it.not_before <= now && !it.is_due(now);
-        let reused = Facts::of(&newest).is_some_and(can_sign).then(|| Authority::from_pem(&newest));
+        let can_sign = |it: CertificateInfo| it.not_before <= now && !it.is_due(now);
+        let reused = CertificateInfo::of(&newest)
+            .is_some_and(can_sign)
+            .then(|| Authority::from_pem(&newest));
         let (signer, authority_key) = if let Some(Ok(authority)) = reused {
             (authority, newest.key)
         } else {
@@ -81,19 +83,20 @@ impl CertificateSecret {
             authorities.insert(0, certificate);
             (authority, key)
         };
-        let trusted: Vec<Facts> = authorities.iter().filter_map(|it| Facts::read(it)).collect();
-        let announced = Announced::of(&trusted[0], options);
-        let is_good = |it: Facts| {
+        let trusted: Vec<CertificateInfo> =
+            authorities.iter().filter_map(|it| CertificateInfo::read(it)).collect();
+        let announced = Announcement::of(&trusted[0], options);
+        let is_usable = |it: CertificateInfo| {
             it.not_before <= now
-                && now < announced.replaces(&it)
+                && now < announced.replacement_time(&it)
                 && it.names == options.names
                 && trusted.iter().any(|authority| it.is_signed_by(authority))
         };
         let serving = match serving {
-            Some(it) if Facts::of(&it).is_some_and(is_good) => it,
+            Some(it) if CertificateInfo::of(&it).is_some_and(is_usable) => it,
             _ => authority::serving(&signer, &options.names, now, options.serving_lifetime)?,
         };
-        let replaced = Facts::of(&serving).map(|it| announced.replaces(&it));
+        let replaced = CertificateInfo::of(&serving).map(|it| announced.replacement_time(&it));
         let ends = trusted.iter().map(|it| it.not_after).chain(replaced);
         let due = ends.fold(trusted[0].due(), Timestamp::min);
         Ok(Self { authorities, authority_key, serving, due })
@@ -106,8 +109,8 @@ impl CertificateSecret {
 
     /// Whether the Secret has this content.
     pub(super) fn is_in(&self, secret: &Secret) -> bool {
-        let held = secret.data.as_ref();
-        self.data().iter().all(|(key, text)| held.and_then(|it| it.get(key)) == Some(text))
+        let present = secret.data.as_ref();
+        self.data().iter().all(|(key, text)| present.and_then(|it| it.get(key)) == Some(text))
     }
 
     pub(super) fn data(&self) -> BTreeMap<String, ByteString> {
@@ -122,22 +125,22 @@ impl CertificateSecret {
 }
 
 /// The time for which the newest CA is announced before it signs.
-struct Announced {
-    for_: Duration,
-    until: Timestamp,
+struct Announcement {
+    duration: Duration,
+    end: Timestamp,
 }
 
-impl Announced {
-    fn of(newest: &Facts, options: &CertificateOptions) -> Self {
+impl Announcement {
+    fn of(newest: &CertificateInfo, options: &CertificateOptions) -> Self {
         // Half of the remaining lifetime of a serving certificate when its successor is due.
-        let for_ = ANNOUNCED.min(options.serving_lifetime / 6);
-        Self { for_, until: newest.made() + for_ }
+        let duration = ANNOUNCEMENT_TIME.min(options.serving_lifetime / 6);
+        Self { duration, end: newest.issued_at() + duration }
     }
 
     /// The time at which the serving certificate is replaced: when its successor is due and the CA
     /// may sign, and in any case before it expires.
-    fn replaces(&self, serving: &Facts) -> Timestamp {
-        serving.due().max(self.until).min(serving.not_after - self.for_ / 4)
+    fn replacement_time(&self, serving: &CertificateInfo) -> Timestamp {
+        serving.due().max(self.end).min(serving.not_after - self.duration / 4)
     }
 }
 
@@ -155,18 +158,21 @@ mod tests {
     /// The content `days` after the start, based on the previous content.
     fn renew(found: Option<&CertificateSecret>, days: u32) -> CertificateSecret {
         let secret = found.map(|it| Secret { data: Some(it.data()), ..Secret::default() });
-        let kept =
+        let content =
             CertificateSecret::renew(secret.as_ref(), &options(), START + days * DAY).unwrap();
-        assert!(Facts::of(&kept.serving).is_some(), "it has its key");
-        assert!(kept.due > START + days * DAY, "nothing is due at once");
-        kept
+        assert!(
+            CertificateInfo::of(&content.serving).is_some(),
+            "the serving certificate has its key"
+        );
+        assert!(content.due > START + days * DAY, "nothing is due at once");
+        content
     }
 
     /// The index of the CA that signed the serving certificate.
-    fn signer(kept: &CertificateSecret) -> usize {
-        let serving = Facts::of(&kept.serving).unwrap();
-        let is_signer = |it: &String| serving.is_signed_by(&Facts::read(it).unwrap());
-        kept.authorities.iter().position(is_signer).unwrap()
+    fn signer(content: &CertificateSecret) -> usize {
+        let serving = CertificateInfo::of(&content.serving).unwrap();
+        let is_signer = |it: &String| serving.is_signed_by(&CertificateInfo::read(it).unwrap());
+        content.authorities.iter().position(is_signer).unwrap()
     }
 
     #[test]
@@ -174,53 +180,54 @@ mod tests {
         let first = renew(None, 0);
         assert_eq!((first.authorities.len(), signer(&first)), (1, 0));
         let third = renew(Some(&renew(Some(&first), 61)), 200);
-        // On day 270, the CA is due since 243, and the certificate that it signed on 200 since 260.
+        // On day 270, the CA has been due since day 243, and the certificate that it signed on day 200
+        // since day 260.
         let announced = renew(Some(&third), 270);
         assert_eq!((announced.authorities.len(), signer(&announced)), (2, 1));
-        let look_again = announced.due.since(START);
-        assert!(look_again > 270 * DAY && look_again <= 271 * DAY, "{look_again:?}");
+        let next_change = announced.due.since(START);
+        assert!(next_change > 270 * DAY && next_change <= 271 * DAY, "{next_change:?}");
         assert_eq!(signer(&renew(Some(&announced), 271)), 0);
     }
 
     #[test]
-    fn a_deletion_is_accepted() {
+    fn an_expired_ca_is_removed() {
         let first = renew(None, 0);
         let second = renew(Some(&renew(Some(&renew(Some(&first), 300)), 301)), 350);
         assert_eq!(second.authorities.len(), 2);
-        assert!(second.due <= START + 365 * DAY, "the first authority is dropped in time");
+        assert!(second.due <= START + 365 * DAY, "the first CA is removed when it expires");
         assert_eq!(renew(Some(&second), 365).authorities.len(), 1);
     }
 
     #[test]
     fn a_key_of_another_certificate_is_replaced_with_its_certificate() {
         let (first, other) = (renew(None, 0), renew(None, 0));
-        let stolen = CertificateSecret {
+        let mismatched = CertificateSecret {
             authority_key: other.authority_key.clone(),
             ..renew(Some(&first), 0)
         };
-        let healed = renew(Some(&stolen), 0);
-        assert_eq!(healed.authorities[1..], first.authorities, "the old one is trusted still");
-        assert_eq!(signer(&healed), 1, "and what it signed is good");
+        let renewed = renew(Some(&mismatched), 0);
+        assert_eq!(renewed.authorities[1..], first.authorities, "the old CA is still trusted");
+        assert_eq!(signer(&renewed), 1, "the certificate that it signed is still used");
 
-        let mut stolen = renew(Some(&first), 0);
-        stolen.serving.key = other.serving.key.clone();
-        let healed = renew(Some(&stolen), 0);
-        assert_eq!((healed.authorities == first.authorities, signer(&healed)), (true, 0));
+        let mut mismatched = renew(Some(&first), 0);
+        mismatched.serving.key = other.serving.key.clone();
+        let renewed = renew(Some(&mismatched), 0);
+        assert_eq!((renewed.authorities == first.authorities, signer(&renewed)), (true, 0));
     }
 
     #[test]
-    fn a_ca_with_the_same_name_is_not_the_same() {
+    fn a_certificate_of_another_ca_with_the_same_name_is_replaced() {
         let (first, other) = (renew(None, 0), renew(None, 0));
         let mixed = CertificateSecret { serving: other.serving, ..renew(Some(&first), 0) };
         assert_eq!(signer(&renew(Some(&mixed), 0)), 0);
     }
 
     #[test]
-    fn a_ca_of_a_clock_that_is_ahead_signs_later() {
+    fn a_ca_that_is_not_valid_yet_does_not_sign() {
         let early = renew(None, 400);
-        let kept = renew(Some(&early), 0);
-        assert_eq!((kept.authorities.len(), signer(&kept)), (2, 0));
-        let serving = Facts::of(&kept.serving).unwrap();
+        let content = renew(Some(&early), 0);
+        assert_eq!((content.authorities.len(), signer(&content)), (2, 0));
+        let serving = CertificateInfo::of(&content.serving).unwrap();
         assert!(serving.not_before <= START);
     }
 }

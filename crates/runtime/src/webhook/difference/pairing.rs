@@ -6,7 +6,7 @@
 //!
 //! Elements are paired in this order: equal elements; elements with the same key, as the lists of
 //! Kubernetes have one; similar elements, if there is no key; elements at the same index of lists
-//! of the same length. Other elements are new, and keep nothing of removed ones.
+//! of the same length. Other elements are new, and get no fields of removed ones.
 
 use std::collections::HashMap;
 
@@ -26,8 +26,8 @@ const KEYS: [&str; 10] = [
     "topologyKey",
 ];
 
-/// With more comparisons than this, elements are paired by index.
-const MOST_COMPARISONS: usize = 10_000;
+/// If more comparisons were needed, similar elements are not searched for.
+const MAX_COMPARISONS: usize = 10_000;
 
 /// For each element of `after`, its index in `before`; each index is used once at most.
 pub(super) fn pairs(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
@@ -35,15 +35,15 @@ pub(super) fn pairs(before: &[Value], after: &[Value]) -> Vec<Option<usize>> {
         before,
         after,
         found: vec![None; after.len()],
-        is_taken: vec![false; before.len()],
+        is_paired: vec![false; before.len()],
     };
     pairing.by_text(|element| Some(element.to_string()));
     let key = key_of(before, after);
     match key {
         Some(key) => pairing.by_text(|element| element.get(key).map(Value::to_string)),
-        None => pairing.by_likeness(),
+        None => pairing.by_similarity(),
     }
-    pairing.by_place(key);
+    pairing.by_index(key);
     pairing.found
 }
 
@@ -51,7 +51,7 @@ struct Pairing<'a> {
     before: &'a [Value],
     after: &'a [Value],
     found: Vec<Option<usize>>,
-    is_taken: Vec<bool>,
+    is_paired: Vec<bool>,
 }
 
 impl Pairing<'_> {
@@ -59,12 +59,12 @@ impl Pairing<'_> {
     fn by_text(&mut self, text: impl Fn(&Value) -> Option<String>) {
         let mut places: HashMap<String, Vec<usize>> = HashMap::new();
         // From the last to the first, so that the first is taken first.
-        for old in self.left_of_before().into_iter().rev() {
+        for old in self.unpaired_before().into_iter().rev() {
             if let Some(text) = text(&self.before[old]) {
                 places.entry(text).or_default().push(old);
             }
         }
-        for new in self.left_of_after() {
+        for new in self.unpaired_after() {
             let place = text(&self.after[new]).and_then(|text| places.get_mut(&text)?.pop());
             if let Some(old) = place {
                 self.pair(old, new);
@@ -73,15 +73,15 @@ impl Pairing<'_> {
     }
 
     /// Pairs objects with at least as many equal as different fields, the most similar first.
-    fn by_likeness(&mut self) {
-        let (olds, news) = (self.left_of_before(), self.left_of_after());
-        if olds.len().saturating_mul(news.len()) > MOST_COMPARISONS {
+    fn by_similarity(&mut self) {
+        let (olds, news) = (self.unpaired_before(), self.unpaired_after());
+        if olds.len().saturating_mul(news.len()) > MAX_COMPARISONS {
             return;
         }
         let mut candidates = Vec::new();
         for &old in &olds {
             for &new in &news {
-                let (same, other) = likeness(&self.before[old], &self.after[new], None);
+                let (same, other) = similarity(&self.before[old], &self.after[new], None);
                 if same > 0 && same >= other {
                     candidates.push((same, old, new));
                 }
@@ -89,55 +89,55 @@ impl Pairing<'_> {
         }
         candidates.sort_by_key(|&(same, old, new)| (usize::MAX - same, old.abs_diff(new), old));
         for (_, old, new) in candidates {
-            if !self.is_taken[old] && self.found[new].is_none() {
+            if !self.is_paired[old] && self.found[new].is_none() {
                 self.pair(old, new);
             }
         }
     }
 
     /// Pairs elements at the same index of lists of the same length. Elements with different keys
-    /// are paired only if hardly anything else was changed.
-    fn by_place(&mut self, key: Option<&str>) {
+    /// are paired only if at least as many of their other fields are equal as different.
+    fn by_index(&mut self, key: Option<&str>) {
         if self.before.len() != self.after.len() {
             return;
         }
-        for place in self.left_of_after() {
+        for place in self.unpaired_after() {
             let (old, new) = (&self.before[place], &self.after[place]);
-            let (same, other) = likeness(old, new, key);
-            if !self.is_taken[place] && (key.is_none() || same >= other) {
+            let (same, other) = similarity(old, new, key);
+            if !self.is_paired[place] && (key.is_none() || same >= other) {
                 self.pair(place, place);
             }
         }
     }
 
-    fn left_of_before(&self) -> Vec<usize> {
-        (0..self.before.len()).filter(|old| !self.is_taken[*old]).collect()
+    fn unpaired_before(&self) -> Vec<usize> {
+        (0..self.before.len()).filter(|old| !self.is_paired[*old]).collect()
     }
 
-    fn left_of_after(&self) -> Vec<usize> {
+    fn unpaired_after(&self) -> Vec<usize> {
         (0..self.after.len()).filter(|new| self.found[*new].is_none()).collect()
     }
 
     fn pair(&mut self, old: usize, new: usize) {
-        self.is_taken[old] = true;
+        self.is_paired[old] = true;
         self.found[new] = Some(old);
     }
 }
 
 /// The field that is a key of all elements, before and after.
 fn key_of(before: &[Value], after: &[Value]) -> Option<&'static str> {
-    let tells_apart = |key: &str, list: &[Value]| {
+    let is_unique = |key: &str, list: &[Value]| {
         let mut values: Vec<_> =
             list.iter().filter_map(|it| it.get(key)).map(Value::to_string).collect();
         values.sort_unstable();
         values.dedup();
         values.len() == list.len()
     };
-    KEYS.into_iter().find(|key| tells_apart(key, before) && tells_apart(key, after))
+    KEYS.into_iter().find(|key| is_unique(key, before) && is_unique(key, after))
 }
 
 /// The numbers of equal and of different fields of two objects, without the key.
-fn likeness(old: &Value, new: &Value, key: Option<&str>) -> (usize, usize) {
+fn similarity(old: &Value, new: &Value, key: Option<&str>) -> (usize, usize) {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return (0, 0) };
     let is_counted = |name: &&String| Some(name.as_str()) != key;
     let same = old.iter().filter(|(name, value)| is_counted(name) && new.get(*name) == Some(value));

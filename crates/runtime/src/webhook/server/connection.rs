@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::WebhookServer;
+use super::{ServerOptions, WebhookServer};
 use keel::{Clock, Tasks};
 
 /// The interval of HTTP/2 pings.
@@ -31,21 +31,21 @@ pub(super) async fn accept(
 ) {
     let stop = tasks.shutdown();
     tokio::pin!(stop);
-    let seats = Arc::new(Semaphore::new(server.options.max_connections));
+    let permits = Arc::new(Semaphore::new(server.options.max_connections));
     loop {
         let accepted = tokio::select! {
-            accepted = next(&listener, &seats) => accepted,
+            accepted = next(&listener, &permits) => accepted,
             () = &mut stop => return,
         };
         match accepted {
-            Ok((stream, seat)) => {
+            Ok((stream, permit)) => {
                 let (server, tls, stop) = (Arc::clone(&server), tls.clone(), tasks.shutdown());
                 tasks.spawn("connection", async move {
-                    greet(server, stream, tls, stop).await;
-                    drop(seat);
+                    handshake_and_serve(server, stream, tls, stop).await;
+                    drop(permit);
                 });
             }
-            // Probably too many open files: some connections have to end first.
+            // The usual cause is too many open files: other connections must be closed first.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 clock.sleep(Duration::from_millis(50)).await;
@@ -54,24 +54,25 @@ pub(super) async fn accept(
     }
 }
 
-/// Takes a permit before accepting, so that further connections wait in the kernel's queue.
+/// The next connection, with a permit. The permit is acquired first, so that further connections wait in
+/// the kernel's queue.
 async fn next(
     listener: &TcpListener,
-    seats: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
 ) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    let seat = Arc::clone(seats).acquire_owned().await.map_err(io::Error::other)?;
+    let permit = Arc::clone(permits).acquire_owned().await.map_err(io::Error::other)?;
     let (stream, _) = listener.accept().await?;
-    Ok((stream, seat))
+    Ok((stream, permit))
 }
 
-async fn greet(
+async fn handshake_and_serve(
     server: Arc<WebhookServer>,
     stream: TcpStream,
     tls: TlsAcceptor,
     stop: impl Future<Output = ()>,
 ) {
     let _ = stream.set_nodelay(true);
-    match timeout(server.options.patience, tls.accept(stream)).await {
+    match timeout(server.options.first_request_timeout, tls.accept(stream)).await {
         Ok(Ok(stream)) => serve(server, stream, stop).await,
         Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
         Err(_) => tracing::debug!("a TLS handshake took too long"),
@@ -83,16 +84,15 @@ async fn serve(
     stream: TlsStream<TcpStream>,
     stop: impl Future<Output = ()>,
 ) {
-    let (patience, idle, drain) =
-        (server.options.patience, server.options.idle, server.options.drain);
-    let load = Arc::new(watch::Sender::new(Load::default()));
-    let mut observed = load.subscribe();
+    let ServerOptions { first_request_timeout, idle_timeout, drain_timeout, .. } = server.options;
+    let counts = Arc::new(watch::Sender::new(RequestCounts::default()));
+    let mut observed = counts.subscribe();
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let service = service_fn(move |request| {
-        let (server, under_way) = (Arc::clone(&server), UnderWay::begin(&load));
+        let (server, guard) = (Arc::clone(&server), RequestGuard::begin(&counts));
         async move {
             let response = server.respond(request).await;
-            drop(under_way);
+            drop(guard);
             Ok::<_, Infallible>(response)
         }
     });
@@ -105,7 +105,7 @@ async fn serve(
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),
-        () = uselessness(&mut observed, patience, idle) => None,
+        () = until_idle(&mut observed, first_request_timeout, idle_timeout) => None,
         () = stop => None,
     };
     let ended = if let Some(ended) = ended {
@@ -113,45 +113,51 @@ async fn serve(
     } else {
         connection.as_mut().graceful_shutdown();
         // A client that does not close the TLS session is not waited for.
-        timeout(drain, connection).await.unwrap_or(Ok(()))
+        timeout(drain_timeout, connection).await.unwrap_or(Ok(()))
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
     }
 }
 
-/// The use of a connection.
+/// The number of requests on a connection.
 #[derive(Default)]
-struct Load {
+struct RequestCounts {
     begun: u64,
     under_way: usize,
 }
 
-/// A request, until it is answered or abandoned.
-struct UnderWay(Arc<watch::Sender<Load>>);
+/// Counts a request as under way until it is answered or abandoned.
+struct RequestGuard(Arc<watch::Sender<RequestCounts>>);
 
-impl UnderWay {
-    fn begin(load: &Arc<watch::Sender<Load>>) -> Self {
-        load.send_modify(|load| {
-            load.begun += 1;
-            load.under_way += 1;
+impl RequestGuard {
+    fn begin(counts: &Arc<watch::Sender<RequestCounts>>) -> Self {
+        counts.send_modify(|counts| {
+            counts.begun += 1;
+            counts.under_way += 1;
         });
-        Self(Arc::clone(load))
+        Self(Arc::clone(counts))
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
-        self.0.send_modify(|load| load.under_way -= 1);
+        self.0.send_modify(|counts| counts.under_way -= 1);
     }
 }
 
-/// Ends when the first request does not arrive within `patience`, or the next one within `idle`.
-async fn uselessness(load: &mut watch::Receiver<Load>, patience: Duration, idle: Duration) {
-    let (mut begun, mut limit) = (0, patience);
+/// Ends when the first request does not arrive within `first_request_timeout`, or a later one within
+/// `idle_timeout`.
+async fn until_idle(
+    counts: &mut watch::Receiver<RequestCounts>,
+    first_request_timeout: Duration,
+    idle_timeout: Duration,
+) {
+    let (mut begun, mut limit) = (0, first_request_timeout);
     // An error means that no further request can arrive.
-    while matches!(timeout(limit, load.wait_for(|load| load.begun > begun)).await, Ok(Ok(_))) {
-        let Ok(load) = load.wait_for(|load| load.under_way == 0).await else { return };
-        (begun, limit) = (load.begun, idle);
+    while matches!(timeout(limit, counts.wait_for(|counts| counts.begun > begun)).await, Ok(Ok(_)))
+    {
+        let Ok(counts) = counts.wait_for(|counts| counts.under_way == 0).await else { return };
+        (begun, limit) = (counts.begun, idle_timeout);
     }
 }

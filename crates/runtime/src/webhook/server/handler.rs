@@ -7,15 +7,16 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-/// Answers reviews. [`admission`](crate::webhook::admission) and
-/// [`conversion`](crate::webhook::conversion) make them.
+/// Answers `AdmissionReview`s or `ConversionReview`s. The modules
+/// [`admission`](crate::webhook::admission) and [`conversion`](crate::webhook::conversion) create
+/// handlers.
 #[derive(Clone)]
 pub struct Handler {
-    answering: Arc<Answering>,
+    answer_fn: Arc<AnswerFn>,
     max_body: Option<usize>,
 }
 
-type Answering = dyn Fn(Bytes) -> BoxFuture<'static, Result<Bytes, BadReview>> + Send + Sync;
+type AnswerFn = dyn Fn(Bytes) -> BoxFuture<'static, Result<Bytes, BadReview>> + Send + Sync;
 
 /// The body is not a valid review.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +30,7 @@ impl Handler {
         F: Fn(Bytes) -> A + Send + Sync + 'static,
         A: Future<Output = Result<Bytes, BadReview>> + Send + 'static,
     {
-        Self { answering: Arc::new(move |body| answer(body).boxed()), max_body: None }
+        Self { answer_fn: Arc::new(move |body| answer(body).boxed()), max_body: None }
     }
 
     /// Sets the largest body of this handler, independent of its server's limit.
@@ -40,7 +41,7 @@ impl Handler {
 
     /// The answer to a body, for tests without a server.
     pub async fn answer(&self, body: Bytes) -> Result<Bytes, BadReview> {
-        (self.answering)(body).await
+        (self.answer_fn)(body).await
     }
 
     pub(super) fn max_body(&self) -> Option<usize> {
