@@ -63,7 +63,7 @@ async fn a_kind_is_found_after_its_crd_was_created() {
     let thing = GroupVersionKind::new("example.com", "v1", "Thing");
     world.delete_crd().await;
     let missed = mapper.mapping(&thing).await.unwrap_err();
-    assert!(matches!(missed, RestMapperError::Unknown(_)), "{missed}");
+    assert!(matches!(missed, RestMapperError::NoKindMatch(_)), "{missed}");
     world.install_crd().await;
     clock.advance(std::time::Duration::from_secs(1));
     let expected = Mapping { kind: thing, resource: "things".to_owned(), is_namespaced: true };
