@@ -65,7 +65,7 @@ pub enum LoadError {
 }
 
 impl Authority {
-    /// A new authority, whose certificate has a common name.
+    /// A new authority, whose certificate has this common name.
     pub fn new(
         common_name: &str,
         now: Timestamp,

@@ -61,8 +61,12 @@ pub(crate) fn version_1(certificate: TestCertificate, by: &TestCertificate) -> T
     resigned(certificate, by, |_, field| if field[0] & 0xc0 == 0 { field.to_vec() } else { vec![] })
 }
 
-/// Signs `certificate` again with another algorithm inside than outside.
-pub(crate) fn two_algorithms(
+/// The index of the field `signature` of a `TBSCertificate`, after `version` and `serialNumber`.
+const SIGNATURE: usize = 2;
+
+/// Signs `certificate` again with a field `signature` in its `TBSCertificate` that differs from
+/// `signatureAlgorithm`.
+pub(crate) fn mismatched_algorithms(
     certificate: TestCertificate,
     by: &TestCertificate,
 ) -> TestCertificate {
@@ -71,7 +75,7 @@ pub(crate) fn two_algorithms(
     resigned(
         certificate,
         by,
-        |index, field| if index == 2 { other.clone() } else { field.to_vec() },
+        |index, field| if index == SIGNATURE { other.clone() } else { field.to_vec() },
     )
 }
 
@@ -80,7 +84,8 @@ pub(crate) fn trailing_byte(certificate: TestCertificate) -> TestCertificate {
     TestCertificate { der: CertificateDer::from([&*certificate.der, &[0]].concat()), ..certificate }
 }
 
-/// Signs `certificate` again after each field, with its number, was replaced.
+/// Signs `certificate` again after `replace` was applied to the index and the encoding of each field
+/// of its `TBSCertificate`.
 fn resigned(
     certificate: TestCertificate,
     by: &TestCertificate,
@@ -114,7 +119,7 @@ fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     [&[tag], length.as_slice(), content].concat()
 }
 
-/// A time in 2030.
+/// The first of January 2030.
 pub(crate) fn now() -> UnixTime {
     UnixTime::since_unix_epoch(Duration::from_hours(21_915 * 24))
 }

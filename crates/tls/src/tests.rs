@@ -18,8 +18,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 
 use crate::fixtures::{
-    TestCertificate, authority, decision, now, params, self_signed, signed, trailing_byte,
-    two_algorithms, unknown_extension, version_1,
+    TestCertificate, authority, decision, mismatched_algorithms, now, params, self_signed, signed,
+    trailing_byte, unknown_extension, version_1,
 };
 use crate::{ClientVerifier, Roots, ServerVerifier};
 
@@ -33,7 +33,8 @@ enum Verifier {
     Client,
 }
 
-/// Both kinds of end entity: rustls verifies only the first one itself.
+/// End entities without and with the CA flag. webpki refuses the latter (`CaUsedAsEndEntity`), so
+/// `chain.rs` verifies them alone; Go accepts both.
 const LEAVES: [fn(&str) -> CertificateParams; 2] = [params, authority];
 
 /// Checks that both verifiers refuse `presented` for the reason `expected`, or accept it without one.
@@ -126,12 +127,12 @@ fn permitted(params: CertificateParams, subtree: GeneralSubtree) -> CertificateP
 fn a_chain_of_signatures_to_a_root_is_accepted() {
     let root = self_signed(authority("root"));
     let middle = signed(authority("middle"), &root);
-    let namesake = self_signed(authority("root"));
+    let same_name = self_signed(authority("root"));
     for leaf in LEAVES {
         let end = signed(leaf(NAME), &root);
         check("directly", &[&root], &[&end], None);
-        check("a root with the same name comes first", &[&namesake, &root], &[&end], None);
-        check("the other root", &[&namesake], &[&end], Some("UnknownIssuer"));
+        check("a root with the same name comes first", &[&same_name, &root], &[&end], None);
+        check("the other root", &[&same_name], &[&end], Some("UnknownIssuer"));
         let end = signed(leaf(NAME), &middle);
         check("with an intermediate", &[&root], &[&end, &middle], None);
         check("without it", &[&root], &[&end], Some("UnknownIssuer"));
@@ -147,7 +148,7 @@ fn a_certificate_in_the_bundle_is_accepted() {
         check("self-signed", &[&own], &[&own], None);
         check("self-signed, not in the bundle", &[&stranger], &[&own], Some("UnknownIssuer"));
         let end = signed(leaf(NAME), &stranger);
-        check("signed by an authority that is not there", &[&end], &[&end], None);
+        check("signed by an authority that is not in the bundle", &[&end], &[&end], None);
     }
 }
 
@@ -224,15 +225,15 @@ fn a_certificate_that_is_not_encoded_strictly_is_refused() {
         let end = trailing_byte(signed(leaf(NAME), &root));
         check("byte after the end entity", &[&root], &[&end], why);
         check("byte after the end entity in the bundle", &[&end, &root], &[&end], why);
-        let end = two_algorithms(signed(leaf(NAME), &root), &root);
-        check("two algorithms in the end entity", &[&root], &[&end], why);
+        let end = mismatched_algorithms(signed(leaf(NAME), &root), &root);
+        check("mismatched algorithms in the end entity", &[&root], &[&end], why);
         let why = Some("UnknownIssuer");
         let middle = trailing_byte(signed(authority("middle"), &root));
         let end = signed(leaf(NAME), &middle);
         check("byte after the intermediate", &[&root], &[&end, &middle], why);
-        let middle = two_algorithms(signed(authority("middle"), &root), &root);
+        let middle = mismatched_algorithms(signed(authority("middle"), &root), &root);
         let end = signed(leaf(NAME), &middle);
-        check("two algorithms in the intermediate", &[&root], &[&end, &middle], why);
+        check("mismatched algorithms in the intermediate", &[&root], &[&end, &middle], why);
     }
 }
 
@@ -299,10 +300,10 @@ fn only_an_authority_that_may_sign_is_an_issuer() {
         let end = signed(leaf(NAME), &plain);
         check("intermediate is no authority", &[&root], &[&end, &plain], why);
         check("root is no authority", &[&plain], &[&end], why);
-        let mute = signed(no_signing(authority("middle")), &root);
-        let end = signed(leaf(NAME), &mute);
-        check("intermediate without keyCertSign", &[&root], &[&end, &mute], why);
-        check("root without keyCertSign", &[&mute], &[&end], why);
+        let without_cert_sign = signed(no_signing(authority("middle")), &root);
+        let end = signed(leaf(NAME), &without_cert_sign);
+        check("intermediate without keyCertSign", &[&root], &[&end, &without_cert_sign], why);
+        check("root without keyCertSign", &[&without_cert_sign], &[&end], why);
         let old = version_1(signed(authority("middle"), &root), &root);
         let end = signed(leaf(NAME), &old);
         check("intermediate of version 1", &[&root], &[&end, &old], why);
@@ -358,8 +359,8 @@ fn name_constraints_that_cannot_be_checked_are_refused() {
     }
 }
 
-/// Self-signed certificates of `a.svc` with keys that *ring* does not have, valid up to 2040, and one
-/// with a usual key that the first of them has signed.
+/// Self-signed certificates of `a.svc` with keys that *ring* does not support, valid up to 2040, and a
+/// certificate with a supported key that the first of them has signed.
 const P521: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIB/jCCAV+gAwIBAgIUEzSQWUtKI4Aw8c2DxOUgTYjJ+CswCgYIKoZIzj0EAwQw

@@ -56,12 +56,12 @@ fn an_authority_that_was_signed_by_a_root_may_serve() {
     assert_eq!(decide(&[&root], &[&serving, &middle], "a.svc"), Ok(()));
     assert_eq!(decide(&[&middle], &[&serving], "a.svc"), Ok(()));
     assert_eq!(decide(&[&root], &[&serving], "a.svc"), refused("UnknownIssuer"));
-    let namesake = self_signed(authority("root"));
-    assert_eq!(decide(&[&namesake], &[&serving, &middle], "a.svc"), refused("UnknownIssuer"));
+    let same_name = self_signed(authority("root"));
+    assert_eq!(decide(&[&same_name], &[&serving, &middle], "a.svc"), refused("UnknownIssuer"));
 }
 
 #[test]
-fn a_root_that_allows_no_intermediate_has_none() {
+fn a_root_with_path_length_zero_refuses_intermediates() {
     let mut params = authority("root");
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     let root = self_signed(params);
@@ -73,13 +73,13 @@ fn a_root_that_allows_no_intermediate_has_none() {
 }
 
 #[test]
-fn only_an_authority_signs() {
+fn only_an_authority_with_the_usage_cert_sign_is_an_issuer() {
     let leaf = self_signed(params("leaf"));
     let serving = signed(params("a.svc"), &leaf);
     assert_eq!(decide(&[&leaf], &[&serving], "a.svc"), refused("UnknownIssuer"));
-    let mut params_ = authority("root");
-    params_.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    let root = self_signed(params_);
+    let mut root_params = authority("root");
+    root_params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    let root = self_signed(root_params);
     let serving = signed(params("a.svc"), &root);
     assert_eq!(decide(&[&root], &[&serving], "a.svc"), refused("UnknownIssuer"));
 }
@@ -101,7 +101,7 @@ fn an_expired_certificate_is_refused_also_as_a_root() {
 }
 
 #[test]
-fn a_certificate_for_clients_does_not_serve() {
+fn a_client_certificate_is_refused_for_a_server() {
     let mut client = authority("a.svc");
     client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     let client = self_signed(client);
@@ -139,11 +139,11 @@ fn names_are_compared_as_in_go() {
 
 #[test]
 fn names_that_an_authority_may_not_sign_are_refused() {
-    let mut params_ = authority("root");
+    let mut root_params = authority("root");
     let permitted_subtrees = vec![GeneralSubtree::DnsName("good".to_owned())];
-    params_.name_constraints =
+    root_params.name_constraints =
         Some(NameConstraints { permitted_subtrees, excluded_subtrees: vec![] });
-    let root = self_signed(params_);
+    let root = self_signed(root_params);
     assert_eq!(decide(&[&root], &[&signed(params("a.good"), &root)], "a.good"), Ok(()));
     assert!(decide(&[&root], &[&signed(params("a.bad"), &root)], "a.bad").is_err());
     assert!(decide(&[&root], &[&signed(authority("a.bad"), &root)], "a.bad").is_err());
