@@ -33,7 +33,7 @@ pub(crate) async fn run_quota_status_controller(
     let catalog = storage.catalog.load_full();
     let Some(quotas) = catalog.resource("", "resourcequotas") else { return };
     let (mut quotas_changed, mut store_changed) =
-        (quotas.cache.subscribe(), storage.cache.follow());
+        (quotas.cache.subscribe(), storage.cache.subscribe_applied());
     let clock = storage.clock.clone();
     let stop = storage.tasks.shutdown();
     tokio::pin!(stop);

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - `snapshot` is the state after the last change in the log;
-//! - a watcher is a revision: it has the changes up to it, and requests those after it;
+//! - a watcher is represented by the revision up to which it has the changes; it requests those after
+//!   it;
 //! - a retired cache does not change.
 
 use std::sync::atomic::AtomicUsize;
@@ -29,10 +30,10 @@ pub(crate) struct ResourceCache {
     changed: Arc<WakerSet>,
 }
 
-/// The requested revision was compacted; `floor` is the oldest revision that can be watched from.
+/// The requested revision was compacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooOld {
-    /// See the type.
+    /// The oldest revision that can be watched from.
     pub floor: Revision,
 }
 
@@ -61,7 +62,7 @@ impl ResourceCache {
     }
 
     /// Whether a key belongs to this resource.
-    pub(crate) fn holds(&self, key: &str) -> bool {
+    pub(crate) fn owns_key(&self, key: &str) -> bool {
         key.strip_prefix(&*self.prefix).is_some_and(|it| it.starts_with('/'))
     }
 
@@ -76,8 +77,8 @@ impl ResourceCache {
         self.snapshot.store(Arc::new(Snapshot::of(entries, revision)));
     }
 
-    /// Ends the load: the records are those at `revision`, and the events since `floor` follow.
-    pub(crate) fn loaded(&self, revision: Revision, floor: Revision) {
+    /// Finishes the load: the records are those at `revision`, and the events after `floor` follow.
+    pub(crate) fn finish_load(&self, revision: Revision, floor: Revision) {
         self.lock().log.set_floor(floor);
         self.snapshot.rcu(|snapshot| Snapshot { revision, ..Snapshot::clone(snapshot) });
     }
@@ -150,7 +151,7 @@ impl ResourceCache {
     }
 
     /// Whether `snapshot` has the present objects.
-    pub(crate) fn is_now(&self, snapshot: &Arc<Snapshot>) -> bool {
+    pub(crate) fn is_current(&self, snapshot: &Arc<Snapshot>) -> bool {
         Arc::ptr_eq(&self.snapshot.load(), snapshot)
     }
 
@@ -235,7 +236,8 @@ impl ResourceCache {
         }
     }
 
-    /// Retires the cache if it is empty, and returns whether it is retired. It refuses later events.
+    /// Retires the cache if it is empty, and returns whether it is retired. A retired cache refuses
+    /// later events.
     pub(crate) fn retire_if_empty(&self) -> bool {
         let mut state = self.lock();
         state.retired |= self.snapshot.load().entries.is_empty();
@@ -294,6 +296,7 @@ impl ResourceCache {
 }
 
 impl ResourceState {
+    /// Fails if the log does not have all changes after `revision`.
     fn check(&self, revision: Revision) -> Result<(), TooOld> {
         let floor = self.log.floor();
         if revision < floor { Err(TooOld { floor }) } else { Ok(()) }

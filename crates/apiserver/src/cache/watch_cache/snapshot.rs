@@ -67,7 +67,7 @@ impl Snapshot {
         Arc::new(Self { entries, revision, uninitialized: 0, rewrites })
     }
 
-    /// Replaces, adds or removes an object.
+    /// Replaces or adds an object; removes it if `entry` is None.
     pub(super) fn exchange(&mut self, key: &Arc<str>, entry: Option<&Arc<Entry>>) {
         let before = match entry {
             Some(entry) => self.entries.insert(Arc::clone(key), Arc::clone(entry).into()),
@@ -87,20 +87,22 @@ impl Snapshot {
         self.labeled(prefix, start, LabelMask::default())
     }
 
-    /// The same without objects whose mask excludes the `wanted` labels.
+    /// Like [`Snapshot::under`], without the objects whose mask shows that they do not have all
+    /// `required_labels`.
     pub(crate) fn labeled(
         &self,
         prefix: &str,
         start: Option<&str>,
-        wanted: LabelMask,
+        required_labels: LabelMask,
     ) -> impl Iterator<Item = &Arc<Entry>> {
-        // The end is searched once: comparing each key would double the cost.
+        // The end of the range is found once: comparing each key with the prefix would double the
+        // cost. `0` is the character after `/` in ASCII.
         let end = prefix.strip_suffix('/').map(|it| format!("{it}0")).unwrap_or_default();
         let start = start.unwrap_or(prefix).min(&end);
         let range = (Bound::Included(start), Bound::Excluded(end.as_str()));
         self.entries
             .range::<(Bound<&str>, Bound<&str>), str>(range)
-            .filter(move |(_, held)| held.labels.may_have(wanted))
+            .filter(move |(_, held)| held.labels.may_have(required_labels))
             .map(|(_, held)| &held.entry)
     }
 }

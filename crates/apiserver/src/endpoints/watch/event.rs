@@ -27,7 +27,7 @@ pub(super) struct Encoder {
     columns_sent: bool,
 }
 
-/// The edition of the kind, its version, and the number of the representation.
+/// The revision of the CRD, the version, and the number of the representation.
 type EncodingGroup = (Revision, usize, u8);
 
 impl Encoder {
@@ -56,7 +56,7 @@ impl Encoder {
             // Upstream: the event has the last selected state, with the revision of the deletion.
             (Some(old), None) => ("DELETED", old),
         };
-        let (edition, version, form) = self.group;
+        let (crd_revision, version, form) = self.group;
         let with_columns = self.sends_columns(cx);
         let second = match cx.accepted.representation {
             Representation::Table => cx.scope.storage.clock.now().seconds(),
@@ -65,7 +65,7 @@ impl Encoder {
             | Representation::PartialObjectMetadataList => 0,
         };
         let form = form + u8::from(with_columns);
-        let key = EncodingKey { event: kind, edition, version, form, second };
+        let key = EncodingKey { event: kind, crd_revision, version, form, second };
         let event = change.encoded(key, || {
             let mut out = Vec::new();
             write(cx, kind, entry, change.revision, with_columns, &mut out);

@@ -54,7 +54,7 @@ fn metadata_is_restored_but_for_labels_and_annotations() {
 }
 
 #[test]
-fn another_object_is_refused() {
+fn a_returned_object_with_another_identity_is_refused() {
     assert_eq!(
         refusal(1, |it| it["metadata"]["name"] = "b".into()),
         "invalid object: must have the same name: a != b"
