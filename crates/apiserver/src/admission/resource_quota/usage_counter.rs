@@ -3,7 +3,7 @@
 
 use crate::cache::catalog::ServedResource;
 use crate::cache::watch_cache::{Entry, Snapshot};
-use kinds::core::resource_quota::usage::{Amounts, Measure, Quota, Scope, add};
+use kinds::core::resource_quota::usage::{Amounts, Evaluator, Quota, Scope, add};
 use machinery::Object;
 use machinery::quantity::Quantity;
 use store::Revision;
@@ -42,7 +42,7 @@ impl UsageCounter {
         snapshot: &Snapshot,
         namespace: &str,
         quota: &Quota,
-        measure: &Measure,
+        evaluator: &Evaluator,
     ) {
         let usage = |entry: &Entry| {
             if entry.namespace() != namespace {
@@ -50,8 +50,8 @@ impl UsageCounter {
             }
             // Objects that each count as one are not parsed.
             let object =
-                if measure.is_count() { Object::default() } else { entry.object_as_stored() };
-            measure.covered(&object, quota).then(|| measure.usage(&object))
+                if evaluator.is_count() { Object::default() } else { entry.object_as_stored() };
+            evaluator.matches(quota, &object).then(|| evaluator.usage(&object))
         };
         let known = self.counted.filter(|_| self.scopes == quota.scopes);
         let changes = known.and_then(|from| served.cache.after(from, usize::MAX).ok());
