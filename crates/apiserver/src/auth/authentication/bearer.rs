@@ -10,8 +10,8 @@ use http::{HeaderMap, HeaderValue};
 
 use machinery::Status;
 
-/// The prefix of a subprotocol that is a token in base64.
-const PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
+/// The prefix of a subprotocol that contains a token in base64.
+const TOKEN_PROTOCOL_PREFIX: &str = "base64url.bearer.authorization.k8s.io.";
 
 /// The token in the first `Authorization` header. None if the header has another scheme or no token.
 ///
@@ -39,7 +39,7 @@ pub(super) fn websocket_protocol(headers: &HeaderMap) -> Result<Option<Cow<'_, s
     let mut others = 0;
     for value in headers.get_all(SEC_WEBSOCKET_PROTOCOL) {
         for protocol in String::from_utf8_lossy(value.as_bytes()).split(',') {
-            let Some(encoded) = protocol.trim().strip_prefix(PROTOCOL) else {
+            let Some(encoded) = protocol.trim().strip_prefix(TOKEN_PROTOCOL_PREFIX) else {
                 others += 1;
                 continue;
             };
@@ -65,7 +65,7 @@ pub(crate) fn protocols_without_token(headers: &HeaderMap) -> Option<HeaderValue
     let mut kept: Vec<&[u8]> = Vec::new();
     for value in headers.get_all(SEC_WEBSOCKET_PROTOCOL) {
         let protocols = value.as_bytes().split(|it| *it == b',').map(<[u8]>::trim_ascii);
-        kept.extend(protocols.filter(|it| !it.starts_with(PROTOCOL.as_bytes())));
+        kept.extend(protocols.filter(|it| !it.starts_with(TOKEN_PROTOCOL_PREFIX.as_bytes())));
     }
     let joined = kept.join(&b","[..]);
     HeaderValue::from_bytes(&joined).ok().filter(|it| !it.is_empty())
@@ -121,16 +121,16 @@ mod tests {
 
     #[test]
     fn a_websocket_may_have_its_token_in_a_subprotocol() {
-        let token = format!("{PROTOCOL}{}", BASE64_URL_SAFE_NO_PAD.encode("t"));
+        let token = format!("{TOKEN_PROTOCOL_PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode("t"));
         let both = format!("{token}, v4.channel.k8s.io");
         assert_eq!(protocols("websocket", &[&both]), Ok(Some("t".to_owned())));
         assert_eq!(protocols("WebSocket", &[&token, "v4"]), Ok(Some("t".to_owned())));
         assert_eq!(protocols("h2c", &[&both]), Ok(None));
         assert_eq!(protocols("websocket", &["v4"]), Ok(None));
-        for bad in [&token, &format!("{PROTOCOL}!!,v4"), &format!("{both},{token}")] {
+        for bad in [&token, &format!("{TOKEN_PROTOCOL_PREFIX}!!,v4"), &format!("{both},{token}")] {
             assert_eq!(protocols("websocket", &[bad]), Err(401), "{bad}");
         }
-        let latin = format!("{PROTOCOL}{},v4", BASE64_URL_SAFE_NO_PAD.encode([0xff]));
+        let latin = format!("{TOKEN_PROTOCOL_PREFIX}{},v4", BASE64_URL_SAFE_NO_PAD.encode([0xff]));
         assert_eq!(protocols("websocket", &[&latin]), Err(401));
     }
 }
