@@ -1,8 +1,8 @@
 //! Makes a [`Client`] from a kubeconfig, or from the service account that is mounted into a pod.
 //!
 //! Files are read by kube's own [`Config`], so that everything that kubectl supports (exec plugins,
-//! impersonation, several files in `KUBECONFIG`) is supported. The transport is our own, and so is
-//! the token file, which is read again when the server refuses the token.
+//! impersonation, several files in `KUBECONFIG`) is supported. The transport is that of this crate,
+//! and a token file is read again when the server refuses the token.
 
 use std::env;
 

@@ -317,15 +317,20 @@ fn bits<'a>(element: &Element<'a>) -> Option<&'a [u8]> {
     element.content.strip_prefix(&[0])
 }
 
-/// One element of DER.
+/// One element of DER: tag, length and content.
 pub(crate) struct Element<'a> {
+    /// The element with its tag and length.
     pub whole: &'a [u8],
     pub content: &'a [u8],
+    /// The bytes after the element.
     pub rest: &'a [u8],
 }
 
 impl<'a> Element<'a> {
+    /// Reads the element at the start of `der`.
     pub(crate) fn read(der: &'a [u8]) -> Option<Self> {
+        // A length below 0x80 is one byte; otherwise the first byte is 0x80 plus the number of
+        // bytes of the length.
         let first = usize::from(*der.get(1)?);
         let (begin, length) = match first.checked_sub(0x80) {
             None => (2, first),

@@ -61,6 +61,10 @@ pub(crate) fn version_1(certificate: TestCertificate, by: &TestCertificate) -> T
     resigned(certificate, by, |_, field| if field[0] & 0xc0 == 0 { field.to_vec() } else { vec![] })
 }
 
+/// The tags of DER.
+const SEQUENCE: u8 = 0x30;
+const BIT_STRING: u8 = 0x03;
+
 /// The index of the field `signature` of a `TBSCertificate`, after `version` and `serialNumber`.
 const SIGNATURE: usize = 2;
 
@@ -71,7 +75,7 @@ pub(crate) fn mismatched_algorithms(
     by: &TestCertificate,
 ) -> TestCertificate {
     // The object identifier of ecdsa-with-SHA384.
-    let other = element(0x30, &[6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 3]);
+    let other = element(SEQUENCE, &[6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 3]);
     resigned(
         certificate,
         by,
@@ -101,11 +105,12 @@ fn resigned(
         fields.extend(replace(index, field.whole));
         rest = field.rest;
     }
-    let message = element(0x30, &fields);
+    let message = element(SEQUENCE, &fields);
+    // A bit string begins with the number of its unused bits.
     let mut signature = vec![0];
     signature.extend(by.key.sign(&message).unwrap());
-    let parts = [&message, algorithm.whole, &element(0x03, &signature)].concat();
-    let der = CertificateDer::from(element(0x30, &parts));
+    let parts = [&message, algorithm.whole, &element(BIT_STRING, &signature)].concat();
+    let der = CertificateDer::from(element(SEQUENCE, &parts));
     TestCertificate { der, ..certificate }
 }
 

@@ -261,13 +261,13 @@ fn forbidden_resource(attributes: &Attributes<'_>, found: &ResourceAttributes<'_
     if !found.subresource.is_empty() {
         resource = format!("{resource}/{}", found.subresource);
     }
-    let place = if found.namespace.is_empty() {
+    let scope = if found.namespace.is_empty() {
         "at the cluster scope".to_owned()
     } else {
         format!("in the namespace {}", quote(found.namespace))
     };
     let why = format!(
-        "User {} cannot {} resource {} in API group {} {place}",
+        "User {} cannot {} resource {} in API group {} {scope}",
         quote(&attributes.user.name),
         attributes.verb,
         quote(&resource),

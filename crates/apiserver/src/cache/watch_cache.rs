@@ -104,9 +104,9 @@ impl WatchCache {
         Ok(cache)
     }
 
-    /// Loads the records, and the history as far as the store has it, so that a watch may resume
-    /// from before a restart. The history is in the logs before the first read: a watch that resumes
-    /// in it must not miss its events.
+    /// Loads the records, and the history that the store still has, so that a watch can resume at a
+    /// revision from before a restart. The logs have the history before the first read, so that such
+    /// a watch misses no event.
     async fn load(&self) -> Result<(), Error> {
         let (mut watch, floor) = self.watch_history().await?;
         let page = self.store.range(ROOT, None, usize::MAX, None).await?;
@@ -346,10 +346,10 @@ impl WatchCache {
     }
 }
 
-/// Raises `known` to `revision` if that is newer, and returns whether it is.
-pub(crate) fn raise(known: &mut Revision, revision: Revision) -> bool {
-    let is_newer = revision > *known;
-    *known = revision.max(*known);
+/// Raises `current` to `revision` if that is newer, and returns whether it is.
+pub(crate) fn raise(current: &mut Revision, revision: Revision) -> bool {
+    let is_newer = revision > *current;
+    *current = revision.max(*current);
     is_newer
 }
 

@@ -63,20 +63,20 @@ async fn tunnel(
     credentials: &str,
     requested: Arc<Mutex<Vec<String>>>,
 ) -> io::Result<Option<BufStream<TcpStream>>> {
-    let (mut head, mut given) = (String::new(), String::new());
+    let (mut head, mut sent_credentials) = (String::new(), String::new());
     stream.read_line(&mut head).await?;
     loop {
         let mut line = String::new();
         stream.read_line(&mut line).await?;
         let Some((name, value)) = line.trim().split_once(": ") else { break };
         if name.eq_ignore_ascii_case("proxy-authorization") {
-            value.clone_into(&mut given);
+            value.clone_into(&mut sent_credentials);
         }
     }
     let server = head.trim().strip_prefix("CONNECT ").unwrap();
     let server = server.strip_suffix(" HTTP/1.1").unwrap();
-    requested.lock().unwrap().push(format!("{server} {given}").trim().to_owned());
-    let is_authorized = given == credentials;
+    requested.lock().unwrap().push(format!("{server} {sent_credentials}").trim().to_owned());
+    let is_authorized = sent_credentials == credentials;
     let code: &[u8] = if is_authorized { b"200 OK" } else { b"407 Proxy Authentication Required" };
     stream.write_all(&[b"HTTP/1.1 ", code, b"\r\n\r\n"].concat()).await?;
     stream.flush().await?;

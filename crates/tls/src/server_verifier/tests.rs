@@ -31,20 +31,20 @@ fn refused(why: &str) -> Result<(), String> {
 
 #[test]
 fn a_certificate_in_the_bundle_is_accepted_independently_of_its_issuer() {
-    let stranger = self_signed(authority("stranger"));
-    let serving = signed(params("a.svc"), &stranger);
+    let unrelated = self_signed(authority("unrelated"));
+    let serving = signed(params("a.svc"), &unrelated);
     assert_eq!(decide(&[&serving], &[&serving], "a.svc"), Ok(()));
-    assert_eq!(decide(&[&stranger, &serving], &[&serving], "a.svc"), Ok(()));
-    let other = signed(params("a.svc"), &stranger);
+    assert_eq!(decide(&[&unrelated, &serving], &[&serving], "a.svc"), Ok(()));
+    let other = signed(params("a.svc"), &unrelated);
     assert_eq!(decide(&[&other], &[&serving], "a.svc"), refused("UnknownIssuer"));
 }
 
 #[test]
 fn a_self_signed_certificate_is_accepted_whether_or_not_it_is_an_authority() {
-    for made in [self_signed(params("a.svc")), self_signed(authority("a.svc"))] {
-        assert_eq!(decide(&[&made], &[&made], "a.svc"), Ok(()));
+    for certificate in [self_signed(params("a.svc")), self_signed(authority("a.svc"))] {
+        assert_eq!(decide(&[&certificate], &[&certificate], "a.svc"), Ok(()));
         let name = "certificate is valid for a.svc, not b.svc";
-        assert_eq!(decide(&[&made], &[&made], "b.svc"), refused(name));
+        assert_eq!(decide(&[&certificate], &[&certificate], "b.svc"), refused(name));
     }
 }
 

@@ -42,7 +42,7 @@ struct AuditAnnotation {
 const MAX_MESSAGE: usize = 5 << 10;
 
 /// The maximum length of an audit annotation's value, in bytes.
-const MAX_VALUE: usize = 10 << 10;
+const MAX_ANNOTATION_VALUE: usize = 10 << 10;
 
 /// The maximum number of failures in the audit log.
 const MAX_FAILURES: usize = 50;
@@ -337,7 +337,7 @@ fn annotation(value: &cel::Value<'_>) -> Result<Option<String>, String> {
         cel::Value::Null => Ok(None),
         cel::Value::String(text) => {
             let text = text.trim();
-            let mut end = text.len().min(MAX_VALUE);
+            let mut end = text.len().min(MAX_ANNOTATION_VALUE);
             while !text.is_char_boundary(end) {
                 end -= 1;
             }

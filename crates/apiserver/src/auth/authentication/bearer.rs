@@ -45,11 +45,11 @@ pub(super) fn websocket_protocol(headers: &HeaderMap) -> Result<Option<Cow<'_, s
             };
             let decoded = BASE64_URL_SAFE_NO_PAD.decode(encoded).ok();
             let decoded = decoded.and_then(|it| String::from_utf8(it).ok());
-            let is_second = token.is_some();
-            token = decoded.filter(|_| !is_second);
-            if token.is_none() {
+            // A second token is refused, like one that cannot be decoded.
+            if token.is_some() || decoded.is_none() {
                 return Err(Status::unauthorized());
             }
+            token = decoded;
         }
     }
     match token.filter(|it| !it.is_empty()) {
@@ -62,12 +62,12 @@ pub(super) fn websocket_protocol(headers: &HeaderMap) -> Result<Option<Cow<'_, s
 ///
 /// Upstream: authentication/request/websocket, which removes the token after reading it.
 pub(crate) fn protocols_without_token(headers: &HeaderMap) -> Option<HeaderValue> {
-    let mut kept: Vec<&[u8]> = Vec::new();
+    let mut remaining: Vec<&[u8]> = Vec::new();
     for value in headers.get_all(SEC_WEBSOCKET_PROTOCOL) {
         let protocols = value.as_bytes().split(|it| *it == b',').map(<[u8]>::trim_ascii);
-        kept.extend(protocols.filter(|it| !it.starts_with(TOKEN_PROTOCOL_PREFIX.as_bytes())));
+        remaining.extend(protocols.filter(|it| !it.starts_with(TOKEN_PROTOCOL_PREFIX.as_bytes())));
     }
-    let joined = kept.join(&b","[..]);
+    let joined = remaining.join(&b","[..]);
     HeaderValue::from_bytes(&joined).ok().filter(|it| !it.is_empty())
 }
 

@@ -119,6 +119,7 @@ impl TokenSigner {
     pub fn verify(&self, token: &str, now: i64) -> Result<Claims, TokenError> {
         let (claims, not_before) = Self::read(token).ok_or(TokenError::Unknown)?;
         if self.check_signature(token).is_none() {
+            // Upstream: the message of its library for JSON web tokens.
             let why = "go-jose/go-jose: error in cryptographic primitive";
             return Err(TokenError::Invalid(why.to_owned()));
         }

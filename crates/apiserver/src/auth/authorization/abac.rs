@@ -62,7 +62,7 @@ pub enum LineError {
     Json {
         /// The line.
         line: usize,
-        /// The place in the line.
+        /// The column of the mistake.
         column: usize,
         /// The mistake.
         detail: String,

@@ -61,8 +61,11 @@ impl Snapshot {
         if self.uninitialized == 0 {
             return Arc::clone(self);
         }
-        let entries = self.entries.iter().filter(|(_, held)| !held.uninitialized);
-        let entries = entries.map(|(key, held)| (Arc::clone(key), held.clone())).collect();
+        let entries =
+            self.entries.iter().filter(|(_, snapshot_entry)| !snapshot_entry.uninitialized);
+        let entries = entries
+            .map(|(key, snapshot_entry)| (Arc::clone(key), snapshot_entry.clone()))
+            .collect();
         let Self { revision, rewrites, .. } = **self;
         Arc::new(Self { entries, revision, uninitialized: 0, rewrites })
     }
@@ -102,7 +105,7 @@ impl Snapshot {
         let range = (Bound::Included(start), Bound::Excluded(end.as_str()));
         self.entries
             .range::<(Bound<&str>, Bound<&str>), str>(range)
-            .filter(move |(_, held)| held.labels.may_have(required_labels))
-            .map(|(_, held)| &held.entry)
+            .filter(move |(_, snapshot_entry)| snapshot_entry.labels.may_have(required_labels))
+            .map(|(_, snapshot_entry)| &snapshot_entry.entry)
     }
 }

@@ -301,7 +301,10 @@ fn a_rewrite_keeps_the_entries_that_it_does_not_change() {
     assert!(cache.lock().retained.get(1).is_some());
     cache.rewrite(|entry| (entry.name() == "a").then(|| entry.without_fields()));
     let after = cache.snapshot();
-    let stays = before.entries.iter().map(|(key, held)| after.entries.get(key) == Some(held));
+    let stays = before
+        .entries
+        .iter()
+        .map(|(key, snapshot_entry)| after.entries.get(key) == Some(snapshot_entry));
     assert_eq!(stays.collect::<Vec<_>>(), [false, true]);
 }
 
