@@ -47,7 +47,7 @@ impl FileTokenSource {
     fn header(&self) -> HeaderValue {
         let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();
-        // If the clock was set back, the file is read again, too.
+        // The file is also read again if the clock was set back.
         let is_fresh = |read_at| read_at <= now && now.since(read_at) < READ_INTERVAL;
         if !cached.read_at.is_some_and(is_fresh) {
             match bearer(&self.path) {

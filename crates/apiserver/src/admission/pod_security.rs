@@ -147,7 +147,7 @@ fn existing_pod_warnings(
 }
 
 /// The pods to check, and the number of all pods. One pod of each controller comes first, because
-/// the other pods of the controller are alike.
+/// the other pods of the controller usually have the same spec.
 fn prioritize_pods<'a>(entries: impl Iterator<Item = &'a Arc<Entry>>) -> (Vec<Object>, usize) {
     let mut seen: HashSet<String> = HashSet::new();
     let (mut first, mut others) = (Vec::new(), Vec::new());

@@ -2,7 +2,7 @@
 //! when a request of its namespace needs it; the result is cached until the object changes.
 //!
 //! Invariants:
-//! - an object is parsed once for each of its revisions, also if several requests need it at once,
+//! - an object is parsed once for each of its revisions, even if several requests need it at once,
 //!   unless it is large and the cache has no room for it, or a newer revision has been parsed;
 //! - the objects of other namespaces are not read;
 //! - the total size of the cached large objects, measured by their JSON, is limited;

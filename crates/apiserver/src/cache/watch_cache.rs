@@ -231,7 +231,7 @@ impl WatchCache {
         }
     }
 
-    /// Compacts the history up to `upto`, in the cache and in the store. The memory is freed also if
+    /// Compacts the history up to `upto`, in the cache and in the store. The memory is freed even if
     /// the store cannot be compacted, because its disk is full or has failed.
     async fn compact(&self, upto: Revision) -> Result<(), Error> {
         for cache in self.caches.load().values() {

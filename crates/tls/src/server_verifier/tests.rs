@@ -138,7 +138,7 @@ fn names_are_compared_as_in_go() {
 }
 
 #[test]
-fn names_that_an_authority_may_not_sign_are_refused() {
+fn names_outside_the_name_constraints_of_a_root_are_refused() {
     let mut root_params = authority("root");
     let permitted_subtrees = vec![GeneralSubtree::DnsName("good".to_owned())];
     root_params.name_constraints =
@@ -150,7 +150,7 @@ fn names_that_an_authority_may_not_sign_are_refused() {
 }
 
 #[test]
-fn a_bundle_may_have_anything_between_its_certificates() {
+fn text_and_malformed_certificates_in_a_bundle_are_ignored() {
     let root = self_signed(authority("root"));
     let other = self_signed(authority("other"));
     let serving = signed(params("a.svc"), &root);

@@ -16,7 +16,7 @@ const TOKEN_PROTOCOL_PREFIX: &str = "base64url.bearer.authorization.k8s.io.";
 /// The token in the first `Authorization` header. None if the header has another scheme or no token.
 ///
 /// Upstream: authentication/request/bearertoken. The token ends at the first space; one that is not
-/// UTF-8 is an unknown token.
+/// UTF-8 is refused like an unknown token.
 pub(super) fn header(headers: &HeaderMap) -> Result<Option<&str>, Status> {
     let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
     let mut parts = value.as_bytes().trim_ascii().splitn(3, |it| *it == b' ');
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_is_not_utf_8_is_unknown() {
+    fn a_token_that_is_not_utf_8_is_refused() {
         assert_eq!(bearer(&[b"Bearer \xff"]), Err(401));
     }
 

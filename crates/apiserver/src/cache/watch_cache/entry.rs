@@ -55,7 +55,7 @@ pub(crate) struct Entry {
 /// The length up to which labels are compared one by one. Longer ones are found by a binary search.
 const MAX_SCANNED_BYTES: usize = 512;
 
-/// The beginning of a served object.
+/// How the beginning of an object, with `kind` and `apiVersion`, is served.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Head<'a> {
     /// As it is stored.
@@ -277,7 +277,7 @@ mod tests {
     const SECRET: &[u8] = br#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a","uid":"u","labels":{"x":"y"}},"type":"Opaque"}"#;
 
     #[test]
-    fn the_revision_of_a_built_in_kind_follows_its_uid() {
+    fn the_resource_version_of_a_built_in_kind_is_inserted_after_its_uid() {
         assert_eq!(
             written(&entry(SECRET), Head::Stored),
             r#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a","uid":"u","resourceVersion":"42","labels":{"x":"y"}},"type":"Opaque"}"#
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn the_revision_of_a_sorted_object_is_in_order() {
+    fn the_resource_version_of_a_sorted_object_is_inserted_in_order() {
         let custom = entry(
             br#"{"apiVersion":"a.b/v1","kind":"W","metadata":{"labels":{"uid":"y"},"name":"a","uid":"u"}}"#,
         );
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_is_left_out_or_replaced() {
+    fn kind_and_api_version_are_omitted_or_replaced() {
         assert!(written(&entry(SECRET), Head::Absent).starts_with(r#"{"metadata":{"name":"a","#));
         assert!(
             written(&entry(SECRET), Head::Version("v2"))
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_another_program_are_sorted() {
+    fn objects_written_by_another_program_are_sorted() {
         let entry = entry(
             br#"{"type": "Opaque", "metadata":{"name":"a"},"kind":"Secret","apiVersion":"v1"}"#,
         );

@@ -10,7 +10,7 @@
 //! A lost connection loses no event: the next watch continues after the last one. If events were
 //! compacted before they were read, the reflector lists the store, and the list replaces the
 //! snapshots of all resources. Their logs begin at the revision of the list, so that an older
-//! watcher gets 410 and lists again, too.
+//! watcher gets 410 and also lists again.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -36,7 +36,7 @@ fn decoded(review: ReviewVersion, response: &Value) -> Result<Vec<Value>, String
 }
 
 #[test]
-fn metadata_is_restored_but_for_labels_and_annotations() {
+fn metadata_except_labels_and_annotations_is_restored() {
     let converted = check(1, |it| {
         it["metadata"]["labels"] = json!({"new": "label"});
         it["metadata"]["annotations"] = json!({"new": "annotation"});
@@ -103,7 +103,7 @@ fn a_wrong_number_of_objects_is_refused() {
 }
 
 #[test]
-fn a_response_is_a_success_with_the_uid_of_the_request() {
+fn a_response_must_be_a_success_with_the_uid_of_the_request() {
     let success = json!({"uid": "the-uid", "result": {"status": "Success"},
         "convertedObjects": [1]});
     assert_eq!(decoded(ReviewVersion::V1, &success), Ok(vec![json!(1)]));

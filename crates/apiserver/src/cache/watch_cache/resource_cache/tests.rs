@@ -70,7 +70,7 @@ fn a_watcher_that_is_older_than_the_log_fails() {
 }
 
 #[test]
-fn a_retained_list_outlives_the_log() {
+fn a_retained_snapshot_can_be_read_after_its_changes_left_the_log() {
     let cache = cache_after("+a +b");
     cache.retain_snapshot(&cache.snapshot(), 2);
     for revision in 3..(3 + MAX_CHANGES as Revision + 5) {
@@ -130,7 +130,7 @@ fn encoding(form: u8, second: i64) -> EncodingKey {
 }
 
 #[test]
-fn encodings_of_a_few_seconds_are_kept() {
+fn encodings_of_the_last_four_seconds_are_kept() {
     let cache = cache_after("+a ~a");
     let before = cache.history_bytes();
     let change = Arc::clone(&cache.after(1, 1).unwrap()[0]);
@@ -171,7 +171,7 @@ fn a_watcher_that_has_all_changes_survives_compaction() {
 }
 
 #[test]
-fn compaction_drops_the_retained_lists_from_before_it() {
+fn compaction_drops_older_retained_snapshots() {
     let cache = cache_after("+a ~a ~a");
     cache.retain_snapshot(&cache.at(1).unwrap(), 1);
     cache.retain_snapshot(&cache.at(2).unwrap(), 2);
@@ -181,7 +181,7 @@ fn compaction_drops_the_retained_lists_from_before_it() {
 }
 
 #[test]
-fn a_retained_list_that_has_too_much_memory_is_dropped() {
+fn a_retained_snapshot_with_too_much_memory_is_dropped() {
     let cache = ResourceCache::new(PREFIX, 0, &Arc::default());
     let count = (MAX_RETAINED_BYTES + MAX_BYTES) as u64 / MEGABYTE as u64 + 2;
     for revision in 1..=count {
@@ -277,7 +277,7 @@ fn rewritten_objects_count_while_the_log_has_them() {
         let key = Arc::clone(&new.key);
         cache.apply(&Event { revision, key, new: Some(new), old: None }).unwrap();
     }
-    // The log has the second object, the retained list has both.
+    // The log has the second object, the retained snapshot has both.
     cache.compact(1);
     cache.retain_snapshot(&cache.snapshot(), 2);
     let before = cache.history_bytes();
@@ -321,7 +321,7 @@ fn update_and_compact(cache: &ResourceCache) {
 }
 
 #[test]
-fn a_list_from_before_a_rewrite_is_not_retained() {
+fn a_snapshot_from_before_a_rewrite_is_not_retained() {
     let cache = cache_after("+a +b");
     let read = cache.snapshot();
     cache.rewrite(|entry| Some(widened(entry)));
@@ -334,7 +334,7 @@ fn a_list_from_before_a_rewrite_is_not_retained() {
 }
 
 #[test]
-fn a_list_from_before_the_log_is_not_retained() {
+fn a_snapshot_from_before_the_log_is_not_retained() {
     let cache = cache_after("+a +b");
     let read = cache.snapshot();
     update_and_compact(&cache);
