@@ -161,7 +161,8 @@ impl Mode {
         if group.is_empty() {
             return Some("impersonating the empty string group is not allowed".to_owned());
         }
-        masters::is_named(group).then(|| format!("impersonating the {group} group is not allowed"))
+        masters::is_masters_group(group)
+            .then(|| format!("impersonating the {group} group is not allowed"))
     }
 }
 

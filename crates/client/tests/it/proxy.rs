@@ -89,16 +89,18 @@ async fn socks(
 ) -> io::Result<Option<BufStream<TcpStream>>> {
     let mut greeting = [0; 3];
     stream.read_exact(&mut greeting).await?;
-    assert_eq!(greeting, [5, 1, 0], "version 5, one method: no password");
+    assert_eq!(greeting, [5, 1, 0], "version 5, one method: no authentication");
+    // Version 5; the method without authentication is chosen.
     stream.write_all(&[5, 0]).await?;
     stream.flush().await?;
     let mut head = [0; 5];
     stream.read_exact(&mut head).await?;
-    assert_eq!(head[..4], [5, 1, 0, 3], "to connect to a name");
+    assert_eq!(head[..4], [5, 1, 0, 3], "version 5, CONNECT, reserved, a domain name");
     let mut name = vec![0; usize::from(head[4])];
     stream.read_exact(&mut name).await?;
     let port = stream.read_u16().await?;
     requested.lock().unwrap().push(format!("{}:{port}", String::from_utf8(name).unwrap()));
+    // Version 5, success, and an IPv4 address and port, which clients ignore.
     stream.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).await?;
     stream.flush().await?;
     Ok(Some(stream))

@@ -84,8 +84,8 @@ async fn a_proxy_connects_to_the_server_without_reading_the_requests() {
     for _ in 0..3 {
         assert!(source.list(ListRequest::default()).await.is_ok());
     }
-    let asked = proxy.asked.lock().unwrap().clone();
-    assert_eq!(asked, [server.to_string()], "one tunnel, with TLS and HTTP/2 in it");
+    let requested = proxy.requested.lock().unwrap().clone();
+    assert_eq!(requested, [server.to_string()], "one tunnel, with TLS and HTTP/2 in it");
 }
 
 #[tokio::test]

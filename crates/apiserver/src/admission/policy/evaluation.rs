@@ -57,7 +57,7 @@ pub(super) struct Evaluation<'a> {
     /// The parameter, if the policy has one.
     pub params: Option<&'a Object>,
     /// The authorizer, and the check that `authorizer.requestResource` starts from; None for
-    /// messages.
+    /// messages and audit annotations.
     pub authorizer: Option<(Arc<dyn Authorizer>, Check)>,
 }
 

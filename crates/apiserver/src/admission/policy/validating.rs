@@ -267,6 +267,8 @@ impl ValidatingPolicy {
             self.decide(validation, outcome?, message)
         });
         let decisions = decisions.collect();
+        // Upstream: audit annotations have a budget of their own. They are evaluated without the
+        // authorizer, although they are compiled with it.
         let mut budget = BUDGET;
         let expressions = self.annotations.iter().map(|it| Some(&it.expression));
         let values = match without_authorizer.run(expressions, &mut budget, annotation) {
